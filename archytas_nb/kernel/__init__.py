@@ -14,7 +14,7 @@ Namespace: TypeAlias = MutableMapping[str, Any]
 
 
 def current_shell() -> Any:
-    """The running IPython shell, or None. IPython is not imported for it."""
+    """The running IPython shell, or None; does not import IPython."""
     module = sys.modules.get("IPython.core.interactiveshell")
     shell_class = getattr(module, "InteractiveShell", None)
     return shell_class.instance() if shell_class is not None and shell_class.initialized() else None

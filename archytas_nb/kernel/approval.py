@@ -222,7 +222,7 @@ class ApprovalDialogue:
             return f'{escape(text[:100])} is not a Python literal; text needs quotes: "text".\n'
         bound = self._tool.bind(edited, self._namespace)
         if not isinstance(bound, BoundCall):
-            return f"That is no input for {self._tool.name}: {quoted(bound.text)}\n"
+            return f"{self._tool.name} does not accept this: {quoted(bound.text)}\n"
         self._input, self._bound = edited, bound
         return ""
 

@@ -1,10 +1,10 @@
 """What objects contain: how each type is read, compared, described in words and restored.
 
-A `Kind` reads an object as a flat tuple of parts: its keys, then their values. The parts of two
-moments are compared, so that a change is found whoever made it.
+A `Kind` reads an object as a flat tuple of parts: its keys, then their values. Comparing
+two readings finds every change, whatever code made it.
 """
 
-# ruff: noqa: SLF001  (pandas offers no other way to put content back into a table)
+# ruff: noqa: SLF001  (pandas offers no other way to restore the content of a table)
 from __future__ import annotations
 
 import collections
@@ -30,7 +30,7 @@ from archytas_nb.tools.names import shorten
 
 
 class Summary(NamedTuple):
-    """A part that is too large to be held: what can be said of it, and a hash."""
+    """Stands for a part that is too large to keep: a short description and a hash."""
 
     text: str
     digest: Hashable
@@ -59,7 +59,7 @@ Parts: TypeAlias = tuple[Any, ...]
 
 @functools.lru_cache(4096)
 def is_of(cls: Any, library: str, *names: str) -> bool:
-    """Whether a type is one of a library's classes, or below one."""
+    """Whether a type is one of a library's classes, or derived from one."""
     return any(
         base.__name__ in names and base.__module__.partition(".")[0].lstrip("_") == library
         for base in cls.__mro__
@@ -82,7 +82,7 @@ def only_atoms(values: Iterable[Any]) -> bool:
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Whether two values cannot be told apart: one object, or equal atoms of one type."""
+    """Whether two values are the same object, or equal atoms of the same type."""
     if one is other or type(one) is not type(other):
         return one is other
     cls: Any = type(one)
@@ -98,7 +98,7 @@ def same_value(one: Any, other: Any) -> bool:
 
 
 def brief(value: Any) -> str:
-    """A value in a few words. Text is not shown: it may be long, or a secret."""
+    """A short description of a value. Text is not shown: it may be long, or a secret."""
     cls: Any = type(value)
     name: str = cls.__name__
     if cls is Summary:
@@ -129,13 +129,13 @@ class Kind:
     """How objects of some types are read, compared and restored.
 
     Attributes:
-        read: Gives the parts: values by identity, or a `Summary`.
-        restore: Puts the parts back, or data that was kept; may be interrupted, and called again.
-        place: Gives what is written behind the name of an object to reach a part, by its key.
-        keyed: Whether keys are parts, before the values; else they are numbers.
-        keep: Copies data in at most so many bytes: gives what restores it, None first where there
-            is no room, and how many bytes were copied. None where the parts are enough.
-        objects: Gives what can change itself inside data, by key.
+        read: Returns the parts: the objects themselves, or a `Summary`.
+        restore: Restores the parts, or the copy of `keep`; may be interrupted and called again.
+        place: Returns the suffix by which a part is reached from its object, for a key.
+        keyed: Whether the parts are keys and then values; if not, keys are positions.
+        keep: Copies data, up to a number of bytes: returns what restores it, beginning with None
+            if it is too large, and the size of the copy. None if the parts are enough.
+        objects: Returns the mutable objects inside data, by key.
     """
 
     read: Callable[[Any], Parts]
@@ -150,8 +150,8 @@ class Kind:
         half = len(parts) // 2
         return zip(parts[:half], parts[half:], strict=True) if self.keyed else enumerate(parts)
 
-    def inside(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:
-        """What can change itself inside, by key."""
+    def children(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:
+        """The mutable objects inside, by key."""
         if self.objects is not None:
             return self.objects(value)
         if only_atoms(parts):
@@ -161,13 +161,13 @@ class Kind:
         return (pair for pair in pairs if type(pair[1]) not in _ATOMS)
 
     def same(self, old: Parts, new: Parts) -> bool:
-        """Whether two readings are of one content, in one order."""
+        """Whether two readings have the same content in the same order."""
         if len(old) != len(new):
             return False
         return all(map(operator.is_, old, new)) or all(map(same_value, old, new))
 
     def differences(self, old: Parts, new: Parts) -> list[str]:
-        """What differs between two readings, in words; empty where nothing does."""
+        """The differences between two readings, as texts; empty if there are none."""
         if self.same(old, new):
             return []
         if not self.keyed and len(old) != len(new):
@@ -186,7 +186,7 @@ class Kind:
             else:
                 found.append(f"{shorten(key, 60)} added")
         found += [f"{shorten(key, 60)} removed" for key in gone]
-        resized = one.get("rows") != other.get("rows")  # other rows have other values
+        resized = one.get("rows") != other.get("rows")  # different rows have different values
         for key in [key for key in one if key in other and not same_value(one[key], other[key])]:
             texts = brief(one[key]), brief(other[key])
             if texts[0] != texts[1]:
@@ -250,7 +250,7 @@ def _restore_attributes(value: Any, parts: Parts) -> None:
 
 ATTRIBUTES = Kind(_read_attributes, _restore_attributes, lambda key: f".{key}")
 DICT = Kind(_read_dict, _restore_dict)
-SEQUENCE = Kind(tuple, _restore_list, keyed=False)  # also tuples, which do not change themselves
+SEQUENCE = Kind(tuple, _restore_list, keyed=False)  # also tuples, whose elements may change
 CONTAINERS: tuple[tuple[type, Kind], ...] = (
     *((cls, SEQUENCE) for cls in (list, tuple, frozenset)),
     (collections.deque, Kind(tuple, _restore_deque, keyed=False)),
@@ -298,7 +298,7 @@ def _restore_array(value: Any, kept: Any) -> None:
 
 
 def _objects(values: Any, place: str = "") -> Iterable[tuple[str, Any]]:
-    """The objects in an array which may change themselves."""
+    """The mutable objects in an array."""
     for field in getattr(values.dtype, "fields", None) or ():
         yield from _objects(values[field], f"{place}[{field!r}]")
     if values.dtype == object and not only_atoms(values.flat):
@@ -318,7 +318,7 @@ def _columns(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _own(value: Any) -> dict[str, Any]:
-    """What stands beside the columns: a Series' name, a subclass' metadata, and ``df.note = 1``."""
+    """Other attributes: a Series' name, a subclass' metadata, and ``df.note = 1``."""
     unseen = _HIDDEN | value._accessors  # pandas 2 puts `s.str` there when it is first used
     return {name: each for name, each in vars(value).items() if name not in unseen}
 
@@ -342,8 +342,8 @@ def _read_table(value: Any) -> Parts:
 def _keep_table(value: Any, most: int) -> tuple[tuple[Any, ...], int]:
     """Copy a table, if it is small or shares no memory with copies.
 
-    Values can be written past copy-on-write (``df["x"].array[0] = 1``, numpy views); they are seen,
-    as values are hashed, and can be restored in what was copied.
+    Writes can bypass copy-on-write (``df["x"].array[0] = 1``, numpy views). They are detected,
+    because values are hashed, and can be undone if the table was copied.
     """
     pandas = sys.modules["pandas"]
     shares = not pandas.__version__.startswith("2.") or pandas.options.mode.copy_on_write is True
@@ -351,7 +351,7 @@ def _keep_table(value: Any, most: int) -> tuple[tuple[Any, ...], int]:
     size = sum(each.nbytes for each in arrays)
     deep = (size <= _SMALL or not shares) and size <= most
     copy = value.copy(deep=deep) if deep or shares else None
-    # No address that is hashed may be used again.
+    # Addresses that are hashed must not be reused.
     alive = [each.copy() for each in arrays if each.dtype == object or hasattr(each, "_pa_array")]
     size = size if deep else sum(each.nbytes for each in alive if each.dtype == object)
     return (copy, deep, _own(value) | {"_attrs": value._attrs}, alive), size
@@ -394,10 +394,10 @@ def _mark(values: Any) -> Hashable:
             for chunk in values._pa_array.chunks
         )
     own = vars(values) if hasattr(values, "__dict__") else {}
-    held = {"_ndarray": getattr(values, "_ndarray", None), **own}.values()
-    arrays = [each for each in held if hasattr(each, "dtype") and hasattr(each, "__len__")]
+    attributes = {"_ndarray": getattr(values, "_ndarray", None), **own}.values()
+    arrays = [each for each in attributes if hasattr(each, "dtype") and hasattr(each, "__len__")]
     if not arrays:
-        raise TypeError(f"it is not known how {type(values)!r} holds its values")
+        raise TypeError(f"unknown storage of values in {type(values)!r}")
     if hasattr(values, "sp_index"):
         arrays.append(values.sp_index.to_int_index().indices)
     categories = getattr(values.dtype, "categories", None)
@@ -426,7 +426,7 @@ def _read_polars(value: Any) -> Parts:
 
 def _mark_of_series(values: Any) -> Hashable:
     if str(values.dtype) == "Object":
-        raise TypeError("what Python objects in a column of polars contain is not read")
+        raise TypeError("the contents of Python objects in a polars column are not read")
     physical = values.to_physical()
     if not physical.dtype.is_numeric() or "128" in str(physical.dtype):
         return _digest(values.hash().to_numpy())

@@ -126,7 +126,7 @@ class Redirection:
             for pipe in self._pipes:
                 os.dup2(pipe.write_end, pipe.fd)
 
-    def write_past(self, fd: int, text: str) -> bool:
+    def write_to_original(self, fd: int, text: str) -> bool:
         """Write to the original target of a descriptor; False if it is not redirected."""
         for pipe in self._pipes:
             if pipe.fd == fd and not self._ended:

@@ -26,7 +26,7 @@ from archytas_nb.kernel.background import Ended, run_jobs
 from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
-from archytas_nb.kernel.python import python, tools_asked
+from archytas_nb.kernel.python import guard_tools, python
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop.events import EDITED, PRINTED, ApprovalForm, CallOutcome, ToolCall
 from archytas_nb.loop.limits import Clock
@@ -105,7 +105,7 @@ class KernelExecutor:
             raises is raised in the tool.
         on_question: Called with the prompt and with the form of a call that waits for approval,
             or None, before a person is asked; with an empty text afterwards, and once more with
-            the form when the call was decided. Returns True where it shows the form.
+            the form when the call was decided. Returns True if it shows the form.
         allow: Names of tools that run without approval.
         watch: Records which variables the calls change; None records nothing.
         clock: The clock of the run; None makes one.
@@ -271,7 +271,7 @@ class KernelExecutor:
         ready = _Ready(call, tool, decision.bound, decision.edited, decided, capture)
         if tool.function is not python:
             return ready
-        scope = tools_asked(self._tools, self._approver, self._namespace, ready.called)
+        scope = guard_tools(self._tools, self._approver, self._namespace, ready.called)
         return replace(ready, scope=scope)
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────
@@ -286,7 +286,7 @@ class KernelExecutor:
             else:
                 ends = [self._run_here(ready[0])]
             outcomes = list(map(self._rendered, ready, ends))
-            with self._inside(shared):
+            with self._in_call(shared):
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
         return outcomes if len(ready) == 1 else _with_shared(outcomes, shared)
@@ -307,7 +307,7 @@ class KernelExecutor:
             is_promise = inspect.isawaitable(value)  # may run code of the value's class
             ended = Ended("done", value)
 
-        with self._inside(ready.capture):
+        with self._in_call(ready.capture):
             try:
                 guard.run(work, limit)
             except KeyboardInterrupt:
@@ -325,7 +325,7 @@ class KernelExecutor:
         """Await calls concurrently; each is given with the seconds that it has taken already."""
 
         async def job(ready: _Ready, start: Callable[[], Any]) -> Any:
-            with self._inside(ready.capture):
+            with self._in_call(ready.capture):
                 return await start()
 
         jobs = [
@@ -337,7 +337,7 @@ class KernelExecutor:
     def _rendered(self, ready: _Ready, ended: Ended) -> CallOutcome:
         """Render a result within its limit: the user's ``__repr__`` runs here."""
         limit = self._limit(ready.tool, ended.seconds, least=_SECONDS_TO_RENDER)
-        with self._inside(ready.capture):
+        with self._in_call(ready.capture):
             try:
                 render = partial(_outcome, ended, ready.tool, self._namespace)
                 outcome: CallOutcome = self._guard.run(render, limit)
@@ -348,7 +348,7 @@ class KernelExecutor:
             return outcome
 
     @contextmanager
-    def _inside(self, capture: Capture) -> Iterator[None]:
+    def _in_call(self, capture: Capture) -> Iterator[None]:
         """Assign output and questions in the block to a call."""
         captured = output.current_capture.set(capture)
         person = current_person.set(self._person)
@@ -380,7 +380,7 @@ def interrupted_late(outcome: CallOutcome) -> CallOutcome:
 
 
 def _expired(ended: Ended, limit: TimeLimit) -> Ended:
-    """Say whether a call that reached its time limit stopped because of it."""
+    """How a call ended that reached its time limit: whether it stopped or continued."""
     if isinstance(ended.error, ToolTimeout):
         text = f"stopped after {limit}"
         if ended.seconds > limit.seconds * 1.5 + 0.5:
@@ -421,7 +421,7 @@ def _not_rendered(ended: Ended, why: str) -> CallOutcome:
 
 
 def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
-    """Add the output: the user sees all of it, the model what fits beside the result."""
+    """Add the output: the user sees all of it, the model what fits next to the result."""
     edited = f"{EDITED} It was run with: {clip(ready.edited, 1000)}\n" if ready.edited else ""
     text, images, outputs = outcome.text, outcome.images, ready.capture.outputs()
     if outputs:

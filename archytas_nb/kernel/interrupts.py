@@ -79,7 +79,7 @@ class CallGuard:
     """Raises interrupts and time limits in the calls of a `guard_calls` block."""
 
     def __init__(self) -> None:
-        self.interrupts = 0  # how many there were, including those that a tool swallowed
+        self.interrupts = 0  # their number, including those that a tool swallowed
         # Whether they are raised now. An assignment cannot be interrupted: after it is set to False
         # in a `finally` block, nothing more is raised.
         self.raises = False

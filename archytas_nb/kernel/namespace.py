@@ -1,4 +1,4 @@
-"""What the model may know of the notebook's variables: a digest, and two tools that only read.
+"""What the model may know about the variables: a digest, and two tools that only read.
 
 The digest is sent below a question, with the types, shapes and columns of variables, but no values.
 Its size is limited, and it depends only on the variables and the question.

@@ -38,7 +38,7 @@ MAX_IMAGES = 5
 """Maximum number of a call's images that the model gets; each costs about a page of text."""
 
 KEEP = 500_000
-"""Characters of printed text that are kept of the beginning, and as many of the end."""
+"""Characters of printed text that are kept from the beginning, and as many from the end."""
 
 KEEP_DISPLAYED = 100
 """Maximum number of displays that are kept: half of them the first ones, half the last ones."""
@@ -196,7 +196,7 @@ def capturing(captures: Sequence[Capture], shared: Capture) -> Iterator[None]:
 
 @contextmanager
 def capture_paused() -> Iterator[None]:
-    """Capture nothing in the block, because a person must see what they are asked."""
+    """Capture nothing in the block, because a person must see the question."""
     token = current_capture.set(_UNCAPTURED)
     below = _router.redirection
     try:
@@ -285,7 +285,7 @@ class _Router:
             _record(self._groups[-1].shared, kind, text)
 
     def _write(self, kind: Kind, stream: Any) -> Callable[[str], Any]:
-        past = stream.write
+        original = stream.write
         try:
             fd = int(stream.fileno())
         except Exception:  # noqa: BLE001 - a stream without one may raise anything
@@ -301,17 +301,17 @@ class _Router:
                 _record(capture, kind, text)
                 return len(text)
             below = self.redirection
-            if below is not None and isinstance(text, str) and below.write_past(fd, text):
+            if below is not None and isinstance(text, str) and below.write_to_original(fd, text):
                 return len(text)
-            return past(text)
+            return original(text)
 
         return write
 
-    def _publish(self, past: Callable[..., Any]) -> Callable[..., Any]:
+    def _publish(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def publish(data: Any, metadata: Any = None, *args: Any, **options: Any) -> Any:
             capture = self._target()
             if capture is None:
-                return past(data, metadata, *args, **options)
+                return original(data, metadata, *args, **options)
             self._drain()
             display_id = str((options.get("transient") or {}).get("display_id", ""))
             capture.display(data, display_id, update=bool(options.get("update")))
@@ -319,11 +319,11 @@ class _Router:
 
         return publish
 
-    def _clear_output(self, past: Callable[..., Any]) -> Callable[..., Any]:
+    def _clear_output(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def clear_output(wait: bool = False) -> Any:  # noqa: FBT001, FBT002 - as the publisher's own
             capture = self._target()
             if capture is None:
-                return past(wait)
+                return original(wait)
             self._drain()
             return capture.clear()
 

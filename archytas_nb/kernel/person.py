@@ -135,8 +135,8 @@ def _answer(person: Person, question: str, choices: list[str]) -> str:
             return choices[int(typed) - 1]
         if typed and (is_second or not is_number):
             return typed
-        fault = f"{escape(typed)} is none of the numbers." if typed else "That was empty."
-        prompt = f"{fault} Type an answer, or press Enter to give none: "
+        fault = f"{escape(typed)} is not one of the numbers." if typed else "The answer was empty."
+        prompt = f"{fault} Type an answer, or press Enter to skip: "
     return "(The user gave no answer.)"
 
 

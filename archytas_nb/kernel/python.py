@@ -24,7 +24,7 @@ from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.tool import BoundCall, Tool
 
 PythonMode: TypeAlias = Literal["off", "ask", "undoable", "auto"]
-"""Whether a model may run code: not at all, after approval, with undo, or without being watched."""
+"""Whether a model may run code: not at all, after approval, with undo, or without."""
 
 MODES: tuple[str, ...] = get_args(PythonMode)
 
@@ -59,7 +59,7 @@ def compiled(code: str) -> list[CodeType]:
     """The statements, and the last expression by itself; tracebacks show their lines.
 
     Raises:
-        SyntaxError: It is no Python; a magic or a shell command is named.
+        SyntaxError: It is not Python; a magic or a shell command is named.
     """
     name = f"<python {hashlib.sha256(code.encode()).hexdigest()[:8]}>"
     lines = code.splitlines(keepends=True)
@@ -69,10 +69,10 @@ def compiled(code: str) -> list[CodeType]:
         tree = compile(code, name, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
         linecache.cache[name] = len(code), None, lines, name
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        made = [compile(tree, name, "exec", flags, dont_inherit=True)]
+        codes = [compile(tree, name, "exec", flags, dont_inherit=True)]
         if isinstance(last, ast.Expr):
             body = ast.Expression(last.value)
-            made.append(compile(body, name, "eval", flags, dont_inherit=True))
+            codes.append(compile(body, name, "eval", flags, dont_inherit=True))
     except SyntaxError as error:
         line = lines[error.lineno - 1].strip() if error.lineno and lines else ""
         if _NOT_PYTHON.match(line):
@@ -83,7 +83,7 @@ def compiled(code: str) -> list[CodeType]:
         if error.text:
             error.add_note(f"line {error.lineno}: {error.text.strip()}")
         raise
-    return made
+    return codes
 
 
 @functools.cache
@@ -101,7 +101,7 @@ def names_used(code: str) -> str:
     try:
         found = list(mentions(code))
     except (SyntaxError, ValueError):
-        return "it is no valid Python, and will not run"
+        return "it is not valid Python and will not run"
     read = {name for name, _, changed in found if not changed} - set(dir(builtins))
     parts = [("reads", read), ("assigns to", {name for name, _, changed in found if changed})]
     return "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in parts if names)
@@ -111,7 +111,7 @@ def mentions(code: str) -> Iterator[tuple[str, int, bool]]:
     """Each name in code, its line, and whether it or a part of it is assigned or deleted there.
 
     Raises:
-        SyntaxError, ValueError: It is no Python.
+        SyntaxError, ValueError: It is not Python.
     """
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.alias)):
@@ -129,19 +129,19 @@ def mentions(code: str) -> Iterator[tuple[str, int, bool]]:
 
 
 @contextmanager
-def tools_asked(
+def guard_tools(
     tools: Mapping[str, Tool], approver: Approver, variables: Namespace, called: list[str]
 ) -> Iterator[None]:
-    """In the block a call of a tool by any name of the namespace obeys the tool's approval.
+    """In the block, tools that code calls by any name in the namespace need their approval.
 
-    Tools that have no name there get their own for the block. Each call is noted in ``called``.
+    Tools without a name there get their own for the block. Each call is added to ``called``.
     """
     is_open = True
 
     def guarded(tool: Tool) -> Callable[..., Any]:
         @functools.wraps(tool.function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if not is_open:  # the code kept the function
+            if not is_open:  # the code stored the function
                 return tool.function(*args, **kwargs)
             bound = _approved(tool, args, kwargs, approver, variables)
             called.append(tool.name)
@@ -170,19 +170,19 @@ def tools_asked(
 def _approved(
     tool: Tool, args: Any, kwargs: Any, approver: Approver, variables: Namespace
 ) -> BoundCall:
-    """The call, after approval; raises PermissionError where it was refused."""
+    """The call, after approval; raises PermissionError if it was refused."""
     try:
-        given = dict(inspect.signature(tool.function).bind_partial(*args, **kwargs).arguments)
-    except (TypeError, ValueError):  # Python says so when it is called
+        arguments = dict(inspect.signature(tool.function).bind_partial(*args, **kwargs).arguments)
+    except (TypeError, ValueError):  # Python raises it when it is called
         return BoundCall(tool.function, args, kwargs)
-    values = {each.name: variables for each in tool.parameters if each.injected} | given
+    values = {each.name: variables for each in tool.parameters if each.injected} | arguments
     positional = [each.name for each in tool.parameters if each.positional]
     bound = BoundCall(
         tool.function,
         tuple(values.pop(name) for name in positional if name in values),
         values,
     )
-    call = ToolCall("", tool.name, {k: v for k, v in given.items() if v is not variables})
+    call = ToolCall("", tool.name, {k: v for k, v in arguments.items() if v is not variables})
     decision = approver.decide(tool, call, bound, variables)
     if decision.stop:
         raise KeyboardInterrupt

@@ -1,7 +1,7 @@
-"""Snapshots of live objects: a walk from named objects to all that can change inside them.
+"""Takes snapshots of live objects: of all mutable objects that named ones lead to.
 
-A `Snapshot` finds what has changed and restores it in the same objects. What it cannot watch, and
-what is too large to be kept, it lists when it is taken.
+A `Snapshot` finds what has changed since, and restores it in the same objects. When it is taken, it
+lists what it cannot watch and what is too large to copy.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from archytas_nb.kernel import content
 from archytas_nb.kernel.content import Kind, Parts, brief, is_of
 from archytas_nb.loop.events import NotCovered
 
-BYTES = 1 << 30  # how much one snapshot copies at most
-OBJECTS = 100_000  # how many objects inside others are watched, or searched for code
+BYTES = 1 << 30  # that one snapshot copies at most
+OBJECTS = 100_000  # inside others that are watched, or searched for code
 
 _MADE_IN_PYTHON = 1 << 9  # a flag of types
 _BASES = {object, abc.ABC, Generic, Protocol, types.SimpleNamespace, collections.OrderedDict}
@@ -32,7 +32,7 @@ _NOT_PLAIN = {__name__.partition(".")[0], "numpy", "pandas", "polars", "matplotl
 
 @functools.lru_cache(4096)
 def kinds_of(cls: Any) -> tuple[tuple[Kind, ...], str]:
-    """How objects of a type are watched, and what of them is not; neither if they cannot change."""
+    """How objects of a type are watched, and what of them is not; both empty if immutable."""
     if content.is_atom(cls):
         return (), ""
     kinds = [kind for base, kind in content.CONTAINERS if issubclass(cls, base)]
@@ -66,7 +66,7 @@ def _not_covered(cls: Any, kinds: list[Kind]) -> str:
         plain = cls.__name__ == "ndarray" or is_of(cls, "polars", "DataFrame", "Series")
         more = cls.__dictoffset__ and not (reads_all or plain)
         more = more or any(map(_has_slots, cls.__mro__))
-        return f"its attributes, as it is of the class {cls.__name__!r}" if more else ""
+        return f"its attributes, because its class is {cls.__name__!r}" if more else ""
     if issubclass(cls, (types.ModuleType, type)):
         return "class" if issubclass(cls, type) else "module"
     if issubclass(cls, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
@@ -75,15 +75,15 @@ def _not_covered(cls: Any, kinds: list[Kind]) -> str:
 
 
 class Record(NamedTuple):
-    """An object as it was."""
+    """An object at the time of the snapshot."""
 
-    within: Record | None  # what it was found in
+    within: Record | None  # what contains it
     key: Any  # where in it, or its name
     value: Any  # the object itself
     kind: Kind
     parts: Parts
-    kept: tuple[Any, ...] = ()  # what restores data; None first where there was no room
-    size: int = 0  # how much was copied
+    kept: tuple[Any, ...] = ()  # what restores data; begins with None if too large
+    size: int = 0  # bytes that were copied
 
     @property
     def name(self) -> str:
@@ -101,11 +101,11 @@ class Record(NamedTuple):
         return not self.kept or self.kept[0] is not None
 
     def changes(self) -> tuple[Parts | None, list[str]]:
-        """What it contains now, and what has changed since, in words."""
+        """What it contains now, and how that differs from the snapshot, as texts."""
         try:
             now = self.kind.read(self.value)
             return now, self.kind.differences(self.parts, now)
-        except Exception:  # noqa: BLE001  (whatever an object does)
+        except Exception:  # noqa: BLE001  (an object may raise anything)
             return None, ["it cannot be read any more"]
 
 
@@ -114,12 +114,12 @@ class Snapshot:
 
     Args:
         roots: The objects by name.
-        budget: How many bytes are copied at most.
+        budget: Maximum number of bytes to copy.
 
     Attributes:
         records: The objects that are watched, in the order in which they were reached.
-        not_watched: What may change unseen.
-        not_kept: What is watched, but cannot be restored as there was no room to copy it.
+        not_watched: What may change without being detected.
+        not_kept: What is watched, but was too large to copy and cannot be restored.
     """
 
     def __init__(self, roots: Mapping[str, Any], budget: int = BYTES) -> None:
@@ -128,7 +128,7 @@ class Snapshot:
         self.not_kept: list[NotCovered] = []
         self._bytes, self._left = budget, OBJECTS
         self._lists: dict[int, Any] = {}  # with keys and elements, by the number of the record
-        self._seen: dict[int, Any] = {}  # the objects are held, so that no id is used again
+        self._seen: dict[int, Any] = {}  # kept, so that no id is reused
         todo: list[tuple[Record | None, Any, Any]] = [(None, *each) for each in roots.items()]
         todo.reverse()
         while todo:
@@ -141,18 +141,18 @@ class Snapshot:
             if why:
                 self._note(Record(within, key, value, content.SEQUENCE, ()), why)
             for kind in kinds:
-                record, inside = self._record(within, key, value, kind)
-                todo += [(record, place, each) for place, each in reversed(inside)]
+                record, children = self._record(within, key, value, kind)
+                todo += [(record, place, each) for place, each in reversed(children)]
 
     def _record(
         self, within: Record | None, key: Any, value: Any, kind: Kind
     ) -> tuple[Record, list[tuple[Any, Any]]]:
-        """Add an object; returns it and those inside which are to be added, by key."""
-        record, inside = Record(within, key, value, kind, ()), list[tuple[Any, Any]]()
+        """Add an object; returns it, and the objects inside to add next, by key."""
+        record, children = Record(within, key, value, kind, ()), list[tuple[Any, Any]]()
         try:
             kept, size = kind.keep(value, self._bytes) if kind.keep else ((), 0)
             record = Record(within, key, value, kind, kind.read(value), kept, size)
-            inside += itertools.islice(kind.inside(value, record.parts), self._left + 1)
+            children += itertools.islice(kind.children(value, record.parts), self._left + 1)
         except Exception as error:  # noqa: BLE001  (an object that raises is not watched)
             self._note(record, f"reading it raised {type(error).__name__}")
             return record, []
@@ -160,29 +160,29 @@ class Snapshot:
         self._bytes -= size
         if not record.is_kept:
             self.not_kept.append(NotCovered(record.name, f"{brief(value)} is too large to be kept"))
-        if len(inside) > self._left:
+        if len(children) > self._left:
             self._note(record, f"its objects are compared by identity only: over {OBJECTS:,}")
             return record, []
-        self._left -= len(inside)
-        return record, [] if self._are_simple(inside) else inside
+        self._left -= len(children)
+        return record, [] if self._add_flat_lists(children) else children
 
     def _note(self, record: Record, why: str) -> None:
         self.not_watched.append(NotCovered(record.name, why))
 
-    def _are_simple(self, inside: list[tuple[Any, Any]]) -> bool:
-        """Add objects all at once if they are lists that hold no objects: there may be many."""
-        lists = [each for _, each in inside]
+    def _add_flat_lists(self, children: list[tuple[Any, Any]]) -> bool:
+        """Add objects all at once if they are lists of immutable values: there may be many."""
+        lists = [each for _, each in children]
         if {*map(type, lists)} != {list} or not content.only_atoms(itertools.chain(*lists)):
             return False
         ids = dict(zip(map(id, lists), lists, strict=True))
         if len(ids) < len(lists) or not self._seen.keys().isdisjoint(ids):
             return False
         self._seen |= ids
-        self._lists[len(self.records) - 1] = inside, list(map(tuple, lists))
+        self._lists[len(self.records) - 1] = children, list(map(tuple, lists))
         return True
 
     def changed(self) -> Iterator[tuple[Record, Parts | None, list[str]]]:
-        """The objects whose content has changed, with what it is now and the change in words."""
+        """The objects whose content has changed, with what it is now and the change as texts."""
         for number, record in enumerate(self.records):
             for each in record, *self._lists_in(record, number):
                 now, words = each.changes()
@@ -191,15 +191,15 @@ class Snapshot:
 
     def _lists_in(self, record: Record, number: int) -> Iterator[Record]:
         """Lists that were added all at once, if any of them has changed."""
-        inside, parts = self._lists.get(number, ([], []))
-        lists, flat = [each for _, each in inside], itertools.chain.from_iterable
+        children, parts = self._lists.get(number, ([], []))
+        lists, flat = [each for _, each in children], itertools.chain.from_iterable
         is_same = [*map(len, lists)] == [*map(len, parts)]
         if not is_same or not all(map(operator.is_, flat(lists), flat(parts))):
-            for (key, each), old in zip(inside, parts, strict=True):
+            for (key, each), old in zip(children, parts, strict=True):
                 yield Record(record, key, each, content.SEQUENCE, old)
 
     def keep_only(self, records: list[Record]) -> None:
-        """Free what the others hold."""
+        """Keep only these records, and free everything else."""
         self.records = records
         self._lists.clear()
         self._seen.clear()
@@ -214,7 +214,7 @@ def restore(records: Iterable[Record]) -> list[NotCovered]:
                 record.kind.restore(record.value, record.kept or record.parts)
             else:
                 failed[number] = "it was too large to be kept"
-        except Exception as error:  # noqa: BLE001  (whatever an object does)
+        except Exception as error:  # noqa: BLE001  (an object may raise anything)
             failed[number] = f"{type(error).__name__}: {error}"
     for number, record in enumerate(tried):
         if number not in failed and (words := record.changes()[1]):

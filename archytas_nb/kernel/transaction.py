@@ -33,7 +33,7 @@ _NOT_THE_USERS = re.compile(
     r"__\w+__|_+|_i{1,3}|_i?\d+|_[io]h|_dh|_exit_code|In|Out|get_ipython|exit|quit|open"
 )
 _MISSING = object()
-_BOUND_SINCE = "it was bound again since, and is left as it is"
+_REASSIGNED_SINCE = "it was reassigned since, and is left as it is"
 CHANGED_SINCE = "it was changed again since; it is as before now, without later changes and undos"
 
 
@@ -48,13 +48,13 @@ class Transaction:
         self._snapshot = Snapshot({})
         self._changed: list[tuple[Record, Parts | None]] = []
         self._diff: Diff | None = None
-        self._later: list[NotCovered] | None = None
+        self._changed_later: list[NotCovered] | None = None
         self._undone: tuple[NotCovered, ...] | None = None
         self._state: Literal["new", "open", "ended"] = "new"
 
     def __enter__(self) -> Self:
         if self._state != "new":
-            raise RuntimeError("a transaction can be used once; make another one")
+            raise RuntimeError("a transaction can be used only once; create another one")
         before = dict(users_variables(self._namespace))
         only = before.keys() if self._only is None else self._only
         self._snapshot = Snapshot({n: x for n, x in before.items() if n in only}, self._budget)
@@ -71,7 +71,7 @@ class Transaction:
 
     @property
     def bytes(self) -> int:
-        """How much was copied; after the block, of what it changed."""
+        """The size of the copies; after the block, of what it changed."""
         return sum(each.size for each in self._snapshot.records)
 
     @property
@@ -87,7 +87,7 @@ class Transaction:
         return self._compare() if self._state == "open" else self._end()
 
     def _end(self) -> Diff:
-        """Compare once, and let go what was not changed."""
+        """Compare once, and free what was not changed."""
         if self._diff is None:
             self._diff = self._compare()
             self._before = {name: self._before.get(name, _MISSING) for name in self._after}
@@ -123,15 +123,15 @@ class Transaction:
         words = [f"{brief(before)} → {brief(now[name])}"]
         for each in self._snapshot.records:
             if each.value is before and each.kind.keep and type(before) is type(now[name]):
-                with contextlib.suppress(Exception):  # whatever an object does
+                with contextlib.suppress(Exception):  # an object may raise anything
                     words += each.kind.differences(each.parts, each.kind.read(now[name]))
         return Change("rebound", name, tuple(words))
 
     def undo(self) -> tuple[NotCovered, ...]:
         """Restore names and contents to what they were before the block.
 
-        What the block did not change is left alone, and so are names that were bound again since.
-        To call it again has no effect, except after an interrupt: then it goes on.
+        What the block did not change is left alone, and so are names that were reassigned since.
+        Calling it again has no effect, except after an interrupt, when it continues.
 
         Returns:
             What could not be restored, and what else the user should know.
@@ -139,26 +139,28 @@ class Transaction:
         Raises:
             RuntimeError: The block has not begun.
         """
-        if self._state == "open":  # an interrupt kept `__exit__` from being run
+        if self._state == "open":  # an interrupt came before `__exit__` was run
             self._state = "ended"
         if self._undone is not None:
             return self._undone
         with defer_interrupts() as deferred:
-            if self.diff and self._later is None:
-                self._later = [
+            if self.diff and self._changed_later is None:
+                self._changed_later = [
                     NotCovered(record.name, CHANGED_SINCE)
                     for record, parts in self._changed
                     if parts is None or record._replace(parts=parts).changes()[1]
                 ]
-            failed = [NotCovered(n, _BOUND_SINCE) for n in self._after if not self._is_restored(n)]
+            failed = [
+                NotCovered(n, _REASSIGNED_SINCE) for n in self._after if not self._is_restored(n)
+            ]
             contents = restore(record for record, _ in self._changed)
-            self._undone = (*failed, *contents, *(self._later or ()))
+            self._undone = (*failed, *contents, *(self._changed_later or ()))
         if deferred.interrupted:
             raise KeyboardInterrupt
         return self._undone
 
     def _is_restored(self, name: str) -> bool:
-        """Bind one name as before, unless it was bound again since."""
+        """Restore one name, unless it was reassigned since."""
         before, now = self._before.get(name, _MISSING), self._namespace.get(name, _MISSING)
         if now is before:
             return True
@@ -186,7 +188,7 @@ def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYT
 
 
 def users_variables(namespace: Namespace) -> Iterator[tuple[str, Any]]:
-    """The user's variables: no names of Python or IPython, no transactions."""
+    """The user's variables, without the names of Python and IPython, and transactions."""
     for name, value in dict(namespace).items():
         if not _NOT_THE_USERS.fullmatch(name) and type(value) is not Transaction:
             yield name, value
@@ -198,7 +200,7 @@ Call: TypeAlias = tuple[Tool, BoundCall, Json]
 """A tool, its validated arguments, and the input as the model sent it."""
 
 _NAME = re.compile(r"\\.|([^\W\d]\w*)")  # or an escaped character
-_STATIC = {"module", "function", "class"}  # what code reads of these is not listed at each call
+_STATIC = {"module", "function", "class"}  # that code reads, and that are not listed for each call
 _REACHES_ALL = {"exec", "eval", "globals", "locals", "vars", "__import__"}
 _REACHES_ALL |= {"get_ipython", "run_cell"}
 
@@ -272,18 +274,18 @@ class Watch:
     def undo(self) -> tuple[NotCovered, ...]:
         """Undo the changes, the last one first; returns what could not be restored."""
         if self._is_discarded:
-            return (NotCovered("", "what undoes its changes is not kept any more"),)
+            return (NotCovered("", "its changes can no longer be undone"),)
         return tuple(note for each in reversed(self._transactions) for note in each.undo())
 
 
 def names_read(code: Any, namespace: Namespace) -> set[str]:
     """The variables that code may read or write, also through functions and classes of the user.
 
-    ``code`` is text, or a function or an object whose methods may be called. All variables where it
+    ``code`` is text, or a function or an object whose methods may be called. All variables if it
     may reach any, as with ``exec`` and ``globals``.
 
     Raises:
-        SyntaxError: The text is no Python.
+        SyntaxError: The text is not Python.
     """
     if isinstance(code, str):
         code = compile(code, "<code>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
@@ -320,8 +322,8 @@ def _codes(value: Any, namespace: Namespace) -> list[Any]:
     if isinstance(value, property):
         return [value.fget, value.fset, value.fdel]
     if isinstance(value, (list, tuple, set, dict)):
-        held: Any = dict.values(value) if isinstance(value, dict) else value
-        return [] if only_atoms(held) else [*itertools.islice(held, OBJECTS)]
+        elements: Any = dict.values(value) if isinstance(value, dict) else value
+        return [] if only_atoms(elements) else [*itertools.islice(elements, OBJECTS)]
     found = [getattr(value, "__dict__", {}).get("__wrapped__")]  # by a decorator
     if isinstance(value, types.FunctionType):
         if value.__globals__ is namespace:

@@ -1,4 +1,4 @@
-"""A run in every form that a front end may choose from.
+"""A run as plain text, Markdown and HTML, of which a front end shows one.
 
 What differs in a second run (versions, ids) is metadata; times and tokens are those of the replies,
 which a cassette keeps. So a run and its replay have equal data.
@@ -42,7 +42,7 @@ def _metadata(view: RunView) -> dict[str, Any]:
         "steps": len(view.steps),
         "ending": type(view.ending).__name__ if view.ending is not None else None,
         "seconds": round(view.seconds, 3),
-        # Most endpoints say nothing of USD.
+        # Most endpoints report no price.
         "usage": {name: n for name, n in asdict(view.usage).items() if n or name != "usd"},
     }
     return {"archytas_nb": facts}

@@ -1,6 +1,6 @@
-"""What a run does at this moment: its status line, and what is being written.
+"""What a run is doing now: its status line, and the text that is being written.
 
-Nothing of it is kept: what is shown of a reply or a call is in the view as soon as it is complete.
+Nothing is kept here: a reply or a call is in the view as soon as it is complete.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Streamed:
 
 
 class Activity:
-    """What a run does at this moment; bounded in size, however much a tool prints.
+    """What a run is doing now; bounded in size, however much a tool prints.
 
     Args:
         now: A monotonic clock, in seconds.
 
     Attributes:
-        form: The call that waits for approval, or that was just decided; None for none.
+        form: The call that waits for approval, or was just decided, if any.
         is_asking: Whether the user is asked something.
     """
 
@@ -60,7 +60,7 @@ class Activity:
         self._calls = ""  # the names of the running calls
         self._wait = 0.0  # seconds from `_since` until a retry; 0 for none
         self.is_asking = False
-        self._aside = False  # whether the model is asked which tools fit, not to answer
+        self._aside = False  # whether the model is asked which tools fit, not for an answer
         self._forget()
 
     def _forget(self) -> None:
@@ -88,10 +88,9 @@ class Activity:
             self._doing, self._wait = ("writing" if is_text else "thinking"), 0
 
     def _begin(self, event: ev.Event) -> None:
-        void = ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes
-        is_void = getattr(event, "kind", "") in {"retry", "protocol", "progress"}
-        if isinstance(event, void) or is_void:
-            self._forget()  # what was written so far is in the view now, or void
+        begins = isinstance(event, ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes)
+        if begins or getattr(event, "kind", "") in {"retry", "protocol", "progress"}:
+            self._forget()  # it is in the view now, or is not valid any more
         self._doing = _DOING.get(type(event), self._doing)
         self._calls, self._wait, self._since = "", 0, self._now()
         self.form, self.is_asking = None, False
@@ -103,8 +102,8 @@ class Activity:
         elif isinstance(event, ev.Notice):
             self._doing, self._wait = one_line(tidy(event.text), 160), event.seconds
 
-    def _words(self) -> str:
-        """What is done, with the time since it began or until the retry."""
+    def _phase(self) -> str:
+        """What the run is doing, with the time since it began or until the retry."""
         passed = self._now() - self._since
         if self.is_asking:
             return "waiting for you"
@@ -115,18 +114,18 @@ class Activity:
         return _WAIT.sub(f"{math.ceil(self._wait - passed)}", self._doing)
 
     def streamed(self) -> Streamed | None:
-        """What is being written or printed; None where nothing is."""
+        """What is being written or printed, if anything."""
         if not (self._text or self._reasoning or self._output):
             return None
         partial = read_partial("".join(self._text))
-        words = tidy(partial.text)[-_STREAMED:]
+        text = tidy(partial.text)[-_STREAMED:]
         is_call = partial.tool not in {"", "final_answer", "fail_task"}
         return Streamed(
             reasoning=tidy("".join(self._reasoning))[-_STREAMED:],
             thought=tidy(partial.thought),
             tool=partial.tool if is_call else "",
-            arguments=words if is_call else "",
-            answer="" if is_call else words,
+            arguments=text if is_call else "",
+            answer="" if is_call else text,
             output=self._printed(),
         )
 
@@ -143,7 +142,7 @@ class Activity:
         tokens = view.usage.input_tokens + view.usage.output_tokens
         number = view.steps[-1].number if view.steps else 0
         parts = [
-            self._words(),
+            self._phase(),
             f"step {number}" if number else "",
             clock(self._now() - self._started),
         ]

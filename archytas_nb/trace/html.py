@@ -80,7 +80,7 @@ _SUMMARY_CALLS = 4
 
 
 class PageLimits:
-    """How much may still go into a page: characters of one text, and of all pictures."""
+    """How much a page may still contain: characters of one text, and of all pictures."""
 
     def __init__(self, steps: list[StepView]) -> None:
         calls = [call for step in steps for call in step.calls]
@@ -135,8 +135,8 @@ def answer_html(answer: str) -> Html:
 
 def thought_html(thought: str) -> Html:
     """What the model wrote before a call."""
-    words = element("em", thought, style="white-space:pre-wrap")
-    return element("p", words, style="margin:.3em 0;opacity:.8")
+    text = element("em", thought, style="white-space:pre-wrap")
+    return element("p", text, style="margin:.3em 0;opacity:.8")
 
 
 def step_html(
@@ -150,8 +150,8 @@ def step_html(
 
 def _details(summary: Html, *body: Html | None, unfolded: bool = False) -> Html:
     style = f"margin:.1em 0 .5em .33em;padding:0 0 0 1em;border-left:{LINE}"
-    inside = element("div", *body, style=style)
-    return element("details", element("summary", summary, style=_SUMMARY), inside, open=unfolded)
+    content = element("div", *body, style=style)
+    return element("details", element("summary", summary, style=_SUMMARY), content, open=unfolded)
 
 
 def _edge(colour: str) -> str:
@@ -173,7 +173,7 @@ def _steps(steps: list[StepView]) -> Html | None:
 
 
 def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
-    """The summary of a step; what the body of an unfolded step repeats is hidden meanwhile."""
+    """The summary of a step; while it is unfolded, what its body repeats is hidden."""
     hidden: dict[str, str | bool] = {"class": FOLDED_ONLY, "style": unfolded and "display:none"}
     mark = "…" if doing and not step.calls else step.mark
     style = "display:inline-block;min-width:1.05em;font-weight:600;color:"
@@ -184,14 +184,14 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     ]
     for index, call in enumerate(step.calls[:_SUMMARY_CALLS]):
         result = "" if call.status is None else f"→ {call.summary(_LINE_WIDTH)}"
-        # Code is wider than words, and a decision is to be seen without unfolding.
+        # Code is wider than prose, and a decision must be visible without unfolding.
         decided = min(len(call.decided), _OUTCOME) + 14 if call.decided else 0
         short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
         parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
         parts.append(element("span", f" ({call.decided})", style=DIM) if call.decided else "")
         left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
-        words = element("span", f" {one_line(result, left)}" if result else "", style=DIM)
-        parts.append(element("span", words, **hidden))
+        outcome = element("span", f" {one_line(result, left)}" if result else "", style=DIM)
+        parts.append(element("span", outcome, **hidden))
     if more := max(0, len(step.calls) - _SUMMARY_CALLS):
         parts.append(f" · {more:,} more calls")
     if step.calls:
@@ -199,9 +199,9 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
             parts.append(element("span", f" {each}", style=f"color:{_COLOURS[each]}"))
     else:
         topic = doing if doing and not step.failed else one_line(_topic(step), 120)
-        below = step.thought and not (doing or step.rejected)
-        words = element("span", topic, style=DIM)
-        parts.append(element("span", words, **(hidden if below else {})))
+        is_below = step.thought and not (doing or step.rejected)
+        title = element("span", topic, style=DIM)
+        parts.append(element("span", title, **(hidden if is_below else {})))
     several = len(step.calls) > 1  # none of them is cut off at the end of the line
     return element("span", *parts, style="white-space:normal") if several else join(*parts)
 
@@ -233,7 +233,7 @@ def _body(step: StepView, limits: PageLimits) -> Iterator[Html]:
 
 
 def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
-    """A call, not named again where the summary has named it in full, and what came of it."""
+    """A call and its result; the call is not repeated if the summary shows it in full."""
     long = dict(call.texts)
     arguments = tuple((name, "…" if name in long else value) for name, value in call.arguments)
     short = replace(call, arguments=arguments).signature(10**6)
@@ -246,7 +246,7 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
         if name not in long:
             line = f"{name} = {clip(value, limits.each)}" if name else value
             yield element("pre", line, style=PRE)
-    for name, value in call.texts:  # arguments of several lines, named where there are others
+    for name, value in call.texts:  # arguments of several lines, named if there are others
         if name and len(arguments) > 1:
             yield element("div", name, style=_SMALL)
         yield element("pre", clip(value, limits.each), style=f"{PRE};background:none;border:{LINE}")
@@ -296,7 +296,7 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
         media_type, data = item.picture
         limits.pictures -= len(data)
         drawn = safe.picture(media_type, data, _PICTURE) if limits.pictures >= 0 else None
-        size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: too large to be shown here]"
+        size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: too large to show here]"
         return element("div", drawn) if drawn else element("p", size, style=DIM)
     value = clip(item.text, limits.each)
     if item.prose:
@@ -306,16 +306,16 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
 
 
 def _ending(view: RunView, *, reason: bool) -> Html:
-    title, words = views.ending_title(view.ending), views.ending_text(view.ending)
+    title, text = views.ending_title(view.ending), views.ending_text(view.ending)
     head = body = None
     if title:
         style = f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}"
         head = element("p", element("strong", title), style=style)
     if isinstance(view.ending, Failed):
-        body = element("p", words, style=PROSE) if reason and words else None
-    elif words and view.typed:
-        body = element("pre", clip(words, _LARGEST_TEXT), style=PRE)
-    elif words:
+        body = element("p", text, style=PROSE) if reason and text else None
+    elif text and view.typed:
+        body = element("pre", clip(text, _LARGEST_TEXT), style=PRE)
+    elif text:
         body = answer_html(views.answer_markdown(view.ending))
     return join(head, body, _table(view.table) if view.table else None)
 
@@ -323,7 +323,7 @@ def _ending(view: RunView, *, reason: bool) -> Html:
 # ── the panel of a call that waits for approval ───────────────────────────────────────────────────
 
 WAITING, NOT_DECIDED = "waiting for approval", "approval was requested, but not given"
-"""The state of the call: while a person is asked, and in a copy that may outlive its kernel."""
+"""The state of the call: while a person is asked, and in a copy that may outlive the kernel."""
 _LARGEST_VALUE = 200_000  # characters; the form has at most 100,000, and some are escaped here
 _PANEL = (
     f"border:{LINE};border-left:3px solid {_WARN};border-radius:6px;padding:.5em .9em .6em;"
@@ -390,7 +390,7 @@ def _argument(argument: FormArgument) -> Iterator[Html]:
 
 
 def language_of(name: str, text: str) -> str:
-    """The language of a text in a block, where it is obvious; else empty."""
+    """The language of a text in a block, if it is obvious; else empty."""
     if _SQL.match(text) and "python" not in name:
         return "sql"
     return "python" if name in _CODE_ARGUMENTS or _PYTHON.search(text) else ""

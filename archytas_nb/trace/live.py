@@ -1,11 +1,11 @@
-"""Shows a run while it happens.
+"""Shows a run while it is in progress.
 
-    live      a person before a notebook: widgets, replaced by one static output at the end
-    static    no person there (nbclient, nbconvert, papermill): one static output at the end
+    live      a person at a notebook: widgets, replaced by one static output at the end
+    static    nobody there (nbclient, nbconvert, papermill): one static output at the end
     terminal  IPython without a kernel: lines on stdout as they come
     quiet     nothing
 
-Widgets are gone with their kernel. So the run so far is also in a static output, which the widgets
+Widgets disappear with their kernel. So the run so far is also in a static output, which the widgets
 hide; at the end it becomes the final output, and all widgets are closed.
 """
 
@@ -54,7 +54,7 @@ def _request(kernel: Any) -> dict[str, Any]:
 
 
 def _owns_cell() -> bool:
-    """Whether the cell has nothing but the question, so that nothing else is displayed in it."""
+    """Whether the cell contains only the question, so that nothing else is displayed in it."""
     from IPython import get_ipython
 
     request = _request(getattr(get_ipython(), "kernel", None))
@@ -63,7 +63,7 @@ def _owns_cell() -> bool:
 
 
 class TraceView:
-    """Observes a run and shows it; an error in drawing is logged and never disturbs the run."""
+    """Observes a run and shows it; an error in drawing is logged and does not affect the run."""
 
     def __init__(self, question: str, mode: Mode, continues: str = "") -> None:
         self.view = replace(fold(question, ()), continues=tidy(continues, 200))
@@ -87,7 +87,7 @@ class TraceView:
         """Take the next event; the ending closes the view.
 
         Returns:
-            The form of a call that waits for approval, where the view draws it; else None.
+            The form of a call that waits for approval, if the view draws it; else None.
         """
         drawn = None
         try:
@@ -130,13 +130,13 @@ def _clear_output() -> None:
 
 _CURSOR = "▍"
 _COPY = "archytas-nb-kept-"  # with a number: the class of the static copy of a running run
-# The widgets hide the copy; where they are gone, the copy hides the error that replaces them.
+# The widgets hide the copy; without them, the copy hides the error that replaces them.
 _HIDE_COPY = "{0}{{display:none}}.jp-OutputArea-child:has({0}){{display:none}}"
 _HIDE_ERROR = (
     ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace))"
     "{{display:none}}"
 )
-# A widget is as wide as its longest line, unless the line stands in a column that may be narrower.
+# A widget is as wide as its longest line, unless the line is in a column that may be narrower.
 _ROOT = f"{draw.ROOT};margin:0;display:grid;grid-template-columns:minmax(0,1fr)"
 _FRAME = {"padding": ".25em 0", "margin": ".3em 0", "max_width": draw.WIDTH}
 _FRAME |= dict.fromkeys(("border_top", "border_bottom"), LINE)
@@ -149,16 +149,16 @@ def live_question(view: RunView, number: int = 0) -> Html:
 
 
 def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None) -> Html:
-    """The static copy of a running run, visible only where its widgets are not."""
+    """The static copy of a running run, visible only if its widgets are not."""
     name = f"{_COPY}{number:d}"
     panel = _piece(panel_html(form, NOT_DECIDED)) if form and not form.decision else None
     hides = stylesheet(_HIDE_ERROR.format(f".{name}"), linked=True)
     return element("div", hides, draw.html(view), panel, class_=name)
 
 
-@lru_cache(maxsize=32)  # a step that is over is not drawn again
+@lru_cache(maxsize=32)  # a finished step is not drawn again
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
-    """A step, with what of it is being written; the newest one is unfolded."""
+    """A step, with the text that is being written; the newest one is unfolded."""
     doing = "waiting for the reply"
     if streamed is not None:
         doing = "answering" if streamed.answer else "thinking"
@@ -176,15 +176,15 @@ def without_arguments(step: StepView) -> StepView:
     return replace(step, calls=tuple(calls))
 
 
-def live_answer(words: str) -> Html:
-    """The part of an answer that is written."""
-    return _piece(draw.answer_html(words + _CURSOR)) if words else join()
+def live_answer(text: str) -> Html:
+    """The part of an answer that has arrived."""
+    return _piece(draw.answer_html(text + _CURSOR)) if text else join()
 
 
-def live_status(words: str) -> Html:
-    """The line that says what the run does."""
+def live_status(line: str) -> Html:
+    """The line that says what the run is doing."""
     style = f"{DIM};font-size:.9em;font-variant-numeric:tabular-nums;margin:.35em 0"
-    return _piece(element("div", words, style=style))
+    return _piece(element("div", line, style=style))
 
 
 def _streamed(now: Streamed) -> Iterator[Html]:
@@ -229,7 +229,7 @@ class LiveLayer:
 
         self._view, self._activity = view, Activity()
         self._drawn_at = time.monotonic()
-        self._first = 0  # number of steps that have no widget any more
+        self._first = 0  # number of steps without a widget, which were removed
         self._boxes: dict[int, Any] = {}  # the widget of each step, by its number
         self._all: list[Any] = []
         self._lock = threading.RLock()
@@ -238,15 +238,15 @@ class LiveLayer:
         self._number = next(_numbers)
         self._html_type = ipywidgets.HTML
         # One layout and one style serve all: each would be a model, and a message, of its own.
-        self._shared = {"layout": self._made(ipywidgets.Layout(margin="0"))}
+        self._shared = {"layout": self._register(ipywidgets.Layout(margin="0"))}
         self._head = self._html(live_question(view, self._number))
-        self._shared["style"] = self._made(self._head.style)
+        self._shared["style"] = self._register(self._head.style)
         self._answer, self._earlier, self._panel = (self._html("") for _ in range(3))
         self._status = self._html(live_status(self._activity.status(view)))
-        frame = self._made(ipywidgets.Layout(**_FRAME))
-        self._steps = self._made(ipywidgets.VBox([self._earlier], layout=frame))
+        frame = self._register(ipywidgets.Layout(**_FRAME))
+        self._steps = self._register(ipywidgets.VBox([self._earlier], layout=frame))
         parts = [self._head, self._steps, self._answer, self._panel, self._status]
-        top = self._made(ipywidgets.VBox(parts, layout=self._shared["layout"]))
+        top = self._register(ipywidgets.VBox(parts, layout=self._shared["layout"]))
         self._static: Any = _display(self._copy(), display_id=True)
         model = {"version_major": 2, "version_minor": 0, "model_id": top.model_id}
         data = {"application/vnd.jupyter.widget-view+json": model}
@@ -256,7 +256,7 @@ class LiveLayer:
         LiveLayer._open += 1
 
     def update(self, view: RunView, event: ev.Event) -> ev.ApprovalForm | None:
-        """Show what an event has changed, soon where the last drawing was just now.
+        """Show what an event has changed, a little later if the last drawing was just now.
 
         A call that waits for approval is drawn at once, before the person is asked, and returned.
         """
@@ -283,8 +283,8 @@ class LiveLayer:
             try:
                 data, metadata = bundle(view)
                 if self._has_asked and not LiveLayer._open and _owns_cell():
-                    # JupyterLab keeps a line for each line that was typed, and the input box of an
-                    # interrupted question: the cell is displayed anew without them.
+                    # JupyterLab keeps every line that was typed, and the box of an interrupted
+                    # question: the output is displayed again without them.
                     _clear_output()
                     _display(data, metadata)
                 else:
@@ -314,7 +314,7 @@ class LiveLayer:
         self._drawn_at = time.monotonic()
         steps = self._view.steps
         if len(steps) - self._first > _MOST_STEPS:
-            # Many at once: where the first one goes, a front end builds all anew.
+            # Many at once: a front end redraws all of them when the first one is removed.
             self._first = len(steps) - _KEPT_STEPS
         steps = steps[self._first :]
         if any(step.number not in self._boxes for step in steps):
@@ -334,18 +334,18 @@ class LiveLayer:
             self._static.update(self._copy(), raw=True)
 
     def _change_boxes(self, numbers: list[int]) -> None:
-        gone = [box for number, box in self._boxes.items() if number not in numbers]
+        removed = [box for number, box in self._boxes.items() if number not in numbers]
         self._boxes = {number: self._boxes.get(number) or self._html("") for number in numbers}
         self._steps.children = (self._earlier, *self._boxes.values())
         if self._first:
             title = f"… {count(self._first, 'earlier step')}"
             self._earlier.value = _piece(element("em", title, style=DIM))
-        for box in gone:
+        for box in removed:
             self._all.remove(box)
             box.close()
 
     def _copy(self) -> dict[str, str]:
-        """The run so far as a static output; the longer it is, the later comes the next one."""
+        """The run so far as a static output; the longer it is, the later the next one."""
         self._copied, self._copied_at = self._view, time.monotonic()
         data, _ = bundle(self._view)
         self._pause = max(_PAUSE, len(data["text/html"]) / _PACE)
@@ -353,8 +353,8 @@ class LiveLayer:
         return {**data, "text/html": static_copy(self._view, self._number, form)}
 
     def _html(self, value: str) -> Any:
-        return self._made(self._html_type(value, **self._shared))
+        return self._register(self._html_type(value, **self._shared))
 
-    def _made(self, widget: Any) -> Any:
+    def _register(self, widget: Any) -> Any:
         self._all.append(widget)
         return widget

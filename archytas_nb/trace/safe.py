@@ -127,7 +127,7 @@ _BRACKETS: dict[type[Any], str] = {list: "[]", tuple: "()", set: "{}", frozenset
 
 
 def _cell_text(value: Any, depth: int = _DEPTH) -> str:
-    """A cell as text, without any code of the user's: a trace is drawn with no limit of time."""
+    """A cell as text, without running the user's code: a trace is drawn without a time limit."""
     kind = type(value)
     if kind is float:
         return f"{value:.8g}" if len(str(value)) > 10 else str(value)
@@ -197,7 +197,7 @@ def stylesheet(css: str, *, linked: bool = False) -> Html:
 
 
 def embedded(page: str) -> str:
-    """HTML that may also stand in a Markdown file, where an empty line would end it."""
+    """HTML that can be placed in a Markdown file, where an empty line would end it."""
     return re.sub(r"\n(?=[ \t]*\n)", "&#10;", page)
 
 
@@ -221,7 +221,7 @@ def picture(media_type: str, data: str, style: str) -> Html | None:
 
 
 def table(value: Table, *, style: str, cell: str, head: str) -> Html:
-    """A table, with the inline CSS of the whole, of a cell, and what a header cell adds to it."""
+    """A table, with the inline CSS of the table, of a cell, and what a header cell adds to it."""
     sides = ["right" if value.numeric(at) else "left" for at in range(MAX_COLUMNS)]
 
     def row(cells: tuple[str, ...], tag: str, css: str) -> Html:
@@ -239,7 +239,7 @@ MAX_MARKDOWN, MAX_BRACKETS = 20_000, 2_000
 
 
 def markdown(value: str) -> Html:
-    """Render Markdown with tables and formulas; raw HTML in it is text, an image its link text."""
+    """Render Markdown with tables and formulas; raw HTML becomes text, an image its link text."""
     value = tidy(value, 100_000)
     if len(value) > MAX_MARKDOWN or value.count("[") > MAX_BRACKETS:
         return element("pre", value, style=_CODE)
@@ -271,7 +271,7 @@ def _parser() -> Any:
 
 
 def _link(_: Any, tokens: Any, index: int, *__: Any) -> str:
-    # noopener, noreferrer: the page behind a link learns nothing of the notebook.
+    # noopener, noreferrer: the linked page learns nothing about the notebook.
     address = escape(str(tokens[index].attrGet("href") or ""), quote=True)
     return f'<a href="{address}" target="_blank" rel="noopener noreferrer">'
 
@@ -299,7 +299,7 @@ def _formula_html(_: Any, tokens: Any, index: int, *__: Any) -> str:
 _LONGEST_CODE = 10_000
 _LANGUAGES = {name: name for name in ("python", "sql", "json", "bash")}
 _LANGUAGES |= {"py": "python", "python3": "python", "ipython": "python", "sh": "bash"}
-_PURPLE, _BLUE = "#a35ccf", "#2f78c8"  # of one lightness: they can be read on dark and on light
+_PURPLE, _BLUE = "#a35ccf", "#2f78c8"  # readable on a dark and a light background
 _COLOURS = {"Keyword": _PURPLE, "Operator.Word": _PURPLE, "Comment": "#808080"}
 _COLOURS |= {"Literal.String": "#2b8a50", "Literal.Number": "#b06a1c"}
 _COLOURS |= {f"Name.{kind}": _BLUE for kind in ("Builtin", "Function", "Class", "Decorator", "Tag")}
@@ -307,7 +307,7 @@ _COLOURS |= {f"Name.{kind}": _BLUE for kind in ("Builtin", "Function", "Class", 
 
 @lru_cache(maxsize=256)
 def code(value: str, language: str) -> Html:
-    """Code, coloured where its language is known; it stays the same text."""
+    """Code, coloured if its language is known; the text stays the same."""
     name, value = _LANGUAGES.get(language.lower()), tidy(value, 1_000_000)
     if name is None or len(value) > _LONGEST_CODE:
         return text(value)
@@ -330,8 +330,8 @@ def _formatter() -> Any:
 
 
 # ── formulas ──────────────────────────────────────────────────────────────────────────────────────
-# MathJax reads TeX that can make links, styles and classes. A formula is left to it only where all
-# its commands are known to draw and do nothing else; any other is shown as code.
+# MathJax reads TeX that can make links, styles and classes. It gets a formula only if all of its
+# commands are known to draw and do nothing else; any other is shown as code.
 
 _COMMAND = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\([A-Za-z]+\*?|.)", re.DOTALL)
 _PAIRS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
@@ -359,10 +359,10 @@ _DRAWING = (_DRAWING - {("", "begin"), ("", "end")}) | {(name, "") for name in _
 
 
 def _formula(state: Any, silent: bool) -> bool:  # noqa: FBT001 (markdown-it calls a rule so)
-    """Take in a formula; its token is ``"code_inline"`` where MathJax may not have it."""
+    """Parse a formula; its token is ``"code_inline"`` if MathJax must not typeset it."""
     source, at = state.src, state.pos
     if closing := _PAIRS.get(source[at : at + 2]):
-        # Many may begin and none end: so the search is bounded.
+        # Many may begin and none end, so the search is bounded.
         end = source.find(closing, at + 2, min(state.posMax, at + 8_000))
         if end < 0 or not source[at + 2 : end].strip():
             return False

@@ -50,7 +50,7 @@ def plain(view: RunView) -> str:
 
 def markdown(view: RunView) -> str:
     """A run as Markdown: the question in bold, the steps as a block of text, then the answer."""
-    title, text, steps = views.ending_title(view.ending), _words(view), _steps(view)
+    title, text, steps = views.ending_title(view.ending), _answer_text(view), _steps(view)
     answer = "" if view.typed else views.answer_markdown(view.ending)
     continues = f" *({escaped(one_line(view.continues, 60))})*" if view.continues else ""
     blocks = [f"**{escaped(view.question)}**{continues}", fenced(steps) if steps else ""]
@@ -77,7 +77,7 @@ def _step_lines(step: StepView) -> list[str]:
 
 
 def head_lines(step: StepView, *, retries: bool = True) -> list[str]:
-    """What stands before the calls of a step: thought, notes, replies that could not be used."""
+    """The lines above the calls of a step: thought, notes, replies that could not be used."""
     lines = [one_line(step.thought, 300)] if step.thought.strip() else []
     notes = (note for note in step.notes if note.title and (retries or note.kind != "retry"))
     lines += [f"{note.mark} {one_line(note.title, 300)}" for note in notes]
@@ -85,18 +85,18 @@ def head_lines(step: StepView, *, retries: bool = True) -> list[str]:
 
 
 def indented(lines: list[str]) -> list[str]:
-    """Lines above or below a numbered one."""
+    """Lines aligned with a numbered one."""
     return [_INDENT + line for line in lines]
 
 
 def numbered(step: StepView, lines: list[str]) -> list[str]:
-    """Lines of which the first has the number of the step."""
+    """Lines, the first with the number of the step."""
     number = f"{step.number}. ".rjust(len(_INDENT))
     return [number + line for line in lines[:1]] + indented(lines[1:])
 
 
 def call_lines(call: CallView) -> list[str]:
-    """A call with its result, in the same line where it fits, and what it printed and displayed."""
+    """A call with its result, on the same line if it fits, and what it printed and displayed."""
     mark = "" if call.status == "done" else f"{views.MARKS[call.status]} "
     head = mark + call.signature(WIDTH) + (f" ({call.decided})" if call.decided else "")
     if call.status is None:
@@ -111,7 +111,7 @@ def call_lines(call: CallView) -> list[str]:
         [f"[{item.picture[0]}]"] if item.picture else _first_lines(item.text, _SHOWN_LINES)
         for item in call.shown
     )
-    changes = [f"{name} {kind}: {words}".rstrip(" :") for name, kind, words in call.changes]
+    changes = [f"{name} {kind}: {details}".rstrip(" :") for name, kind, details in call.changes]
     return [
         head.rstrip(),
         *(f"  │ {line}" for line in lines),
@@ -124,7 +124,7 @@ def _first_lines(text: str, most: int) -> list[str]:
     lines = text.split("\n")
     kept = [shorten(line, WIDTH) for line in lines[:most]]
     if more := len(lines) - len(kept):
-        # Where characters were left out before, the lines cannot be counted.
+        # If characters were left out before, the lines cannot be counted.
         cut = next((line for line in lines[most:] if _LEFT_OUT.fullmatch(line)), None)
         kept.append(cut or f"… {count(more, 'more line')}")
     return kept
@@ -133,12 +133,12 @@ def _first_lines(text: str, most: int) -> list[str]:
 def ending_lines(view: RunView) -> str:
     """How the run ended, and the answer last."""
     grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS)) if view.table else ""
-    parts = (views.ending_title(view.ending), _words(view), grid)
+    parts = (views.ending_title(view.ending), _answer_text(view), grid)
     return "\n".join(part for part in parts if part)
 
 
-def _words(view: RunView) -> str:
-    """The answer; why a run has failed stands in the error below its trace."""
+def _answer_text(view: RunView) -> str:
+    """The answer; nothing for a failed run, because the error below the trace says why."""
     return "" if isinstance(view.ending, Failed) else views.ending_text(view.ending)
 
 
@@ -166,7 +166,7 @@ def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -
 
 
 def escaped(value: str) -> str:
-    """A text as one line in which no character means anything to Markdown."""
+    """A text as one line in which every character is literal in Markdown."""
     return _PUNCTUATION.sub(r"\\\1", one_line(value, 2_000))
 
 
@@ -177,7 +177,7 @@ def fenced(value: str) -> str:
 
 
 def harmless(answer: str) -> str:
-    """An answer as the model wrote it where nothing in it could run or load, otherwise fenced."""
+    """An answer as the model wrote it if nothing in it could run or load, otherwise fenced."""
     flat = re.sub(r"[\s\x00-\x20]+", " ", unescape(answer))
     script = re.search(r"(?i)(?:java|vb)script:", flat.replace(" ", ""))
     return fenced(answer) if script or _HAZARDS.search(flat) else answer
@@ -187,25 +187,25 @@ class TerminalLayer:
     """Prints the lines of the plain text, each as soon as it is known."""
 
     def __init__(self) -> None:
-        self._begun = False  # whether anything was printed
-        self._over = 0  # number of steps that are printed whole
-        self._heads = self._calls = 0  # what is printed of the step after them
+        self._has_printed = False
+        self._finished = 0  # number of steps that were printed completely
+        self._heads = self._calls = 0  # of the next step: lines and calls that were printed
 
     def update(self, view: RunView, event: Event) -> None:
         """Print what is new; a call that waits for approval is shown as text below it."""
         if isinstance(event, Notice) and event.kind in {"progress", "retry"}:
             self._write([f"{_INDENT}… {tidy(event.text)}"])
-        self._steps(view.steps, over=False)
+        self._steps(view.steps, is_over=False)
 
     def finish(self, view: RunView) -> None:
-        """Print what is left, and the ending; the error of the line says why there is no answer."""
-        self._steps(view.steps, over=True)
+        """Print the rest and the ending; without an answer, the error of the cell says why."""
+        self._steps(view.steps, is_over=True)
         if not isinstance(view.ending, (Failed, Interrupted)):
-            self._write([*([""] if self._begun else []), ending_lines(view)])
+            self._write([*([""] if self._has_printed else []), ending_lines(view)])
 
-    def _steps(self, steps: Sequence[StepView], *, over: bool) -> None:
-        for index, step in enumerate(steps[self._over :], self._over + 1):
-            complete = over or index < len(steps)
+    def _steps(self, steps: Sequence[StepView], *, is_over: bool) -> None:
+        for index, step in enumerate(steps[self._finished :], self._finished + 1):
+            complete = is_over or index < len(steps)
             head = head_lines(step, retries=False)  # those were printed when they happened
             calls = [call for call in step.calls if complete or call.status is not None]
             body = [line for call in calls[self._calls :] for line in call_lines(call)]
@@ -217,10 +217,10 @@ class TerminalLayer:
             if step.calls or complete:
                 self._heads, self._calls = len(head), len(calls)
             if complete:
-                self._over, self._heads, self._calls = index, 0, 0
+                self._finished, self._heads, self._calls = index, 0, 0
 
     def _write(self, lines: list[str]) -> None:
         if lines:
-            self._begun = True
+            self._has_printed = True
             sys.stdout.write("\n".join(lines) + "\n")
             sys.stdout.flush()

@@ -27,14 +27,14 @@ MARKS: dict[str | None, str] = {
 _TITLES = {
     "compaction": "the conversation was too long, so its beginning was shortened",
     "check": "the model was asked to check its answer",
-    "repair": "",  # how a reply was read is of interest only where the step is unfolded
+    "repair": "",  # how a reply was read matters only when the step is unfolded
     "protocol": "",
 }
 UNUSABLE = "the reply could not be used"
 NOTHING = "(no output)"
-"""What the model reads of a tool that returned nothing."""
+"""What the model reads if a tool returned nothing."""
 _ANSWER_LIMIT = 100_000
-_CHANGES = 30  # rows that are shown of what a call has changed
+_CHANGES = 30  # maximum number of rows with changes of a call
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -59,8 +59,8 @@ class CallView:
     text: str = ""  # what the model read of the result, without what is in `shown`
     shown: tuple[Shown, ...] = ()
     table: Table | None = None  # the data frame that was returned
-    changes: tuple[tuple[str, str, str], ...] = ()  # name, kind of change, in words
-    remarks: tuple[str, ...] = ()  # on the changes, and which tools its code called
+    changes: tuple[tuple[str, str, str], ...] = ()  # name, kind of change, details
+    remarks: tuple[str, ...] = ()  # about the changes, and which tools its code called
     differs: tuple[int, ...] = ()  # where each argument begins to differ from an earlier call's
     decision: str = ""  # the user's, on a call that needs approval
 
@@ -70,12 +70,12 @@ class CallView:
         return sum(item.picture is not None for item in self.shown)
 
     def signature(self, width: int) -> str:
-        """The call as one line of Python, where its arguments are cut if `width` is exceeded."""
+        """The call as one line of Python, with arguments cut if `width` is exceeded."""
         names = [f"{name}=" if name else "" for name, _ in self.arguments]
         left = width - len(self.name) - sum(len(name) + 2 for name in names)
         limit = left
-        for waiting, size in enumerate(sorted(len(value) for _, value in self.arguments)):
-            limit = max(16, left // (len(names) - waiting))  # what short ones leave is for others
+        for done, size in enumerate(sorted(len(value) for _, value in self.arguments)):
+            limit = max(16, left // (len(names) - done))  # short ones leave more for others
             left -= min(size, limit)
         differs = self.differs or (0,) * len(names)
         values = (_cut(x, limit, at) for (_, x), at in zip(self.arguments, differs, strict=True))
@@ -89,13 +89,13 @@ class CallView:
 
     @property
     def prefix(self) -> str:
-        """What stands before the result of a call that is not done, such as ``"error: "``."""
+        """The prefix of the result of a call that is not done, such as ``"error: "``."""
         word = "" if self.status in {None, "done"} else str(self.status).replace("_", " ")
         return f"{word}: " if word and not self.result.lower().startswith(word) else ""
 
     @property
     def result(self) -> str:
-        """The text; of a table its title; where there are only images, their number."""
+        """The text; for a table its title; for images alone, their number."""
         text = self.text.strip("\n")
         if self.status == "refused" and self.decision:
             return self.decision
@@ -110,7 +110,7 @@ class CallView:
         return "1 image" if self.pictures == 1 else f"{self.pictures} images"
 
     def summary(self, limit: int) -> str:
-        """The result in one line: its first line, and of an error also the first detail."""
+        """The result in one line: its first line, and for an error also the first detail."""
         text = self.result
         printed = [item.text.strip() for item in self.shown if item.text.strip()]
         if text == NOTHING and printed:
@@ -137,7 +137,7 @@ class Note:
 
     @property
     def title(self) -> str:
-        """Its text in one line; empty where it is of no interest to a person."""
+        """Its text in one line; empty if it does not interest a person."""
         return _TITLES.get(self.kind, self.text)
 
 
@@ -145,12 +145,12 @@ class Note:
 class StepView:
     """One reply of the model, its calls and their results."""
 
-    number: int  # 0 holds what happened before the model was asked
+    number: int  # 0 for what happened before the model was asked
     thought: str = ""
-    reasoning: str = ""  # what a reasoning model sent apart from its reply
+    reasoning: str = ""  # what a reasoning model sent besides its reply
     calls: tuple[CallView, ...] = ()
     notes: tuple[Note, ...] = ()
-    reply: str | None = None  # the reply's text, until calls or an ending come of it
+    reply: str | None = None  # the reply's text, until it leads to calls or an ending
     rejected: tuple[str, ...] = ()  # replies that could not be used
 
     @property
@@ -161,12 +161,12 @@ class StepView:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to show of it but the ending of the run."""
+        """Whether it has nothing to show except the ending of the run."""
         return not (self.thought or self.reasoning or self.calls or self.notes or self.rejected)
 
     @property
     def mark(self) -> str:
-        """The mark of the worst that happened in it."""
+        """The mark of the most serious thing that happened in it."""
         statuses = [call.status for call in self.calls]
         worst: tuple[ev.Status | None, ...] = ("error", "interrupted", "refused", "not_run", None)
         status = next((each for each in worst if each in statuses), "done")
@@ -180,25 +180,25 @@ class RunView:
     """A run, or the beginning of one."""
 
     question: str
-    model: str = ""  # as the server names it, or as it was asked for
+    model: str = ""  # as the server names it, or as it was requested
     protocol: str = ""
     steps: tuple[StepView, ...] = ()
-    ending: ev.Ending | None = None  # None while it runs, or where the kernel died
-    typed: bool = False  # whether the answer is a value of a type that was asked for, not prose
-    table: Table | None = None  # the answer, where it is a data frame
+    ending: ev.Ending | None = None  # None while it runs, or if the kernel died
+    typed: bool = False  # whether the answer is a value of the requested type, not prose
+    table: Table | None = None  # the answer, if it is a data frame
     usage: ev.Usage = field(default=ev.Usage(), compare=False)
-    seconds: float = field(default=0.0, compare=False)  # of the model; in a replay as recorded
-    server: str = ""  # what serves the model, where that is known
-    continues: str = ""  # what the question continues, where that is not obvious
+    seconds: float = field(default=0.0, compare=False)  # of the model, also in a replay
+    server: str = ""  # what serves the model, if known
+    continues: str = ""  # what the question continues, if that is not obvious
 
     @property
     def shown_steps(self) -> list[StepView]:
-        """The steps in which there is something to show."""
+        """The steps that have something to show."""
         return [step for step in self.steps if not step.empty]
 
     @property
     def model_name(self) -> str:
-        """The model's name; of a path only the file's name, which is the same on every machine."""
+        """The model's name; for a path only the file's name, which is the same on every machine."""
         name = tidy(self.model, 200)
         if name.endswith(".gguf") or name.startswith(("/", "~", ".")) or "\\" in name:
             name = PurePath(name.replace("\\", "/")).name.removesuffix(".gguf")
@@ -206,7 +206,7 @@ class RunView:
 
 
 def tidy(text: str, limit: int = KEEP) -> str:
-    """The text without control characters, which most texts do not have; see `safe.tidy`."""
+    """The text without control characters, see `safe.tidy`; most texts have none."""
     is_clean = len(text) <= limit and text.isprintable()
     return text if is_clean else cleaned(text, limit)
 
@@ -214,7 +214,7 @@ def tidy(text: str, limit: int = KEEP) -> str:
 def fold(
     question: str, events: Iterable[ev.Event], *, model: str = "", protocol: str = ""
 ) -> RunView:
-    """Make the view of a run; its model and protocol are used where no event has them."""
+    """Make the view of a run; model and protocol are used if no event has them."""
     view = RunView(tidy(question), model, protocol)
     for event in events:
         view = advance(view, event)
@@ -222,7 +222,7 @@ def fold(
 
 
 def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (a case per event)
-    """Take one event into a view, and return the next one."""
+    """Return the view after one more event."""
     last = view.steps[-1] if view.steps else StepView(0)
     match event:
         case ev.Delta() | ev.Notice(kind="progress" | "limit"):  # the ending repeats the limit
@@ -280,7 +280,7 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
                 return _noted(view, last, "answer", fault)
             typed = event.value is not None and not isinstance(event.value, str)
             return replace(_with_last(view, last), typed=typed, table=table_of(event.value))
-        case ev.Answered():  # its thought says what the answer says
+        case ev.Answered():  # its thought repeats the answer
             return replace(_with_last(view, replace(last, reply=None)), ending=event)
         case ev.Failed() | ev.Stopped() | ev.Interrupted():
             return replace(_with_last(view, _ended(last, event)), ending=event)
@@ -304,10 +304,10 @@ def _reject(step: StepView) -> StepView:
 
 
 def _ended(step: StepView, ending: ev.Failed | ev.Stopped | ev.Interrupted) -> StepView:
-    if isinstance(ending, ev.Failed):  # the ending says why no reply came; once is enough
+    if isinstance(ending, ev.Failed):  # the ending says why no reply came, once is enough
         same = Note("no reply", tidy(ending.reason))
         step = replace(step, notes=tuple(note for note in step.notes if note != same))
-    # The ending has the last words of the model; an interrupt is not the reply's fault.
+    # The ending has the model's last text; an interrupt does not make the reply unusable.
     used = not isinstance(ending, ev.Failed) or ending.by == "model"
     return replace(step, reply=None) if used else _reject(step)
 
@@ -331,7 +331,7 @@ def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
 
 
 def _difference(value: str, earlier: str) -> int:
-    """Where a value begins to differ from an earlier one; -1 where it does not."""
+    """Where a value begins to differ from an earlier one; -1 if it does not."""
     pairs = enumerate(zip(value, earlier, strict=False))
     ends = min(len(value) - 1, len(earlier))
     return -1 if value == earlier else next((n for n, (a, b) in pairs if a != b), ends)
@@ -375,9 +375,9 @@ def with_outcomes(
     calls: Iterable[CallView], outcomes: Iterable[ev.CallOutcome]
 ) -> tuple[CallView, ...]:
     """Give each call without an outcome the next one."""
-    waiting, result = iter(outcomes), []
+    remaining, result = iter(outcomes), []
     for call in calls:
-        outcome = next(waiting, None) if call.status is None else None
+        outcome = next(remaining, None) if call.status is None else None
         result.append(call if outcome is None else _with_outcome(call, outcome))
     return tuple(result)
 
@@ -391,7 +391,7 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     first = tidy(printed[:KEEP].split("\n", 1)[0])
     if result and first and any(first in tidy(output_text(output)) for output in outcome.outputs):
         text = tidy(result)
-    else:  # what was printed is in the text, which is folded away where there is a table
+    else:  # what was printed is in the text, which is folded if there is a table
         text = tidy(text)
         known = "" if table else text
         shown = [each for each in shown if each.picture or (each.text and each.text not in known)]
@@ -432,13 +432,13 @@ def _shown(output: ev.Output) -> Shown:
     for media_type in PICTURES:
         if isinstance(data.get(media_type), str):
             return Shown(output.kind, picture=(media_type, data[media_type]))
-    if _WIDGET in data:  # its text is that of the moment it was made
+    if _WIDGET in data:  # its text is from the moment it was created
         return Shown(output.kind, "[a widget]")
     prose = rich_media_type(output) in {"text/markdown", "text/latex"}
     return Shown(output.kind, tidy(output_text(output)), prose)
 
 
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────
+# ── texts ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 _FAILURES: dict[ev.FailedBy, str] = {
@@ -456,7 +456,7 @@ def clock(seconds: float) -> str:
 
 
 def ending_title(ending: ev.Ending | None) -> str:
-    """How a run ended, in one line; empty where it was answered."""
+    """How a run ended, in one line; empty if it was answered."""
     match ending:
         case ev.Answered():
             return ""
@@ -474,7 +474,7 @@ def ending_title(ending: ev.Ending | None) -> str:
 
 
 def ending_text(ending: ev.Ending | None) -> str:
-    """The answer as the model's Markdown, or the reason why there is none."""
+    """The answer in the model's Markdown, or the reason why there is none."""
     match ending:
         case ev.Answered(text=text) | ev.Stopped(text=text) | ev.Failed(reason=text):
             return tidy(text, _ANSWER_LIMIT).strip()
@@ -483,6 +483,6 @@ def ending_text(ending: ev.Ending | None) -> str:
 
 
 def answer_markdown(ending: ev.Ending | None) -> str:
-    """The answer as Markdown, empty where there is none; "124." is a number, not an empty list."""
+    """The answer as Markdown, if there is one; "124." is a number, not an empty list."""
     answer = ending_text(ending) if isinstance(ending, (ev.Answered, ev.Stopped)) else ""
     return re.sub(r"\A(\d+)([.)])\Z", r"\1\\\2", answer)

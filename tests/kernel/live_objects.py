@@ -33,7 +33,7 @@ def fingerprint(value: Any) -> Hashable:
             parts = kind.read(each)
             frozen = map(_frozen_value, parts)
             found.append(frozenset(frozen) if isinstance(each, set) else tuple(frozen))
-            todo += [inner for _, inner in kind.inside(each, parts)]
+            todo += [inner for _, inner in kind.children(each, parts)]
     return tuple(found)
 
 

@@ -253,7 +253,7 @@ def test_one_argument_is_edited_and_shown_with_both_values() -> None:
         ("amount =", "is not a Python literal"),
         ("amount = {1, 2}", "is not a Python literal"),
         ("amount = f(3)", "is not a Python literal"),
-        ("amount = 'many'", "That is no input for transfer"),
+        ("amount = 'many'", "transfer does not accept this"),
         ("amout = 3", "transfer has no argument 'amout'; it has to, amount, note."),
     ],
 )

@@ -51,7 +51,7 @@ def test_takes_other_words_for_the_answer_and_asks_again_after_a_number_that_is_
     assert ask("Colour?", "sea green", choices=["blue", "red"])[0].value == "sea green"
     outcome, person = ask("Colour?", "3", "2", choices=["blue", "red"])
     assert outcome.value == "red"
-    assert person.prompts[1].startswith("3 is none of the numbers.")
+    assert person.prompts[1].startswith("3 is not one of the numbers.")
 
 
 def test_choices_that_are_numbers_mean_themselves() -> None:

@@ -96,7 +96,7 @@ def test_what_could_not_be_put_back_is_listed(ask: Any) -> None:
     names["n"] = 5
     said = magic(ask, "agent_undo")
     assert "put back: numbers" in said
-    assert "note: n (it was bound again since" in said
+    assert "note: n (it was reassigned since" in said
     assert "not watched: numbers" in said
     assert names["n"] == 5
 
@@ -106,13 +106,13 @@ def test_older_runs_are_let_go_and_undo_says_so(ask: Any, monkeypatch: pytest.Mo
     ask("--python undoable one", "df['a'] = 1")
     ask("--python undoable two", "df['b'] = 1")
     assert "put back: df" in magic(ask, "agent_undo")
-    assert "not kept any more" in magic(ask, "agent_undo")
+    assert "can no longer be undone" in magic(ask, "agent_undo")
     assert "a" in ask.shell.user_ns["df"]
     for name in ("x", "y", "z"):
         ask(f"--python off --out {name} what")
     assert "put back: z" in magic(ask, "agent_undo")
     assert "put back: y" in magic(ask, "agent_undo")
-    assert "not kept any more" in magic(ask, "agent_undo")
+    assert "can no longer be undone" in magic(ask, "agent_undo")
     assert "x" in ask.shell.user_ns
 
 

@@ -90,7 +90,7 @@ def test_images_are_bounded_too() -> None:
     big = "A" * 5_000_000
     outputs = (Output("display", {"image/png": big}), Output("display", {"image/png": png()}))
     page = html(fold("q", call(1, "f", {}, "x", outputs=outputs)))
-    assert "[image/png, 3.8 MB: too large to be shown here]" in page
+    assert "[image/png, 3.8 MB: too large to show here]" in page
     assert page.count("<img") == 1
     assert len(page) < 20_000
 
