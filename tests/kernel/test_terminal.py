@@ -65,17 +65,18 @@ class Terminal:
         self.seen = ""
 
     def until(self, pattern: str) -> str:
-        """Read until this was seen, and return all that was seen since the last time."""
+        """Read until this was seen, and return all up to it; what follows is left for the next call."""
         deadline = time.monotonic() + 40
-        while not re.search(pattern, self.seen):
+        while not (found := re.search(pattern, self.seen)):
             ready, _, _ = select.select([self.end], [], [], 0.2)
             try:
                 self.seen += os.read(self.end, 4096).decode() if ready else ""
             except OSError:  # the script has ended
+                found = re.search(pattern, self.seen)
                 break
             assert time.monotonic() < deadline, self.seen
-        assert re.search(pattern, self.seen), self.seen
-        seen, self.seen = self.seen.replace("\r\n", "\n"), ""
+        assert found, self.seen
+        seen, self.seen = self.seen[: found.end()].replace("\r\n", "\n"), self.seen[found.end() :]
         return seen
 
     def type(self, text: str) -> None:
