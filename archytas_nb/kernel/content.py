@@ -71,9 +71,17 @@ def is_atom(cls: Any) -> bool:
     """Whether the values of a type cannot change."""
     return (
         cls in _ATOMS
-        or issubclass(cls, (enum.Enum, pathlib.PurePath))
+        or issubclass(cls, pathlib.PurePath)
+        or (issubclass(cls, enum.Enum) and not _has_state(cls))
         or any(is_of(cls, *each) for each in _LIBRARY_ATOMS)
     )
+
+
+def _has_state(cls: type[enum.Enum]) -> bool:
+    """Whether the members of an Enum have attributes of their own, or values that can change."""
+    members = [vars(each) for each in cls.__members__.values()]
+    own = any(not name.startswith("_") for each in members for name in each)
+    return own or not only_atoms(each["_value_"] for each in members)
 
 
 def only_atoms(values: Iterable[Any]) -> bool:
@@ -219,14 +227,18 @@ def _restore_set(value: Any, parts: Parts) -> None:
     set.update(value, parts)
 
 
+def _dict_of(value: Any) -> Any:
+    return collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+
+
 def _read_dict(value: Any) -> Parts:
-    own = dict.copy(value)
+    is_plain = type(value).__iter__ is dict.__iter__  # else `copy` asks its own keys()
+    own = dict.copy(value) if is_plain else dict(_dict_of(value).items(value))
     return *own, *own.values()
 
 
 def _restore_dict(value: Any, parts: Parts) -> None:
-    ordered = isinstance(value, collections.OrderedDict)
-    base: Any = collections.OrderedDict if ordered else dict
+    base = _dict_of(value)
     base.clear(value)
     for key, each in DICT.pairs(parts):
         base.__setitem__(value, key, each)
@@ -403,7 +415,8 @@ def _mark(values: Any) -> Hashable:
     categories = getattr(values.dtype, "categories", None)
     return (
         *(_mark(getattr(each, "_values", each)) for each in arrays),
-        None if categories is None else (values.dtype.ordered, _mark_of_index(categories)),
+        categories is not None
+        and (values.dtype.ordered, str(categories.names), _mark_of_index(categories)),
     )
 
 

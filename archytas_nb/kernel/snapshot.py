@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import enum
 import functools
 import itertools
 import operator
@@ -25,7 +26,8 @@ OBJECTS = 100_000  # inside others that are watched, or searched for code
 
 _MADE_IN_PYTHON = 1 << 9  # a flag of types
 _BASES = {object, abc.ABC, Generic, Protocol, types.SimpleNamespace, collections.OrderedDict}
-_BASES |= {collections.defaultdict, collections.Counter, *(cls for cls, _ in content.CONTAINERS)}
+_BASES |= {collections.defaultdict, collections.Counter, enum.Enum}
+_BASES |= {cls for cls, _ in content.CONTAINERS}
 
 _NOT_PLAIN = {__name__.partition(".")[0], "numpy", "pandas", "polars", "matplotlib", "torch", "jax"}
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias
 
+from archytas_nb.errors import argument_error
 from archytas_nb.kernel import Namespace, live_namespace
 from archytas_nb.kernel.content import Parts, brief, only_atoms, same_value
 from archytas_nb.kernel.interrupts import CallGuard, defer_interrupts
@@ -58,6 +59,8 @@ class Transaction:
         before = dict(users_variables(self._namespace))
         only = before.keys() if self._only is None else self._only
         self._snapshot = Snapshot({n: x for n, x in before.items() if n in only}, self._budget)
+        missing = sorted(filter(None, set(only) - self._namespace.keys()))
+        self._snapshot.not_watched += [NotCovered(n, "no variable has this name") for n in missing]
         self._before = before
         self._state = "open"
         return self
@@ -184,6 +187,8 @@ def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYT
         namespace: The variables; the user's by default.
         keep: Maximum number of bytes to copy. pandas 3 and polars keep large tables without a copy.
     """
+    if not all(isinstance(name, str) for name in names):
+        raise argument_error('expected names of variables, such as nb.transaction("df")')
     return Transaction(names or None, live_namespace() if namespace is None else namespace, keep)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import datetime as dt
+import enum
 import types
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -55,6 +56,26 @@ class Plain:
 class Frozen:
     rows: list[int] = field(default_factory=lambda: [1, 2, 3])
     label: str = "a"
+
+
+class Masked(dict[Any, Any]):
+    """Shows one of its keys only."""
+
+    def __iter__(self) -> Any:
+        return iter(["b"])
+
+    def keys(self) -> Any:
+        return ["b"]
+
+
+def _planet() -> Any:
+    class Planet(enum.Enum):
+        EARTH = (5.97, [1])
+
+        def __init__(self, mass: float, moons: list[Any]) -> None:
+            self.mass, self.moons = mass, moons
+
+    return Planet
 
 
 class Bag(list[Any]):
@@ -204,6 +225,9 @@ KINDS: dict[str, tuple[Callable[[], Any], list[Change]]] = {
         *DICTS, lambda v, r: v[r.random()]]),
     "OrderedDict": (lambda: collections.OrderedDict({"a": 1, "b": [1, {}], 3: None}), [
         *DICTS, lambda v, r: v.move_to_end("a")]),
+    "dict with keys of its own": (lambda: Masked({"a": 1, "b": [1, {}], 3: None}), [
+        lambda v, r: dict.__setitem__(v, "a", r.random()), lambda v, r: dict.__getitem__(v, "b").append(1)]),
+    "Enum": (lambda: _planet().EARTH, [_attr("mass"), _attr("note"), lambda v, r: v.moons.append(r.random())]),
     "Counter": (lambda: collections.Counter("aabc"), [
         lambda v, r: v.update("a"), lambda v, r: v.subtract("b"), lambda v, r: v.clear()]),
     "set": (lambda: {1, "a", (2, 3)}, [

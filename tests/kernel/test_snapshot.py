@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import random
 import re
 import types
@@ -228,6 +229,30 @@ def test_what_a_subclass_may_hold_beside_its_values_is_listed() -> None:
         "n": types.SimpleNamespace(a=[1]),
     }  # fmt: skip
     assert [note.name for note in Snapshot(values).not_watched] == ["m", "s", "p", "row"]
+
+
+def test_a_member_of_an_enum_is_watched_if_it_has_state() -> None:
+    class Plain(enum.Enum):
+        A = 1
+
+    class Number(enum.IntEnum):
+        A = 1
+
+        def __init__(self, _: int) -> None:
+            self.note = "x"
+
+    snapshot = Snapshot({"plain": Plain.A, "number": Number.A, "names": [Plain.A, 2]})
+    assert [note.name for note in snapshot.not_watched] == ["number"]
+    assert [record.name for record in snapshot.records] == ["names"]
+
+
+def test_the_name_of_shared_categories_is_seen_and_said_to_stay() -> None:
+    series = pd.Series(pd.Categorical(["a", "b"]))
+    snapshot = Snapshot({"series": series})
+    series.cat.categories.name = "label"
+    ((record, _, words),) = snapshot.changed()
+    assert words == ["values: values"]
+    assert [str(note) for note in restore([record])] == ["series (still changed: values: values)"]
 
 
 def test_an_array_is_restored_whatever_its_dtype_and_its_base() -> None:

@@ -317,6 +317,14 @@ def test_a_block_that_raises_can_be_undone() -> None:
     assert names == {"l": [1]}
 
 
+def test_a_name_without_a_variable_is_listed_and_an_object_is_refused() -> None:
+    with transaction("df", "dff", namespace={"df": [1]}) as t:
+        pass
+    assert [str(note) for note in t.diff.not_watched] == ["dff (no variable has this name)"]
+    with pytest.raises(ValueError, match=r'such as nb.transaction\("df"\)'):
+        transaction(pd.DataFrame())  # type: ignore[arg-type]
+
+
 def test_undo_is_refused_before_the_block() -> None:
     t = transaction(namespace={})
     with pytest.raises(RuntimeError, match="has not begun"):
