@@ -1,4 +1,4 @@
-"""One conversation: the driver carries out what the loop asks, and the record survives what happens."""
+"""A conversation: the driver carries out the requests of the loop, and the record stays valid."""
 
 import time
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ def agent(*script: object, protocol: str = "react", **options: object) -> nb.Age
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_an_answer_comes_through_a_call_on_live_objects(protocol: str) -> None:
+def test_answers_with_a_call_on_live_objects(protocol: str) -> None:
     run = agent(("count", {"fruit": "apples"}), ("final_answer", "Three."), protocol=protocol).run(
         "How many apples?"
     )
@@ -56,7 +56,7 @@ def test_a_stream_yields_the_same_events_and_returns_the_run() -> None:
     assert run.events[-1] == Answered("Yes.")
 
 
-def test_a_failed_endpoint_raises_with_the_run_and_leaves_no_trace_in_the_conversation() -> None:
+def test_a_failed_endpoint_raises_and_leaves_the_conversation_unchanged() -> None:
     it = agent(ModelError("the server is gone"), ("final_answer", "Hello."))
     with pytest.raises(ModelError, match="gone") as caught:
         it.run("Hello?")
@@ -66,14 +66,14 @@ def test_a_failed_endpoint_raises_with_the_run_and_leaves_no_trace_in_the_conver
     assert it.run("Hello again?").answer == "Hello."
 
 
-def test_a_model_that_gives_up_raises_its_reason_and_the_conversation_goes_on() -> None:
+def test_giving_up_raises_the_reason_and_keeps_the_conversation_usable() -> None:
     it = agent(("fail_task", "no such fruit"), ("final_answer", "Sorry."))
     with pytest.raises(TaskFailed, match="no such fruit"):
         it.run("How many pears?")
     assert it.run("Why?").answer == "Sorry."
 
 
-def test_a_limit_gives_the_model_a_last_turn_without_tools_and_marks_the_run_incomplete() -> None:
+def test_a_limit_allows_a_last_turn_without_tools_and_marks_the_run_incomplete() -> None:
     it = agent(("count", {"fruit": "apples"}), ("final_answer", "At least three."), max_steps=1)
     run = it.run("How many?")
     assert (run.status, run.incomplete, run.answer, run.reason) == (
@@ -84,17 +84,17 @@ def test_a_limit_gives_the_model_a_last_turn_without_tools_and_marks_the_run_inc
     )
 
 
-def test_a_question_that_is_empty_is_refused_before_anything_is_asked() -> None:
+def test_rejects_an_empty_question_before_asking_the_model() -> None:
     with pytest.raises(ValueError, match="empty"):
         agent().run("  ")
 
 
-def test_an_unknown_way_to_approve_is_refused_when_the_agent_is_made() -> None:
+def test_rejects_an_unknown_approval_policy_in_the_constructor() -> None:
     with pytest.raises(ValueError, match="approve is 'never'; expected 'ask', 'auto', 'deny'"):
         agent(approve="never")
 
 
-def test_tools_refused_by_the_endpoint_are_offered_in_the_text_protocol_instead() -> None:
+def test_falls_back_to_the_text_protocol_if_the_endpoint_rejects_tools() -> None:
     class Refusing(ScriptedModel):
         def complete(self, ask: AskModel):
             if ask.tools:
@@ -110,7 +110,7 @@ def test_tools_refused_by_the_endpoint_are_offered_in_the_text_protocol_instead(
     assert any(isinstance(event, Notice) and event.kind == "protocol" for event in run.events)
 
 
-def test_a_tool_defined_anew_during_a_run_does_not_change_the_run() -> None:
+def test_redefining_a_tool_during_a_run_does_not_change_the_run() -> None:
     def grow() -> str:
         """Add a tool."""
         box.add(count)
@@ -132,18 +132,18 @@ def test_a_tool_defined_anew_during_a_run_does_not_change_the_run() -> None:
         {"protocol": "x"},
     ],
 )
-def test_a_setting_that_makes_no_sense_is_refused_by_name(options: dict[str, object]) -> None:
+def test_rejects_an_invalid_setting_by_name(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         nb.Agent([count], model=ScriptedModel(), **options)
 
 
-def test_the_first_event_says_which_model_is_asked_and_how() -> None:
+def test_the_first_event_names_the_model_and_the_protocol() -> None:
     run = agent(("final_answer", "Yes."), protocol="native").run("Well?")
     assert run.events[0] == Started("scripted", "native")
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_an_answer_of_the_wrong_type_goes_back_to_the_model_and_the_right_one_is_the_value(
+def test_retries_an_answer_of_the_wrong_type(
     protocol: str,
 ) -> None:
     it = agent(("final_answer", "three"), ("final_answer", 3), protocol=protocol)
@@ -162,7 +162,7 @@ def test_an_answer_must_meet_the_condition() -> None:
     assert "30 is too many" in str(it.exchanges[0].steps[0].correction)
 
 
-def test_a_question_of_the_same_origin_takes_the_place_of_the_earlier_one() -> None:
+def test_a_question_of_the_same_origin_replaces_the_earlier_one() -> None:
     model = ScriptedModel(*[("final_answer", str(n)) for n in range(4)])
     it = nb.Agent([count], model=model, namespace={})
     for question, origin in (("A?", "a"), ("B?", "b"), ("C?", "c"), ("B!", "b")):
@@ -171,7 +171,7 @@ def test_a_question_of_the_same_origin_takes_the_place_of_the_earlier_one() -> N
     assert [m["content"] for m in model.asked[-1].messages if m["role"] == "user"] == ["A?", "B!"]
 
 
-def test_undo_forgets_the_last_exchange_and_returns_its_question() -> None:
+def test_undo_removes_the_last_exchange_and_returns_its_question() -> None:
     it = agent(("final_answer", "1"), ("final_answer", "2"))
     it.run("One?")
     it.run("Two?")
@@ -179,7 +179,7 @@ def test_undo_forgets_the_last_exchange_and_returns_its_question() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_a_preview_is_what_would_be_sent(protocol: str) -> None:
+def test_a_preview_equals_the_first_request(protocol: str) -> None:
     it = agent(("final_answer", "1"), ("final_answer", "2"), protocol=protocol)
     it.run("One?")
     ask = it.preview("Two?", output_type=int)
@@ -188,7 +188,7 @@ def test_a_preview_is_what_would_be_sent(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("question", [None, 3, b"bytes", ["a list"]])
-def test_a_question_that_is_no_text_is_refused_before_anything_is_asked(question: Any) -> None:
+def test_rejects_a_question_that_is_not_text_before_asking_the_model(question: Any) -> None:
     with (
         ScriptedModel() as model,
         pytest.raises(ValueError, match="expected text to ask the model"),
@@ -207,7 +207,7 @@ class Endless:
         return endless(self)
 
 
-def test_code_of_the_users_that_never_ends_is_stopped_at_the_end_of_the_run(
+def test_endless_user_code_is_stopped_at_the_end_of_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def show(thing: Endless) -> str:

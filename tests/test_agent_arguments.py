@@ -28,7 +28,7 @@ def made(**settings: Any) -> nb.Agent:
 
 
 @pytest.mark.parametrize("tools", [add, ADD, [add], (add,), iter([ADD]), nb.Toolbox(add)])
-def test_tools_may_be_given_one_by_one_or_together(tools: Any) -> None:
+def test_accepts_tools_one_by_one_or_together(tools: Any) -> None:
     assert made(tools=tools).run("What is 1 + 1?").calls[0][1].value == 2
 
 
@@ -46,7 +46,9 @@ def test_tools_may_be_given_one_by_one_or_together(tools: Any) -> None:
         ("allow", [add], "names of tools"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_can(name: str, value: Any, expected: str) -> None:
+def test_rejects_an_invalid_argument_and_names_what_is_expected(
+    name: str, value: Any, expected: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{name} is .*; expected {expected}$"):
         made(**{name: value})
 
@@ -64,6 +66,6 @@ def test_a_tool_is_allowed_by_its_name(allow: Any) -> None:
 
 
 @pytest.mark.parametrize("reply", [3, ("final_answer",), None, ("a", "b", {}, 1)])
-def test_a_script_with_a_reply_of_another_form_is_refused_when_it_is_made(reply: Any) -> None:
+def test_rejects_a_script_with_an_invalid_reply(reply: Any) -> None:
     with pytest.raises(ScriptError, match=r'expected \("tool", tool_input\), '):
         ScriptedModel(("final_answer", "3"), reply)

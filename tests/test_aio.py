@@ -1,4 +1,4 @@
-"""Runs in an event loop, against real servers that are slow: the loop is free, a cancellation ends the request."""
+"""Runs in an event loop with slow real servers: the loop is not blocked, and cancelling ends the request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def count(fruit: str) -> int:
 
 
 class Waiting:
-    """Answers when it may, and tells when it was asked."""
+    """Answers when it is allowed to, and reports when it was asked."""
 
     def __init__(self, number: int, *plays: Any) -> None:
         self.may, self._all = threading.Event(), threading.Semaphore(0)
@@ -73,7 +73,7 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_five_agents_in_one_loop_ask_at_the_same_time_while_the_loop_is_free() -> None:
+def test_five_agents_in_one_loop_run_concurrently_without_blocking_it() -> None:
     play = Waiting(5, Say(calls=(("count", {"fruit": "apples"}),)), Say("Three."))
 
     async def main(server: Server) -> None:
@@ -92,7 +92,7 @@ def test_five_agents_in_one_loop_ask_at_the_same_time_while_the_loop_is_free() -
 @pytest.mark.parametrize(
     "play", [Silent(), Say("A long answer.", stall=True)], ids=["silent", "stalls"]
 )
-def test_a_cancellation_ends_the_request_at_the_server_and_keeps_the_conversation(
+def test_cancelling_ends_the_request_at_the_server_and_keeps_the_conversation(
     play: Any,
 ) -> None:
     async def main(server: Server) -> None:
@@ -114,7 +114,7 @@ def test_a_cancellation_ends_the_request_at_the_server_and_keeps_the_conversatio
         assert server.complaints == []
 
 
-def test_a_cancellation_ends_the_wait_for_a_retry() -> None:
+def test_cancelling_ends_the_wait_before_a_retry() -> None:
     async def main(server: Server) -> None:
         it = agent(server)
         stream = it.astream("How many?")
@@ -139,7 +139,7 @@ async def _until_retry(stream: Any) -> Any:
             return
 
 
-def test_a_model_that_cannot_be_stopped_delays_the_cancellation_only_for_a_moment(
+def test_a_model_that_cannot_be_stopped_delays_cancellation_only_briefly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("archytas_nb.aio._STOP_SECONDS", 0.01)
@@ -192,7 +192,7 @@ def test_one_agent_answers_one_question_at_a_time() -> None:
         asyncio.run(main(server))
 
 
-def test_a_stream_gives_the_events_of_run_and_then_the_run() -> None:
+def test_a_stream_has_the_events_of_run_and_then_the_run() -> None:
     script = ("count", {"fruit": "apples"}), '{"tool": "final_answer", "tool_input": 3}'
 
     async def main() -> None:
@@ -209,7 +209,7 @@ def test_a_stream_gives_the_events_of_run_and_then_the_run() -> None:
     asyncio.run(main())
 
 
-def test_a_stream_that_is_left_ends_its_run_and_the_next_question_may_follow_at_once() -> None:
+def test_leaving_a_stream_ends_its_run_and_allows_the_next_question_at_once() -> None:
     async def main() -> None:
         it = scripted(
             ("count", {"fruit": "apples"}), ("final_answer", "One."), ("final_answer", "Two.")
@@ -223,7 +223,7 @@ def test_a_stream_that_is_left_ends_its_run_and_the_next_question_may_follow_at_
     asyncio.run(main())
 
 
-def test_errors_are_raised_as_by_run() -> None:
+def test_raises_the_same_errors_as_run() -> None:
     async def main() -> None:
         with pytest.raises(nb.TaskFailed, match="no fruit"):
             await scripted(("fail_task", "no fruit")).arun("How many?")
@@ -235,7 +235,7 @@ def test_errors_are_raised_as_by_run() -> None:
     asyncio.run(main())
 
 
-def test_tools_run_on_the_loops_thread_and_async_tools_leave_the_loop_free() -> None:
+def test_tools_run_in_the_loops_thread_and_async_tools_do_not_block_it() -> None:
     threads: list[int] = []
     may, ended = threading.Event(), threading.Event()
 
@@ -323,7 +323,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kernel, P
         yield kernel, folder / "begun"
 
 
-def test_five_at_once_in_a_notebook(kernel: tuple[Kernel, Path]) -> None:
+def test_five_concurrent_agents_in_a_notebook(kernel: tuple[Kernel, Path]) -> None:
     cell = kernel[0].run("""
 import threading
 def where() -> bool:
@@ -337,7 +337,7 @@ runs = await asyncio.gather(*[each.arun("Well?") for each in agents])
     assert cell.result == str([(str(n), True) for n in range(5)]), cell.error
 
 
-def test_an_interrupt_in_a_notebook_ends_a_tool_or_a_request_and_the_kernel_lives_on(
+def test_an_interrupt_in_a_notebook_ends_a_tool_or_a_request_but_not_the_kernel(
     kernel: tuple[Kernel, Path],
 ) -> None:
     shell, begun = kernel

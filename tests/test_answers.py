@@ -1,4 +1,4 @@
-"""What a final answer must be: the types that it may have, and the conditions that it must meet."""
+"""The types and conditions of final answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Movie(TypedDict):
 
 
 class Wrapped(pydantic.BaseModel):
-    """A model whose only field has the name that answers are wrapped in."""
+    """A model whose only field has the name of the field that wraps answers."""
 
     answer: int
 
@@ -77,7 +77,7 @@ def same(a: Any, b: Any) -> bool:
     return a is b if isinstance(b, pd.DataFrame) else bool(a == b) and type(a) is type(b)
 
 
-def test_an_answer_of_any_type_that_an_argument_may_have_is_the_runs_value() -> None:
+def test_answers_may_have_any_type_of_a_tool_argument() -> None:
     for kind, given, value in GOOD:
         text = given if isinstance(given, str) else json.dumps(given)
         runs = [
@@ -97,7 +97,7 @@ def test_an_answer_of_any_type_that_an_argument_may_have_is_the_runs_value() -> 
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_a_wrong_answer_goes_back_to_the_model_with_the_reason(protocol: Protocol) -> None:
+def test_an_invalid_answer_is_retried_with_the_reason(protocol: Protocol) -> None:
     agent = nb.Agent(
         [], ScriptedModel(("final_answer", "three"), ("final_answer", 3), protocol=protocol)
     )
@@ -112,7 +112,7 @@ def test_a_wrong_answer_goes_back_to_the_model_with_the_reason(protocol: Protoco
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_answers_that_stay_wrong_are_errors_in_a_row(protocol: Protocol) -> None:
+def test_invalid_answers_count_as_consecutive_errors(protocol: Protocol) -> None:
     script = [("final_answer", "three")] * 4
     model = ScriptedModel(*script, protocol=protocol)
     run = nb.Agent([], model, max_errors=3).run("How many?", output_type=int)
@@ -121,7 +121,7 @@ def test_answers_that_stay_wrong_are_errors_in_a_row(protocol: Protocol) -> None
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_what_is_said_at_a_limit_is_the_value_only_where_it_is_of_the_type(
+def test_an_answer_at_a_limit_is_the_value_only_if_it_has_the_type(
     protocol: Protocol,
 ) -> None:
     for last, value in ((7, 7), ("I do not know.", None)):
@@ -136,9 +136,7 @@ def test_what_is_said_at_a_limit_is_the_value_only_where_it_is_of_the_type(
     [(Point, 'Point is {"x": int, "y": float (optional)}'), (list[str], "list[str]"),
      (pd.DataFrame, "the name of a variable that holds a DataFrame")],
 )  # fmt: skip
-def test_the_question_says_what_the_answer_must_be(
-    protocol: Protocol, kind: Any, said: str
-) -> None:
+def test_the_question_contains_the_required_type(protocol: Protocol, kind: Any, said: str) -> None:
     agent = nb.Agent([], ScriptedModel(protocol=protocol), context="none")
     [_, message] = agent.preview("Where?", output_type=kind).messages
     assert message["content"].startswith("Where?\n\n(")
@@ -146,7 +144,7 @@ def test_the_question_says_what_the_answer_must_be(
     assert said in message["content"]
 
 
-def test_the_text_protocol_binds_the_answer_to_its_schema() -> None:
+def test_the_text_protocol_constrains_the_answer_by_its_schema() -> None:
     ask = nb.Agent([], ScriptedModel(), context="none").preview("Where?", output_type=list[int])
     [answer] = [
         b for b in ask.schema["oneOf"] if b["properties"]["tool"] == {"const": "final_answer"}
@@ -154,7 +152,7 @@ def test_the_text_protocol_binds_the_answer_to_its_schema() -> None:
     assert answer["properties"]["tool_input"]["items"] == {"type": "integer"}
 
 
-def test_function_calling_offers_a_function_for_the_answer_only_where_it_has_a_type() -> None:
+def test_function_calling_has_a_function_for_the_answer_only_with_a_type() -> None:
     agent = nb.Agent([], ScriptedModel(protocol="native"), context="none")
     names = [tool["function"]["name"] for tool in agent.preview("Where?", output_type=Point).tools]
     assert names == ["final_answer", "fail_task"]
@@ -179,9 +177,7 @@ def asserting(n: int) -> None:
      (lambda n: n / (n - 30) and "", "division by zero")],
 )  # fmt: skip
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_an_answer_must_meet_its_condition_which_gets_the_typed_value(
-    protocol: Protocol, until: Any, said: str
-) -> None:
+def test_the_condition_gets_the_typed_value(protocol: Protocol, until: Any, said: str) -> None:
     run = asked(protocol, ("final_answer", 30), ("final_answer", 3), output_type=int, until=until)
     assert run.value == 3
     [first, second] = [event for event in run.events if isinstance(event, Verdict)]
@@ -196,12 +192,12 @@ def test_without_a_type_the_condition_gets_the_text(protocol: Protocol) -> None:
     assert (seen, run.answer, run.value) == (["Three."], "Three.", None)
 
 
-def test_nothing_is_checked_where_nothing_is_asked_for() -> None:
+def test_checks_nothing_without_type_and_condition() -> None:
     run = asked("react", ("final_answer", "Three."))
     assert not any(isinstance(event, (CheckAnswer, Verdict)) for event in run.events)
 
 
-def test_a_condition_that_returns_nonsense_is_named_and_the_conversation_goes_on() -> None:
+def test_an_invalid_result_of_a_condition_is_an_error_and_keeps_the_conversation_usable() -> None:
     agent = nb.Agent([], ScriptedModel(("final_answer", "3"), ("final_answer", "4")))
     with pytest.raises(
         TypeError, match=r"until returned 3; expected what is wrong with the answer"
@@ -210,7 +206,7 @@ def test_a_condition_that_returns_nonsense_is_named_and_the_conversation_goes_on
     assert agent.run("Well?").answer == "4"
 
 
-def test_an_interrupt_in_a_condition_ends_the_run_and_the_conversation_goes_on() -> None:
+def test_an_interrupt_in_a_condition_ends_only_the_run() -> None:
     def interrupted(answer: str) -> str:
         raise KeyboardInterrupt
 
@@ -221,7 +217,7 @@ def test_an_interrupt_in_a_condition_ends_the_run_and_the_conversation_goes_on()
 
 
 @pytest.mark.parametrize("error", [GeneratorExit("odd"), BaseException("odd")])
-def test_what_a_condition_raises_makes_the_model_retry(error: BaseException) -> None:
+def test_an_exception_in_a_condition_makes_the_model_retry(error: BaseException) -> None:
     def odd(answer: str) -> None:
         if answer == "3":
             raise error
@@ -234,13 +230,13 @@ def test_what_a_condition_raises_makes_the_model_retry(error: BaseException) -> 
 
 
 @pytest.mark.parametrize("kind", ["no such type", 3])
-def test_a_type_that_no_answer_can_have_is_refused_before_anything_is_asked(kind: Any) -> None:
+def test_rejects_an_unsupported_type_before_asking_the_model(kind: Any) -> None:
     model = ScriptedModel()
     with pytest.raises(ToolError, match=r"output_type .* cannot be the type of an answer"):
         nb.Agent([], model).run("Well?", output_type=kind)
     assert model.asked == []
 
 
-def test_a_condition_that_cannot_be_called_is_refused_before_anything_is_asked() -> None:
+def test_rejects_a_condition_that_is_not_callable_before_asking_the_model() -> None:
     with pytest.raises(ValueError, match="until is 'x'; expected a function"):
         Answers(None, "x", {})  # type: ignore[arg-type]

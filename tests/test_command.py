@@ -1,4 +1,4 @@
-"""The commands of ``python -m archytas_nb``, each with a home folder of its own."""
+"""The commands of ``python -m archytas_nb``, each with its own home folder."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_enable_loads_the_extension_in_kernels_until_disable(tmp_path: Path) -> 
         assert "%agent` not found" in kernel.run("%agent --help").printed
 
 
-def test_enable_and_disable_may_be_repeated_and_touch_no_other_file(tmp_path: Path) -> None:
+def test_enable_and_disable_can_be_repeated_and_change_no_other_file(tmp_path: Path) -> None:
     for command, first, again in (
         ("enable", "enabled", "already enabled"),
         ("disable", "disabled", "not enabled"),
@@ -117,7 +117,7 @@ def test_doctor_shows_no_secrets(tmp_path: Path) -> None:
         ({"ARCHYTAS_NB_LOCAL_MODEL": "hf:foo"}, "hf:foo"),
     ],
 )
-def test_doctor_reports_the_rest_where_no_model_answers(
+def test_doctor_reports_the_rest_if_no_model_is_available(
     tmp_path: Path, variables: dict[str, str], said: str
 ) -> None:
     path = configure(tmp_path, "c.ArchytasNB.model = 1 / 0\n")
@@ -137,7 +137,7 @@ def test_doctor_try_asks_one_question(tmp_path: Path) -> None:
         assert (status, "OPENAI_API_KEY" in text) == (1, True)
 
 
-def test_doctor_says_that_a_model_has_crashed(tmp_path: Path) -> None:
+def test_doctor_reports_a_crash_of_the_model(tmp_path: Path) -> None:
     gguf = weights(tmp_path)
     home = {"XDG_RUNTIME_DIR": str(tmp_path), "ARCHYTAS_NB_LOCAL_MODEL": str(gguf)}
     status, text = run(tmp_path, "doctor", **home)

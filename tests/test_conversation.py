@@ -1,4 +1,4 @@
-"""A conversation over several questions: its places, its size, and what it sends."""
+"""A conversation with several questions: replacement, length, and messages."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ cells = st.lists(st.lists(st.integers(0, 9), max_size=3), min_size=1, max_size=5
 
 @settings(max_examples=60, deadline=None)
 @given(cells, st.data(), st.sampled_from(PROTOCOLS), st.sampled_from([None, 3000]))
-def test_a_cell_that_is_run_again_asks_exactly_what_it_asked_the_first_time(
+def test_rerunning_a_cell_sends_the_same_requests(
     cells: list[list[int]], data: st.DataObject, protocol: str, context: int | None
 ) -> None:
     it = agent(protocol, context=context)
@@ -87,7 +87,7 @@ def run_cell(it: nb.Agent, n: int, looks: list[int]) -> list[AskModel]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_exchange_is_replaced_in_its_place_and_sees_only_what_was_before_it(
+def test_an_exchange_is_replaced_in_place_and_sees_only_earlier_ones(
     protocol: str,
 ) -> None:
     it = agent(protocol, *[("final_answer", str(n)) for n in range(4)])
@@ -98,7 +98,7 @@ def test_an_exchange_is_replaced_in_its_place_and_sees_only_what_was_before_it(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_old_exchange_stays_where_the_new_one_comes_to_nothing(protocol: str) -> None:
+def test_the_old_exchange_stays_if_the_new_one_has_no_result(protocol: str) -> None:
     it = agent(protocol, ("final_answer", "1"), ("final_answer", "2"), ModelError("gone"))
     it.run("A?", origin="a")
     it.run("B?", origin="b")
@@ -108,7 +108,7 @@ def test_the_old_exchange_stays_where_the_new_one_comes_to_nothing(protocol: str
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_was_found_before_an_interrupt_replaces_the_old_exchange(protocol: str) -> None:
+def test_an_interrupted_exchange_with_steps_replaces_the_old_one(protocol: str) -> None:
     it = agent(protocol, ("final_answer", "1"), ("look", {"a": 1}), KeyboardInterrupt())
     it.run("A?", origin="a")
     with pytest.raises(nb.RunInterrupted):
@@ -128,7 +128,7 @@ def test_questions_without_an_origin_never_replace_each_other() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(cells, st.sampled_from(PROTOCOLS))
-def test_after_undo_the_conversation_is_what_it_was(cells: list[list[int]], protocol: str) -> None:
+def test_undo_restores_the_previous_conversation(cells: list[list[int]], protocol: str) -> None:
     it = agent(protocol)
     states = [it.messages]
     for n, looks in enumerate(cells):
@@ -142,7 +142,7 @@ def test_after_undo_the_conversation_is_what_it_was(cells: list[list[int]], prot
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_undo_forgets_a_run_that_was_left_unfinished(protocol: str) -> None:
+def test_undo_removes_an_unfinished_run(protocol: str) -> None:
     it = agent(protocol, ("final_answer", "1"), ("look", {"a": 1}))
     it.run("One?")
     stream = it.stream("Two?")
@@ -161,7 +161,7 @@ def test_undo_forgets_a_run_that_was_left_unfinished(protocol: str) -> None:
     st.sampled_from([None, 900]),
     st.sampled_from([None, int, list[str]]),
 )
-def test_a_preview_is_exactly_what_is_sent_and_changes_nothing(
+def test_a_preview_equals_the_request_and_changes_nothing(
     cells: list[list[int]], protocol: str, context: int | None, kind: Any
 ) -> None:
     it = agent(protocol, context=context)
@@ -176,7 +176,7 @@ def test_a_preview_is_exactly_what_is_sent_and_changes_nothing(
     assert shown == asked(it)[-1]
 
 
-def test_a_preview_refuses_what_a_run_would_refuse() -> None:
+def test_a_preview_rejects_what_a_run_rejects() -> None:
     with pytest.raises(ValueError, match="empty"):
         agent("react").preview(" ")
 
@@ -185,7 +185,7 @@ def test_a_preview_refuses_what_a_run_would_refuse() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_long_conversation_stays_within_the_models_context_and_can_go_on_for_ever(
+def test_an_endless_conversation_stays_within_the_models_context(
     protocol: str,
 ) -> None:
     it = agent(protocol, context=6000)
@@ -207,7 +207,7 @@ def test_a_long_conversation_stays_within_the_models_context_and_can_go_on_for_e
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_model_with_more_room_is_sent_more_again(protocol: str) -> None:
+def test_a_model_with_a_longer_context_is_sent_more(protocol: str) -> None:
     it = agent(
         protocol, *[("look", {"a": n}) for n in range(4)], ModelError("long", kind="overflow")
     )
@@ -241,14 +241,14 @@ def test_one_image_needs_no_list() -> None:
     assert len(ask.messages[1]["content"]) == 2
 
 
-def test_an_image_that_cannot_be_read_is_refused_before_anything_is_asked() -> None:
+def test_rejects_an_unreadable_image_before_asking_the_model() -> None:
     it = agent("react")
     with pytest.raises(ValueError, match=r"is not an image; expected PNG or JPEG"):
         it.run("What is this?", images=["nonsense"])
     assert asked(it) == []
 
 
-def test_a_single_picture_need_not_be_put_into_a_list() -> None:
+def test_a_single_figure_needs_no_list() -> None:
     class Figure:
         def _repr_png_(self) -> bytes:
             return base64.b64decode(PNG)

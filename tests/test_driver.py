@@ -1,4 +1,4 @@
-"""One run: what the driver does for the loop, and who hears of it."""
+"""One run: what the driver does for the loop, and what observers get."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def talk(words: int) -> str:
 
 
 class Slow(ScriptedModel):
-    """A model that says a little and then runs out of the run's time."""
+    """A model that sends some text and then exceeds the run's time."""
 
     pieces: tuple[Delta | Notice, ...] = ()
 
@@ -48,7 +48,7 @@ class Slow(ScriptedModel):
         raise ModelError("the time of the run is over", kind="deadline")
 
 
-def test_what_a_tool_prints_is_heard_while_it_runs_and_is_not_kept() -> None:
+def test_observers_get_the_output_of_a_running_tool_which_is_not_stored() -> None:
     seen: list[Event] = []
     agent = nb.Agent([talk], ScriptedModel(("talk", 3), ("final_answer", "Done.")), namespace={})
     run = agent.run("Talk!", observers=[seen.append])
@@ -60,7 +60,7 @@ def test_what_a_tool_prints_is_heard_while_it_runs_and_is_not_kept() -> None:
     assert not any(isinstance(event, Delta) for event in run.events)
 
 
-def test_those_who_watch_a_stream_hear_what_a_tool_prints_too() -> None:
+def test_observers_of_a_stream_get_the_output_of_a_running_tool() -> None:
     seen: list[Event] = []
     agent = nb.Agent([talk], ScriptedModel(("talk", 1), ("final_answer", "Done.")), namespace={})
     events = list(agent.stream("Talk!", observers=[seen.append]))
@@ -69,7 +69,7 @@ def test_those_who_watch_a_stream_hear_what_a_tool_prints_too() -> None:
     assert [event for event in seen if event not in heard] == events
 
 
-def test_a_watcher_that_breaks_at_a_tools_output_does_not_break_the_tool() -> None:
+def test_an_observer_that_raises_during_output_does_not_affect_the_tool() -> None:
     def watch(event: Event) -> None:
         if isinstance(event, Delta) and event.kind == "output":
             raise RuntimeError("a bug")
@@ -79,7 +79,7 @@ def test_a_watcher_that_breaks_at_a_tools_output_does_not_break_the_tool() -> No
     assert [outcome.status for _, outcome in run.calls] == ["done"]
 
 
-def test_where_the_time_is_over_the_text_so_far_is_the_answer() -> None:
+def test_at_the_deadline_the_partial_text_is_the_answer() -> None:
     model = Slow(protocol="native")
     model.pieces = (
         Delta("text", "Lost."), Notice("retry", "again"), Delta("reasoning", "Hm."), Delta("text", "So far "),
@@ -91,13 +91,13 @@ def test_where_the_time_is_over_the_text_so_far_is_the_answer() -> None:
     assert (no_reply.kind, no_reply.text) == ("deadline", "So far three.")
 
 
-def test_a_model_is_told_how_much_of_the_time_is_left() -> None:
+def test_a_model_gets_the_remaining_time() -> None:
     model = ScriptedModel(("talk", 1), ("final_answer", "Done."))
     nb.Agent([talk], model, namespace={}, max_seconds=50).run("Talk!")
     assert 0 < model.asked[1].seconds < model.asked[0].seconds <= 50  # type: ignore[operator]
 
 
-def test_a_run_has_finite_bounds_unless_it_is_told_otherwise() -> None:
+def test_a_run_has_finite_limits_by_default() -> None:
     limits = nb.Agent([talk], ScriptedModel()).limits
     assert None not in (
         limits.max_steps,
@@ -109,9 +109,9 @@ def test_a_run_has_finite_bounds_unless_it_is_told_otherwise() -> None:
     assert (limits.max_seconds, limits.max_total_tokens) == (None, None)
 
 
-def test_the_time_that_a_person_takes_to_answer_is_not_the_runs() -> None:
+def test_the_time_that_a_person_takes_to_answer_does_not_count() -> None:
     class Thinking(ScriptedModel):
-        """Somebody who thinks for a while before they agree."""
+        """A person who approves after a while."""
 
         there = True
 
@@ -131,7 +131,7 @@ def test_the_time_that_a_person_takes_to_answer_is_not_the_runs() -> None:
     )
 
 
-def test_a_model_may_stand_between_the_run_and_the_person() -> None:
+def test_a_model_may_wrap_the_person() -> None:
     class Recorded(ScriptedModel):
         def person(self, real: Any) -> Any:
             assert hasattr(real, "there")
@@ -150,7 +150,7 @@ def test_a_model_may_stand_between_the_run_and_the_person() -> None:
 
 
 @pytest.mark.parametrize("policy", ["auto", "deny"])
-def test_a_policy_decides_where_a_tool_wants_approval(policy: Any) -> None:
+def test_a_policy_decides_on_a_tool_that_requires_approval(policy: Any) -> None:
     tool = nb.Tool.from_function(talk, approve=True)
     model = ScriptedModel(("talk", 1), ("final_answer", "Done."))
     run = nb.Agent([tool], model, namespace={}, approve=policy).run("Talk!")
@@ -159,14 +159,14 @@ def test_a_policy_decides_where_a_tool_wants_approval(policy: Any) -> None:
     ]
 
 
-def test_a_tool_on_the_list_is_run_without_being_asked_about() -> None:
+def test_an_allowed_tool_runs_without_approval() -> None:
     tool = nb.Tool.from_function(talk, approve=True)
     model = ScriptedModel(("talk", 1), ("final_answer", "Done."))
     run = nb.Agent([tool], model, namespace={}, allow=["talk"]).run("Talk!")
     assert [outcome.status for _, outcome in run.calls] == ["done"]
 
 
-def test_a_run_that_no_model_can_be_named_for_has_no_beginning() -> None:
+def test_a_run_without_a_model_has_no_started_event() -> None:
     class Nameless(ScriptedModel):
         @property
         def name(self) -> str:  # type: ignore[override]
@@ -179,7 +179,7 @@ def test_a_run_that_no_model_can_be_named_for_has_no_beginning() -> None:
 
 
 @pytest.mark.parametrize("what", [KeyboardInterrupt, RuntimeError])
-def test_a_watcher_of_a_stream_that_is_interrupted_or_breaks_ends_the_run_properly(
+def test_a_consumer_that_is_interrupted_or_raises_ends_the_run_properly(
     what: type[BaseException],
 ) -> None:
     for cut in range(6):
@@ -200,7 +200,7 @@ def test_a_watcher_of_a_stream_that_is_interrupted_or_breaks_ends_the_run_proper
         assert agent.run("And now?").answer == "On."
 
 
-def test_those_who_watch_hear_that_a_person_is_asked_and_no_event_of_the_run_tells_it() -> None:
+def test_observers_learn_that_a_person_is_asked_but_the_run_does_not_record_it() -> None:
     def ask(prompt: str, form: Any = None) -> str:
         assert seen[-1] == Delta("person", prompt)
         return "yes"
@@ -219,7 +219,7 @@ def test_those_who_watch_hear_that_a_person_is_asked_and_no_event_of_the_run_tel
     assert not any(isinstance(event, Delta) for event in run.events)
 
 
-def test_those_who_watch_get_the_form_of_a_call_that_waits_for_approval() -> None:
+def test_observers_get_the_form_of_a_call_to_approve() -> None:
     seen: list[Event] = []
     model = ScriptedModel(("talk", {"words": 1}), ("final_answer", "Done."))
     typed = ["words = 2", "y"]
@@ -234,7 +234,7 @@ def test_those_who_watch_get_the_form_of_a_call_that_waits_for_approval() -> Non
     assert (argument.name, argument.text, argument.before) == ("words", "2", "1")
 
 
-def test_a_failure_that_a_run_got_over_is_not_its_error() -> None:
+def test_a_failure_from_which_a_run_recovered_is_not_its_error() -> None:
     too_long = ModelError("maximum context length is 4096 tokens", kind="overflow")
     run = nb.Agent([talk], ScriptedModel(too_long, ("final_answer", "Done.")), namespace={}).run(
         "Talk!"

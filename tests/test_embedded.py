@@ -1,4 +1,4 @@
-"""The embedded model answers, through real calls, with nothing configured."""
+"""The embedded model answers with real calls and without configuration."""
 
 import importlib.metadata
 import importlib.util
@@ -116,7 +116,7 @@ def test_a_conversation_that_is_too_long_for_the_embedded_model_is_an_overflow()
 @pytest.mark.local_model
 @pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
 @pytest.mark.parametrize("bound", [3, 30])
-def test_the_embedded_model_says_what_a_reply_cost_and_what_it_still_knew(bound: int) -> None:
+def test_the_embedded_model_reports_usage_and_cached_tokens(bound: int) -> None:
     at = process.ensure_server(locate())
     costs = []
     ask = AskModel(
@@ -250,7 +250,7 @@ def schema_reply(model: EmbeddedModel, schema: Any, tokens: int) -> str:
 
 @pytest.mark.local_model
 @pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
-def test_a_reply_of_the_embedded_model_is_what_its_schema_allows() -> None:
+def test_a_reply_of_the_embedded_model_matches_its_schema() -> None:
     model = EmbeddedModel()
     for name, schema in GRAMMARS.items():
         jsonschema.validate(json.loads(schema_reply(model, schema, 120)), schema)
@@ -259,7 +259,7 @@ def test_a_reply_of_the_embedded_model_is_what_its_schema_allows() -> None:
 
 @pytest.mark.local_model
 @pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
-def test_no_schema_ends_the_engine() -> None:
+def test_no_schema_crashes_the_engine() -> None:
     model = EmbeddedModel()
     schema_reply(model, {"type": "boolean"}, 8)
     server = model._server

@@ -1,7 +1,7 @@
-"""The same task, spoken of in text or in function calls, gives the same trace: only the wire form differs.
+"""The same task gives the same trace with both wire protocols.
 
-A script says what the model does; each wire form words it in its own way. What is compared is every event of the
-run (but for the wording of requests and replies), and the trace that a person sees, in all its forms.
+A script defines what the model does. All events of the run are compared, except for the text of requests and
+replies, and so is the trace in all its formats.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Unusable:
-    """A reply that means nothing in either form."""
+    """A reply that is unusable with both protocols."""
 
     text: str
 
@@ -85,7 +85,7 @@ class Down:
 
 
 class Speaker:
-    """A model that does what its script says, in one of the wire forms, and then answers."""
+    """A model that follows its script, with one of the wire protocols, and then answers."""
 
     name = "m"
 
@@ -100,7 +100,7 @@ class Speaker:
 
 
 def tools() -> nb.Toolbox:
-    """Tools over a state of their own."""
+    """Tools with their own state."""
     state = {"n": 0}
 
     def look(place: str, deep: bool = False) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def tools() -> nb.Toolbox:
 
 
 def told(event: Event) -> Any:
-    """An event without what only the wire form is: the wording of requests and replies."""
+    """An event without what depends on the protocol: the text of requests and replies."""
     if isinstance(event, AskModel):
         return ("ask", event.step, event.max_tokens)
     if isinstance(event, ModelReply):
@@ -174,14 +174,14 @@ def told(event: Event) -> Any:
 
 
 def nameless(event: Event) -> Event:
-    """An event that does not say which wire form is spoken, as the head of a trace does."""
+    """An event without the name of the protocol, which the head of a trace shows."""
     return replace(event, protocol="") if isinstance(event, Started) else event
 
 
 def talk(
     script: list[Any], protocol: Protocol, asked: dict[str, Any], **limits: Any
 ) -> tuple[Any, ...]:
-    """Everything that is seen of a task, twice asked, in one wire form."""
+    """All output of a task that is asked twice, with one protocol."""
     model = Speaker(script, protocol)
     agent = nb.Agent(
         tools(), model, protocol, namespace={}, approve=lambda tool, call: refusal(tool), **limits
@@ -315,7 +315,7 @@ SAME = (("put", {"place": "a", "n": 1}),)
 @given(scripts(TEXT | VALUES), PLAIN, LIMITS)
 @example([Act(SAME), Act(SAME), Act(SAME), Act(SAME)], {}, {})
 @example([Act(SAME * 2), Act((*SAME, *SAME, ("look", {"place": "a"})))], {}, {})
-def test_both_wire_forms_of_a_task_give_equal_events_traces_and_records(
+def test_both_protocols_give_equal_events_traces_and_records(
     script: list[Any], asked: dict[str, Any], limits: dict[str, Any]
 ) -> None:
     in_text, in_calls = (
@@ -333,10 +333,10 @@ def test_both_wire_forms_of_a_task_give_equal_events_traces_and_records(
 )
 @example([Act(answer={"n": 3})], {"output_type": One}, {})
 @example([Act(answer=[])], {"output_type": list[int]}, {})
-def test_both_wire_forms_of_a_task_give_equal_answers_of_a_type(
+def test_both_protocols_give_equal_typed_answers(
     script: list[Any], asked: dict[str, Any], limits: dict[str, Any]
 ) -> None:
-    """But for a text that is JSON itself: without quotes, as function calling has it, it is the number."""
+    """Except for a text that is JSON: without quotes, as in function calling, it is a number."""
     in_text, in_calls = (
         talk(script, "react", asked, **limits),
         talk(script, "native", asked, **limits),
@@ -356,7 +356,7 @@ def test_both_wire_forms_of_a_task_give_equal_answers_of_a_type(
         (bool, False, False),
     ],
 )
-def test_an_answer_of_a_type_is_not_taken_apart(
+def test_a_typed_answer_is_not_unwrapped(
     protocol: Protocol, kind: Any, answer: Any, value: Any
 ) -> None:
     agent = nb.Agent(tools(), Speaker([Act(answer=answer)], protocol), protocol, namespace={})

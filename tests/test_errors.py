@@ -1,4 +1,4 @@
-"""What a notebook shows of our exceptions: the user's lines and the message."""
+"""A notebook shows the user's lines and the message of our exceptions."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 
 
 @pytest.mark.parametrize("decorator", ["@nb.tool", "@nb.tool(timeout=3)"])
-def test_a_decorator_on_a_faulty_function_shows_its_line_and_the_faults_and_no_frame_of_ours(
+def test_a_decorator_on_an_invalid_function_shows_its_line_and_the_faults_without_our_frames(
     kernel: Kernel, decorator: str
 ) -> None:
     cell = kernel.run(f"import archytas_nb as nb\n\n{decorator}\ndef f(x):\n    return x")
@@ -27,7 +27,7 @@ def test_a_decorator_on_a_faulty_function_shows_its_line_and_the_faults_and_no_f
     assert "hidden" not in cell.error
 
 
-def test_the_users_own_frames_are_shown_between(kernel: Kernel) -> None:
+def test_shows_the_users_frames_in_between(kernel: Kernel) -> None:
     kernel.run("def define(f):\n    return nb.tool(f)")
     cell = kernel.run("define(lambda x: 1)")
     assert "----> 1 define(lambda x: 1)" in cell.error
@@ -35,7 +35,7 @@ def test_the_users_own_frames_are_shown_between(kernel: Kernel) -> None:
     assert "archytas_nb/" not in cell.error
 
 
-def test_a_run_that_fails_shows_the_line_that_asked(kernel: Kernel) -> None:
+def test_a_failed_run_shows_the_line_that_asked(kernel: Kernel) -> None:
     kernel.run("from archytas_nb.testing import ScriptedModel")
     cell = kernel.run(
         "agent = nb.Agent([], model=ScriptedModel(('fail_task', 'no idea')))\nagent.run('Why?')"
@@ -45,7 +45,7 @@ def test_a_run_that_fails_shows_the_line_that_asked(kernel: Kernel) -> None:
     assert "archytas_nb/" not in cell.error
 
 
-def test_debug_still_finds_the_whole_traceback(kernel: Kernel) -> None:
+def test_debug_still_has_the_whole_traceback(kernel: Kernel) -> None:
     kernel.run("nb.tool(3)")
     kernel.run("import sys; tb = sys.last_traceback\nwhile tb.tb_next: tb = tb.tb_next")
     assert kernel.run("tb.tb_frame.f_globals['__name__']").result.startswith("'archytas_nb.tools.")

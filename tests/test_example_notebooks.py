@@ -1,6 +1,6 @@
-"""Each notebook of the project replays to the byte, with the network to models refused.
+"""Each notebook of the project replays exactly, without network access to models.
 
-That its outputs are reproduced is tested beside this file: nbval runs each in place.
+nbval tests in place that the outputs are reproduced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = re.compile(r'"version": "3[0-9.]+"')
 
 
 def without_times(path: Path) -> str:
-    """A notebook without the time stamps of ``jupyter execute``, which cannot be told to leave them out."""
+    """A notebook without the time stamps that ``jupyter execute`` always adds."""
     book = json.loads(VERSION.sub('"version": ""', path.read_text("utf-8")))
     for cell in book["cells"]:
         cell["metadata"].pop("execution", None)
@@ -30,7 +30,7 @@ def without_times(path: Path) -> str:
 
 
 def copied(folder: Path, *notebooks: Path) -> None:
-    """Copy notebooks into a folder, with all that lies beside them."""
+    """Copy notebooks and the files next to them into a folder."""
     shutil.copytree(
         FOLDER, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.ipynb", ".*")
     )
@@ -38,7 +38,7 @@ def copied(folder: Path, *notebooks: Path) -> None:
         shutil.copy(each, folder)
 
 
-def test_an_update_asks_nothing_and_leaves_every_notebook_and_cassette_as_it_was(
+def test_an_update_asks_no_model_and_changes_no_notebook_or_cassette(
     tmp_path: Path,
 ) -> None:
     copied(tmp_path, *NOTEBOOKS)
@@ -59,7 +59,7 @@ EXECUTED = [QUICKSTART, *(pytest.param(each, marks=pytest.mark.slow) for each in
 
 
 @pytest.mark.parametrize("original", EXECUTED, ids=[path.stem for path in NOTEBOOKS])
-def test_jupyter_execute_saves_a_notebook_as_it_was_but_for_times(
+def test_jupyter_execute_reproduces_a_notebook_except_for_times(
     original: Path, tmp_path: Path
 ) -> None:
     copied(tmp_path, original)

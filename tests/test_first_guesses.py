@@ -1,4 +1,4 @@
-"""What a newcomer types first who knows other libraries: it works, or the error names the right spelling."""
+"""What users of other libraries type first either works, or the error suggests the right name."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ GUESSES: dict[str, tuple[Callable[[], Any], Any]] = {
 
 
 @pytest.mark.parametrize("guess", GUESSES)
-def test_what_is_typed_first_works(guess: str) -> None:
+def test_common_first_attempts_work(guess: str) -> None:
     attempt, expected = GUESSES[guess]
     assert attempt() == expected
 
@@ -186,7 +186,7 @@ HINTS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("typed", HINTS)
-def test_the_error_of_another_librarys_spelling_names_ours(typed: str) -> None:
+def test_the_error_for_another_librarys_name_suggests_ours(typed: str) -> None:
     frame = pd.DataFrame({"a": [1]})
     names = {"nb": nb, "count": count, "agent": scripted(), "run": ask(), "frame": frame}
     kind, hint = HINTS[typed]
@@ -196,7 +196,7 @@ def test_the_error_of_another_librarys_spelling_names_ours(typed: str) -> None:
     assert hint in str(raised.value)
 
 
-def test_each_spelling_that_a_hint_names_exists() -> None:
+def test_every_suggested_name_exists() -> None:
     for table, owner in ((hints.RUN, nb.Run), (hints.AGENT, nb.Agent)):
         for ours, names in table.items():
             assert ours.startswith("run.usage") or hasattr(owner, ours.split("(")[0])
@@ -206,7 +206,7 @@ def test_each_spelling_that_a_hint_names_exists() -> None:
 @pytest.mark.parametrize(
     "name", ["_repr_png_", "__array__", "_ipython_canary_method_should_not_exist_"]
 )
-def test_what_a_front_end_looks_for_is_simply_not_there(name: str) -> None:
+def test_attributes_that_a_front_end_looks_up_raise_a_plain_error(name: str) -> None:
     assert not hasattr(scripted(), name)
     assert not hasattr(ask(), name)
 
@@ -214,7 +214,7 @@ def test_what_a_front_end_looks_for_is_simply_not_there(name: str) -> None:
 # ── what they promise ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_one_question_overrides_is_forgotten_after_it_and_the_conversation_is_shared() -> None:
+def test_overrides_apply_to_one_question_only_and_share_the_conversation() -> None:
     agent = scripted(CALL, CALL, CALL, CALL, ("final_answer", "3"))
     asked = agent.model.asked  # type: ignore[attr-defined]
     agent.run("How many?", max_steps=1, max_reply_tokens=7, tools=[])
@@ -225,7 +225,7 @@ def test_what_one_question_overrides_is_forgotten_after_it_and_the_conversation_
     assert [exchange.question for exchange in agent.exchanges] == ["How many?", "And now?"]
 
 
-def test_a_type_that_was_asked_for_is_never_replaced_by_text() -> None:
+def test_output_of_a_required_type_is_never_text() -> None:
     run = scripted(CALL, ("final_answer", "At least 3.")).run(
         "How many?", output_type=int, max_steps=1
     )
@@ -244,7 +244,7 @@ def test_a_type_that_was_asked_for_is_never_replaced_by_text() -> None:
         (Usage(1), Price(1.0, 0.5, 10.0), None),
     ],
 )
-def test_a_run_costs_what_the_endpoint_says_or_the_price_of_its_tokens(
+def test_the_cost_of_a_run_is_the_endpoints_or_computed_from_the_price(
     usage: Usage, price: Price | None, cost: float | None
 ) -> None:
     model = ScriptedModel(ModelReply('{"tool": "final_answer", "tool_input": "3"}', usage=usage))
@@ -252,7 +252,7 @@ def test_a_run_costs_what_the_endpoint_says_or_the_price_of_its_tokens(
     assert nb.Agent([], model)("How many?").cost == (None if cost is None else pytest.approx(cost))
 
 
-def test_the_messages_of_a_run_are_what_was_sent_and_the_answer() -> None:
+def test_the_messages_of_a_run_are_the_last_request_and_the_answer() -> None:
     run = ask("text")
     sent = [event for event in run.events if isinstance(event, AskModel)][-1].messages
     assert run.messages == [*sent, {"role": "assistant", "content": "3"}]
@@ -295,7 +295,7 @@ def test_a_type_checker_knows_the_type_of_the_output(tmp_path: Path) -> None:
     assert sorted(errors) == wrong, done.stdout
 
 
-def test_a_question_of_another_type_is_named_without_its_lines() -> None:
+def test_the_error_for_a_question_of_another_type_has_one_line() -> None:
     class Table:
         def __repr__(self) -> str:
             return "a  b\n1  2"

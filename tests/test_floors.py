@@ -196,11 +196,11 @@ def inner_fault(module: str, inner: str) -> str:
     return "" if same else "another room on the same floor"
 
 
-def test_every_file_imports_from_lower_floors_through_the_doors_and_is_short() -> None:
+def test_every_file_keeps_the_rules_of_layers_libraries_and_length() -> None:
     assert faults(PACKAGE) == []
 
 
-def test_the_files_are_there_and_were_read() -> None:
+def test_the_files_were_found_and_read() -> None:
     assert len(list(modules(PACKAGE))) > 30
     visitor = Import("agent", is_room=False)
     visitor.visit(ast.parse((PACKAGE / "agent.py").read_text(encoding="utf-8")))
@@ -240,9 +240,7 @@ def test_the_files_are_there_and_were_read() -> None:
         ("tools/x.py", "\n" * (MAX_LINES + 1), f"has {MAX_LINES + 1} lines"),
     ],
 )
-def test_a_file_that_breaks_a_rule_is_named(
-    tmp_path: Path, file: str, text: str, said: str
-) -> None:
+def test_reports_a_file_that_breaks_a_rule(tmp_path: Path, file: str, text: str, said: str) -> None:
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -271,7 +269,7 @@ def test_a_file_that_breaks_a_rule_is_named(
         ("trace/x.py", "def f():\n    from IPython.display import display"),
     ],
 )
-def test_a_file_that_keeps_the_rules_is_not(tmp_path: Path, file: str, text: str) -> None:
+def test_does_not_report_a_file_that_keeps_the_rules(tmp_path: Path, file: str, text: str) -> None:
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Ctrl-C between any two lines of ours: what tools have done is on record, and the next question works."""
+"""After Ctrl-C between any two lines of our code, outcomes are recorded and the next question works."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVERY = 23
 
 
 class Talk:
-    """A conversation of which one question is interrupted."""
+    """A conversation in which one question is interrupted."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.tools = Tools()
@@ -70,7 +70,7 @@ def test_an_interrupt_between_any_two_lines_loses_no_outcome(protocol: Protocol)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_a_tool_did_is_on_record_wherever_its_outcome_is_on_the_way(
+def test_an_outcome_is_recorded_wherever_the_interrupt_comes(
     protocol: Protocol,
 ) -> None:
     where = (
@@ -87,7 +87,7 @@ def test_what_a_tool_did_is_on_record_wherever_its_outcome_is_on_the_way(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_interrupt_between_two_calls_is_heard(protocol: Protocol) -> None:
+def test_an_interrupt_between_two_calls_is_handled(protocol: Protocol) -> None:
     where = ("kernel/execute.py:_groups", "kernel/execute.py:_run_group")
     for line in range(1, lines(protocol, *where)):
         talk = Talk(protocol)
@@ -95,7 +95,7 @@ def test_an_interrupt_between_two_calls_is_heard(protocol: Protocol) -> None:
         talk.goes_on()
 
 
-def test_an_interrupt_that_comes_too_late_stops_what_comes_after_and_keeps_the_answer() -> None:
+def test_a_late_interrupt_keeps_the_answer_and_stops_the_code_after_the_run() -> None:
     talk = Talk("native")
     last = lines("native", "loop/loop.py:_check")
     with (

@@ -1,6 +1,6 @@
-"""Ctrl-C in a terminal: what runs stops, one line says so, and the conversation goes on.
+"""Ctrl-C in a terminal stops what runs, prints one line, and keeps the conversation usable.
 
-In IPython and in plain Python, each at a pseudo-terminal and with a real server. Kernels have tests of their own.
+Tested in IPython and in plain Python, with a pseudo-terminal and a real server. Kernels have their own tests.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def drop() -> str:
 
 @dataclass
 class Place:
-    """Where questions are asked: a terminal, and the server that answers."""
+    """A terminal in which questions are asked, and the server that answers."""
 
     name: str
     terminal: Terminal
@@ -101,7 +101,7 @@ class Place:
             assert sum(each.startswith("File ") for each in steps) <= 3, steps
 
     def goes_on(self) -> list[dict[str, Any]]:
-        """Nothing runs any more, and the next question is answered over a history that a strict server takes."""
+        """Nothing is running, and the next question is answered with a history that a strict server accepts."""
         before = self.ticks()
         assert self.ask("And now?", Say("Here I am."))[0] == "Here I am."
         sleep(0.2)
@@ -115,7 +115,7 @@ class Place:
 def opened(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:
-    """One terminal for the tests of this file."""
+    """One terminal for all tests in this file."""
     folder = Path(tmp_path_factory.mktemp("terminal"))
     (folder / "things.py").write_text(TOOLS)
     command = IPYTHON if request.param == "ipython" else PYTHON
@@ -128,7 +128,7 @@ def opened(
 
 @pytest.fixture
 def place(opened: Place) -> Place:
-    """At the beginning of a conversation."""
+    """A terminal with a new conversation."""
     opened.terminal.run("%agent --new" if opened.name == "ipython" else "agent.reset()")
     for each in ("ticks", "cleaned up"):
         (opened.folder / each).unlink(missing_ok=True)
@@ -138,7 +138,7 @@ def place(opened: Place) -> Place:
 
 
 @pytest.mark.parametrize("play", [Hang(), Say("Three, I think.", stall=True)])
-def test_a_request_that_hangs_is_stopped_and_its_connection_closed(place: Place, play: Any) -> None:
+def test_stops_a_hanging_request_and_closes_its_connection(place: Place, play: Any) -> None:
     printed = place.ask("Are you there?", play, interrupt_when=lambda: bool(place.server.chats))
     place.was_told(printed, "a request to the model")
     assert place.server.chats[-1].left.wait(5)
@@ -147,9 +147,7 @@ def test_a_request_that_hangs_is_stopped_and_its_connection_closed(place: Place,
 
 
 @pytest.mark.parametrize("tool", ["work", "wait", "stubborn"])
-def test_a_tool_that_runs_is_stopped_and_the_call_behind_it_is_not_run(
-    place: Place, tool: str
-) -> None:
+def test_stops_a_running_tool_and_does_not_run_the_next_call(place: Place, tool: str) -> None:
     printed = place.ask("Go!", Say(calls=((tool, {}), ("drop", {}))), interrupt_when=place.at_work)
     place.was_told(
         printed[:1] + printed[-1:] if place.name == "ipython" else printed, "a tool call"
@@ -162,7 +160,7 @@ def test_a_tool_that_runs_is_stopped_and_the_call_behind_it_is_not_run(
     assert place.ticks().count("\n") < 2000
 
 
-def test_a_question_to_the_person_is_stopped_and_its_call_not_run(place: Place) -> None:
+def test_stops_a_question_to_the_person_and_does_not_run_its_call(place: Place) -> None:
     printed = place.ask("Drop it!", Say(calls=(("drop", {}),)), interrupt_at="run? [y]es")
     assert "RunInterrupted: stopped during a tool call." in printed[-1]
     assert place.ticks() == ""
@@ -170,7 +168,7 @@ def test_a_question_to_the_person_is_stopped_and_its_call_not_run(place: Place) 
 
 
 @pytest.mark.parametrize("opened", ["ipython"], indirect=True)
-def test_an_answer_is_shown_once_and_no_output_is_empty(place: Place) -> None:
+def test_shows_an_answer_once_and_no_empty_output(place: Place) -> None:
     at = place.terminal
     for line in ("%agent How are you?", "%agent How are you?;"):
         assert at.run(line) == ["All is well.", f"Out[{at.number - 1}]: <Run answered in 1 step>"]
@@ -183,7 +181,7 @@ def test_an_answer_is_shown_once_and_no_output_is_empty(place: Place) -> None:
 
 
 @pytest.mark.parametrize("opened", ["ipython"], indirect=True)
-def test_an_answer_cannot_drive_the_terminal(place: Place) -> None:
+def test_an_answer_cannot_control_the_terminal(place: Place) -> None:
     hostile = Say("Fine.\x1b]0;owned\x07\x1b[2J\x07")
     shown = "Fine.\ufffd"
     assert place.ask("How are you?", hostile)[0] == shown

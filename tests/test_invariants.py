@@ -1,8 +1,8 @@
-"""A run may be cut at any point, by an error, an interrupt or a limit: every promise still holds.
+"""A run may end at any point, by an error, an interrupt or a limit: the invariants still hold.
 
-The promises are those of `tests.invariants`: (1) each call has one outcome, (2) the history is always valid and
-grows at its end, (3) nothing runs on, (4) every run ends within its bounds, (5) nothing is repeated without a
-reason, (6) no call discards another's outcome, (7) a long conversation is shortened without harm.
+The invariants of `tests.invariants`: (1) each call has one outcome, (2) the history is always valid and only grows
+at its end, (3) nothing keeps running, (4) every run ends within its limits, (5) nothing is repeated without a
+reason, (6) no call discards another's outcome, (7) compaction keeps a long conversation valid.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def long_enough(answer: str) -> str:
 
 
 class Talk:
-    """A conversation: a past, and a question whose run may be cut.
+    """A conversation with a past, and a question whose run may be interrupted.
 
     Args:
         seed: Which story the model tells.
@@ -69,7 +69,7 @@ class Talk:
             return error.run or Run(question)
 
     def run(self, cut: int = -1, what: type[BaseException] = RuntimeError) -> Run | None:
-        """Ask; a watcher may break, or be interrupted, at an event."""
+        """Ask; an observer may raise or be interrupted at an event."""
 
         def watch(event: Event) -> None:
             self.events.append(event)
@@ -82,7 +82,7 @@ class Talk:
             return None
 
     def keeps_its_promises(self, run: Run | None) -> None:
-        """All of them, and the next question works."""
+        """All invariants hold, and the next question works."""
         agent, tools, asked = self.agent, self.tools, self.model.asked
         ran = len(tools.journal)
         invariants.check_calls(agent, tools)
@@ -98,7 +98,7 @@ class Talk:
         self.goes_on()
 
     def goes_on(self) -> None:
-        """The next question is answered, with a call before it."""
+        """The next question is answered after a call."""
         ran = len(self.tools.journal)
         self.tools.what, self.asking = None, {}
         self.model.asked.clear()
@@ -111,14 +111,14 @@ class Talk:
 
 
 def whole(seed: int, protocol: Protocol) -> Talk:
-    """A talk that nothing has cut."""
+    """A talk that was not interrupted."""
     talk = Talk(seed, protocol)
     talk.run()
     return talk
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_run_that_nothing_cuts_keeps_its_promises(protocol: Protocol) -> None:
+def test_an_uninterrupted_run_keeps_the_invariants(protocol: Protocol) -> None:
     for seed in range(60):
         talk = Talk(seed, protocol)
         talk.keeps_its_promises(talk.run())
@@ -127,7 +127,7 @@ def test_a_run_that_nothing_cuts_keeps_its_promises(protocol: Protocol) -> None:
 @over_seeds
 @pytest.mark.parametrize("what", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_cut_at_any_event(
+def test_interrupted_at_any_event(
     seeds: Sequence[int], protocol: Protocol, what: type[BaseException]
 ) -> None:
     for seed in seeds:
@@ -138,7 +138,7 @@ def test_cut_at_any_event(
 
 @over_seeds
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_left_at_any_event(seeds: Sequence[int], protocol: Protocol) -> None:
+def test_abandoned_at_any_event(seeds: Sequence[int], protocol: Protocol) -> None:
     for seed in seeds:
         for cut in range(len(whole(seed, protocol).events)):
             talk = Talk(seed, protocol)
@@ -161,7 +161,9 @@ def test_left_at_any_event(seeds: Sequence[int], protocol: Protocol) -> None:
     ],
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_cut_in_any_request(seeds: Sequence[int], protocol: Protocol, what: BaseException) -> None:
+def test_interrupted_in_any_request(
+    seeds: Sequence[int], protocol: Protocol, what: BaseException
+) -> None:
     for seed in seeds:
         for cut in range(len(whole(seed, protocol).model.asked)):
             talk = Talk(seed, protocol)
@@ -174,7 +176,9 @@ def test_cut_in_any_request(seeds: Sequence[int], protocol: Protocol, what: Base
     "what", [KeyboardInterrupt(), SystemExit(3), MemoryError("full"), GeneratorExit()]
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_cut_in_any_tool(seeds: Sequence[int], protocol: Protocol, what: BaseException) -> None:
+def test_interrupted_in_any_tool(
+    seeds: Sequence[int], protocol: Protocol, what: BaseException
+) -> None:
     for seed in seeds:
         before = len(Talk(seed, protocol).tools.journal)
         for cut in range(before, len(whole(seed, protocol).tools.journal)):
@@ -186,7 +190,9 @@ def test_cut_in_any_tool(seeds: Sequence[int], protocol: Protocol, what: BaseExc
 @over_seeds
 @pytest.mark.parametrize("limit", ["max_steps", "max_errors", "max_total_tokens"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_cut_by_a_limit_at_any_step(seeds: Sequence[int], protocol: Protocol, limit: str) -> None:
+def test_stopped_by_a_limit_at_any_step(
+    seeds: Sequence[int], protocol: Protocol, limit: str
+) -> None:
     for seed in seeds:
         for most in range(1, 7):
             talk = Talk(
@@ -198,8 +204,8 @@ def test_cut_by_a_limit_at_any_step(seeds: Sequence[int], protocol: Protocol, li
 @pytest.mark.parametrize(
     ("seeds", "events_of_all"), [(FEW, 90), pytest.param(SEEDS, 334, marks=pytest.mark.slow)]
 )
-def test_in_these_runs_everything_happens(seeds: Sequence[int], events_of_all: int) -> None:
-    """Each event is a point at which a run is cut in three ways: more than a thousand runs of all stories."""
+def test_these_runs_contain_every_kind_of_event(seeds: Sequence[int], events_of_all: int) -> None:
+    """Each run is interrupted at each event in three ways: more than a thousand runs of all stories."""
     events = [
         event for protocol in PROTOCOLS for seed in seeds for event in whole(seed, protocol).events
     ]
@@ -215,7 +221,7 @@ def test_in_these_runs_everything_happens(seeds: Sequence[int], events_of_all: i
 
 
 @pytest.mark.parametrize("what", [KeyboardInterrupt, RuntimeError, MemoryError])
-def test_cut_in_any_check_of_an_answer(what: type[BaseException]) -> None:
+def test_interrupted_in_any_check_of_an_answer(what: type[BaseException]) -> None:
     for protocol, cut in itertools.product(PROTOCOLS, range(3)):
         answers = iter(range(9))
 
@@ -237,7 +243,9 @@ def test_cut_in_any_check_of_an_answer(what: type[BaseException]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from(PROTOCOLS), st.integers(0, 30), st.integers(0, 30))
-def test_two_cut_questions_in_a_row(seed: int, protocol: Protocol, first: int, second: int) -> None:
+def test_two_interrupted_questions_in_a_row(
+    seed: int, protocol: Protocol, first: int, second: int
+) -> None:
     talk = Talk(seed, protocol)
     talk.run(first, KeyboardInterrupt)
     talk.events.clear()
@@ -246,7 +254,7 @@ def test_two_cut_questions_in_a_row(seed: int, protocol: Protocol, first: int, s
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_stream_that_is_left_open_is_ended_by_the_next_question(protocol: Protocol) -> None:
+def test_the_next_question_ends_an_abandoned_stream(protocol: Protocol) -> None:
     talk = Talk(0, protocol)
     ran = len(talk.tools.journal)
     talk.asking = {}

@@ -1,4 +1,4 @@
-"""What a model's context and a run's time do to a conversation, played by a real server."""
+"""The limits of a model's context and of a run's time, with a real server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FINE = Say("Fine.")
 
 @dataclass(frozen=True)
 class Narrow:
-    """A server whose model takes so many characters.
+    """A server whose model accepts a limited number of characters.
 
     Attributes:
         most: Characters.
@@ -46,7 +46,7 @@ class Narrow:
 
 
 def long_talk(talk: Talk, questions: int = 6) -> None:  # noqa: F811
-    """A conversation with much in it."""
+    """A long conversation."""
     for n in range(questions):
         talk.server.plays.append(Say(calls=(("add", {"a": n, "b": 1}),)))
         talk.server.plays.append(Say(f"It is {n + 1}. " + "This needs many words. " * 40))
@@ -62,7 +62,7 @@ def compactions(talk: Talk) -> list[str]:  # noqa: F811
 
 
 @pytest.mark.parametrize("says", [True, False])
-def test_a_conversation_that_is_too_long_is_shortened_and_asked_again(
+def test_compacts_a_conversation_that_is_too_long_and_retries(
     talk: Talk,  # noqa: F811
     says: bool,
 ) -> None:
@@ -84,7 +84,7 @@ def test_a_conversation_that_is_too_long_is_shortened_and_asked_again(
     talk.goes_on()
 
 
-def test_what_cannot_be_shortened_enough_fails_with_the_next_move(talk: Talk) -> None:  # noqa: F811
+def test_fails_with_advice_if_compaction_is_not_enough(talk: Talk) -> None:  # noqa: F811
     talk.with_(then=Narrow(10))
     said = talk.fails("overflow")
     assert talk.server.url in said
@@ -94,7 +94,7 @@ def test_what_cannot_be_shortened_enough_fails_with_the_next_move(talk: Talk) ->
     talk.goes_on()
 
 
-def test_an_overflow_in_the_middle_of_a_run_keeps_what_was_done(talk: Talk) -> None:  # noqa: F811
+def test_an_overflow_during_a_run_keeps_its_steps(talk: Talk) -> None:  # noqa: F811
     calls: list[Play] = [
         Say(calls=(("add", {"a": n, "b": 1}),), thought="Adding. " * 150) for n in range(6)
     ]
@@ -108,7 +108,7 @@ def test_an_overflow_in_the_middle_of_a_run_keeps_what_was_done(talk: Talk) -> N
 
 
 @pytest.mark.parametrize("play", [Hang(), Say("Three, I think.", stall=True)])
-def test_a_request_that_outlasts_the_runs_time_ends_it_incomplete(talk: Talk, play: Any) -> None:  # noqa: F811
+def test_a_request_that_exceeds_the_runs_time_makes_it_incomplete(talk: Talk, play: Any) -> None:  # noqa: F811
     talk.with_(play, agent={"max_seconds": 0.5})
     run = talk.ask()
     assert (run.status, run.incomplete, run.reason) == ("stopped", True, "max_seconds=0.5")

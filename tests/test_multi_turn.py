@@ -1,7 +1,7 @@
-"""Two hundred conversations of somebody else: replayed through the agent, their worlds end as they should.
+"""Two hundred conversations of a public benchmark, replayed by the agent, end in the expected state.
 
 The multi-turn tasks of the Berkeley function-calling leaderboard: a scripted model makes the calls of the ground
-truth, each turn being one question of one conversation; beside it, the same calls are made directly.
+truth, with each turn as one question of a conversation; for comparison, the same calls are made directly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def tasks() -> list[tuple[dict[str, Any], list[list[str]]]]:
 
 
 def executed(task: dict[str, Any], turns: list[list[str]]) -> tuple[World, list[list[Call]]]:
-    """The world after the calls were made directly, and the calls."""
+    """The state after the calls were made directly, and the calls."""
     world = World(task)
     calls = [[call_of(source, world.functions) for source in turn] for turn in turns]
     for name, given in (call for turn in calls for call in turn):
@@ -45,7 +45,7 @@ def executed(task: dict[str, Any], turns: list[list[str]]) -> tuple[World, list[
 
 
 class Replaying:
-    """A model that makes the given calls, one reply after the other, each judged as a strict server would."""
+    """A model that makes the given calls, one reply after another, and validates requests like a strict server."""
 
     name = "replaying"
 
@@ -62,7 +62,7 @@ class Replaying:
 @pytest.mark.parametrize("sample", few_of((8, 141), (1, 1142)))
 @pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "all of a turn at once"])
 @pytest.mark.parametrize("protocol", ["react", "native"])
-def test_each_conversation_ends_in_the_state_of_its_calls_made_directly(
+def test_each_conversation_ends_in_the_same_state_as_direct_calls(
     protocol: Protocol, at_once: bool, sample: tuple[int, int]
 ) -> None:
     every, calls_made = sample

@@ -1,4 +1,4 @@
-"""What runs notebooks without a person: papermill with parameters, and nbclient."""
+"""Notebooks run without a person by papermill, with parameters, and by nbclient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASKS = "%agent How many {species} are there?"
 
 @pytest.fixture
 def notebook(tmp_path: Path) -> Path:
-    """A notebook with a parameter that goes into its prompt."""
+    """A notebook with a parameter that its prompt contains."""
     cells = [
         nbformat.v4.new_code_cell('species = "Gentoo"', metadata={"tags": ["parameters"]}),
         nbformat.v4.new_code_cell("%load_ext archytas_nb\n%agent_cassette counts.jsonl"),
@@ -45,7 +45,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def run(notebook: Path, species: str) -> str:
-    """Run it with papermill; return the text that the last cell shows."""
+    """Run it with papermill; return the output of the last cell."""
     done = papermill.execute_notebook(
         notebook,
         notebook.with_name(f"{species}.ipynb"),
@@ -60,10 +60,10 @@ def run(notebook: Path, species: str) -> str:
 pytestmark = pytest.mark.filterwarnings("default:::papermill", "default::DeprecationWarning")
 
 
-def test_each_parameter_of_papermill_gets_its_answer_and_keeps_it(
+def test_each_papermill_parameter_gets_its_own_recorded_answer(
     notebook: Path, endpoint: Any
 ) -> None:
-    """In auto a prompt that is new is asked live and added; what was recorded for other parameters stays."""
+    """In mode auto, a new prompt is asked live and added; the recordings for other parameters stay."""
     with Server(Say("There are 124."), Say("There are 152.")) as server:
         endpoint(server.url)
         assert "124" in run(notebook, "Gentoo")
@@ -80,7 +80,7 @@ def test_each_parameter_of_papermill_gets_its_answer_and_keeps_it(
     assert "%agent_cassette counts.jsonl --mode auto" in said
 
 
-def test_nbclient_replays_and_a_prompt_that_is_new_is_a_miss(notebook: Path, endpoint: Any) -> None:
+def test_nbclient_replays_and_a_new_prompt_is_a_miss(notebook: Path, endpoint: Any) -> None:
     with Server(Say("There are 124.")) as server:
         endpoint(server.url)
         run(notebook, "Gentoo")

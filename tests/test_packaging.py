@@ -1,4 +1,4 @@
-"""What the package says of itself agrees with what the gate tries."""
+"""The metadata of the package agrees with what is tested."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def numbers(version: str) -> list[int]:
-    """A version without the zeros at its end."""
+    """A version without trailing zeros."""
     found = [int(part) for part in version.split(".")]
     while found and not found[-1]:
         found.pop()
     return found
 
 
-def test_the_wheel_is_tried_with_every_lower_bound_that_is_promised() -> None:
+def test_the_wheel_is_tested_with_every_declared_lower_bound() -> None:
     lines = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["anthropic"]]
     promised = dict(re.split(r">=", line, maxsplit=1) for line in lines)
     lines = (ROOT / "tests" / "lowest.txt").read_text(encoding="utf-8").splitlines()
@@ -33,7 +33,7 @@ def test_no_dependency_has_an_upper_bound() -> None:
     assert not [line for line in PROJECT["dependencies"] if "<" in line or "==" in line]
 
 
-def test_the_kernel_of_the_wheel_takes_the_interpreter_that_the_server_puts_in() -> None:
+def test_the_kernelspec_of_the_wheel_uses_the_interpreter_of_the_server() -> None:
     kernel = json.loads(
         (ROOT / "jupyter-config/kernels/archytas_nb/kernel.json").read_text(encoding="utf-8")
     )

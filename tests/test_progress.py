@@ -1,4 +1,4 @@
-"""The line that says what a run does: where a person sees it, and nowhere else."""
+"""The progress line of a run is shown only where a person can see it."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def script(tmp_path: Path) -> str:
 
 
 def shown(folder: Path, script: str, options: str, **environment: str) -> str:
-    """Everything that a terminal was sent."""
+    """Everything that was written to a terminal."""
     environment = {"PYTEST_CURRENT_TEST": "", **environment}
     with spawned(folder, script, options, **environment) as process:
         process.expect_exact("Done.")
         return str(process.before)
 
 
-def test_a_terminal_shows_a_line_that_is_removed_before_what_follows(
+def test_a_terminal_shows_a_line_that_is_removed_before_other_output(
     tmp_path: Path, script: str
 ) -> None:
     sent = shown(tmp_path, script, "{}", TERM="xterm")
@@ -69,16 +69,14 @@ def test_a_terminal_shows_a_line_that_is_removed_before_what_follows(
         ("{}", {"TERM": "xterm", "PYTEST_CURRENT_TEST": "x"}),
     ],
 )
-def test_nothing_is_shown_where_it_is_not_wanted_or_a_test_runs(
+def test_shows_nothing_if_not_wanted_or_during_a_test(
     tmp_path: Path, script: str, options: str, environment: dict[str, str]
 ) -> None:
     assert shown(tmp_path, script, options, **environment) == ""
 
 
 @pytest.mark.parametrize(("options", "is_shown"), [("{}", False), ("{'progress': True}", True)])
-def test_a_pipe_gets_nothing_unless_it_is_asked_for(
-    script: str, options: str, is_shown: bool
-) -> None:
+def test_a_pipe_gets_nothing_unless_requested(script: str, options: str, is_shown: bool) -> None:
     command = [sys.executable, script, options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "Done.\n"
@@ -86,7 +84,7 @@ def test_a_pipe_gets_nothing_unless_it_is_asked_for(
     assert is_shown or not done.stderr
 
 
-def test_a_notebook_shows_it_below_the_cell_while_somebody_is_there(tmp_path: Path) -> None:
+def test_a_live_notebook_shows_the_line_below_the_cell(tmp_path: Path) -> None:
     with live_kernel(tmp_path, PYTEST_CURRENT_TEST="") as kernel:
         kernel.run(SCRIPT)
         kernel.run(
@@ -103,7 +101,7 @@ def test_a_notebook_shows_it_below_the_cell_while_somebody_is_there(tmp_path: Pa
         assert (cell.displayed, cell.printed) == ([], "")
 
 
-def test_an_agent_in_a_tool_shows_nothing_that_the_model_would_read(tmp_path: Path) -> None:
+def test_an_agent_in_a_tool_shows_nothing(tmp_path: Path) -> None:
     script = tmp_path / "nested.py"
     model = "ScriptedModel(('nested', {}), ('final_answer', 'Done.'))"
     script.write_text(

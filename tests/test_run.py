@@ -1,4 +1,4 @@
-"""A run as a value: how it shows itself where it is evaluated, printed, or silenced."""
+"""A run as a value: how it is displayed, printed and hidden."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def bundle(value: Run) -> dict[str, str]:
     return data
 
 
-def test_a_run_shows_its_answer_and_folded_behind_it_the_steps() -> None:
+def test_a_run_shows_its_answer_and_the_folded_steps() -> None:
     data = bundle(run(("count", {"fruit": "apples"}), ("final_answer", "There are **3**.")))
     assert data["text/plain"] == "There are **3**."
     assert data["text/markdown"] == "There are **3**."
@@ -50,14 +50,14 @@ def test_a_run_shows_its_answer_and_folded_behind_it_the_steps() -> None:
     )
 
 
-def test_what_the_model_says_is_harmless_where_it_is_shown() -> None:
+def test_escapes_the_models_text_when_it_is_displayed() -> None:
     html = bundle(run(("final_answer", EVIL)))["text/html"]
     assert "<script" not in html
     assert "<img" not in html
     assert "<strong>bold</strong>" in html
 
 
-def test_a_run_as_json_holds_its_ending_and_events_and_no_live_objects() -> None:
+def test_a_run_as_json_contains_its_ending_and_events_without_live_objects() -> None:
     data = json.loads(
         json.dumps(run(("count", {"fruit": "apples"}), ("final_answer", "3")).to_json())
     )
@@ -72,14 +72,14 @@ def test_a_run_as_json_holds_its_ending_and_events_and_no_live_objects() -> None
     assert not {"value", "error"} & set(outcomes["outcomes"][0])
 
 
-def test_an_incomplete_run_says_so() -> None:
+def test_an_incomplete_run_is_marked() -> None:
     value = run(("count", {"fruit": "apples"}), ("final_answer", "At least 3."), max_steps=1)
     data = bundle(value)
     assert "max_steps=1" in data["text/html"]
     assert data["text/plain"] == "At least 3."
 
 
-def test_seconds_and_tokens_are_metadata_so_that_equal_runs_show_equal() -> None:
+def test_seconds_and_tokens_are_metadata_so_equal_runs_display_equally() -> None:
     one, two = (run(("final_answer", "Three.")) for _ in range(2))
     assert bundle(one) == bundle(two)
     _, metadata = two._repr_mimebundle_()
@@ -87,7 +87,7 @@ def test_seconds_and_tokens_are_metadata_so_that_equal_runs_show_equal() -> None
     assert metadata["archytas_nb"]["usage"]["requests"] == 1
 
 
-def test_only_what_is_wanted_is_shown() -> None:
+def test_shows_only_the_requested_parts() -> None:
     value = run(("count", {"fruit": "apples"}), ("final_answer", "Three."))
     value.show("answer")
     assert "<details" not in bundle(value)["text/html"]
@@ -112,7 +112,7 @@ def asked(kernel: Kernel, code: str) -> Any:
     return kernel.run(code.replace("%agent", "%agent --model s"))
 
 
-def test_the_answer_is_shown_once_in_the_cell_that_asks_and_again_where_the_run_is_evaluated(
+def test_the_answer_is_shown_once_by_its_cell_and_again_when_the_run_is_evaluated(
     kernel: Kernel,
 ) -> None:
     cell = asked(kernel, "%agent How many?")
@@ -132,7 +132,7 @@ def test_an_assigned_run_is_a_value_like_any_other(kernel: Kernel) -> None:
     ).result.startswith("('Three.',")
 
 
-def test_a_semicolon_silences_the_value_and_not_the_trace(kernel: Kernel) -> None:
+def test_a_semicolon_hides_the_value_but_not_the_trace(kernel: Kernel) -> None:
     for line in ("%agent How many?;", "%agent How many;", "%agent --quiet How many;"):
         cell = asked(kernel, line)
         assert cell.status == "ok", cell.printed
@@ -147,8 +147,8 @@ def test_a_quiet_question_shows_its_answer_as_the_value_of_the_cell(kernel: Kern
     assert kernel.run("x").result == "Three."
 
 
-def test_a_failed_run_says_what_has_failed() -> None:
-    """A reply that is not in a cassette is no failure of an endpoint."""
+def test_a_failed_run_names_the_cause() -> None:
+    """A reply that is missing in a cassette is not a failure of an endpoint."""
     for error, by in ((CassetteMiss("not recorded"), "cassette"), (ModelError("503"), "endpoint")):
         with pytest.raises(ModelError) as raised:
             nb.Agent([], ScriptedModel(error), namespace={}).run("Well?")

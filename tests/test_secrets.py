@@ -1,6 +1,6 @@
-"""A key is seen by nobody but its endpoint: not in what is shown, raised, logged or recorded, whatever happens.
+"""A key is sent only to its endpoint: it is never shown, raised, logged or recorded.
 
-Servers are played that say the key back, in every place where servers say something.
+The test servers echo the key in every text that a server can send.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def add(a: int, b: int) -> int:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Retries without waits, and everything logged."""
+    """Retries without waiting, and logging of everything."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.001)
     capabilities_of.cache_clear()
@@ -63,7 +63,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
 
 
 def seen_of(agent: nb.Agent, events: list[Any], raised: list[BaseException]) -> Iterator[Any]:
-    """Everything that a person, a log or a file may see of a conversation."""
+    """All output of a conversation: for the person, in logs and in files."""
     yield repr(agent)
     yield repr(agent.model)
     yield repr(agent.exchanges)
@@ -82,7 +82,7 @@ def seen_of(agent: nb.Agent, events: list[Any], raised: list[BaseException]) -> 
 
 
 def locals_of_ours(error: BaseException) -> Iterator[str]:
-    """The variables of our own frames, which verbose tracebacks show."""
+    """The local variables of our frames, which verbose tracebacks show."""
     frames = traceback.TracebackException.from_exception(error, capture_locals=True)
     for each in frames.stack:
         if "archytas_nb" in each.filename:
@@ -93,7 +93,7 @@ def locals_of_ours(error: BaseException) -> Iterator[str]:
 
 
 class Canaries:
-    """A conversation whose every trace is kept, to be searched for what must not be in it.
+    """A conversation whose complete output is kept and searched for secrets.
 
     Args:
         folder: Where it is recorded.
@@ -120,7 +120,7 @@ class Canaries:
             self.raised.append(error)
 
     def found(self, *secrets: str, also: Iterable[str] = ()) -> list[str]:
-        """The lines that hold a secret."""
+        """The lines that contain a secret."""
         endpoint.close_clients(self.url)
         files = [each.read_text() for each in self.folder.rglob("*") if each.is_file()]
         seen = [*seen_of(self.agent, self.events, self.raised), *files, *also]
@@ -136,7 +136,7 @@ WAYS = list(itertools.product(("react", "native"), ("streamed", "whole")))
 
 
 @pytest.mark.parametrize(("play", "way"), alternating(PLAYS, WAYS))
-def test_a_key_is_not_seen_whatever_the_server_does(
+def test_hides_the_key_whatever_the_server_does(
     play: str, way: tuple[str, str], tmp_path: Path, caplog: Any, capfd: Any
 ) -> None:
     protocol, stream = way[0], way[1] == "streamed"
@@ -154,9 +154,7 @@ def test_a_key_is_not_seen_whatever_the_server_does(
 
 
 @pytest.mark.parametrize("play", ["an answer", "401", "a page", "a dropped connection", "silence"])
-def test_a_password_in_the_address_is_not_seen_either(
-    play: str, tmp_path: Path, caplog: Any, capfd: Any
-) -> None:
+def test_hides_a_password_in_the_url(play: str, tmp_path: Path, caplog: Any, capfd: Any) -> None:
     with Server(then=PLAYS[play], models=None, elsewhere=Raw(PAGE, 401), strict=False) as server:
         url = server.url.replace("http://", f"http://user:{PASSWORD}@")
         talk = Canaries(tmp_path, "auto", url, patience(play), max_retries=1)
@@ -177,7 +175,7 @@ def test_a_password_in_the_address_is_not_seen_either(
     ],
     ids=["redirect", "encoding", "list of models"],
 )
-def test_a_key_in_a_header_or_a_list_of_models_is_not_seen(
+def test_hides_a_key_in_a_header_or_a_list_of_models(
     play: Any, models: Any, tmp_path: Path
 ) -> None:
     with Server(then=play, models=models, strict=False) as server:
@@ -187,7 +185,7 @@ def test_a_key_in_a_header_or_a_list_of_models_is_not_seen(
         assert talk.found(KEY[:10]) == []
 
 
-def test_half_a_key_is_not_seen_where_a_message_is_cut(tmp_path: Path) -> None:
+def test_hides_a_partial_key_in_a_truncated_message(tmp_path: Path) -> None:
     for before in range(30, 330, 13):
         said = f"{'x ' * (before // 2)}{KEY} and more {'y ' * 200}"
         plays = [

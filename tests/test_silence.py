@@ -1,4 +1,4 @@
-"""Nothing ends in silence: a run has an answer, or says in words why it has none, whatever the server does."""
+"""Every run has an answer or reports why it has none, whatever the server does."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ WAYS = list(
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(("play", "way"), alternating(PLAYS, WAYS))
-def test_a_fault_that_stays_is_told_in_words(
-    play: str, way: tuple[Any, str, str], door: str
-) -> None:
+def test_a_permanent_fault_is_reported(play: str, way: tuple[Any, str, str], door: str) -> None:
     protocol, form, when = way
     stream = form == "streamed"
     first = [Say(calls=(("add", {"a": 1, "b": 2}),))] if when == "after a call" else []

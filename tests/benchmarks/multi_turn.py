@@ -10,7 +10,7 @@ import time
 from typing import Literal
 
 from tests.test_multi_turn import (
-    test_each_conversation_ends_in_the_state_of_its_calls_made_directly as replay,
+    test_each_conversation_ends_in_the_same_state_as_direct_calls as replay,
 )
 
 WANTED = 20.0

@@ -1,4 +1,4 @@
-"""The smallest tools and drivers for tests of the loop by hand."""
+"""Minimal tools and drivers to test the loop by hand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TOOLS = {name: Card(name) for name in ("look", "put", "other")}
 
 
 def over(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Any]:
-    """Run a test for each of these values, as one case; the arguments are as for `parametrize`."""
+    """Run a test with each of these values as a single case; the arguments are those of `parametrize`."""
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
     def loop(test: Callable[..., None]) -> Any:
@@ -83,7 +83,7 @@ over_protocols = over("protocol", PROTOCOLS)
 
 
 def wire(protocol: Protocol) -> WireProtocol:
-    """A wire form over three tools."""
+    """A wire protocol with three tools."""
     return FunctionCalling(TOOLS) if protocol == "native" else TextProtocol(TOOLS)
 
 

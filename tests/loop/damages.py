@@ -1,4 +1,4 @@
-"""Damage: JSON that is not quite JSON, or is cut off."""
+"""Damages JSON: nearly valid or truncated JSON."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def missing_last_brace(t: Truth, o: Truth, rng: random.Random) -> Made:
 
 
 def _last_is_object(given: dict[str, Any]) -> bool:
-    """Whether the missing brace may as well be that of an object inside."""
+    """Whether the missing brace may also belong to an inner object."""
     last = next(reversed(given.values()), None)
     return isinstance(last, dict) and bool(last)
 

@@ -1,4 +1,4 @@
-"""Calls in another shape than the one that was asked for, in vendors' marks, or with text around them."""
+"""Calls in another format than the one required, in vendors' tags, or with text around them."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def mistral_list(t: Truth, o: Truth, rng: random.Random) -> Made:
 
 @kind
 def marks_of_other_models(t: Truth, o: Truth, rng: random.Random) -> Made:
-    """DeepSeek, Kimi, GLM and Qwen: their servers read them, so that here they are only not run."""
+    """DeepSeek, Kimi, GLM and Qwen: their servers parse these tags, so here they are just not run."""
     return rng.choice(
         [
             f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{t.name}\n```json\n{_given(t, rng)}\n```",

@@ -1,4 +1,4 @@
-"""A reply of thousands of calls: bounded, told to the model, and handled in linear work."""
+"""Replies with thousands of calls are limited, reported to the model and handled in linear time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.loop.cards import over, wire
 
 
 def step_of(action: Action) -> tuple[Step, list[Any]]:
-    """The step of a reply that means an action, and what was asked for on the way."""
+    """The step for a reply, and the requests until then."""
     form, exchange = wire("react"), Exchange("Well?")
     form.read = lambda *_, **__: action  # type: ignore[method-assign]
     flow = react_loop(form, Guards(Limits(), lambda: 0.0), (), exchange)
@@ -82,7 +82,7 @@ def test_drops_extras_and_faults_of_calls_over_the_limit() -> None:
 
 @over("same", [True, False])
 def test_compares_calls_by_key_in_linear_work(monkeypatch: pytest.MonkeyPatch, same: bool) -> None:
-    """Comparing all pairs wrote the input of each call as JSON once for every other call."""
+    """Comparing all pairs would encode the input of each call once for every other call."""
     monkeypatch.setattr(loop, "MAX_CALLS", 100_000)
     written = 0
     call_key = limits.call_key

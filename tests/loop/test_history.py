@@ -1,4 +1,4 @@
-"""The record of a conversation, and what is sent of a long one."""
+"""The record of a conversation, and the compaction of a long one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ endings = st.sampled_from(
 
 @st.composite
 def records(draw: Any, most_steps: int = 5) -> list[Exchange]:
-    """A record whose last exchange is running."""
+    """A record whose last exchange has not ended."""
     made = []
     count = draw(st.integers(1, 5))
     for question in range(1, count + 1):
@@ -74,7 +74,7 @@ def records(draw: Any, most_steps: int = 5) -> list[Exchange]:
 
 
 class Judge:
-    """Counts tokens in a wire form."""
+    """Counts tokens for a wire protocol."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.wire = wire(protocol)
@@ -177,7 +177,7 @@ def test_compaction_is_idempotent(record: list[Exchange], protocol: Protocol, bu
 
 
 @given(records(), st.sampled_from(PROTOCOLS), st.integers(1, 6000), st.integers(1, 6000))
-def test_a_smaller_budget_cuts_more(
+def test_a_smaller_budget_drops_more(
     record: list[Exchange], protocol: Protocol, one: int, two: int
 ) -> None:
     judge = Judge(protocol)
@@ -204,7 +204,7 @@ def test_a_request_extends_the_previous_one_between_compactions(
 
 
 @cases
-def test_shortens_outcomes_only_in_the_last_step_and_as_a_last_resort(
+def test_truncates_outcomes_only_in_the_last_step_and_as_a_last_resort(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     compaction = Judge(protocol).compact(record, budget)
@@ -244,7 +244,7 @@ def step(id_: str, text: str) -> Step:
 
 
 def talk(count: int = 2) -> list[Exchange]:
-    """Exchanges with an outcome of 2,000 characters each, two in the running one."""
+    """Exchanges with an outcome of 2,000 characters each, two in the current one."""
     past = [
         Exchange(f"Q{n}?", [step(f"q{n}s1c1", "word " * 400)], Answered(f"A{n}"))
         for n in range(1, count + 1)
@@ -274,7 +274,7 @@ def test_first_drops_the_oldest_exchanges_with_a_note(
 
 
 @over_protocols
-def test_then_omits_the_first_steps_of_the_running_question(protocol: Protocol) -> None:
+def test_then_drops_the_first_steps_of_the_current_question(protocol: Protocol) -> None:
     judge = Judge(protocol)
     record = [Exchange("Q?", [step(f"q1s{n}c1", "short") for n in range(40)])]
     compaction = judge.compact(record, judge.size(record) * 2 // 3)
@@ -289,7 +289,7 @@ def test_then_omits_the_first_steps_of_the_running_question(protocol: Protocol) 
 
 
 @over_protocols
-def test_finally_shortens_the_last_outcome_to_what_fits(protocol: Protocol) -> None:
+def test_finally_truncates_the_last_outcome(protocol: Protocol) -> None:
     judge = Judge(protocol)
     record = [Exchange("Q?", [step("q1s1c1", "word " * 1600)])]
     floor = judge.size([Exchange("Q?")])
@@ -302,7 +302,7 @@ def test_finally_shortens_the_last_outcome_to_what_fits(protocol: Protocol) -> N
     assert lengths[-1] < 400
 
 
-def test_a_shortened_outcome_keeps_its_end_and_loses_its_images() -> None:
+def test_a_truncated_outcome_keeps_its_end_and_loses_its_images() -> None:
     long = "word " * 2000 + '(kept as the variable look_1: send "look_1" to pass it on)'
     record = [Exchange("Q?", [step("q1s1c1", long)])]
     judge = Judge("react")

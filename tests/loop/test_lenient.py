@@ -1,4 +1,4 @@
-"""Reads JSON as models write it: one meaning is taken, of two neither."""
+"""JSON as models write it is repaired only if it is unambiguous."""
 
 from __future__ import annotations
 

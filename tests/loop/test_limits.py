@@ -1,4 +1,4 @@
-"""What ends a run that would not end by itself, and what keeps a model from repeating itself."""
+"""Limits end an endless run, and repeated calls are skipped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAST = "So far: three."
 
 
 def endless(protocol: Protocol, usage: Usage | None = None) -> list[Any]:
-    """More calls than any limit allows, each another one, and some last words at each point."""
+    """More calls than any limit allows, all different, with a last text at each point."""
     replies = [calling(protocol, ("put", {"a": n})) for n in range(100)]
     if usage is not None:
         replies = [ModelReply(each.text, each.calls, usage=usage) for each in replies]
@@ -66,7 +66,7 @@ def test_max_steps_ends_a_run_with_a_last_turn(protocol: Protocol, steps: int) -
 
 
 @over_protocols
-def test_max_errors_counts_failed_calls_in_a_row(protocol: Protocol) -> None:
+def test_max_errors_counts_consecutive_failed_calls(protocol: Protocol) -> None:
     drive = Drive(
         protocol, script(protocol, 3), outcome=lambda call: "error: no", limits=Limits(max_errors=3)
     )
@@ -269,7 +269,7 @@ def test_a_tool_with_repeat_runs_each_time(protocol: Protocol) -> None:
 
 
 @over_protocols
-def test_equal_calls_of_one_reply_each_run_after_a_new_outcome(
+def test_identical_calls_of_one_reply_each_run_after_a_new_outcome(
     protocol: Protocol,
 ) -> None:
     calls = [("put", {"a": 1}), ("look", {"a": 1}), ("put", {"a": 1}), ("put", {"a": 2})]
@@ -280,7 +280,7 @@ def test_equal_calls_of_one_reply_each_run_after_a_new_outcome(
 
 
 @over_protocols
-def test_equal_calls_in_a_row_run_once_and_share_the_outcome(
+def test_identical_calls_in_a_row_run_once_and_share_the_outcome(
     protocol: Protocol,
 ) -> None:
     drive = Drive(

@@ -1,4 +1,4 @@
-"""The loop, driven by hand: what it asks for, and what it makes of the replies."""
+"""The loop, driven by hand: its requests, and its handling of the replies."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def test_asks_runs_calls_and_ends(protocol: Protocol) -> None:
 
 
 @over_protocols
-def test_runs_a_call_and_takes_the_answer_beside_it(protocol: Protocol) -> None:
+def test_runs_a_call_and_accepts_the_answer_in_the_same_reply(protocol: Protocol) -> None:
     drive = Drive(protocol, [calling(protocol, ("look", {"a": 1}), ("final_answer", "three"))])
     assert drive.run() == Answered("three")
     assert [call.name for call in drive.ran] == ["look"]
     assert [outcome.status for outcome in drive.outcomes] == ["done"]
 
 
-def test_an_interrupt_takes_precedence_over_the_answer_beside_it() -> None:
+def test_an_interrupt_takes_precedence_over_an_answer_in_the_same_reply() -> None:
     it = flow()
     next(it)
     it.send(calling("react", ("look", {"a": 1}), ("final_answer", "three")))
@@ -83,7 +83,7 @@ def test_an_interrupt_takes_precedence_over_the_answer_beside_it() -> None:
     assert ended.value.value == Interrupted("a tool call")
 
 
-def test_runs_readable_calls_beside_an_unreadable_one() -> None:
+def test_runs_readable_calls_despite_an_unreadable_one() -> None:
     reply = ModelReply(
         "", (WireCall("put", '{"a": "cut o'), WireCall("look", '{"a": 1}')), finish="length"
     )
@@ -96,7 +96,7 @@ def test_runs_readable_calls_beside_an_unreadable_one() -> None:
 
 
 @over("text", ["42", "true", "It is three."])
-def test_plain_text_is_rejected_once_and_then_taken_as_the_answer(text: str) -> None:
+def test_plain_text_is_rejected_once_and_then_accepted_as_the_answer(text: str) -> None:
     drive = Drive("react", [ModelReply(text), ModelReply(text)])
     assert drive.run() == Answered(text)
     assert "plain text" in drive.asked[1].messages[-1]["content"]
@@ -170,7 +170,7 @@ def test_rejects_outcomes_of_other_calls() -> None:
 
 
 def checked(protocol: Protocol, *replies: Any) -> Any:
-    """A flow whose answers are checked, up to where it asks for the first check."""
+    """A flow whose answers are checked, up to the request for the first check."""
     exchange = Exchange("Well?")
     it = react_loop(wire(protocol), Guards(Limits(), lambda: 0.0), (), exchange, checks=True)
     next(it)
@@ -180,7 +180,7 @@ def checked(protocol: Protocol, *replies: Any) -> Any:
 
 
 @over_protocols
-def test_checks_an_answer_before_it_counts(protocol: Protocol) -> None:
+def test_checks_an_answer_before_it_is_accepted(protocol: Protocol) -> None:
     it, request, exchange = checked(protocol, answering(protocol, "three"))
     assert request == CheckAnswer(1, "three")
     asked = it.send(Verdict("it is no number"))
@@ -197,7 +197,7 @@ def test_checks_an_answer_before_it_counts(protocol: Protocol) -> None:
 
 
 @over_protocols
-def test_runs_calls_beside_a_rejected_answer(protocol: Protocol) -> None:
+def test_runs_calls_in_a_reply_with_a_rejected_answer(protocol: Protocol) -> None:
     reply = calling(protocol, ("look", {"a": 1}), ("final_answer", {"answer": "three"}))
     it, request, exchange = checked(protocol, reply)
     assert isinstance(request, RunCalls)
@@ -244,7 +244,7 @@ def test_reasoning_is_recorded_and_not_sent_back(protocol: Protocol, how: str) -
 
 @over("text", ["", "<think>Let me see"])
 @over_protocols
-def test_a_truncated_reply_of_reasoning_alone_ends_the_run(protocol: Protocol, text: str) -> None:
+def test_a_truncated_reply_with_only_reasoning_ends_the_run(protocol: Protocol, text: str) -> None:
     ending = Drive(protocol, [ModelReply(text, reasoning="Hm.", finish="length")]).run()
     assert isinstance(ending, Stopped)
     assert ending.limit.startswith(
@@ -276,7 +276,7 @@ def test_retries_once_with_a_shorter_request_after_an_overflow(protocol: Protoco
 
 
 @over_protocols
-def test_a_second_overflow_ends_the_run_and_names_the_next_move(protocol: Protocol) -> None:
+def test_a_second_overflow_ends_the_run_with_advice(protocol: Protocol) -> None:
     drive = Drive(protocol, [OVERFLOW, OVERFLOW])
     ending = drive.run()
     assert isinstance(ending, Failed)

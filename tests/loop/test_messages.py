@@ -1,4 +1,4 @@
-"""The messages of a run: they grow with the record, and are shortened where the model has no room for them."""
+"""The messages of a run grow with the record, and are compacted if they exceed the context."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REPLY = 100
 
 @dataclass
 class Holds:
-    """A model with so many tokens of context."""
+    """A model with the given context length."""
 
     context_tokens: int | None
 
@@ -143,7 +143,7 @@ def test_the_next_question_extends_the_last_request(protocol: Protocol) -> None:
     assert first.steps[0].outcomes[0].text == "word " * 100, "the record has it all"
 
 
-def test_a_cut_of_removed_exchanges_keeps_the_question() -> None:
+def test_a_compaction_of_removed_exchanges_keeps_the_question() -> None:
     past = [
         Exchange(
             "One?", [step(1, 1)], Answered("1"), compaction=Compaction(dropped=5, dropped_steps=3)
@@ -157,8 +157,8 @@ def test_a_cut_of_removed_exchanges_keeps_the_question() -> None:
 
 
 @over_protocols
-def test_messages_of_finished_exchanges_are_made_once(protocol: Protocol) -> None:
-    """Each question made the messages of all the questions before it anew, so 2,000 took 37 seconds."""
+def test_messages_of_finished_exchanges_are_built_once(protocol: Protocol) -> None:
+    """Rebuilding the messages of all earlier questions took 37 seconds for 2,000 questions."""
     form = wire(protocol)
     made = 0
     question = form.question
@@ -184,7 +184,7 @@ def test_messages_of_finished_exchanges_are_made_once(protocol: Protocol) -> Non
 
 
 @over_protocols
-def test_messages_of_a_changed_exchange_are_made_again(
+def test_messages_of_a_changed_exchange_are_rebuilt(
     protocol: Protocol,
 ) -> None:
     first, last = Exchange("One?", [step(1, 1)], Answered("1")), Exchange("Two?")

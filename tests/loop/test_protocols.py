@@ -1,4 +1,4 @@
-"""The two wire forms: the record as messages that a strict server takes, replies as actions."""
+"""The two wire protocols: the record becomes messages for a strict server, replies become actions."""
 
 from __future__ import annotations
 

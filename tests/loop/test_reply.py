@@ -1,4 +1,4 @@
-"""What counts as a call, what as an answer, and what the model is told."""
+"""What counts as a call or an answer, and what the model is told."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_quotes_the_unreadable_part_to_the_model() -> None:
     )
 
 
-def test_takes_the_first_of_several_loose_calls() -> None:
+def test_runs_only_the_first_of_several_loose_calls() -> None:
     action = read(
         '{"tool": "add", "tool_input": {"a": 1}}\n{"tool": "add", "tool_input": {"a": 2}}'
     )
@@ -134,7 +134,7 @@ def test_takes_the_first_of_several_loose_calls() -> None:
     assert "only the first" in action.repaired
 
 
-def test_takes_a_call_and_the_answer_after_it() -> None:
+def test_accepts_a_call_and_the_answer_after_it() -> None:
     action = read(
         '{"tool": "now", "tool_input": null}\n{"tool": "final_answer", "tool_input": "noon"}'
     )
@@ -161,7 +161,7 @@ def test_an_empty_answer_is_no_answer(given_: str) -> None:
 
 
 @over("text", ["42", "true", "It is {x: 1}.", '["a"]', '{"mean": 3}'])
-def test_plain_text_is_the_answer_where_allowed(text: str) -> None:
+def test_plain_text_is_the_answer_if_allowed(text: str) -> None:
     assert read(text, prose_is_answer=True).answer == text
 
 
@@ -328,13 +328,13 @@ def test_deep_nesting_is_a_fault(depth: int, strict: bool) -> None:
     ],
 )
 def test_reads_a_partial_reply(text: str, partial: Partial) -> None:
-    """Thought, tool and words appear as soon as they begin, without JSON's signs."""
+    """Thought, tool and text appear as soon as they begin, without JSON syntax."""
     assert read_partial(text) == partial
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.integers(0, 200))
 def test_reads_a_reply_truncated_anywhere(thought: str, words: str, cut: int) -> None:
-    """A reply cut anywhere is read without an error; whole, it gives back what went in."""
+    """A reply truncated anywhere is read without an error; a complete one has the original values."""
     reply = json.dumps({"thought": thought, "tool": "final_answer", "tool_input": words})
     begun = read_partial(reply[:cut])
     if begun.tool:

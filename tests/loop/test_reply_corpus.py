@@ -1,4 +1,4 @@
-"""Replies as models really write them are read right or refused; no call is changed in silence."""
+"""Replies as models write them are read correctly or rejected; no call is silently changed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def judged(action: Action, case: Case) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A reply and the calls that are meant, none where nothing can be run for certain.
+    """A reply and its intended calls; none if it is ambiguous.
 
     `or_told`: the reply leaves two readings, so that asking again is right too.
     """

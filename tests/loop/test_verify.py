@@ -1,4 +1,4 @@
-"""A small model is asked whether a tool fits before it begins, and once more before a doubtful end counts."""
+"""A small model is asked whether a tool fits, and must confirm a doubtful answer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def named(name: str) -> Any:
 
 
 class Small(ScriptedModel):
-    """A small model that judges by a rule, and else follows its script."""
+    """A small model that answers yes-no questions by a rule, and otherwise follows its script."""
 
     is_small = True
 
@@ -124,7 +124,7 @@ def test_an_unknown_answer_without_a_fitting_tool_allows_only_fail_task(protocol
     assert offered(model.asked[0]) == ["fail_task"]
 
 
-def test_a_call_despite_the_remark_runs_and_enables_all_tools() -> None:
+def test_a_call_despite_the_hint_runs_and_enables_all_tools() -> None:
     with Small(("length_of", "Rhine"), ("final_answer", "1233 km")) as model:
         assert agent(model).run(QUESTION).answer == "1233 km"
     assert "length_of" in offered(model.asked[1])
@@ -140,7 +140,7 @@ def test_asks_about_tools_only_before_the_first_question() -> None:
     assert len(model.judged) == judged == 2
 
 
-def test_a_remark_stays_with_its_question() -> None:
+def test_a_hint_stays_with_its_question() -> None:
     with Small(("final_answer", "24."), ("final_answer", "Sixty."), knows="yes") as model:
         talk = agent(model)
         talk.run("How many hours has a day?")
@@ -172,11 +172,11 @@ def test_does_not_ask_about_many_tools_long_questions_or_no_tool() -> None:
         ("", ""),
     ],
 )
-def test_reads_a_verdict(said: str, means: str) -> None:
+def test_reads_yes_or_no(said: str, means: str) -> None:
     assert parse_yes_no(said) == means
 
 
-def test_an_unclear_verdict_counts_as_yes() -> None:
+def test_an_unclear_reply_counts_as_yes() -> None:
     with Small(("length_of", "Rhine"), ("final_answer", "Long.")) as model:
         model.vague = True
         agent(model).run(QUESTION)
@@ -248,7 +248,7 @@ def test_questions_a_number_without_a_source_once() -> None:
 
 
 @over("end", [("final_answer", "No idea."), ("fail_task", "no such river")])
-def test_questions_an_end_after_a_failed_call_once(end: tuple[str, str]) -> None:
+def test_questions_an_answer_after_a_failed_call_once(end: tuple[str, str]) -> None:
     with Small(("length_of", {}), end, ("length_of", "Rhine"), end, fits="length_of") as model:
         talk = agent(model)
         if end[0] == "final_answer":

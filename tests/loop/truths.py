@@ -1,4 +1,4 @@
-"""Calls that a model may mean, and how a reply may be written: a built-in set, and that of ``bfcl-eval``."""
+"""Intended calls, and styles of writing a reply: a built-in set, and that of ``bfcl-eval``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Call = tuple[str, Any]
 
 @dataclass(frozen=True)
 class Truth:
-    """A call that a model means, and the schema of its tool."""
+    """An intended call, and the schema of its tool."""
 
     name: str
     input: dict[str, Any]
@@ -109,7 +109,7 @@ def built_in() -> list[Truth]:
 
 
 def bfcl() -> list[Truth]:
-    """Ground-truth calls of the Berkeley function calling benchmark; empty where it is not installed."""
+    """Ground-truth calls of the Berkeley function calling benchmark; empty if it is not installed."""
     spec = importlib.util.find_spec("bfcl_eval")
     if spec is None or spec.origin is None:
         return []
@@ -181,7 +181,7 @@ def envelope(truth: Truth, rng: random.Random, given: Any = None) -> dict[str, A
 def with_text(
     truth: Truth, rng: random.Random, make: Callable[[str], str]
 ) -> dict[str, Any] | None:
-    """The input with one of its strings changed; None where it has none."""
+    """The input with one of its strings changed; None if it has none."""
     keys = [key for key, value in truth.input.items() if isinstance(value, str)]
     if not keys:
         return None
