@@ -78,6 +78,11 @@ class Change:
     words: tuple[str, ...] = ()  # descriptions of what has changed
     also: tuple[str, ...] = ()  # other names that are bound to the same object
 
+    @property
+    def label(self) -> str:
+        """The kind of change as the trace and the magics name it; the model reads `kind`."""
+        return {"made": "created", "rebound": "reassigned"}.get(self.kind, self.kind)
+
     def __str__(self) -> str:
         also = f" (also {', '.join(self.also)})" if self.also else ""
         return f"{self.name}{also} {self.kind}: {'; '.join(self.words)}"

@@ -144,7 +144,7 @@ def undone(asked: Asked) -> str:
     names = dict.fromkeys(_root(change.name) for change in diff.changes)
     failed = {_root(note.name) for note in left if note.why != CHANGED_SINCE}
     back = [name for name in names if not failed & {name, ""}]
-    lines = [f"put back: {', '.join(back)}"] if back else []
+    lines = [f"restored: {', '.join(back)}"] if back else []
     lines += [f"note: {note}" for note in left]
     unseen = [str(note) for note in diff.not_watched]
     return "\n".join(lines + ([f"not watched: {', '.join(unseen)}"] if unseen else []))
@@ -153,7 +153,7 @@ def undone(asked: Asked) -> str:
 def changes(diff: Diff) -> Table:
     """What a run changed, then what was not watched or could not be kept."""
     rows: list[tuple[str, ...]] = [
-        (" = ".join((each.name, *each.also)), each.kind, "; ".join(each.words))
+        (" = ".join((each.name, *each.also)), each.label, "; ".join(each.words))
         for each in diff.changes
     ]
     rows += [(each.name, "not watched", each.why) for each in diff.not_watched]
@@ -208,7 +208,7 @@ def _changes_in(asked: Asked, name: str) -> Iterator[str]:
             if name in (names := {_root(change.name), *change.also}):
                 words = one_line("; ".join(change.words), 100)
                 place = f"run {asked.number}, {where}{_line(call, names)}"
-                yield f"{place}: {change.name} {change.kind} ({words})"
+                yield f"{place}: {change.name} {change.label} ({words})"
 
 
 def _line(call: ToolCall | None, names: set[str]) -> str:

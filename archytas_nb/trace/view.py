@@ -410,7 +410,7 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
 def _row(change: ev.Change) -> tuple[str, str, str]:
     """A row of the table of changes: the name, the kind of change, and the details."""
     name = f"{change.name} (also {', '.join(change.also)})" if change.also else change.name
-    return one_line(name, 80), change.kind, one_line("; ".join(change.words), 300)
+    return one_line(name, 80), change.label, one_line("; ".join(change.words), 300)
 
 
 def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:

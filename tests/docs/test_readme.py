@@ -64,7 +64,7 @@ def test_code_on_the_users_data_is_shown_and_undone(kernel: Kernel, server: Serv
     code = "penguins = penguins.dropna(subset=['body_mass_g'])"
     server.plays += [Say(calls=(("python", {"code": code}),)), Say("Done.")]
     assert "rows: 344 → 342" in snippet(kernel, "%agent --python")
-    assert "put back: penguins" in kernel.run("%agent_undo").result
+    assert "restored: penguins" in kernel.run("%agent_undo").result
     assert kernel.run("print(len(penguins))").printed == "344\n"
 
 

@@ -67,10 +67,10 @@ def test_undo_puts_the_variables_back_and_forgets_the_question(
     assert "column 'y' added" in capsys.readouterr().out
     assert run.calls[1][1].value == 6
     table = magic(ask, "agent_diff")
-    for part in ("df", "changed", "column 'y' added", "total", "made"):
+    for part in ("df", "changed", "column 'y' added", "total", "created"):
         assert part in table
     said = magic(ask, "agent_undo")
-    assert said.splitlines() == ["removed: double it", "put back: df, total"]
+    assert said.splitlines() == ["removed: double it", "restored: df, total"]
     assert ask.shell.user_ns["df"] is df
     assert list(df.columns) == ["x"]
     assert "total" not in ask.shell.user_ns
@@ -84,8 +84,8 @@ def test_questions_are_undone_one_by_one_in_the_order_of_time(ask: Any) -> None:
     magic(ask, "agent_undo")
     assert list(names["df"].columns) == ["x", "c1", "c2"]
     names["df"]["mine"] = 0
-    put_back, note = magic(ask, "agent_undo").splitlines()[1:]
-    assert put_back == "put back: df"
+    restored, note = magic(ask, "agent_undo").splitlines()[1:]
+    assert restored == "restored: df"
     assert note.startswith("note: df (it was changed again since")
     assert list(names["df"].columns) == ["x", "c1"]
 
@@ -95,7 +95,7 @@ def test_what_could_not_be_put_back_is_listed(ask: Any) -> None:
     ask("--python undoable rebind", "n = 1\nnumbers = iter([1])", "next(numbers)")
     names["n"] = 5
     said = magic(ask, "agent_undo")
-    assert "put back: numbers" in said
+    assert "restored: numbers" in said
     assert "note: n (it was reassigned since" in said
     assert "not watched: numbers" in said
     assert names["n"] == 5
@@ -105,13 +105,13 @@ def test_older_runs_are_let_go_and_undo_says_so(ask: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(conversation, "RUNS", 1)
     ask("--python undoable one", "df['a'] = 1")
     ask("--python undoable two", "df['b'] = 1")
-    assert "put back: df" in magic(ask, "agent_undo")
+    assert "restored: df" in magic(ask, "agent_undo")
     assert "can no longer be undone" in magic(ask, "agent_undo")
     assert "a" in ask.shell.user_ns["df"]
     for name in ("x", "y", "z"):
         ask(f"--python off --out {name} what")
-    assert "put back: z" in magic(ask, "agent_undo")
-    assert "put back: y" in magic(ask, "agent_undo")
+    assert "restored: z" in magic(ask, "agent_undo")
+    assert "restored: y" in magic(ask, "agent_undo")
     assert "can no longer be undone" in magic(ask, "agent_undo")
     assert "x" in ask.shell.user_ns
 
@@ -121,7 +121,7 @@ def test_other_tools_are_watched_where_undo_is_on(ask: Any) -> None:
     assert "not watched" in magic(ask, "agent_diff")
     ask.shell.run_line_magic("config", "ArchytasNB.undo = True")
     ask("hello", "x = 2", options="--python auto")
-    assert "rebound" in magic(ask, "agent_diff")
+    assert "reassigned" in magic(ask, "agent_diff")
 
 
 @pytest.mark.parametrize("mode", ["auto", "undoable"])
@@ -132,8 +132,8 @@ def test_undo_restores_the_variable_of_out(ask: Any, mode: str) -> None:
     ask(f"--python {mode} --out made how much")
     assert (names["gap"], names["made"]) == ("Done.", "Done.")
     assert ("what the calls of this question changed" in magic(ask, "agent_diff")) is False
-    assert magic(ask, "agent_why made") == "run 2, --out: made made (str of 5 characters)"
-    assert magic(ask, "agent_undo").splitlines()[1] == "put back: made"
+    assert magic(ask, "agent_why made") == "run 2, --out: made created (str of 5 characters)"
+    assert magic(ask, "agent_undo").splitlines()[1] == "restored: made"
     assert "made" not in names
     assert ("not watched" in magic(ask, "agent_diff")) is (mode == "auto")
     assert "gap" in magic(ask, "agent_undo").splitlines()[1]
