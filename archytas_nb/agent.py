@@ -120,6 +120,9 @@ class Agent(AsksMany):
             raise unknown_argument("Agent()", name, [*inspect.signature(Agent).parameters][:-1])
         if _is_model(tools) and not _is_model(model):
             tools, model = model, tools
+        if model is not None and not _is_model(model):
+            expected = "a model's name or a model, such as an OpenAIModel"
+            raise prepare.invalid_argument("model", model, expected)
         names = [allow] if isinstance(allow, str) else allow
         prepare.check_settings(protocol, python, context, instructions, namespace, names)
         self._tools, self._own_tools = prepare.toolbox_of(tools), Toolbox()
@@ -474,7 +477,8 @@ def _progress(question: str, options: Options) -> AbstractContextManager[tuple[O
 
 def _is_model(value: Any) -> bool:
     """Whether a value can only be a model: a name, or an object with `complete`."""
-    return isinstance(value, str) or callable(getattr(value, "complete", None))
+    has_method = not isinstance(value, type) and callable(getattr(value, "complete", None))
+    return isinstance(value, str) or has_method
 
 
 for _many in (AsksMany.map, AsksMany.evaluate):  # for Python's error messages

@@ -69,3 +69,9 @@ def test_a_tool_is_allowed_by_its_name(allow: Any) -> None:
 def test_rejects_a_script_with_an_invalid_reply(reply: Any) -> None:
     with pytest.raises(ScriptError, match=r'expected \("tool", tool_input\), '):
         ScriptedModel(("final_answer", "3"), reply)
+
+
+@pytest.mark.parametrize("model", [3, [add], ScriptedModel])
+def test_a_model_of_another_kind_is_refused_when_the_agent_is_made(model: Any) -> None:
+    with pytest.raises(ValueError, match=r"^model is .*; expected a model's name or a model, such"):
+        nb.Agent([add], model)

@@ -123,7 +123,10 @@ class ToolMagics(Magics):
                 )
             new = [toolbox.add(namespace[name], **options).name for name in names]
         if not new:
-            raise UsageError("the cell does not define any functions that could be tools")
+            raise UsageError(
+                "the cell does not define any functions that could be tools: write one with def, "
+                "or decorate the methods of a class with @tool (from archytas_nb import tool)"
+            )
         return new
 
     @line_magic_with(

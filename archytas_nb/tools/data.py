@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from archytas_nb.errors import ToolTimeout, argument_error
-from archytas_nb.tools.names import shorten
+from archytas_nb.tools.names import shorten, with_article
 
 MAX_IMAGES = 5
 """Maximum number of images of one value, and of one call."""
@@ -190,8 +190,10 @@ def encode_image(value: Any) -> str:
     if not isinstance(data, (bytes, bytearray)):
         data = _decoded(picture(value) or "") or b""
     if not data.startswith((_PNG, _JPEG)):
-        what = f"{shorten(repr(value), 60)} is not an image"
-        raise argument_error(f"{what}; expected PNG or JPEG (bytes, base64 or a path) or a figure")
+        shown = repr(value)
+        what = with_article(type(value).__name__) if "\n" in shown else shorten(shown, 60)
+        forms = "bytes, base64 or the path of a file that exists"
+        raise argument_error(f"{what} is not an image; expected PNG or JPEG ({forms}) or a figure")
     if len(data) > _MAX_BYTES:
         raise argument_error(
             f"the image has {len(data):,} bytes, but at most {_MAX_BYTES:,} can be sent:"

@@ -129,6 +129,12 @@ def test_a_flag_that_is_no_number_is_refused_in_plain_words(kernel: Kernel) -> N
         assert f"UsageError: argument {name}: {value!r} is not {expected}\n" in cell.printed
 
 
+def test_a_cell_without_functions_says_what_to_write(kernel: Kernel) -> None:
+    for code in ("double = lambda x: 2 * x", "class Shop:\n    def price(self) -> int: return 1"):
+        cell = kernel.run(f"%%tool\n{code}")
+        assert "any functions that could be tools: write one with def, or decorate" in cell.printed
+
+
 def test_a_decorator_that_was_not_imported_is_explained(kernel: Kernel) -> None:
     kernel.run("globals().pop('tool', None)")
     cell = kernel.run(COUNT.replace("%%tool", "%%tool\n@tool"))

@@ -140,7 +140,8 @@ def test_rejects_what_is_not_an_image() -> None:
         (text(b"GIF89a"), "is not an image"),
         ("a\0b", "is not an image"),
         (3, "3 is not an image"),
-        (pd.DataFrame({"a": [1]}), "is not an image"),
+        (pd.DataFrame({"a": [1]}), "a DataFrame is not an image; expected PNG or JPEG"),
+        ("plot.png", "or the path of a file that exists"),
         (PNG + bytes(5_000_000), r"at most 5,000,000 can be sent: make it smaller"),
         ("x" * 500_000, "is not an image"),
     ]:
