@@ -48,7 +48,7 @@ from archytas_nb.kernel.python import PythonMode, python_tool
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.history import Exchange, WireProtocol, messages_of, place_of
+from archytas_nb.loop.history import Exchange, WireProtocol, index_of, messages_of
 from archytas_nb.loop.limits import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.text_protocol import TextProtocol
@@ -175,9 +175,9 @@ class Agent(AsksMany):
     def messages(self) -> list[ev.Message]:
         """The history as it is sent, in a form that even a strict server accepts."""
         last, model = self.exchanges[-1] if self.exchanges else Exchange(""), self.model
-        around = self._past_and_earlier(last.origin)
+        past_and_earlier = self._past_and_earlier(last.origin)
         tools = self._tools_for(
-            replace(last), model, *around
+            replace(last), model, *past_and_earlier
         )  # a copy, so that the context does not change
         return messages_of(self._wire(self._protocol(model), tools), self.exchanges)
 
@@ -364,8 +364,10 @@ class Agent(AsksMany):
             agent.model = given["model"]
         limits = {name: each for name, each in given.items() if hasattr(Limits, name)}
         agent.limits = replace(self.limits, **limits) if limits else self.limits
-        about = {name: given[name] for name in ("until", "images", "origin") if name in given}
-        asked = prepare.read_question(self._variables(), question, output_type, **about)
+        question_options = {
+            name: given[name] for name in ("until", "images", "origin") if name in given
+        }
+        asked = prepare.read_question(self._variables(), question, output_type, **question_options)
         run = Run[Any](question, _is_typed=output_type is not None)
         return run, partial(agent._events, run, *asked), agent
 
@@ -382,8 +384,8 @@ class Agent(AsksMany):
     def _keep(self, exchange: Exchange) -> None:
         """Store an exchange at its index if it is worth keeping; may be called repeatedly."""
         if all(each is not exchange for each in self.exchanges) and exchange.is_worth_keeping:
-            place = place_of(self.exchanges, exchange.origin)
-            self.exchanges[place : place + 1] = [exchange]
+            index = index_of(self.exchanges, exchange.origin)
+            self.exchanges[index : index + 1] = [exchange]
         while self._deleted_results:  # results that were not created again are restored
             self._variables().setdefault(*self._deleted_results.popitem())
 
@@ -411,8 +413,8 @@ class Agent(AsksMany):
         past, earlier = self._past_and_earlier(exchange.origin)
         self._deleted_results.update(prepare.delete_stored_results(earlier, variables))
         tools = self._tools_for(exchange, model, past, earlier)
-        between = getattr(model, "person", None)  # records the person's answers, too
-        person: Person = Keyboard() if between is None else between(Keyboard())
+        wrap_person = getattr(model, "person", None)  # records the person's answers, too
+        person: Person = Keyboard() if wrap_person is None else wrap_person(Keyboard())
         run.watch = Watch(variables) if self._undo else None
         executor = self._executor(tools, variables, person, observers, run.watch)
         # The time that a person takes to answer does not count.
@@ -452,8 +454,8 @@ class Agent(AsksMany):
 
     def _past_and_earlier(self, origin: str) -> tuple[tuple[Exchange, ...], Exchange | None]:
         """The exchanges before a question, and the exchange that it replaces."""
-        place = place_of(self.exchanges, origin)
-        return tuple(self.exchanges[:place]), next(iter(self.exchanges[place:]), None)
+        index = index_of(self.exchanges, origin)
+        return tuple(self.exchanges[:index]), next(iter(self.exchanges[index:]), None)
 
     def _variables(self) -> Namespace:
         return live_namespace() if self._namespace is None else self._namespace

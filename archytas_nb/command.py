@@ -278,7 +278,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
 
 def _try_model(model: Any) -> str:
     """Ask the model one question; the embedded model starts without safe mode first."""
-    began, notes = time.monotonic(), list[str]()
+    started, notes = time.monotonic(), list[str]()
     if forget := getattr(model, "forget_crash", None):
         forget()
     asking = model.complete(_TRIAL)
@@ -286,7 +286,7 @@ def _try_model(model: Any) -> str:
         try:
             event = next(asking)
         except StopIteration as end:
-            reply, seconds = " ".join(end.value.text.split()), time.monotonic() - began
+            reply, seconds = " ".join(end.value.text.split()), time.monotonic() - started
             return "; ".join([f"answered {reply[:60]!r} after {seconds:.1f} s", *notes])
         if isinstance(event, Notice):
             notes += [event.text] if event.kind == "retry" else []

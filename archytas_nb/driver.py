@@ -273,8 +273,8 @@ def observer_callback(
         is_shown = False
         for observer in observers:
             with lock, suppress(Exception):  # this runs inside the tool's print
-                drawn = observer(ev.Delta(kind, text, form))
-                is_shown = is_shown or (form is not None and drawn is form)
+                returned = observer(ev.Delta(kind, text, form))
+                is_shown = is_shown or (form is not None and returned is form)
         return is_shown
 
     return notify

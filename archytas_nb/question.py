@@ -68,9 +68,12 @@ def read_question(
     is_checked = output_type is not None or until is not None
     answers = Answers(output_type, until, variables) if is_checked else None
     is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
-    pictures = tuple(map(encode_image, [images] if is_one else images))
+    encoded_images = tuple(map(encode_image, [images] if is_one else images))
     exchange = Exchange(
-        question, images=pictures, form=None if answers is None else answers.form, origin=origin
+        question,
+        images=encoded_images,
+        form=None if answers is None else answers.form,
+        origin=origin,
     )
     return exchange, None if answers is None else answers.check
 
@@ -153,9 +156,9 @@ def question_toolbox(
         reading_tools = [each for each in look_tools(again) if each.name not in own_tools]
         # A tool that requires approval changes something, so it is not a way to read variables.
         instead = [name for name, tool in own_tools.items() if not tool.approve]
-        fitting = tuple(instead) if context == "auto" else ()
+        alternatives = tuple(instead) if context == "auto" else ()
         names = tuple(each.name for each in reading_tools)
-        exchange.context = replace(found, tools=names, preferred_tools=fitting)
+        exchange.context = replace(found, tools=names, preferred_tools=alternatives)
         tools.extend(Toolbox(*reading_tools))
     return tools
 

@@ -44,12 +44,12 @@ class ScriptedModel:
                     '("thought", "tool", tool_input), a text, a dict, a ModelReply or an exception'
                 )
         self.protocol: Literal["react", "native"] = protocol
-        self._left = list(replies)
+        self._remaining = list(replies)
         self.asked: list[AskModel] = []
         """Every request, in order."""
 
     def __repr__(self) -> str:
-        return f"ScriptedModel({len(self._left)} replies left)"
+        return f"ScriptedModel({len(self._remaining)} replies left)"
 
     def __enter__(self) -> Self:
         return self
@@ -60,9 +60,10 @@ class ScriptedModel:
 
     def check(self) -> None:
         """Raise `ScriptError` if a reply of the script was not used."""
-        if self._left:
+        if self._remaining:
             raise ScriptError(
-                f"{len(self._left)} scripted replies were not used; the next is {self._left[0]!r}"
+                f"{len(self._remaining)} scripted replies were not used; "
+                f"the next is {self._remaining[0]!r}"
             )
 
     def complete(self, ask: AskModel) -> Generator[Delta, None, ModelReply]:
@@ -74,13 +75,13 @@ class ScriptedModel:
         if not ask.step:  # the question whether a tool fits: always yes
             return ModelReply("yes")
         self.asked.append(ask)
-        if not self._left:
+        if not self._remaining:
             last = ask.messages[-1]
             raise ScriptError(
                 f"the script has no reply left for request {len(self.asked)}; its last message "
                 f"is {last!r}"
             )
-        reply = self._left.pop(0)
+        reply = self._remaining.pop(0)
         if isinstance(reply, BaseException):
             raise reply
         if isinstance(reply, str):

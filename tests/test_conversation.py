@@ -45,7 +45,7 @@ def agent(protocol: str, *script: Any, context: int | None = None, **options: An
 
 
 def more(it: nb.Agent, *script: Any) -> None:
-    it.model._left += script  # type: ignore[attr-defined]
+    it.model._remaining += script  # type: ignore[attr-defined]
 
 
 def asked(it: nb.Agent, since: int = 0) -> list[AskModel]:

@@ -196,7 +196,7 @@ def test_a_consumer_that_is_interrupted_or_raises_ends_the_run_properly(
             list(agent.stream("Talk!", observers=[watch]))
         for exchange in agent.exchanges:
             assert exchange.ending is not None
-        model._left = [("final_answer", "On.")]
+        model._remaining = [("final_answer", "On.")]
         assert agent.run("And now?").answer == "On."
 
 

@@ -30,13 +30,13 @@ _THOUGHT = ("thought", "thoughts", "reasoning", "rationale")
 _OTHER_KEYS = {*_NAME, *_INPUT, *_THOUGHT, "type", "id", "index", "toolcalls"}
 _INPUT_BESIDE_NAME = "arguments next to the tool's name"
 
-_UNTHINK = r"</think(?:ing)?>|\[/THINK\]"
+_THOUGHT_END = r"</think(?:ing)?>|\[/THINK\]"
 _THOUGHTS = re.compile(
     r"\s*(?:<think(?:ing)?>|\[THINK\]|<\|channel\|>analysis<\|message\|>)"
-    rf"(.*?)(?:{_UNTHINK}|<\|end\|>(?:<\|start\|>assistant)?|(?=<\|channel\|>)|\Z)",
+    rf"(.*?)(?:{_THOUGHT_END}|<\|end\|>(?:<\|start\|>assistant)?|(?=<\|channel\|>)|\Z)",
     re.DOTALL,
 )
-_ENDS_THOUGHT = re.compile(_UNTHINK)
+_ENDS_THOUGHT = re.compile(_THOUGHT_END)
 _FINAL = re.compile(r"\A\s*<\|channel\|>final<\|message\|>|<\|return\|>\s*\Z")
 _QUOTE = re.compile(r'(?<!\\)"')
 _VALUE = re.compile(r"""(?:\[\s*)?\{\s*(?:["'“”‘’}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
@@ -51,7 +51,7 @@ _NOTHING_AFTER = re.compile(r"[\s\"'`\])};,.]*\Z")
 
 
 @functools.lru_cache(maxsize=64)
-def _marks(names: tuple[str, ...]) -> re.Pattern[str]:
+def _start_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     """Matches the beginning of an invented outcome, a call or a value; the group tells which."""
     known = "|".join(re.escape(name).replace("_", "[._]") for name in names) or r"(?!)"
     over = r"Observation\b|Outcome of \w+|<\|im_start\|>|<\|eot_id\|>|(?:User|Human)\s*:"
@@ -137,25 +137,25 @@ def find_calls(text: str, tools: Schemas) -> FoundCalls:
     dotless = text.replace(".", "_")
     if not ("{" in text or "[" in text or any(name in dotless for name in tools)):
         return found
-    marks = _marks(tuple(sorted(tools, key=len, reverse=True)))
-    while mark := marks.search(text, at):
-        start, at = mark.span()
-        if mark["over"] and found.spans:
+    starts = _start_pattern(tuple(sorted(tools, key=len, reverse=True)))
+    while match := starts.search(text, at):
+        start, at = match.span()
+        if match["over"] and found.spans:
             found.text, found.had_invented_outcome = text[:start], True
             break
-        if mark["over"] or (mark["value"] and only_data):
+        if match["over"] or (match["value"] and only_data):
             continue
         try:
-            span = _call_at(text, mark, tools)
+            span = _call_at(text, match, tools)
         except UnreadableError as error:
-            if mark["value"] and not _LOOKS_LIKE_CALL.search(text, start):
+            if match["value"] and not _LOOKS_LIKE_CALL.search(text, start):
                 only_data = True
                 continue
             near = repr(text[max(start, error.at - 20) : error.at + 20])
             why = f"{error.why}, at {near}" if error.at > start else error.why
             known = any(name in text[start:] for name in tools)
             is_cut_off = not text[error.at :].strip()
-            standalone = not mark["value"] or is_cut_off or _begins_line(text, start)
+            standalone = not match["value"] or is_cut_off or _begins_line(text, start)
             found.spans.append(CallSpan(start, len(text), (), why, known, standalone))
             break
         if span is not None:
@@ -164,21 +164,21 @@ def find_calls(text: str, tools: Schemas) -> FoundCalls:
     return found
 
 
-def _call_at(text: str, mark: re.Match[str], tools: Schemas) -> CallSpan | None:
+def _call_at(text: str, match: re.Match[str], tools: Schemas) -> CallSpan | None:
     """The call at a match; None if it is just text."""
-    start, at = mark.start(), mark.end()
-    if not mark["value"]:
-        name = resolve_name(mark["head"] or mark["code"], tools)
+    start, at = match.start(), match.end()
+    if not match["value"]:
+        name = resolve_name(match["head"] or match["code"], tools)
         line_end = text.find("\n", at)
         last = text.rfind(")", at, None if line_end == -1 else line_end)
-        if mark["code"] and last != -1 and not _LINE_AFTER.match(text, last + 1):
+        if match["code"] and last != -1 and not _LINE_AFTER.match(text, last + 1):
             return None  # a sentence that mentions a call, not a call
         reading = read_json(text, at)
-        tool_input = (
-            _named_arguments(reading.value, tools.get(name)) if mark["code"] else reading.value
-        )
+        tool_input = reading.value
+        if match["code"]:
+            tool_input = _named_arguments(tool_input, tools.get(name))
         tool_input, repairs = decode_input(tool_input, tools.get(name))
-        form = ("a call written as code",) if mark["code"] else ()
+        form = ("a call written as code",) if match["code"] else ()
         call = Call(name, tool_input, repairs=(*form, *reading.repairs, *repairs))
         return CallSpan(start, reading.end, (call,), known=True)
     if not _VALUE.match(text, start):
@@ -271,10 +271,12 @@ def _calls_in(value: Json, tools: Schemas) -> list[Call]:
         name = known[0] if known else next(iter(names.values()))
         tool_input, repairs = _input_of(value, tools.get(name), is_known=bool(known))
         return [Call(name, tool_input, thought, repairs)]
-    heads = [key for key in value if key in tools]
-    if len(heads) == 1 and all(_normalized(key) in _THOUGHT for key in value if key != heads[0]):
+    tool_keys = [key for key in value if key in tools]
+    if len(tool_keys) == 1 and all(
+        _normalized(key) in _THOUGHT for key in value if key != tool_keys[0]
+    ):
         repairs = ("the tool's name as a key",)
-        return [Call(heads[0], value[heads[0]], thought, repairs=repairs)]
+        return [Call(tool_keys[0], value[tool_keys[0]], thought, repairs=repairs)]
     return []
 
 
@@ -288,23 +290,23 @@ def _input_of(
     """The input of a call, under its own key or next to the tool's name, and the repairs."""
     fields, kind = _fields(schema), schema.get("type") if isinstance(schema, Mapping) else None
     tool_input = [each for key, each in value.items() if _normalized(key) in _INPUT]
-    beside = {key: each for key, each in value.items() if _normalized(key) not in _OTHER_KEYS}
+    other_fields = {key: each for key, each in value.items() if _normalized(key) not in _OTHER_KEYS}
     some = [each for each in tool_input if each not in (None, {}, "")] or tool_input[:1]
     if not is_known:
-        return next(iter(some), beside or None), ()
+        return next(iter(some), other_fields or None), ()
     if some:
         if len(some) > 1 and len(set(map(canonical, some))) > 1:
             raise UnreadableError(0, "it gives two different inputs")
-        for key in beside if isinstance(some[0], dict) else ():
+        for key in other_fields if isinstance(some[0], dict) else ():
             if key in fields and key not in some[0]:
                 raise UnreadableError(0, f"{key!r} stands beside the tool_input, not in it")
         return some[0], ()
-    if not beside or kind == "null":
+    if not other_fields or kind == "null":
         return None, ()
-    if kind == "string" and len(beside) == 1:
-        return next(iter(beside.values())), ("an input under an unexpected key",)
-    if fields and set(schema.get("required", ())) <= set(beside) <= set(fields):
-        return beside, (_INPUT_BESIDE_NAME,)
+    if kind == "string" and len(other_fields) == 1:
+        return next(iter(other_fields.values())), ("an input under an unexpected key",)
+    if fields and set(schema.get("required", ())) <= set(other_fields) <= set(fields):
+        return other_fields, (_INPUT_BESIDE_NAME,)
     raise UnreadableError(0, "it has no tool_input")
 
 

@@ -29,7 +29,7 @@ CHANGED = "\n\nChanged in the notebook:\n"
 """Precedes the list of changes in the text of an outcome."""
 
 PRINTED = "\n\nIt printed:\n"
-"""What stands before the output of a tool in the text of an outcome."""
+"""Precedes the output of a tool in the text of an outcome."""
 
 EDITED = "The user changed the input before the call was run."
 """How the text of an outcome begins if the person edited the call's arguments."""

@@ -121,7 +121,7 @@ class FunctionCalling(Wire):
     def _from_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:
         thought, reasoning = split_thoughts(reply.text)
         calls: list[tuple[str, Json]] = []
-        unread: list[tuple[int, str]] = []
+        unreadable: list[tuple[int, str]] = []
         extras: dict[int, Json] = {}
         repaired: list[str] = []
         ends: dict[str, Json] = {}
@@ -139,7 +139,9 @@ class FunctionCalling(Wire):
                 ends[name] = tool_input
                 continue
             if fault:
-                unread.append((len(calls), f"{name} was not run: {fault}. Send the call again."))
+                unreadable.append(
+                    (len(calls), f"{name} was not run: {fault}. Send the call again.")
+                )
             if call.extra is not None:
                 extras[len(calls)] = call.extra
             calls.append((name, tool_input))
@@ -161,7 +163,7 @@ class FunctionCalling(Wire):
             failure = str(only_value(ends[FAIL]) or "no reason given")
         return Action(
             thought, tuple(calls), answer, failure, repaired="; ".join(repaired),
-            unread=tuple(unread), null=null, reasoning=reasoning, extras=extras,
+            unreadable=tuple(unreadable), null=null, reasoning=reasoning, extras=extras,
             truncated="other" if is_truncated else "",
         )  # fmt: skip
 

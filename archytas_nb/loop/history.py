@@ -162,10 +162,10 @@ class Exchange:
         return getattr(self.ending, "text", "") or "(The run ended here.)"
 
 
-def place_of(exchanges: Sequence[Exchange], origin: str) -> int:
+def index_of(exchanges: Sequence[Exchange], origin: str) -> int:
     """The index of the question with this origin, or the index that it will have."""
-    places = (n for n, exchange in enumerate(exchanges) if origin and exchange.origin == origin)
-    return next(places, len(exchanges))
+    indices = (n for n, exchange in enumerate(exchanges) if origin and exchange.origin == origin)
+    return next(indices, len(exchanges))
 
 
 # ── compaction ────────────────────────────────────────────────────────────────────────────────────
@@ -249,10 +249,10 @@ def compact_further(
         replace(candidates[-1], dropped_steps=n)
         for n in range(candidates[-1].dropped_steps + 1, len(steps))
     )
-    if (least := size_of(candidates[-1])) <= budget:
+    if (smallest := size_of(candidates[-1])) <= budget:
         # Each candidate is smaller than the one before, except for the few tokens of a note.
-        wanted = least + (budget - least) // 2
-        return candidates[bisect.bisect_left(candidates, -wanted, key=lambda each: -size_of(each))]
+        target = smallest + (budget - smallest) // 2
+        return candidates[bisect.bisect_left(candidates, -target, key=lambda each: -size_of(each))]
     deepest = candidates[-1]
     for length in _LENGTHS if steps else ():
         ids = [call.id for call in steps[-1].calls]
@@ -371,26 +371,26 @@ class Conversation:
 
     def _cached_messages(self, exchange: Exchange) -> tuple[list[Message], int]:
         """The messages of an exchange and their tokens; cached when the exchange is complete."""
-        over = exchange.ending, len(exchange.steps)
-        made, messages, tokens = exchange.message_cache.get(self._wire.name, (None, [], 0))
-        if made != over:
+        state = exchange.ending, len(exchange.steps)
+        cached_state, messages, tokens = exchange.message_cache.get(self._wire.name, (None, [], 0))
+        if cached_state != state:
             messages = _messages(self._wire, exchange)
             tokens = message_tokens(messages)
             if exchange.ending is not None:
-                exchange.message_cache[self._wire.name] = over, messages, tokens
+                exchange.message_cache[self._wire.name] = state, messages, tokens
         return messages, tokens
 
 
 # ── estimates of tokens ───────────────────────────────────────────────────────────────────────────
 
-_UNIT = 40  # the number of units in a token
+_UNITS_PER_TOKEN = 40  # the number of units in a token
 
 
 def _costs(*costs: tuple[float, Iterable[int]]) -> bytes:
     table = bytearray(256)
     for tokens, each in costs:
         for byte in each:
-            table[byte] = round(tokens * _UNIT)
+            table[byte] = round(tokens * _UNITS_PER_TOKEN)
     return bytes(table)
 
 
@@ -428,7 +428,7 @@ def text_tokens(text: str) -> int:
         counted = b"".join(data[at : at + _MAX_COUNTED // 10] for at in starts)
     cases = b"." + counted.translate(_CASES)
     words = cases.count(b".a") + cases.count(b".A") + cases.count(b"aA")
-    tokens = sum(counted.translate(_COST)) / _UNIT + _PER_WORD * words
+    tokens = sum(counted.translate(_COST)) / _UNITS_PER_TOKEN + _PER_WORD * words
     return int(tokens * len(data) / max(1, len(counted))) + 1
 
 

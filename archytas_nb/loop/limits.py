@@ -158,8 +158,8 @@ class Guards:
         usage = reply.usage
         if not (usage.input_tokens or usage.output_tokens):
             texts = [reply.text, reply.reasoning, *(call.arguments for call in reply.calls)]
-            written = text_tokens("".join(texts))
-            usage = replace(usage, input_tokens=sent, output_tokens=written)
+            output = text_tokens("".join(texts))
+            usage = replace(usage, input_tokens=sent, output_tokens=output)
         self.usage += usage
 
     def skipped_outcome(self, call: ToolCall) -> CallOutcome | None:
@@ -172,20 +172,20 @@ class Guards:
         if call.name in self.disabled_tools:
             return CallOutcome("refused", _TOOL_DISABLED.format(name=call.name), call_id=call.id)
         key = call_key(call)
-        made = self._calls_made.get(key)
-        if made is None or call.name in self.may_repeat or made.outcome.status == "error":
+        last = self._calls_made.get(key)
+        if last is None or call.name in self.may_repeat or last.outcome.status == "error":
             return None
-        if made.new_outcomes != self._new_outcomes:
+        if last.new_outcomes != self._new_outcomes:
             if not self.small or key in self._warned:
                 return None
             self._warned.add(key)
-            text = _AGAIN_LATER.format(outcome=made.outcome.text)
+            text = _AGAIN_LATER.format(outcome=last.outcome.text)
             return CallOutcome("not_run", text, call_id=call.id)
-        made.times += 1
-        if made.times > 2:
+        last.times += 1
+        if last.times > 2:
             self.disabled_tools.add(call.name)
-        text = _AGAIN.format(outcome=made.outcome.text)
-        return replace(made.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
+        text = _AGAIN.format(outcome=last.outcome.text)
+        return replace(last.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
 
     def is_duplicate(self, call: ToolCall, others: Collection[str]) -> bool:
         """Whether a call must not run together with an identical one; `others` are keys."""
@@ -194,13 +194,10 @@ class Guards:
     def record(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
         """Record the outcome of a call; return the outcome that the model reads."""
         key = call_key(call)
-        made = self._calls_made.get(key)
-        if made and (made.outcome.status, made.outcome.text) == (outcome.status, outcome.text):
-            made.outcome, made.times, made.new_outcomes = (
-                outcome,
-                made.times + 1,
-                self._new_outcomes,
-            )
+        last = self._calls_made.get(key)
+        if last and (last.outcome.status, last.outcome.text) == (outcome.status, outcome.text):
+            last.outcome, last.new_outcomes = outcome, self._new_outcomes
+            last.times += 1
             failed = outcome.status == "error"
             return replace(outcome, text=f"{outcome.text}\n{_FAILED_AGAIN}") if failed else outcome
         self._new_outcomes += 1

@@ -277,7 +277,7 @@ class _Loop:
         is_over = self.truncated_replies > 1 or (action.answers and not self.guards.small)
         if is_over and not action.calls:
             return stopped
-        if not is_over and not action.unread:  # unread calls have a notice already
+        if not is_over and not action.unreadable:  # unreadable calls have a notice already
             yield Notice("repair", f"the reply was {at}: the model is asked for a shorter one")
         retried = replace(action, thought=action.thought or text[:500], answer=None, null=False)
         ending = yield from self._perform(retried)
@@ -286,9 +286,9 @@ class _Loop:
     def _truncated_at(self, reply: ModelReply) -> tuple[str, str]:
         """At how many tokens a reply was truncated, and advice."""
         asked = self.conversation.reply_tokens
-        most = max(asked, self.thinking_tokens or 0)
-        tokens = min(reply.usage.output_tokens or asked, most)
-        if tokens in (asked, most):
+        limit = max(asked, self.thinking_tokens or 0)
+        tokens = min(reply.usage.output_tokens or asked, limit)
+        if tokens in (asked, limit):
             return f"cut at {tokens} tokens", "; raise max_reply_tokens for a longer one"
         return f"cut at {tokens} tokens", f", fewer than max_reply_tokens={asked}"
 
@@ -324,17 +324,19 @@ class _Loop:
         """Run the calls of one reply that can be read, up to `MAX_CALLS`."""
         place, left = (len(self.past) + 1, self.guards.steps), len(action.calls) - MAX_CALLS
         selected = enumerate(action.calls[: MAX_CALLS + 1], start=1)
-        calls = [ToolCall(call_id(*place, n), name, given) for n, (name, given) in selected]
-        unread = [
+        calls = [
+            ToolCall(call_id(*place, n), name, tool_input) for n, (name, tool_input) in selected
+        ]
+        unreadable = [
             CallOutcome("error", why, call_id=calls[n].id)
-            for n, why in action.unread
+            for n, why in action.unreadable
             if n < MAX_CALLS
         ]
         if left > 0:
             text = f"{left:,} calls, from this one on, were not made: a reply may have {MAX_CALLS}."
-            unread.append(CallOutcome("not_run", text, call_id=calls[-1].id))
-        outcomes = {outcome.call_id: outcome for outcome in unread}
-        for outcome in unread:
+            unreadable.append(CallOutcome("not_run", text, call_id=calls[-1].id))
+        outcomes = {outcome.call_id: outcome for outcome in unreadable}
+        for outcome in unreadable:
             yield Notice("repair", outcome.text)
         yield from self._collect_outcomes(outcomes, calls, action.thought)
         ordered = tuple(outcomes[call.id] for call in calls)

@@ -65,12 +65,12 @@ class Action:
     failure: str | None = None  # the reason for giving up
     fault: str = ""  # why the reply cannot be used, for the model
     repaired: str = ""  # what had to be repaired to read it, for a person
-    unread: tuple[tuple[int, str], ...] = ()  # calls that are not run: their indices, and why
+    unreadable: tuple[tuple[int, str], ...] = ()  # calls that are not run: their indices, and why
     prose: bool = False  # the fault is plain text; a second time it is accepted as the answer
     null: bool = False  # the answer is None, which its type allows
     reasoning: str = ""  # sent separately from the text
     extras: Mapping[int, Json] = field(default_factory=dict)  # extra fields of calls, by index
-    truncated: TruncatedPart = ""  # if so, an answer is incomplete and a call unread
+    truncated: TruncatedPart = ""  # if so, an answer is incomplete and a call unreadable
 
     @property
     def answers(self) -> bool:
@@ -133,9 +133,9 @@ def read_action(
     except UnreadableError as error:
         action = _fault(ask, error.why)
     if refused and action.fault:
-        words = " ".join(text.split())
-        words = words if len(words) <= 300 else f"{words[:299]}…"
-        return _fault(ask, f"the server refused it ({words})")
+        excerpt = " ".join(text.split())
+        excerpt = excerpt if len(excerpt) <= 300 else f"{excerpt[:299]}…"
+        return _fault(ask, f"the server refused it ({excerpt})")
     if truncated and action.fault and not action.truncated:
         action = _truncated_action(action, found, ask)
     return replace(action, reasoning=found.thoughts)
@@ -151,14 +151,14 @@ def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
     Returns:
         The input; a description of the repairs; and why it cannot be read. The texts may be empty.
     """
-    bare = str(replace_surrogates(text)).strip()
-    if not bare:
+    stripped = str(replace_surrogates(text)).strip()
+    if not stripped:
         return None, "", ""
-    if bare[0] not in "{[\"'“‘" and not re.match(r"[-\d]|(?:true|false|null)\b", bare):
-        return bare, "text instead of JSON", ""
+    if stripped[0] not in "{[\"'“‘" and not re.match(r"[-\d]|(?:true|false|null)\b", stripped):
+        return stripped, "text instead of JSON", ""
     try:
-        reading = read_json(bare)
-        rest = bare[reading.end :].strip()
+        reading = read_json(stripped)
+        rest = stripped[reading.end :].strip()
         again = read_json(rest) if rest.startswith("{") else None
         twice = again is not None and (again.value, again.end) == (reading.value, len(rest))
         if rest and not twice and rest.strip("}` \n"):
@@ -231,10 +231,14 @@ def _calls_to_run(found: FoundCalls, spans: Sequence[CallSpan]) -> tuple[list[Ca
 
 def _typed_answer(prose: str, form: AnswerForm) -> Json:
     """Plain text as a value of the answer's type; if that fails, the text itself."""
-    bare = _FENCED.sub(r"\1", prose).strip()
-    if isinstance(form.schema, dict) and form.schema.get("type") == "string" and bare[:1] != '"':
-        return bare
-    tool_input, _, fault = read_arguments(bare, form.schema)
+    stripped = _FENCED.sub(r"\1", prose).strip()
+    if (
+        isinstance(form.schema, dict)
+        and form.schema.get("type") == "string"
+        and stripped[:1] != '"'
+    ):
+        return stripped
+    tool_input, _, fault = read_arguments(stripped, form.schema)
     return prose if fault else read_answer(tool_input, form)
 
 
@@ -257,8 +261,8 @@ def _fault(ask: str, what: str) -> Action:
 
 
 def _excerpt(found: FoundCalls, span: CallSpan) -> str:
-    words = " ".join(found.text[span.start : span.end].split())
-    return f"«{words if len(words) <= 120 else f'{words[:80]} … {words[-30:]}'}»"
+    excerpt = " ".join(found.text[span.start : span.end].split())
+    return f"«{excerpt if len(excerpt) <= 120 else f'{excerpt[:80]} … {excerpt[-30:]}'}»"
 
 
 # ── answers ───────────────────────────────────────────────────────────────────────────────────────
@@ -332,8 +336,8 @@ def read_partial(text: str) -> Partial:
     name = _decode_string(tool[1]) if tool and tool[2] else ""
     shown = tool_input[1] if tool_input else ""
     if name in _ENDS:
-        words = _ANSWER.match(shown)
-        shown = _decode_string(words[1]) if words else shown
+        excerpt = _ANSWER.match(shown)
+        shown = _decode_string(excerpt[1]) if excerpt else shown
     elif shown.rstrip().endswith("}}"):
         shown = shown.rstrip().removesuffix("}")
     return Partial(_decode_string(thought[1]) if thought else "", name, shown)

@@ -253,8 +253,8 @@ def _without_rejected(
     most = refusals.image_limit(text) if refusals.count_images(ask.messages) else None
     if most is not None and (form.images is None or most < form.images):
         return replace(form, images=most)
-    if less := with_shorter_reply(form, ask, text):
-        return less
+    if shorter := with_shorter_reply(form, ask, text):
+        return shorter
     for what, name, value in _OTHER_FORMS:
         if getattr(form, name) != value and matches(what, text):
             return replace(form, **{name: value})
@@ -337,7 +337,7 @@ def adapt_request(
     cause. The user's own fields, `extra`, may be omitted, with a notice. `once` sends the request
     in one form and raises `RequestError` if it fails.
     """
-    form, forms, first, spent = capabilities, [capabilities], None, Usage()
+    form, forms, first, total_usage = capabilities, [capabilities], None, Usage()
     while True:
         try:
             reply = yield from once(form)
@@ -354,12 +354,12 @@ def adapt_request(
             if lost := _lost_features(form, following):
                 yield Notice("protocol", lost)
         else:
-            _learn_from(reply, ask, form, capabilities)
-            spent += reply.usage
+            _store_capabilities(reply, ask, form, capabilities)
+            total_usage += reply.usage
             following = replace(form, thinks=True) if _reasoning_only(reply) else None
             has_room = following and reply_tokens(ask, following) > reply_tokens(ask, form)
             if ask.max_tokens is None or following is None or not has_room:
-                return reply if len(forms) == 1 else replace(reply, usage=spent)
+                return reply if len(forms) == 1 else replace(reply, usage=total_usage)
             cut = "the reply was truncated during reasoning; asking again with a higher limit"
             yield Notice("retry", cut)
         form = following
@@ -374,7 +374,7 @@ def _reasoning_only(reply: ModelReply) -> bool:
     return reply.finish == "length" and not reply.calls and bool(is_thought)
 
 
-def _learn_from(
+def _store_capabilities(
     reply: ModelReply, ask: AskModel, form: Capabilities, capabilities: Capabilities
 ) -> None:
     """Store the accepted form, and how the model calls tools."""

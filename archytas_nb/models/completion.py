@@ -283,15 +283,15 @@ class ServerError(Exception):
         raw = str(
             mapping(error.get("metadata")).get("raw") or ""
         )  # the error of the model's provider
-        behind = cls.from_object(_json(raw), raw) if raw else None
+        provider_error = cls.from_object(_json(raw), raw) if raw else None
         message = str(error.get("message") or error.get("detail") or "")
-        if behind and message == "Provider returned error":
-            message = f"{message}: {behind.message}"
+        if provider_error and message == "Provider returned error":
+            message = f"{message}: {provider_error.message}"
         codes = [str(error[key]) for key in ("code", "type") if error.get(key)]
         codes += [f"{key}={error[key]}" for key in ("n_prompt_tokens", "n_ctx") if error.get(key)]
         code = str(error.get("code") or error.get("status_code"))
         named = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 500
-        reply = behind.reply if behind else None
+        reply = provider_error.reply if provider_error else None
         generated = string(error.get("failed_generation"))  # Groq's
         if generated or code == REFUSED:
             reply = ModelReply(generated or message, finish=REFUSED, usage=Usage(requests=1))
@@ -340,8 +340,8 @@ class Price:
 
     def cost(self, usage: Usage) -> float:
         """USD for these tokens."""
-        fresh = max(0, usage.input_tokens - usage.cached_tokens)
-        usd = fresh * self.input + usage.cached_tokens * self.cached
+        uncached = max(0, usage.input_tokens - usage.cached_tokens)
+        usd = uncached * self.input + usage.cached_tokens * self.cached
         return (usd + usage.output_tokens * self.output) / 1_000_000
 
 

@@ -410,23 +410,23 @@ def with_retries(
     Raises:
         ModelError: There is no reply.
     """
-    tried = 0
+    retries = 0
     while True:
         try:
             return (yield from ask())
         except RequestError as error:
             failed = error
-        wait = FIRST_WAIT_SECONDS * 2**tried if failed.wait is None else failed.wait
+        wait = FIRST_WAIT_SECONDS * 2**retries if failed.wait is None else failed.wait
         what = refusals.one_line(str(failed).partition(". ")[0], 160)
         left = deadline.left
-        is_final = not failed.passing or tried >= max_retries or wait > refusals.MAX_WAIT_SECONDS
+        is_final = not failed.passing or retries >= max_retries or wait > refusals.MAX_WAIT_SECONDS
         if not is_final and left is not None and wait >= left:
             is_final, failed = True, errors.out_of_time(deadline.seconds, what)
         if is_final:
-            hint = f"(Tried {tried + 1} times.)"
-            raise (refusals.with_hint(failed.error, hint) if tried else failed.error) from None
-        tried += 1
-        again = f"{what}. Trying again in {wait:g} s ({tried} of {max_retries})."
+            hint = f"(Tried {retries + 1} times.)"
+            raise (refusals.with_hint(failed.error, hint) if retries else failed.error) from None
+        retries += 1
+        again = f"{what}. Trying again in {wait:g} s ({retries} of {max_retries})."
         yield Notice("retry", again, seconds=wait)
         sleep(wait)
 

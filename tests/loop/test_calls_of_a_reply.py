@@ -71,7 +71,7 @@ def test_drops_extras_and_faults_of_calls_over_the_limit() -> None:
     places = range(2000)
     action = Action(
         calls=many(2000).calls,
-        unread=tuple((place, "not read") for place in places),
+        unreadable=tuple((place, "not read") for place in places),
         extras=dict.fromkeys(places, "signed"),
     )
     step, _ = step_of(action)

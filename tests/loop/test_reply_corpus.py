@@ -302,7 +302,7 @@ def test_deeply_nested_and_long_replies_are_faults(text: str) -> None:
         ModelReply(calls=(WireCall("look", text), WireCall("look", f'{{"a": {text}}}'))),
     ):
         action = wire.read(reply, prose_is_answer=False)
-        assert action.calls == () or len(action.unread) == len(action.calls) or action.answers
+        assert action.calls == () or len(action.unreadable) == len(action.calls) or action.answers
 
 
 def test_reads_a_long_exact_input() -> None:
