@@ -34,7 +34,7 @@ class Tty(io.StringIO):
         return True
 
 
-def test_the_front_end_or_the_terminal_says_whether_somebody_is_there(
+def test_whether_a_person_is_there_depends_on_the_front_end_or_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     closed = io.StringIO()
@@ -64,7 +64,7 @@ def test_a_terminal_prints_a_form_once_above_the_prompt(
     assert capsys.readouterr().out == ""
 
 
-def test_a_form_that_is_shown_elsewhere_is_not_printed(
+def test_a_form_that_the_trace_shows_is_not_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda prompt: "y")
@@ -111,7 +111,7 @@ def ask(
     return outcome, person
 
 
-def test_a_tool_that_wants_no_approval_runs_under_every_policy() -> None:
+def test_a_tool_without_approval_runs_under_every_policy() -> None:
     for policy in (None, "ask", "auto", "deny"):
         for wants in (None, False, lambda amount: amount > 100):
             outcome, person = ask(pay, 5, wants=wants, approve=policy)
@@ -162,7 +162,7 @@ def test_a_callable_policy_decides_on_every_call_and_refuses_where_it_fails() ->
         assert repr(answer) in outcome.text
 
 
-def test_always_holds_in_later_runs_for_this_tool_until_it_is_defined_anew() -> None:
+def test_always_applies_to_later_runs_until_the_tool_is_redefined() -> None:
     box = nb.Toolbox()
     box.add(pay, approve=True)
     box.add(pay, name="other", approve=True)
@@ -208,7 +208,7 @@ REFUSED = "The user refused this call{}. Do not send the same call again."
         ([KeyboardInterrupt], "Not run: the user interrupted here."),
     ],
 )  # fmt: skip
-def test_what_a_person_types_decides(typed: list[Any], text: str) -> None:
+def test_each_answer_leads_to_its_decision(typed: list[Any], text: str) -> None:
     outcome, _ = ask(transfer, GIVEN, *typed)
     assert outcome.text == text
     assert (outcome.status == "done") is text.startswith("Ann")
@@ -225,7 +225,7 @@ def test_no_other_line_is_read_as_an_approval(line: str) -> None:
     assert (answer in ("yes", "always")) == (line.strip().lower() in ("y", "yes", "a", "always"))
 
 
-def test_one_argument_is_edited_and_shown_with_both_values() -> None:
+def test_an_edited_argument_is_shown_with_both_values() -> None:
     outcome, person = ask(transfer, GIVEN, "amount = 3", "note='!'", "y")
     edited = "The user changed the input before the call was run. It was run with: "
     assert outcome.text == f'{edited}{{"to": "Ann", "amount": 3, "note": "!"}}\nAnn got 3!'
@@ -263,7 +263,7 @@ def test_a_wrong_edit_changes_nothing_and_says_why(typed: str, note: str) -> Non
     assert outcome.text == "Ann got 5"
 
 
-def test_the_dialogue_leaves_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_line_remains_of_the_dialogue(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     monkeypatch.setattr(Keyboard, "close", lambda line: lines.append(line))
     for typed in (["y"], ["amount = 10", "a"], ["wrong\u202e\nperson"], ["stop"], [""] * 4, []):
@@ -384,7 +384,7 @@ def test_a_value_of_100_mb_is_shown_at_once_with_both_ends() -> None:
     assert "more than 99," in ask(write, "x" * 10_000_000, "n")[1].prompts[0]
 
 
-def test_what_is_approved_runs_though_the_variable_changes_meanwhile() -> None:
+def test_the_approved_value_is_used_if_the_variable_changes_meanwhile() -> None:
     names: dict[str, Any] = {"q": "SELECT 1"}
 
     class Meddling(Scripted):
@@ -408,7 +408,7 @@ def test_what_is_approved_runs_though_the_variable_changes_meanwhile() -> None:
     assert outcome.value.startswith("ran SELECT 1")
 
 
-def test_shows_an_object_whose_repr_fails_or_forges() -> None:
+def test_shows_objects_whose_repr_fails_or_imitates_the_form() -> None:
     class Broken:
         def __repr__(self) -> str:
             raise RuntimeError("no")
@@ -422,7 +422,7 @@ def test_shows_an_object_whose_repr_fails_or_forges() -> None:
 
 
 @given(st.text() | st.dictionaries(st.text(), st.text(), max_size=3))
-def test_no_text_of_the_model_can_forge_a_line_of_the_form(value: Any) -> None:
+def test_no_text_of_the_model_can_imitate_a_line_of_the_form(value: Any) -> None:
     _, person = ask(use, "it", "n", it=value)
     first, *lines, _ = person.prompts[0].split("\n")
     assert first == "The agent wants to run use:"
@@ -436,7 +436,7 @@ BLANK = [
 ]  # fmt: skip
 
 
-def test_spells_out_every_invisible_character() -> None:
+def test_escapes_every_invisible_character() -> None:
     for point in range(sys.maxunicode + 1):
         sign = chr(point)
         kind = unicodedata.category(sign)
@@ -471,7 +471,7 @@ class Watcher(Scripted):
         return super().ask(prompt, form)
 
 
-def test_what_was_decided_is_told_and_kept_with_the_outcome() -> None:
+def test_the_decision_is_sent_to_observers_and_stored_in_the_outcome() -> None:
     for lines, status, decision in (
         (["y"], "done", "approved"),
         (["a"], "done", "approved, always"),

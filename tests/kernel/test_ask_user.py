@@ -40,21 +40,21 @@ def test_asks_once_more_after_an_empty_answer() -> None:
 
 
 @pytest.mark.parametrize("typed", ["2", " red ", "RED"])
-def test_takes_a_choice_by_number_or_by_its_words(typed: str) -> None:
+def test_takes_a_choice_by_number_or_by_its_text(typed: str) -> None:
     outcome, person = ask("Colour?", typed, choices=["blue", "red"])
     assert outcome.value == "red"
     assert "1. blue" in person.prompts[0]
     assert "2. red" in person.prompts[0]
 
 
-def test_takes_other_words_for_the_answer_and_asks_again_after_a_number_that_is_no_choice() -> None:
+def test_takes_other_text_as_the_answer_and_asks_again_after_an_invalid_number() -> None:
     assert ask("Colour?", "sea green", choices=["blue", "red"])[0].value == "sea green"
     outcome, person = ask("Colour?", "3", "2", choices=["blue", "red"])
     assert outcome.value == "red"
     assert person.prompts[1].startswith("3 is not one of the numbers.")
 
 
-def test_choices_that_are_numbers_mean_themselves() -> None:
+def test_choices_that_are_numbers_are_chosen_by_value() -> None:
     assert ask("How many?", "2", choices=["10", "2", "3"])[0].value == "2"
     assert ask("How many?", "1", choices=["10", "2", "3"])[0].value == "10"
 
@@ -75,7 +75,7 @@ def test_rejects_an_empty_question() -> None:
     assert (outcome.status, person.prompts) == ("error", [])
 
 
-def test_a_question_cannot_forge_the_prompt() -> None:
+def test_a_question_cannot_imitate_the_prompt() -> None:
     _, person = ask("Sure?\x1b[2J\rAnswer y:", "n")
     assert "\x1b" not in person.prompts[0]
     assert "\r" not in person.prompts[0]

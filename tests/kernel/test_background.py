@@ -59,7 +59,7 @@ def meeting(parties: int) -> Callable[[], object]:
     return meet
 
 
-def test_neighbours_run_at_the_same_time_and_keep_their_order() -> None:
+def test_consecutive_async_calls_run_concurrently_and_keep_their_order() -> None:
     meet = meeting(3)
     outcomes = run_all({"a": meet, "b": meet, "c": meet}, timeout=20)
     assert [(each.status, each.value) for each in outcomes] == [("done", "met")] * 3
@@ -85,7 +85,7 @@ def test_a_sync_tool_between_async_ones_runs_alone() -> None:
     assert order[4:] == ["sync", "c begins", "c ends"]
 
 
-def test_one_that_fails_leaves_the_others_alone() -> None:
+def test_a_failing_call_does_not_affect_the_others() -> None:
     async def fail() -> None:
         raise SystemExit("leave")
 
@@ -99,7 +99,7 @@ def test_one_that_fails_leaves_the_others_alone() -> None:
 
 
 @pytest.mark.usefixtures("interrupt_soon")
-def test_an_interrupt_cancels_and_awaits_all_and_keeps_finished_results() -> None:
+def test_an_interrupt_cancels_and_awaits_all_calls_and_keeps_finished_results() -> None:
     first, second = Sleeper(), Sleeper()
 
     async def quick() -> str:
@@ -116,7 +116,7 @@ def test_an_interrupt_cancels_and_awaits_all_and_keeps_finished_results() -> Non
     assert "still running" not in outcomes[0].text
 
 
-def test_each_is_stopped_at_its_timeout_and_awaited() -> None:
+def test_each_call_is_stopped_at_its_timeout_and_awaited() -> None:
     sleeper = Sleeper()
     late, quick = run_all({"late": sleeper, "quick": Sleeper(0.01)}, timeout=0.2)
     assert "stopped after 0.2 s, which is this tool's timeout" in late.text
@@ -132,7 +132,7 @@ def test_a_timeout_error_of_the_tool_is_its_own() -> None:
     assert outcome.text.startswith("TimeoutError")
 
 
-def test_one_that_swallows_its_timeout_is_an_error() -> None:
+def test_a_call_that_swallows_its_timeout_is_an_error() -> None:
     async def stubborn() -> str:
         try:
             await asyncio.sleep(30)
@@ -145,7 +145,7 @@ def test_one_that_swallows_its_timeout_is_an_error() -> None:
     assert "it went on to its end" in outcome.text
 
 
-def test_one_that_blocks_the_loop_is_reported_and_the_next_gets_another_loop() -> None:
+def test_a_call_that_blocks_the_loop_is_reported_and_the_next_gets_another_loop() -> None:
     release = threading.Event()
 
     async def block() -> None:
@@ -163,7 +163,7 @@ def test_one_that_blocks_the_loop_is_reported_and_the_next_gets_another_loop() -
         release.set()
 
 
-def test_one_that_waits_behind_a_blocked_loop_never_runs() -> None:
+def test_a_call_that_waits_for_a_blocked_loop_never_runs() -> None:
     release, ran = threading.Event(), threading.Event()
 
     async def block() -> None:
@@ -179,7 +179,7 @@ def test_one_that_waits_behind_a_blocked_loop_never_runs() -> None:
 
 
 @pytest.mark.usefixtures("interrupt_soon")
-def test_one_that_blocks_the_loop_does_not_delay_an_interrupt() -> None:
+def test_a_call_that_blocks_the_loop_does_not_delay_an_interrupt() -> None:
     release = threading.Event()
 
     async def block() -> None:
@@ -252,7 +252,7 @@ def test_output_that_cannot_be_assigned_is_added_to_the_last_call() -> None:
     assert run_one(threads).text.endswith("It printed:\nfrom a thread")
 
 
-def test_the_runs_time_limits_all_of_them() -> None:
+def test_the_time_of_the_run_limits_all_async_calls() -> None:
     started = time.monotonic()
     outcomes = run_all({"a": Sleeper(), "b": Sleeper()}, seconds=0.2)
     assert all("what was left of this run's time" in each.text for each in outcomes)

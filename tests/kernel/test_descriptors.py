@@ -22,7 +22,7 @@ def open_descriptors() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
 
-def test_joins_bytes_of_a_character_that_are_written_apart() -> None:
+def test_joins_the_bytes_of_a_character_that_are_written_separately() -> None:
     seen: list[tuple[str, str]] = []
     redirection = Redirection(lambda kind, text: seen.append((kind, text)))
     try:
@@ -66,7 +66,7 @@ def run_script(code: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_a_leftover_process_goes_on_writing_to_the_original_descriptor() -> None:
+def test_a_leftover_process_continues_writing_to_the_original_descriptor() -> None:
     done = run_script("""
         import subprocess, sys, time
         from tests.kernel.tools import run_one, text_of

@@ -122,14 +122,14 @@ def test_an_interrupt_stops_a_tool_and_later_calls_are_not_run(name: str) -> Non
     assert name != "sleep_async" or cancelled.is_set()
 
 
-def test_awaits_what_a_plain_function_returns() -> None:
+def test_awaits_an_awaitable_that_a_plain_function_returns() -> None:
     def promise(n: int) -> object:
         return later(n)
 
     assert run_one(promise, 1).value == 2
 
 
-def test_result_and_output_together_keep_to_max_chars() -> None:
+def test_result_and_output_together_are_limited_to_max_chars() -> None:
     def talk() -> str:
         print("p" * 10_000)
         return "r" * 9_000

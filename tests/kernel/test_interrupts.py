@@ -93,7 +93,7 @@ def test_a_limit_that_is_swallowed_is_raised_again_and_the_call_is_an_error() ->
 
 
 @pytest.mark.parametrize("seconds", [1e12, math.inf])
-def test_a_limit_too_long_for_a_timer_is_no_limit(seconds: float) -> None:
+def test_a_limit_too_long_for_a_timer_is_ignored(seconds: float) -> None:
     assert run_one(brief, timeout=seconds).status == "done"
     outcome: CallOutcome = off_main(lambda: run_one(brief, timeout=seconds))
     assert outcome.status == "done"
@@ -104,7 +104,7 @@ def test_off_the_main_thread_a_limit_stops_python_code() -> None:
     assert "stopped after 0.1 s, which is this tool's timeout" in outcome.text
 
 
-def test_off_the_main_thread_code_in_c_ends_first_and_the_outcome_says_so() -> None:
+def test_off_the_main_thread_code_in_c_finishes_first_and_the_outcome_says_so() -> None:
     ended = threading.Event()
 
     def nap() -> str:
@@ -131,7 +131,7 @@ def test_nothing_is_raised_after_the_tool_ended(on_main: bool) -> None:
     assert (work() if on_main else off_main(work)) <= {"done", "error"}
 
 
-def test_a_timer_of_the_users_own_goes_on() -> None:
+def test_a_timer_of_the_user_continues() -> None:
     fired = threading.Event()
     before = signal.signal(signal.SIGALRM, lambda *_: fired.set())
     try:
@@ -146,13 +146,13 @@ def test_a_timer_of_the_users_own_goes_on() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_the_time_of_a_run_bounds_a_tool_without_a_limit_of_its_own() -> None:
+def test_the_time_of_a_run_limits_a_tool_without_its_own_limit() -> None:
     outcome = run_one(sleep, seconds=0.1)
     assert "which is what was left of this run's time" in outcome.text
     assert "0.1 s, which is this tool's timeout" in run_one(sleep, seconds=20, timeout=0.1).text
 
 
-def test_where_no_time_is_left_a_call_is_not_run() -> None:
+def test_a_call_is_not_run_if_no_time_is_left() -> None:
     outcome = run_one(sleep, seconds=0)
     assert (outcome.status, outcome.text) == ("not_run", "Not run: the time of this run is over.")
 
@@ -182,7 +182,7 @@ def test_the_time_a_person_takes_does_not_count(on_main: bool) -> None:
     assert [(each.status, each.value) for each in outcomes] == [("done", "worked"), ("done", "yes")]
 
 
-def test_an_interrupt_between_calls_is_noted_and_one_in_a_tool_is_raised() -> None:
+def test_an_interrupt_between_calls_is_recorded_and_one_in_a_tool_is_raised() -> None:
     with guard_calls() as watch:
         signal.raise_signal(signal.SIGINT)
         assert watch.interrupts == 1
@@ -194,7 +194,7 @@ def test_an_interrupt_between_calls_is_noted_and_one_in_a_tool_is_raised() -> No
         assert (watch.interrupts, watch.raises) == (2, False)
 
 
-def test_an_interrupt_stops_the_tool_though_the_earlier_handler_only_notes_it() -> None:
+def test_an_interrupt_stops_the_tool_even_if_the_previous_handler_only_records_it() -> None:
     noted = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: noted.set())
     timer = threading.Timer(0.3, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
@@ -259,14 +259,14 @@ def test_after_the_block_interrupts_are_raised_as_before() -> None:
         signal.raise_signal(signal.SIGINT)
 
 
-def test_an_interrupt_is_noted_by_the_innermost_block() -> None:
+def test_an_interrupt_is_recorded_by_the_innermost_block() -> None:
     with defer_interrupts() as outer:
         with defer_interrupts() as inner:
             signal.raise_signal(signal.SIGINT)
         assert (outer.interrupted, inner.interrupted) == (False, True)
 
 
-def test_where_interrupts_are_ignored_they_stay_so() -> None:
+def test_ignored_interrupts_stay_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with defer_interrupts() as deferred:
@@ -298,7 +298,7 @@ class Due(BaseException):
     """What is raised."""
 
 
-def test_a_thread_timer_raises_again_where_it_was_swallowed() -> None:
+def test_a_thread_timer_raises_again_after_it_was_swallowed() -> None:
     def spin(seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -353,7 +353,7 @@ def short_timer() -> None:
         pass
 
 
-def test_a_timers_thread_passes_on_what_was_raised_in_it_before_it_began() -> None:
+def test_a_timer_thread_forwards_an_exception_raised_in_it_before_it_started() -> None:
     """CPython up to 3.12 finds a thread that has not begun under the id of its maker."""
 
     def work() -> str:

@@ -218,7 +218,7 @@ def plot():
     assert shown.result == ("(1, 0)" if "return" in end else "(1, 1)")
 
 
-def test_figures_of_the_users_own_cells_are_still_shown_below_them(kernel: Kernel) -> None:
+def test_figures_of_other_cells_are_still_shown_below_them(kernel: Kernel) -> None:
     cell = ok(
         kernel.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); ask('pay', approve='deny');")
     )

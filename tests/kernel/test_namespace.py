@@ -58,7 +58,7 @@ def asked(question: str, context: Context | None) -> Exchange:
     return Exchange(question, context=context)
 
 
-def test_a_question_gets_the_variables_that_it_mentions_in_its_order() -> None:
+def test_a_question_gets_the_variables_that_it_mentions_in_order_of_mention() -> None:
     question = "Has `grid` as many rows as gm? (gmx is another, In too.)"
     assert names(context_of("mentioned", variables(), question)) == ["grid", "gm"]
 
@@ -79,7 +79,7 @@ def test_all_names_no_module_function_secret_or_object_of_this_package() -> None
     assert with_none is None
 
 
-def test_changed_names_what_is_new_and_what_was_bound_anew_or_has_another_shape() -> None:
+def test_changed_includes_new_and_reassigned_variables_and_new_shapes() -> None:
     namespace = variables(sizes=[1], table=FRAME.copy())
     first = context_of("changed", namespace, "")
     assert names(first) == ["gm", "fast", "grid", "names", "sizes", "table"]
@@ -94,7 +94,7 @@ def test_changed_names_what_is_new_and_what_was_bound_anew_or_has_another_shape(
     ]  # fmt: skip
 
 
-def test_a_question_that_is_asked_again_describes_what_it_described() -> None:
+def test_a_question_that_is_asked_again_describes_the_same_variables() -> None:
     namespace = variables()
     earlier = asked("And now?", context_of("all", namespace, "And now?"))
     del namespace["fast"]
@@ -106,7 +106,7 @@ def test_a_question_that_is_asked_again_describes_what_it_described() -> None:
     assert "later" in names(context_of("changed", namespace, "And later?", (), earlier))
 
 
-def test_auto_tells_a_small_model_only_of_what_is_mentioned() -> None:
+def test_auto_describes_only_mentioned_variables_to_a_small_model() -> None:
     def auto(question: str, past: Any = (), *, alone: bool = False) -> Context | None:
         return context_of("auto", variables(), question, past, small=True, alone=alone)
 
@@ -119,7 +119,7 @@ def test_auto_tells_a_small_model_only_of_what_is_mentioned() -> None:
 
 
 @given(st.integers(0, 300), st.integers(0, 200))
-def test_a_digest_is_bounded_and_says_how_much_is_left_out(many: int, columns: int) -> None:
+def test_the_size_of_a_digest_is_limited_and_omissions_are_counted(many: int, columns: int) -> None:
     wide = pd.DataFrame(np.zeros((1, columns)), columns=[f"column_{n}" for n in range(columns)])
     namespace = {"wide": wide, **{f"variable_{n}": n for n in range(many)}}
     found = digest(namespace, "wide", "all")
@@ -142,7 +142,7 @@ class Rude:
         raise RuntimeError("no")
 
 
-def test_an_object_that_refuses_to_answer_is_named_by_its_type() -> None:
+def test_an_object_whose_methods_raise_is_described_by_its_type() -> None:
     assert digest({"rude": Rude()}, "rude") == "rude: Rude"
 
 
@@ -159,7 +159,7 @@ def test_looking_changes_nothing(name: str, what: str) -> None:
     assert list(namespace) == list(variables())
 
 
-def test_values_of_a_column_are_counted() -> None:
+def test_counts_the_values_of_a_column() -> None:
     for name, text in (
         ("gm.country", "gm['country']: 3 different values: Peru 2×, Chad 1×, (missing) 1×"),
         ("fast.city", "fast['city']: 1 different values: Lima 2×"),
@@ -177,7 +177,7 @@ def test_a_description_begins_with_the_shape_and_has_a_line_for_each_column() ->
     assert line.startswith("min 0.0, max 11.0, mean 5.5")
 
 
-def test_a_column_alone_is_that_of_the_only_frame_that_has_it() -> None:
+def test_a_column_name_alone_refers_to_the_only_frame_that_has_it() -> None:
     alone = look(variables(), name="country").text
     for name in ("gm.country", "gm['country']", 'gm["country"]'):
         assert look(variables(), name=name).text == alone
@@ -199,7 +199,7 @@ def test_a_column_alone_is_that_of_the_only_frame_that_has_it() -> None:
         ({"name": "password"}, "secret"),
     ],
 )
-def test_what_cannot_be_looked_at_is_an_error_that_says_what_can(
+def test_an_invalid_name_is_an_error_that_lists_valid_ones(
     arguments: dict[str, str], says: str
 ) -> None:
     found = look(variables(), **arguments)
@@ -209,7 +209,7 @@ def test_what_cannot_be_looked_at_is_an_error_that_says_what_can(
     assert "secret cell" not in found.text
 
 
-def test_neither_the_environment_nor_what_reading_would_use_up_is_shown(
+def test_neither_the_environment_nor_one_shot_iterators_are_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SOMETHING", "hunter2-hunter2")
@@ -223,7 +223,7 @@ def test_neither_the_environment_nor_what_reading_would_use_up_is_shown(
     assert list(lines) == ["0", "1", "2"]
 
 
-def test_a_small_model_reads_the_question_again_below_what_it_has_looked_at() -> None:
+def test_results_for_a_small_model_end_with_the_question() -> None:
     question = "What columns has gm, and how many countries?"
     for tool, again in zip(look_tools(), look_tools(question), strict=True):
         given = {"name": "gm"} if tool.name == "look" else None

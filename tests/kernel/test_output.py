@@ -31,7 +31,7 @@ from tests.kernel.tools import run_one, text_of
 
 
 @given(st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text(min_size=1)), max_size=20))
-def test_joins_neighbouring_text_of_one_kind_in_order(
+def test_joins_consecutive_text_of_one_kind_in_order(
     pieces: list[tuple[str, str]],
 ) -> None:
     capture = Capture()
@@ -211,7 +211,7 @@ def test_a_thread_that_a_tool_leaves_running_prints_to_the_real_stream(
     assert capsys.readouterr().out == "later\n"
 
 
-def test_an_earlier_thread_goes_on_printing_to_the_real_stream(
+def test_an_earlier_thread_continues_printing_to_the_real_stream(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     begun, printed = threading.Event(), threading.Event()
@@ -279,7 +279,7 @@ def test_nothing_is_captured_while_a_person_is_asked(capfd: pytest.CaptureFixtur
     assert capfd.readouterr().out == "question\nshown\n"
 
 
-def test_what_a_callback_prints_is_no_output_of_the_tool(
+def test_text_that_a_callback_prints_is_not_output_of_the_tool(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     def talk() -> None:
@@ -305,7 +305,7 @@ def test_captures_a_forked_child() -> None:
     assert text_of(run_one(fork).outputs) == "from the child\n"
 
 
-def test_everything_is_put_back_when_the_tool_raises_or_exits() -> None:
+def test_streams_are_restored_when_the_tool_raises_or_exits() -> None:
     def leave() -> None:
         print("x")
         raise SystemExit

@@ -63,7 +63,7 @@ def test_code_with_await() -> None:
     assert names["z"] == [1]
 
 
-def test_an_error_shows_its_lines_and_keeps_what_was_done_before() -> None:
+def test_an_error_shows_its_lines_and_keeps_earlier_assignments() -> None:
     names: Names = {}
     failed = run("a = 1\ndef f():\n    return 1 / 0\nf()", names)
     assert failed.status == "error"
@@ -206,7 +206,7 @@ def fill(name: str) -> int:
     assert names["frame"].x[0] == 1
 
 
-def test_nothing_is_read_where_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_variables_are_read_if_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         transaction, "Transaction", lambda *_: pytest.fail("there is a transaction")
     )
@@ -215,7 +215,7 @@ def test_nothing_is_read_where_nothing_is_watched(monkeypatch: pytest.MonkeyPatc
     assert made.undo() == ()
 
 
-def test_what_code_uses_and_is_not_watched_is_named() -> None:
+def test_unwatched_objects_that_code_uses_are_listed() -> None:
     names: Names = {"np": np, "numbers": iter([1, 2])}
     made = asked("next(numbers)\nnp.zeros(1)", names=names, python="undoable")
     assert [each.name for each in made.diff.not_watched] == ["numbers"]
@@ -234,7 +234,7 @@ class Hostile:
         raise RuntimeError
 
 
-def test_objects_that_raise_whatever_they_are_asked_do_not_stop_a_watched_run() -> None:
+def test_objects_whose_methods_raise_do_not_stop_a_watched_run() -> None:
     names: Names = {"rows": [1], "box": [Hostile()]}
     exec("def outer():\n    def f(): return g\n    if 0: g = 1\n    return f\nf = outer()", names)
     names["proxy"] = Hostile()

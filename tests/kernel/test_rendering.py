@@ -123,7 +123,7 @@ class EndlessName(type):
 
 
 @pytest.mark.parametrize("meta", [EndlessType, EndlessName])
-def test_a_result_whose_class_answers_nothing_is_stopped_too(meta: type[type]) -> None:
+def test_a_result_whose_class_never_answers_is_stopped_too(meta: type[type]) -> None:
     value = meta("Value", (), {"__repr__": lambda _: repr(Endless())})()
     began = time.monotonic()
     outcome = call(lambda: value, timeout=0.3)
@@ -204,7 +204,7 @@ def test_a_call_that_used_up_its_time_still_has_time_to_render(
     assert call(late, timeout=0.5).text.startswith("slow, but sure")
 
 
-def test_reads_no_attribute_of_a_result_that_is_no_figure() -> None:
+def test_reads_no_attribute_of_a_result_that_is_not_a_figure() -> None:
     assert call(EndlessFigure).text.startswith("a figure")
 
 

@@ -54,12 +54,12 @@ def check(kind: str, number: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "number"), CASES)
-def test_sees_each_change_and_puts_it_back(kind: str, number: int) -> None:
+def test_detects_and_restores_each_change(kind: str, number: int) -> None:
     check(kind, number, seed=number)
 
 
 @pytest.mark.slow
-def test_sees_a_thousand_changes() -> None:
+def test_detects_a_thousand_changes() -> None:
     for seed in range(1000 // len(CASES) + 1):
         for kind, number in CASES:
             check(kind, number, seed)
@@ -85,7 +85,7 @@ p.select(pl.col("f") * 2) · p.with_columns(z=pl.lit(1)) · p.to_dicts() · repr
 READS = [*FRAME, *ARRAY, *POLARS]
 
 
-def test_reading_is_no_change() -> None:
+def test_reading_is_not_a_change() -> None:
     import io
 
     frame = KINDS["pandas frame"][0]()
@@ -105,7 +105,7 @@ def test_reading_is_no_change() -> None:
     assert len(READS) >= 50
 
 
-def test_equal_values_are_told_apart_by_type_and_sign() -> None:
+def test_distinguishes_equal_values_by_type_and_sign() -> None:
     nan = float("nan")
     pairs = [
         (1, True),
@@ -125,7 +125,7 @@ def test_equal_values_are_told_apart_by_type_and_sign() -> None:
     assert all(same_value(*pair) for pair in same)
 
 
-def test_an_equal_element_or_key_in_its_place_is_no_change() -> None:
+def test_replacing_an_element_or_key_by_an_equal_one_is_not_a_change() -> None:
     one, other = {5, "a"}, {np.int64(5): 1, "a": 10**30}
     snapshot = Snapshot({"one": one, "other": other})
     one.remove(5)
@@ -164,7 +164,7 @@ def test_a_large_table_is_kept_without_a_copy() -> None:
 
 
 @copy_on_write
-def test_a_write_past_copy_on_write_to_a_large_table_is_seen_and_reported() -> None:
+def test_a_write_that_bypasses_copy_on_write_of_a_large_table_is_reported() -> None:
     frame = pd.DataFrame(np.zeros((400_000, 4)))
     snapshot = Snapshot({"f": frame})
     frame[2].array[7] = 5.0
@@ -173,7 +173,7 @@ def test_a_write_past_copy_on_write_to_a_large_table_is_seen_and_reported() -> N
     assert [note.name for note in restore([record])] == ["f"]
 
 
-def test_what_is_too_large_is_listed_at_once_and_its_change_is_seen() -> None:
+def test_objects_too_large_to_copy_are_listed_at_once_and_their_changes_are_detected() -> None:
     values = np.zeros(1000)
     snapshot = Snapshot({"a": np.zeros(10), "v": values}, budget=1000)
     assert [note.name for note in snapshot.not_kept] == ["v"]
@@ -182,7 +182,7 @@ def test_what_is_too_large_is_listed_at_once_and_its_change_is_seen() -> None:
     assert [note.name for note in restore([record])] == ["v"]
 
 
-def test_very_many_objects_are_said_to_be_compared_by_identity(
+def test_reports_that_very_many_objects_are_compared_by_identity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(snapshot_module, "OBJECTS", 100)
@@ -214,7 +214,7 @@ def test_an_object_that_cannot_be_read_is_not_watched() -> None:
     assert Snapshot({"r": raising}).not_watched[-1].why == "reading it raised RuntimeError"
 
 
-def test_what_a_subclass_may_hold_beside_its_values_is_listed() -> None:
+def test_other_state_of_a_subclass_is_listed_as_not_watched() -> None:
     class Slotted(list[int]):
         __slots__ = ("extra",)
 
@@ -246,7 +246,7 @@ def test_a_member_of_an_enum_is_watched_if_it_has_state() -> None:
     assert [record.name for record in snapshot.records] == ["names"]
 
 
-def test_the_name_of_shared_categories_is_seen_and_said_to_stay() -> None:
+def test_a_renaming_of_shared_categories_is_detected_and_reported_as_not_restored() -> None:
     series = pd.Series(pd.Categorical(["a", "b"]))
     snapshot = Snapshot({"series": series})
     series.cat.categories.name = "label"
@@ -264,7 +264,7 @@ def test_an_array_is_restored_whatever_its_dtype_and_its_base() -> None:
     assert (cast.tolist(), strided.sum()) == ([0, 1, 2, 3], 0)
 
 
-def test_a_change_of_what_labels_are_is_seen() -> None:
+def test_a_change_of_the_types_of_labels_is_detected() -> None:
     dates = pd.Series([1, 2], pd.date_range("2024", periods=2))
     frame = pd.DataFrame([[1]], columns=pd.Index([5], dtype="int32"))
     snapshot = Snapshot({"s": dates, "f": frame})
@@ -274,7 +274,7 @@ def test_a_change_of_what_labels_are_is_seen() -> None:
     assert found == [["index: values"], ["columns: values"]]
 
 
-def test_attributes_beside_the_columns_are_seen_and_restored() -> None:
+def test_attributes_besides_the_columns_are_watched_and_restored() -> None:
     class Geo(pd.DataFrame):
         _metadata = ["crs"]  # noqa: RUF012
 
@@ -348,7 +348,7 @@ def test_columns_and_labels_may_have_any_name() -> None:
     assert restore(each for each, *_ in found) == []
 
 
-def test_cycles_end() -> None:
+def test_handles_cycles() -> None:
     loop: list[Any] = [1]
     loop.append(loop)
     snapshot = Snapshot({"loop": loop})

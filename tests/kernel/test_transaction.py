@@ -130,14 +130,14 @@ def check_undo(actions: list[tuple[str, int, int]]) -> None:
 
 @settings(max_examples=30)
 @given(ACTIONS)
-def test_undo_leaves_contents_and_identities_as_before(actions: list[tuple[str, int, int]]) -> None:
+def test_undo_restores_contents_and_identities(actions: list[tuple[str, int, int]]) -> None:
     check_undo(actions)
 
 
 @pytest.mark.slow
 @settings(max_examples=1000)
 @given(ACTIONS)
-def test_undo_leaves_contents_and_identities_as_before_in_1000_runs(
+def test_undo_restores_contents_and_identities_in_1000_runs(
     actions: list[tuple[str, int, int]],
 ) -> None:
     check_undo(actions)
@@ -146,7 +146,7 @@ def test_undo_leaves_contents_and_identities_as_before_in_1000_runs(
 # ── the diff ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_diff_in_words() -> None:
+def test_the_texts_of_a_diff() -> None:
     frame = pd.DataFrame({"x": [1, 2, 3], "y": [1.0, 2.0, None], "z": 0, "old": [5, 6, 7]})
     names: Names = {
         "df": frame,
@@ -191,7 +191,7 @@ def test_the_diff_is_plain_data() -> None:
     assert t.diff.not_watched == (NotCovered("module", "module"),)
 
 
-def test_what_cannot_be_watched_is_listed() -> None:
+def test_lists_objects_that_cannot_be_watched() -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
     figure = pyplot.figure()
     names: Names = {
@@ -207,7 +207,7 @@ def test_what_cannot_be_watched_is_listed() -> None:
     assert listed == {*(names.keys() - {"inside"}), "inside[1]['c']"}
 
 
-def test_names_of_ipython_and_transactions_are_not_the_users() -> None:
+def test_ignores_names_of_ipython_and_transactions() -> None:
     names: Names = {
         "In": ["a"],
         "_": 1,
@@ -225,7 +225,7 @@ def test_names_of_ipython_and_transactions_are_not_the_users() -> None:
     assert [each.name for each in t.diff.changes] == ["_mine"]
 
 
-def test_only_given_names_are_read_but_all_names_are_compared() -> None:
+def test_reads_only_the_chosen_variables_but_compares_all_names() -> None:
     names: Names = {"a": [1], "b": [1]}
     with transaction("a", namespace=names) as t:
         names["a"].append(1)
@@ -268,7 +268,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("code", HIDDEN.values(), ids=HIDDEN.keys())
-def test_hidden_effects_are_seen_and_undone(code: str) -> None:
+def test_hidden_effects_are_detected_and_undone(code: str) -> None:
     holder = Holder()
     holder.inner = [1]  # type: ignore[attr-defined]
     items = [1, 2, 3]
@@ -291,7 +291,7 @@ def test_hidden_effects_are_seen_and_undone(code: str) -> None:
 # ── undo ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_undo_leaves_what_was_made_since() -> None:
+def test_undo_keeps_later_changes() -> None:
     names: Names = {"a": 1, "l": [1]}
     with transaction(namespace=names) as t:
         names["a"], names["b"] = 2, 3
@@ -337,7 +337,7 @@ def test_undo_is_refused_before_the_block() -> None:
         pass
 
 
-def test_the_default_namespace_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_namespace_is_that_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     names: Names = {"l": [1]}
     monkeypatch.setattr("archytas_nb.kernel.transaction.live_namespace", lambda: names)
     with archytas_nb.transaction() as t:
@@ -489,13 +489,15 @@ def test_names_that_functions_and_classes_of_the_user_read() -> None:
         assert "a" in reads("h", define + held)
 
 
-def test_very_many_objects_may_reach_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_reaches_very_many_objects_may_reach_all_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("archytas_nb.kernel.transaction.OBJECTS", 100)
     many = "class T:\n    def __init__(self): self.next = []\nh = [T() for _ in range(60)]"
     assert reads("h", many) >= {"a", "b", "c"}
 
 
-def test_a_function_of_the_user_hides_what_has_the_same_name() -> None:
+def test_a_function_of_the_user_shadows_a_builtin() -> None:
     assert reads("vars()", "def vars(): return a") == {"vars", "a"}
     assert reads("vars(), exec('')", "def vars(): return a") >= {"a", "b", "c"}
 

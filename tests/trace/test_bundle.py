@@ -23,7 +23,7 @@ from tests.live_kernel import live_kernel
 from tests.trace.samples import RECOVERED, SAMPLES, answer, call
 
 
-def test_three_forms_and_the_facts() -> None:
+def test_a_bundle_has_three_forms_and_metadata() -> None:
     """Text, Markdown and HTML, and what differs from run to run in the metadata."""
     data, metadata = bundle(fold(*SAMPLES["answered"], protocol="react"))
     assert list(data) == ["text/plain", "text/markdown", "text/html"]
@@ -47,7 +47,7 @@ def test_the_texts_of_a_run_do_not_depend_on_its_speed() -> None:
     assert slow["text/markdown"] == fast["text/markdown"]
 
 
-def test_what_is_saved_does_not_depend_on_the_clock_of_the_tools() -> None:
+def test_the_saved_output_does_not_depend_on_how_long_tools_take() -> None:
     question, events = SAMPLES["rich"]
     slow = [
         replace(event, outcomes=tuple(replace(each, seconds=50.0) for each in event.outcomes))
@@ -80,7 +80,7 @@ def saved(name: str) -> nbformat.NotebookNode:
 
 
 @pytest.mark.parametrize("name", ["recovered", "parallel", "rich", "huge"])
-def test_a_page_made_of_a_notebook_has_the_trace_and_loads_nothing_for_it(name: str) -> None:
+def test_an_exported_page_contains_the_trace_and_loads_nothing_for_it(name: str) -> None:
     page, _ = HTMLExporter().from_notebook_node(saved(name))
     bare, _ = HTMLExporter().from_notebook_node(notebook())
     assert set(ADDRESS.findall(page)) == set(ADDRESS.findall(bare))
@@ -120,7 +120,7 @@ def test_a_trace_in_an_exported_markdown_file_is_text_with_foldable_steps() -> N
 
 
 @needs_chromium
-def test_on_paper_everything_is_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_is_unfolded_when_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     playwright = pytest.importorskip("playwright.async_api")
     pypdf = pytest.importorskip("pypdf")
     from nbconvert import WebPDFExporter

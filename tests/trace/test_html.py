@@ -40,7 +40,7 @@ def test_steps_are_folded_and_errors_are_not() -> None:
     assert re.findall(r"<details( open)?>", page) == [" open", ""]
 
 
-def test_a_page_says_what_the_text_says() -> None:
+def test_the_page_contains_everything_that_the_text_contains() -> None:
     """Question, calls, outcomes and answer are in the page, in order."""
     page = visible(html(fold(*SAMPLES["answered"], protocol="react")))
     parts = [
@@ -85,7 +85,7 @@ def test_errors_among_the_early_steps_are_counted() -> None:
     assert "88 earlier steps, 5 with an error" in html(fold("q", long_run(100, 1)))
 
 
-def test_images_are_bounded_too() -> None:
+def test_images_are_limited_too() -> None:
     """An image that does not fit is named with its size."""
     big = "A" * 5_000_000
     outputs = (Output("display", {"image/png": big}), Output("display", {"image/png": png()}))
@@ -110,7 +110,7 @@ def test_the_path_of_a_model_is_not_shown() -> None:
     assert "m-1.5b · react" in html(fold("q", [], model="/home/a/m-1.5b.gguf", protocol="react"))
 
 
-def test_a_number_with_a_full_stop_is_no_list() -> None:
+def test_a_number_with_a_full_stop_is_not_a_list() -> None:
     """Markdown reads "124." as the beginning of a list; a person does not."""
     assert "<p>124.</p>" in html(fold(*SAMPLES["rejected"]))
 
@@ -139,14 +139,14 @@ def test_markdown_is_always_harmless(text: str) -> None:
     assert faults_of(safe.markdown(text)) == []
 
 
-def test_math_is_left_alone() -> None:
+def test_formulas_are_not_changed() -> None:
     """Dollar amounts are not formulas, and TeX in model text is not typeset."""
     assert 'class="archytas-nb-trace tex2jax_ignore mathjax_ignore"' in html(
         fold("q", answer(1, "$5 and $10"))
     )
 
 
-def test_markdown_that_a_person_wants() -> None:
+def test_renders_common_markdown() -> None:
     """Emphasis, code, tables and links to the web are rendered; a link tells its target nothing."""
     page = safe.markdown(
         "**b** `c` [d](https://example.org/?a=1&b=2)\n\n| h | n |\n|---|--:|\n| 1 | 2 |"
@@ -172,12 +172,12 @@ def test_markdown_that_a_person_wants() -> None:
         ("image/png", "A" * (safe.MAX_PICTURE + 4)),
     ],
 )
-def test_what_is_no_picture_is_none(media_type: str, data: str) -> None:
+def test_an_invalid_picture_is_none(media_type: str, data: str) -> None:
     """Another media type, broken base64 and images too large are not put into the page."""
     assert safe.picture(media_type, data, "") is None
 
 
-def test_a_picture_is_carried_by_the_page() -> None:
+def test_a_picture_is_embedded_in_the_page() -> None:
     """An image is a data address; SVG becomes one too, where it cannot run."""
     assert 'src="data:image/png;base64,iVBOR' in (safe.picture("image/png", png(), "") or "")
     assert "<svg" not in (safe.picture("image/svg+xml", "<svg onload=x>", "") or "<svg")
@@ -187,7 +187,7 @@ def test_a_picture_is_carried_by_the_page() -> None:
     ("tag", "attributes"),
     [("script", {}), ("div", {"onclick": "x"}), ("img", {"src": "https://example.org/x"})],
 )
-def test_the_builder_refuses_what_a_trace_has_no_use_for(
+def test_the_builder_rejects_what_a_trace_does_not_need(
     tag: str, attributes: dict[str, str]
 ) -> None:
     """Not even our own code can put a script, a handler or a remote image into a trace."""
@@ -195,7 +195,7 @@ def test_the_builder_refuses_what_a_trace_has_no_use_for(
         safe.element(tag, **attributes)
 
 
-def test_only_what_the_builder_made_is_put_into_a_page_as_html() -> None:
+def test_only_elements_from_the_builder_are_html() -> None:
     page = safe.element("p", "<b>", safe.element("em", "&"), None, style='"')
     assert page == '<p style="&quot;">&lt;b&gt;<em>&amp;</em></p>'
     assert isinstance(page, safe.Html)
@@ -259,7 +259,7 @@ def test_a_formula_is_left_as_it_is_for_the_page_to_typeset() -> None:
         )
 
 
-def test_dollars_that_are_no_brackets_are_dollars() -> None:
+def test_dollars_that_do_not_enclose_a_formula_are_dollars() -> None:
     for text in [
         "costs $5 and $10, US$5 or CA$7, $5k",
         "from $5-$10",
@@ -293,7 +293,7 @@ def test_a_formula_that_may_do_more_is_code() -> None:
 
 
 @given(st.lists(st.sampled_from([*"$\\()[]{}xy1 *_`<\n", "\\href", "\\frac", "$$"]), max_size=30))
-def test_no_text_makes_a_formula_of_what_may_do_more(pieces: list[str]) -> None:
+def test_no_text_becomes_a_formula_that_may_do_more(pieces: list[str]) -> None:
     for typeset in markdown("".join(pieces)).split(OPEN)[1:]:
         tex = typeset.partition("</span>")[0]
         assert "href" not in re.findall(r"\\([A-Za-z]+|.)", tex, re.DOTALL)  # \\href is a new line
@@ -357,16 +357,16 @@ def test_no_payload_runs_or_loads(tmp_path: Path) -> None:
         "<svg onload=window.pwned=1></svg>",
     ],
 )
-def test_what_would_run_is_seen_to_run(payload: str, tmp_path: Path) -> None:
+def test_the_check_detects_scripts_that_run(payload: str, tmp_path: Path) -> None:
     """The positive control: put into the page as it is, a payload runs, and the test sees it."""
     assert look(payload, tmp_path)["ran"] == "1"
 
 
-def test_what_would_load_is_seen_to_load(tmp_path: Path) -> None:
+def test_the_check_detects_resources_that_load(tmp_path: Path) -> None:
     """The positive control for requests."""
     assert look('<img src="https://example.org/pixel.png">', tmp_path)["loaded"] == "1"
 
 
-def test_three_hundred_steps_come_to_an_end(tmp_path: Path) -> None:
+def test_three_hundred_steps_are_drawn_in_time(tmp_path: Path) -> None:
     """A page with a long run is laid out."""
     assert look(html(fold("q", long_run(300, 1))), tmp_path)["height"] == "true"

@@ -93,7 +93,7 @@ def test_static_is_one_display_at_the_end(displayed: list[Any]) -> None:
     assert metadata["archytas_nb"]["usage"]["requests"] == 2
 
 
-def test_quiet_is_quiet(displayed: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_shows_nothing(displayed: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     """Quiet shows nothing, and still folds."""
     question, events = SAMPLES["answered"]
     view = TraceView(question, "quiet")
@@ -119,7 +119,7 @@ def test_drawing_never_raises_into_the_run(
     assert "no display" in caplog.text
 
 
-def test_an_interrupt_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_not_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's interrupt while a view draws is the run's business, not the view's."""
 
     def interrupted(*_: Any) -> Any:
@@ -186,7 +186,7 @@ def test_a_reply_is_read_while_it_is_written() -> None:
     assert after(words("There "), words("are")).streamed() == Streamed(answer="There are")
 
 
-def test_what_a_retry_makes_void_is_dropped() -> None:
+def test_a_retry_drops_the_incomplete_reply() -> None:
     """After a retry, the reply is written anew; another notice takes nothing away."""
     begun = [AskModel(1, ()), Delta("reasoning", "hm"), words("There a")]
     assert after(*begun, Notice("repair", "x")).streamed() is not None
@@ -212,7 +212,7 @@ def test_a_running_tool_shows_its_last_lines() -> None:
         max_size=30,
     )
 )
-def test_however_much_is_printed_little_is_held_and_shown(pieces: list[str]) -> None:
+def test_printed_text_is_limited_however_much_there_is(pieces: list[str]) -> None:
     """Neither what is kept nor what is shown grows with the output."""
     activity = after(RUNNING, *(Delta("output", piece) for piece in pieces))
     assert sum(map(len, activity._output)) <= 60_000
@@ -221,7 +221,7 @@ def test_however_much_is_printed_little_is_held_and_shown(pieces: list[str]) -> 
     assert streamed is None or streamed.output.count("\n") <= 12
 
 
-def test_the_status_says_what_is_done_the_step_the_time_and_the_tokens() -> None:
+def test_the_status_has_the_phase_the_step_the_time_and_the_tokens() -> None:
     """Each phase of a run in its own words, with the time that matters in it."""
     view = RunView("q", steps=(StepView(3),), usage=Usage(2, 1200, 0, 34))
     time = 0.0
@@ -270,7 +270,7 @@ def text(page: str) -> str:
     return re.sub(r"<[^>]+>", "", re.sub(r"<style>.*?</style>", "", page))
 
 
-def test_a_step_looks_live_as_it_does_when_the_run_is_over() -> None:
+def test_a_step_looks_the_same_live_and_after_the_run() -> None:
     view = fold(*SAMPLES["parallel"])
     static = text(html(view))
     for step in view.steps:
@@ -295,7 +295,7 @@ def test_the_newest_step_is_open_and_shows_what_is_streamed() -> None:
     assert "2 answering" in text(live_step(last, Streamed(answer="There"), newest=True))
 
 
-def test_an_answer_that_is_being_written_is_markdown_already() -> None:
+def test_a_streamed_answer_is_rendered_as_markdown() -> None:
     """With a cursor at its end; nothing where none has begun."""
     assert "<strong>124</strong>" in live_answer("There are **124**")
     assert text(live_answer("There")).strip() == "There▍"
@@ -403,7 +403,7 @@ def open_comms(client: BlockingKernelClient) -> dict[str, Any]:
     return dict(reply["content"]["comms"])
 
 
-def test_with_nobody_there_a_run_is_one_display(kernel: BlockingKernelClient) -> None:
+def test_without_a_person_a_run_is_one_display(kernel: BlockingKernelClient) -> None:
     """Headless, a run publishes exactly one display_data, and no widget."""
     messages = run(kernel, "view = show(*SAMPLES['recovered'])", allow_stdin=False)
     assert [each["msg_type"] for each in messages] == ["display_data"]
@@ -442,14 +442,14 @@ def test_live_and_headless_leave_the_same_output(kernel: BlockingKernelClient) -
     assert live[0]["content"]["data"] == headless[0]["content"]["data"]
 
 
-def test_a_run_that_is_cut_off_says_so(kernel: BlockingKernelClient) -> None:
+def test_an_unfinished_run_says_so(kernel: BlockingKernelClient) -> None:
     code = "view = show('q', SAMPLES['answered'][1][:4]); view.close()"
     update, _ = of_type(run(kernel, code), "update_display_data")
     assert "did not finish" in update["content"]["data"]["text/plain"]
     assert open_comms(kernel) == {}
 
 
-def test_the_static_output_follows_a_run_that_goes_on(kernel: BlockingKernelClient) -> None:
+def test_the_static_output_is_updated_during_a_run(kernel: BlockingKernelClient) -> None:
     code = "view = show('q', SAMPLES['recovered'][1][:5]); import time; time.sleep(4); view.close()"
     messages = run(kernel, code)
     first = of_type(messages, "update_display_data")[0]["content"]["data"]
@@ -597,7 +597,7 @@ def again() -> str:
     return str(get_ipython().run_line_magic("agent", "--new --model inner Inner?"))'''
 
 
-def test_a_cell_with_nothing_but_the_question_keeps_no_line_that_was_typed(
+def test_a_cell_with_only_the_question_keeps_none_of_the_typed_lines(
     agent_kernel: Kernel,
 ) -> None:
     """It is displayed anew; not where the cell shows more, which would be lost, or the run is a tool's."""

@@ -61,7 +61,7 @@ def form_after(*lines: str, sql: str = "SELECT 1\nFROM t -- all") -> ApprovalFor
     return forms[-1]
 
 
-def test_the_panel_has_every_argument_whole_the_defaults_and_what_the_tool_says() -> None:
+def test_the_panel_shows_full_arguments_defaults_and_the_reason_of_the_tool() -> None:
     page = panel_html(form_after())
     seen = words(page)
     assert "query · waiting for approval" in seen
@@ -83,7 +83,7 @@ def test_after_an_edit_the_panel_has_the_old_and_the_new_value() -> None:
     assert "SELECT 2" in seen
 
 
-def test_hidden_characters_are_spelled_out_and_nothing_in_an_argument_is_markup() -> None:
+def test_invisible_characters_are_escaped_and_arguments_are_never_markup() -> None:
     assert "a\\u202eb" in words(panel_html(form_after(sql="a\u202eb\nc")))
     for payload in PAYLOADS:
         text = payload.encode("utf-8", "replace").decode()
@@ -130,7 +130,7 @@ def run(outcome: CallOutcome) -> Any:
     )
 
 
-def test_the_finished_trace_says_what_was_decided_on_a_call() -> None:
+def test_the_finished_trace_shows_the_decision_on_a_call() -> None:
     told = "The user changed the input before the call was run. It was run with: {}\n10 rows"
     edited = run(CallOutcome("done", told, decision="approved, edited limit 5 → 10"))
     assert "1. query(limit=5) (approved, edited limit 5 → 10) → 10 rows" in plain(edited)
@@ -145,7 +145,7 @@ def test_the_finished_trace_says_what_was_decided_on_a_call() -> None:
     assert "1. query(limit=5) → 10 rows" in plain(nobody)
 
 
-def test_an_answer_that_is_asked_for_once_more_is_no_reply_that_could_not_be_used() -> None:
+def test_an_answer_that_is_checked_is_not_shown_as_unusable() -> None:
     check = Notice("check", "the model is asked to confirm before the run ends: use a tool")
     events = [AskModel(1, ()), ModelReply("124"), check, AskModel(2, ()), ModelReply("125")]
     view = fold("q", [*events, Answered("125")])
@@ -161,9 +161,7 @@ def test_an_answer_that_is_asked_for_once_more_is_no_reply_that_could_not_be_use
     st.text(st.characters(exclude_categories=["Cs", "Cc"])),
     st.sampled_from(["python", "sql", "json", "bash", "?"]),
 )
-def test_highlighted_code_is_the_same_text_and_has_nothing_but_colours(
-    value: str, language: str
-) -> None:
+def test_highlighted_code_is_the_same_text_with_colours_only(value: str, language: str) -> None:
     page = code(value, language)
     assert words(page) == value
     tags = set(re.findall(r"<[^>]*>", page))
@@ -180,7 +178,7 @@ def test_code_in_an_answer_is_highlighted_where_its_language_is_known() -> None:
     )  # long code takes too long
 
 
-def test_the_language_of_an_argument_is_guessed_only_where_it_is_plain() -> None:
+def test_the_language_of_an_argument_is_guessed_only_if_it_is_obvious() -> None:
     for name, text, language in (
         ("q", "-- all of it\n\n  select *\nfrom t", "sql"),
         ("code", "1 +\n1", "python"),

@@ -183,7 +183,7 @@ The log is long.
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_each_kind_of_run_reads_so(name: str) -> None:
+def test_the_text_of_each_kind_of_run(name: str) -> None:
     """The question, one line a call, errors marked, the answer last."""
     question, events = SAMPLES[name]
     assert plain(fold(question, events)) + "\n" == GOLDEN[name]
@@ -203,7 +203,7 @@ def test_steps_without_thoughts_make_a_list() -> None:
     assert 'nothing found\n2. look_up("the second word")' in text
 
 
-def test_a_run_that_was_cut_off_says_so() -> None:
+def test_the_text_of_an_unfinished_run_says_so() -> None:
     """A run without an ending is not mistaken for one that ended."""
     assert plain(fold("q", SAMPLES["answered"][1][:3])).endswith("■ The run did not finish")
 
@@ -232,7 +232,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
     return show
 
 
-def test_why_a_call_is_made_is_read_before_it_is_run(told: Told) -> None:
+def test_the_thought_is_printed_before_the_call_is_run(told: Told) -> None:
     """Who is asked whether it may run, and who waits for it, knows what it is for."""
     assert told(*ask(1), RunCalls(1, (ONE,), "I count.")) == ["   I count."]
     assert told(CallOutcomes((outcome(ONE, "1"),))) == ["1. f(n=1) → 1"]
@@ -253,14 +253,14 @@ def test_the_calls_and_notes_behind_the_first_outcomes_of_a_step_are_printed_too
     assert refused == '   ✗ "many" was not accepted: expected an integer'
 
 
-def test_a_wait_is_printed_once_and_at_once(told: Told) -> None:
+def test_a_wait_is_printed_immediately_and_once(told: Told) -> None:
     retry = Notice("retry", "busy; trying again in 1 s")
     assert told(AskModel(1, HELLO), retry) == ["   … busy; trying again in 1 s"]
     assert told(*ask(1)[1:], RunCalls(1, (ONE,))) == []
     assert told(CallOutcomes((outcome(ONE, "1"),))) == ["1. f(n=1) → 1"]
 
 
-def test_an_answer_at_once_is_all_that_is_printed(told: Told) -> None:
+def test_an_immediate_answer_is_all_that_is_printed(told: Told) -> None:
     assert told(*ask(1), Answered("Hello.")) == ["Hello."]
 
 
@@ -275,7 +275,7 @@ def test_a_run_as_markdown() -> None:
     assert markdown(run) == f"**{question}**\n\n```text\n{steps}\n```\n\n{answer}"
 
 
-def test_nothing_runs_or_loads_where_html_is_let_through() -> None:
+def test_markdown_that_allows_html_runs_and_loads_nothing() -> None:
     for payload in PAYLOADS:
         for ending in endings(payload):
             page = OPEN.render(markdown(fold(payload, [*hostile_run(payload), *ending])))
@@ -289,7 +289,7 @@ def test_a_harmless_answer_stays_markdown() -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=60))
-def test_escaped_text_is_only_text(text: str) -> None:
+def test_escaped_text_has_no_markup(text: str) -> None:
     """An escaped text is read back as one paragraph of itself."""
     rendered = OPEN.render(f"x {escaped(text)}")
     inside = re.fullmatch(r"<p>(.*)</p>\n", rendered, re.DOTALL)
@@ -298,7 +298,7 @@ def test_escaped_text_is_only_text(text: str) -> None:
 
 
 @given(st.text("`ab \n", max_size=30))
-def test_a_fence_holds(text: str) -> None:
+def test_no_text_ends_its_fence(text: str) -> None:
     """A fenced text is one code block, whatever backticks are in it."""
     kinds = [token.type for token in OPEN.parse(fenced(text))]
     assert kinds == ["fence"]
@@ -315,7 +315,7 @@ TABLES = st.builds(
 )
 
 
-def test_columns_are_aligned_and_numbers_stand_to_the_right() -> None:
+def test_columns_are_aligned_and_numbers_are_right_aligned() -> None:
     """Header above body, two spaces between columns."""
     table = Table(("", "island", "mass"), (("0", "Biscoe", "5076.0"), ("1", "Dream", "3.5")))
     assert grid_lines(table, 10) == [
@@ -325,7 +325,7 @@ def test_columns_are_aligned_and_numbers_stand_to_the_right() -> None:
     ]
 
 
-def test_rows_and_columns_that_do_not_fit_are_counted_or_marked() -> None:
+def test_omitted_rows_are_counted_and_omitted_columns_are_marked() -> None:
     """Rows are counted, those that the table has left out before included; columns are marked."""
     table = Table((), tuple((str(n), "x" * 20, "y" * 20) for n in range(5)), left_out=40)
     assert grid_lines(table, 2, width=30) == [

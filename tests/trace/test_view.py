@@ -109,7 +109,7 @@ def test_any_events_in_any_order_can_be_shown(events: list[Any]) -> None:
 
 
 @given(EVENTS, st.integers(0, 12))
-def test_a_fold_may_be_cut_anywhere(events: list[Any], cut: int) -> None:
+def test_a_view_can_be_made_of_any_prefix_of_the_events(events: list[Any], cut: int) -> None:
     """Folding the rest onto the view of the beginning is folding the whole."""
     view = fold("q", events[:cut])
     for event in events[cut:]:
@@ -118,7 +118,7 @@ def test_a_fold_may_be_cut_anywhere(events: list[Any], cut: int) -> None:
 
 
 @given(EVENTS)
-def test_pieces_and_progress_leave_no_mark(events: list[Any]) -> None:
+def test_pieces_and_progress_do_not_change_the_view(events: list[Any]) -> None:
     """A streamed run and the same run in whole replies have equal views."""
     lasting = [
         each
@@ -129,7 +129,7 @@ def test_pieces_and_progress_leave_no_mark(events: list[Any]) -> None:
 
 
 @given(EVENTS)
-def test_an_event_leaves_the_earlier_view_as_it_was(events: list[Any]) -> None:
+def test_an_event_does_not_change_the_earlier_view(events: list[Any]) -> None:
     """Views are values: taking one more event does not change the view that was there."""
     views = [RunView("q")]
     for event in events:
@@ -137,7 +137,7 @@ def test_an_event_leaves_the_earlier_view_as_it_was(events: list[Any]) -> None:
     assert views == [fold("q", events[:n]) for n in range(len(events) + 1)]
 
 
-def test_outcomes_go_to_the_calls_that_wait() -> None:
+def test_outcomes_are_assigned_to_calls_without_one() -> None:
     """Calls are answered in their order; those of an earlier round keep their outcome."""
     two = (ToolCall("a", "f", {"n": 1}), ToolCall("b", "g", None))
     events = [
@@ -156,14 +156,14 @@ def test_outcomes_go_to_the_calls_that_wait() -> None:
     assert [each.arguments for each in step.calls] == [(("n", "1"),), (), (("", "[1]"),)]
 
 
-def test_a_reply_that_leads_nowhere_is_kept() -> None:
+def test_a_reply_that_could_not_be_used_is_kept() -> None:
     """A reply after which the model is asked again was of no use, and a person may see it."""
     view = fold("q", [*ask(1, "well …"), *ask(2, "")])
     assert [step.rejected for step in view.steps] == [("well …",), ()]
     assert view.steps[0].failed
 
 
-def test_a_repeated_call_is_no_rejected_reply() -> None:
+def test_a_repeated_call_is_not_a_rejected_reply() -> None:
     """Where the earlier outcome is repeated, nothing is wrong with the reply."""
     view = fold("q", [*ask(1), Notice("repeat", "f: the same call again"), *ask(2)])
     assert view.steps[0].rejected == ()
@@ -177,19 +177,19 @@ def test_usage_and_seconds_add_up() -> None:
     assert fold("q", call(1, "f", {}, "x")).seconds == pytest.approx(0.5)
 
 
-def test_a_view_is_small_whatever_was_printed() -> None:
+def test_the_size_of_a_view_is_limited() -> None:
     """Five megabytes of output do not stay in memory."""
     question, events = SAMPLES["huge"]
     assert len(repr(fold(question, events))) < 100_000
 
 
-def test_the_beginning_names_the_model_and_a_change_of_protocol_is_seen() -> None:
+def test_shows_the_model_at_the_start_and_a_change_of_protocol() -> None:
     events: list[Event] = [Started("tiny-1", "native"), AskModel(1, ())]
     assert (fold("q", events).model, fold("q", events).protocol) == ("tiny-1", "native")
     assert fold("q", [*events, Notice("protocol", "no tools here")]).protocol == "react"
 
 
-def test_an_overflow_that_a_compaction_has_got_over_is_no_failure() -> None:
+def test_an_overflow_solved_by_compaction_is_not_a_failure() -> None:
     """The compaction says why no reply came; the step is not marked as failed."""
     events = [
         AskModel(1, ()),
@@ -205,7 +205,7 @@ def test_an_overflow_that_a_compaction_has_got_over_is_no_failure() -> None:
 @pytest.mark.parametrize(
     ("value", "typed"), [(7, True), (["a"], True), ("prose", False), (None, False)]
 )
-def test_an_answer_that_is_a_value_is_told_from_prose(value: object, typed: bool) -> None:
+def test_distinguishes_a_typed_answer_from_prose(value: object, typed: bool) -> None:
     """A typed answer is shown as it is, not rendered as Markdown."""
     events = [*ask(1), CheckAnswer(1, "x"), Verdict(value=value), Answered("x")]
     assert fold("q", events).typed is typed
@@ -219,7 +219,7 @@ def with_text(text: str, *outputs: Output) -> CallView:
     return view
 
 
-def test_what_the_model_read_is_not_shown_twice() -> None:
+def test_text_that_the_model_read_is_not_shown_twice() -> None:
     """Printed text that the outcome repeats, and an image that was displayed, appear once."""
     outputs = (
         Output("stdout", {"text/plain": "hello\n"}),
@@ -236,7 +236,7 @@ def test_what_the_model_read_is_not_shown_twice() -> None:
     ]
 
 
-def test_text_of_several_lines_is_kept_as_it_is_beside_the_call_in_one_line() -> None:
+def test_keeps_multiline_arguments_besides_the_one_line_call() -> None:
     """Code, SQL and prose are read line by line; the call that they are given to stays one line."""
     sql = 'SELECT "a"\n  FROM b\n'
     view = call_view(ToolCall("a", "query", {"sql": sql, "limit": 3, "name": "x\n"}))
@@ -253,7 +253,7 @@ def test_text_of_several_lines_is_kept_as_it_is_beside_the_call_in_one_line() ->
     assert "SELECT &quot;a&quot;\n  FROM b</pre>" in page
 
 
-def test_what_was_printed_is_shown_beside_a_table() -> None:
+def test_printed_output_is_shown_next_to_a_table() -> None:
     """A table stands for the text that the model read, not for what the tool printed."""
     outputs = (Output("stdout", {"text/plain": "hello\n"}),)
     events = call(1, "f", {}, "3 rows\n\nIt printed:\nhello", outputs=outputs, value=frame())
@@ -262,14 +262,14 @@ def test_what_was_printed_is_shown_beside_a_table() -> None:
     assert [each.text for each in view.shown] == ["hello"]
 
 
-def test_what_was_printed_is_shown_once_and_the_result_apart_from_it() -> None:
+def test_printed_output_is_shown_once_and_separate_from_the_result() -> None:
     """The words that only the model needs are not shown to the person."""
     view = with_text("5 rows\n\nIt printed:\nhello", Output("stdout", {"text/plain": "hello\n"}))
     assert view.text == "5 rows"
     assert [each.text for each in view.shown] == ["hello"]
 
 
-def test_a_figure_is_shown_without_the_words_that_stand_for_it() -> None:
+def test_a_figure_is_shown_without_its_placeholder_text() -> None:
     figure = Output(
         "display", {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": png()}
     )
@@ -288,7 +288,7 @@ def test_a_figure_is_shown_without_the_words_that_stand_for_it() -> None:
     ]
 
 
-def test_a_widget_is_named_and_its_stale_words_are_not_shown() -> None:
+def test_a_widget_is_shown_by_name_without_its_outdated_text() -> None:
     """A progress bar of a notebook says 0 % for ever where nothing draws it."""
     data = {
         "application/vnd.jupyter.widget-view+json": {"model_id": "a"},
@@ -298,7 +298,7 @@ def test_a_widget_is_named_and_its_stale_words_are_not_shown() -> None:
     assert (view.text, [each.text for each in view.shown]) == ("done", ["[a widget]"])
 
 
-def test_a_result_that_only_looks_like_printed_text_is_left_whole() -> None:
+def test_a_result_that_only_looks_like_printed_text_is_not_split() -> None:
     """A tool may return those words; where it printed nothing of the kind, they are its result."""
     text = "a story\n\nIt printed:\nmoney"
     assert with_text(text).text == text
@@ -308,7 +308,7 @@ def test_a_result_that_only_looks_like_printed_text_is_left_whole() -> None:
 LONG = "SELECT name, origin, horsepower FROM cars WHERE horsepower > 100 AND year = "
 
 
-def test_where_calls_are_cut_what_differs_between_two_of_them_is_shown() -> None:
+def test_truncated_calls_show_where_they_differ_from_each_other() -> None:
     """The same query of another year; the arguments that are short leave their room to it."""
     calls = [ToolCall("a", "query", {"sql": f"{LONG}{year}", "n": 3}) for year in (1970, 1971)]
     [step] = fold("q", [*ask(1), RunCalls(1, tuple(calls))]).steps
@@ -358,7 +358,7 @@ def test_an_index_of_several_levels_has_a_column_for_each() -> None:
     assert table_of(pairs) == Table(("", "a"), (("(1, 2)", "[0, 0, 0, 0, 0, 0, ...]"),))
 
 
-def test_a_large_frame_is_cut_and_its_rows_are_counted() -> None:
+def test_a_large_frame_is_truncated_and_its_rows_are_counted() -> None:
     table = table_of(pd.DataFrame([range(100)] * 1_000))
     assert table is not None
     assert (len(table.rows), table.left_out) == (MAX_ROWS, 1_000 - MAX_ROWS)
@@ -386,7 +386,7 @@ class Silent(type):
 ANY_CODE = dict.fromkeys(("__str__", "__repr__", "__iter__", "__len__", "__format__"), never_called)
 
 
-def test_no_code_of_the_users_runs_for_a_table() -> None:
+def test_a_table_runs_no_code_of_the_user() -> None:
     hidden = type("Hidden", (), ANY_CODE)()
     closed = Silent("Closed", (), dict(ANY_CODE))()
     text, items = type("Text", (str,), ANY_CODE)("a"), type("Items", (list,), ANY_CODE)([1])
@@ -406,7 +406,7 @@ def test_no_code_of_the_users_runs_for_a_table() -> None:
     assert table_of(frame) == Table(("a",), (("<Hidden>",),))
 
 
-def test_cells_of_libraries_are_written_as_they_write_themselves() -> None:
+def test_values_of_known_libraries_are_shown_as_str() -> None:
     when = dt.datetime(2024, 1, 2, tzinfo=dt.UTC)
     cells = [when, when.date(), pd.Timestamp(when), pd.NaT, pd.NA, pd.Interval(0, 1)]
     cells += [np.float64(0.5), np.int8(3), decimal.Decimal("1.50"), PurePosixPath("a/b"), None]
@@ -424,7 +424,7 @@ def test_cells_of_libraries_are_written_as_they_write_themselves() -> None:
         (["2024-01-01"], False),
     ],
 )
-def test_columns_of_numbers_are_known(cells: list[str], numeric: bool) -> None:
+def test_recognizes_columns_of_numbers(cells: list[str], numeric: bool) -> None:
     """A column is numeric where each cell is a number or missing."""
     assert Table((), tuple((cell,) for cell in cells)).numeric(0) is numeric
 
@@ -433,7 +433,7 @@ ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=200)
 
 
 @given(ANY)
-def test_tidy_text_can_be_encoded_and_holds_no_controls(text: str) -> None:
+def test_tidy_text_can_be_encoded_and_has_no_control_characters(text: str) -> None:
     clean = tidy(text)
     clean.encode("utf-8")
     assert "\x1b" not in clean
@@ -461,5 +461,5 @@ def test_one_line_is_one_line(text: str, limit: int) -> None:
         ("abc\u202egnp.exe", "abc\ufffdgnp.exe"),
     ],
 )
-def test_what_is_tidied(text: str, clean: str) -> None:
+def test_tidy_removes_each_kind_of_control(text: str, clean: str) -> None:
     assert tidy(text) == clean
