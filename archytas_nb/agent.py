@@ -93,6 +93,7 @@ class Agent(AsksMany):
 
     Raises:
         ValueError: An argument is invalid.
+        ConfigurationError: `model` is neither a name nor a model.
     """
 
     def __init__(
@@ -121,8 +122,9 @@ class Agent(AsksMany):
         if _is_model(tools) and not _is_model(model):
             tools, model = model, tools
         if model is not None and not _is_model(model):
-            expected = "a model's name or a model, such as an OpenAIModel"
-            raise prepare.invalid_argument("model", model, expected)
+            from archytas_nb.models.choose import choose_model
+
+            choose_model(model)  # it raises ConfigurationError, as for the first question
         names = [allow] if isinstance(allow, str) else allow
         prepare.check_settings(protocol, python, context, instructions, namespace, names)
         self._tools, self._own_tools = prepare.toolbox_of(tools), Toolbox()

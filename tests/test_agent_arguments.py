@@ -73,5 +73,5 @@ def test_rejects_a_script_with_an_invalid_reply(reply: Any) -> None:
 
 @pytest.mark.parametrize("model", [3, [add], ScriptedModel])
 def test_a_model_of_another_kind_is_refused_when_the_agent_is_made(model: Any) -> None:
-    with pytest.raises(ValueError, match=r"^model is .*; expected a model's name or a model, such"):
+    with pytest.raises(nb.ConfigurationError, match=r"^model is .*; expected a model's name, an"):
         nb.Agent([add], model)
