@@ -21,8 +21,8 @@ from archytas_nb.kernel import content
 from archytas_nb.kernel.content import Kind, Parts, brief, is_of
 from archytas_nb.loop.events import NotCovered
 
-BYTES = 1 << 30  # that one snapshot copies at most
-OBJECTS = 100_000  # inside others that are watched, or searched for code
+BYTES = 1 << 30  # maximum that one snapshot copies
+OBJECTS = 100_000  # maximum that are watched inside others, or searched for code
 
 _MADE_IN_PYTHON = 1 << 9  # a flag of types
 _BASES = {object, abc.ABC, Generic, Protocol, types.SimpleNamespace, collections.OrderedDict}
