@@ -144,7 +144,7 @@ def test_doctor_reports_a_crash_of_the_model(tmp_path: Path) -> None:
     if importlib.util.find_spec("xllamacpp") is None:
         assert "pip install" in text
         return
-    assert (status, "installed (to try it" in text, "crash" in text) == (0, True, False)
+    assert (status, "installed (to try it" in text, "after a crash" in text) == (0, True, False)
     process_dir = tmp_path / "archytas-nb"
     process_dir.mkdir(exist_ok=True)
     (process_dir / f"{Engine().identity(gguf)}.crash").write_text("SIGSEGV")
