@@ -151,7 +151,9 @@ def is_in_class(f: Any) -> bool:
 
 
 def _is_any(f: Any, *checks: Callable[[Any], bool]) -> bool:
-    return any(check(each) for check in checks for each in (f, inspect.unwrap(f)))
+    inner = inspect.unwrap(f)
+    functions = (f,) if inner is f else (f, inner)
+    return any(check(each) for check in checks for each in functions)
 
 
 def _unwrapped(f: Any) -> tuple[Any, set[str]]:
