@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.loop.stop import Stop, stoppable
@@ -32,32 +32,35 @@ _LONGEST = 1e8  # seconds, three years; no timer takes an infinite time
 # ── interrupts that are deferred ──────────────────────────────────────────────────────────────────
 
 
-class defer_interrupts:  # noqa: N801 - a context manager
+class Deferred:
+    """Records in ``interrupted`` whether a `defer_interrupts` block was interrupted."""
+
+    interrupted = False
+
+    def note(self, _number: int, _frame: Any) -> None:
+        """Signal handler for interrupts."""
+        self.interrupted = True
+
+
+# A generator, not a class with __enter__ and __exit__: if something else is raised in between, such
+# as a time limit, Python closes it, and the handler is restored.
+@contextmanager
+def defer_interrupts() -> Iterator[Deferred]:
     """Record interrupts in the block without raising them; the caller acts on them afterwards.
 
     Only for short blocks. On other threads than the main one, no interrupt is raised anyway.
-
-    Attributes:
-        interrupted: Whether there was an interrupt.
     """
-
-    interrupted = False
-    _before: Any = None
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            before = _signal.getsignal(signal.SIGINT)
-            if callable(before):
-                self._before = before
-                _signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            _signal.signal(signal.SIGINT, self._before)
-
-    def _note(self, _number: int, _frame: Any) -> None:
-        self.interrupted = True
+    deferred = Deferred()
+    is_main = threading.current_thread() is threading.main_thread()
+    before = _signal.getsignal(signal.SIGINT) if is_main else None
+    if not callable(before):
+        yield deferred
+        return
+    try:
+        _signal.signal(signal.SIGINT, deferred.note)
+        yield deferred
+    finally:
+        _signal.signal(signal.SIGINT, before)
 
 
 # ── interrupts and limits of calls ────────────────────────────────────────────────────────────────

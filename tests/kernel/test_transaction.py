@@ -429,6 +429,7 @@ def interrupt_anywhere(line: int, how: str) -> None:
         pass
     assert t.undo() is t.undo()
     assert state(names) == before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def lines(how: str) -> int:
