@@ -210,8 +210,9 @@ class Agent(AsksMany):
             output_type: The required type of the answer, any type that a tool's argument may have;
                 the value is then in ``run.output``. None for text.
             until: A function that gets the answer (with a type, its value) and returns what is
-                wrong with it, for the model to read, or an empty string. If it raises, the answer
-                is also rejected.
+                wrong with it, for the model to read, or an empty string; or True or False. An
+                AssertionError, ValueError, LookupError or ArithmeticError rejects the answer too;
+                any other exception is a mistake in the condition and ends the question.
             images: One or more images for the question: PNG or JPEG (base64, bytes or a path), or
                 objects such as figures.
             origin: Where the question comes from, such as a cell: it replaces the exchange of an
@@ -227,10 +228,11 @@ class Agent(AsksMany):
         Raises:
             ModelError: The endpoint failed; the conversation continues without this question.
             TaskFailed: The model gave up.
+            RunError: `until` raised an exception that does not reject the answer.
             RunInterrupted: The run was interrupted.
             ToolError: The type is not supported.
             ValueError: The question is empty, an image cannot be read, or `until` is not a
-                function.
+                function of one argument.
             TypeError: There is no such option.
         """
         run, begin, _ = self._prepared(question, output_type, options)

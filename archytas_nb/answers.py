@@ -7,15 +7,17 @@ argument.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
-from archytas_nb.errors import ToolError, argument_error
+from archytas_nb.errors import ConditionError, ToolError, argument_error
 from archytas_nb.loop.events import CallOutcome, Json, Verdict
 from archytas_nb.loop.history import AnswerForm
 from archytas_nb.loop.reply import ANSWER, as_text
 from archytas_nb.tools.data import STOPS
-from archytas_nb.tools.render import clip, failure_text
+from archytas_nb.tools.names import shorten
+from archytas_nb.tools.render import clip, failure_text, render
 from archytas_nb.tools.tool import Tool
 
 Until = Callable[[Any], Any]
@@ -24,7 +26,15 @@ Until = Callable[[Any], Any]
 None and True also mean that the answer is accepted, and False that it is not.
 """
 
+REJECTING = (AssertionError, ValueError, LookupError, ArithmeticError)
+"""What a condition may raise about the value of an answer: the model is told, and tries again.
+
+Any other exception, such as a TypeError or a NameError, is a mistake in the condition, which no
+other answer mends; it ends the question.
+"""
+
 _MAX_FAULT = 2000
+_MAX_SHOWN = 200
 
 
 class Answers:
@@ -40,16 +50,14 @@ class Answers:
 
     Raises:
         ToolError: The type is not supported.
-        ValueError: `until` is not callable.
+        ValueError: `until` is not a function of one argument, or it is async.
     """
 
     def __init__(
         self, output_type: Any, until: Until | None, namespace: MutableMapping[str, Any]
     ) -> None:
-        if until is not None and not callable(until):
-            raise argument_error(
-                f"until is {until!r}; expected a function that takes the answer and returns a str"
-            )
+        if until is not None:
+            _check_condition(until)
         self._tool = None if output_type is None else _tool(output_type)
         self._until = until
         self._namespace = namespace
@@ -61,7 +69,7 @@ class Answers:
         return self._tool is not None and self._tool.parameters[0].type.by_reference
 
     def check(self, answer: Json) -> Verdict:
-        """Check an answer; an exception of `until` is a fault of the answer."""
+        """Check an answer; raises ConditionError if the condition is wrong, not the answer."""
         value: Any = as_text(answer)
         if self._tool is not None:
             bound = self._tool.bind(answer, self._namespace)
@@ -73,27 +81,74 @@ class Answers:
             if isinstance(bound, CallOutcome):
                 return Verdict(faults)
             [value] = (*bound.args, *bound.kwargs.values())
-        fault = "" if self._until is None else _condition_fault(self._until, value)
+        fault = "" if self._until is None else self._condition_fault(self._until, value)
         return Verdict(fault) if fault else Verdict(value=None if self._tool is None else value)
 
+    def _condition_fault(self, until: Until, value: Any) -> str:
+        """What is wrong with a value according to the condition; raises ConditionError."""
+        try:
+            result = until(value)
+            if getattr(result, "shape", None) == ():  # True or False of numpy
+                result = result.item()
+        except (*STOPS, SystemExit):
+            raise
+        except REJECTING as error:
+            return failure_text(error, _MAX_FAULT)
+        except BaseException as error:
+            raise self._mistake(until, value, failure_text(error, _MAX_FAULT)) from error
+        if result is None or result is True:
+            return ""
+        if result is False:
+            return f"it does not meet the condition {getattr(until, '__name__', 'that was set')}"
+        if not isinstance(result, str):
+            returned = (
+                f"it returned {_shown(result)}, of type {type(result).__name__!r}; expected what "
+                "is wrong with the answer as text (empty if nothing is), True, False or None"
+            )
+            raise self._mistake(until, value, returned)
+        return clip(result.strip(), _MAX_FAULT)
 
-def _condition_fault(until: Until, value: Any) -> str:
-    """What is wrong with a value according to a condition."""
-    try:
-        fault = until(value)
-    except (*STOPS, SystemExit):
-        raise
-    except BaseException as error:  # noqa: BLE001 - a condition may be written with assert
-        return failure_text(error, _MAX_FAULT)
-    if fault is None or fault is True:
-        return ""
-    if fault is False:
-        return f"it does not meet the condition {getattr(until, '__name__', 'that was set')}"
-    if not isinstance(fault, str):
-        raise TypeError(
-            f"until returned {fault!r}; expected what is wrong with the answer, or an empty text"
+    def _mistake(self, until: Until, value: Any, what: str) -> ConditionError:
+        """The error for a condition that cannot judge any answer, with what to do about it."""
+        name = getattr(until, "__name__", repr(until))
+        advice = "Correct the condition and ask again."
+        if self._tool is None:
+            advice = (
+                "Without a type, the answer is text. If the condition needs another type, ask for "
+                "it with --type (output_type= in Python), such as --type int; otherwise correct "
+                "the condition."
+            )
+        return ConditionError(
+            f"the condition {name!r} cannot be evaluated for the answer {_shown(value)}, of type "
+            f"{type(value).__name__!r}:\n{what}\n{advice}"
         )
-    return clip(fault.strip(), _MAX_FAULT)
+
+
+def _check_condition(until: Any) -> None:
+    """Raise ValueError if this cannot be a condition, so that the mistake costs nothing."""
+    expected = "expected a function that takes the answer and returns what is wrong with it"
+    if not callable(until):
+        raise argument_error(f"until is {until!r}; {expected}")
+    if inspect.iscoroutinefunction(until):
+        raise argument_error(f"until is the async function {until!r}; {expected}, without await")
+    try:
+        signature = inspect.signature(until)
+    except (TypeError, ValueError):  # some functions that are written in C have none
+        return
+    try:
+        signature.bind("the answer")
+    except TypeError as error:
+        raise argument_error(
+            f"until is {until!r}, which cannot be called with the answer alone ({error}); "
+            f"{expected}"
+        ) from None
+
+
+def _shown(value: Any) -> str:
+    """A value for an error message."""
+    if isinstance(value, str):
+        return repr(shorten(value, _MAX_SHOWN))
+    return render(value, _MAX_SHOWN).text
 
 
 def _tool(output_type: Any) -> Tool:

@@ -15,7 +15,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
-from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ToolTimeout
+from archytas_nb.errors import (
+    CassetteMiss,
+    ConditionError,
+    ConfigurationError,
+    ModelError,
+    ToolTimeout,
+)
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop import events as ev
@@ -60,7 +66,7 @@ An observer that displays the form of a call to approve returns the form; it is 
 class Driver:
     """Drives one run."""
 
-    run: Run  # gets the protocol, the value and the endpoint's error
+    run: Run  # gets the protocol, the value and the error that ends it
     exchange: Exchange  # the record of this run
     past: Sequence[Exchange]
     model: Model
@@ -167,6 +173,9 @@ class Driver:
             verdict = self.executor.call(check, seconds=self.guards.seconds_left())
         except KeyboardInterrupt:
             return ev.NoReply("interrupted")
+        except ConditionError as error:
+            self.run.error = error
+            return ev.NoReply("condition", str(error))
         except ToolTimeout:
             return ev.Verdict("checking it took longer than was left of this run's time")
         if not verdict.fault:

@@ -6,6 +6,7 @@
     └── RunError              a run that ended without an answer; ``.run`` holds what happened
         ├── ModelError        the endpoint was unreachable, refused, or sent an unusable reply
         │   └── CassetteMiss  a replay has no recorded reply to a request
+        ├── ConditionError    the condition of the answer (`until`) is wrong, not the answer
         └── TaskFailed        the model gave up, with its reason
 
     RunInterrupted            (a KeyboardInterrupt) the user interrupted the run; see ``.run``
@@ -149,6 +150,10 @@ class CassetteMiss(ModelError):
         super().__init__(message, kind="not_found")
         self.cause: MissCause = cause
         self.tool = tool
+
+
+class ConditionError(RunError):
+    """The condition of the answer is wrong, not the answer; ``__cause__`` is what it raised."""
 
 
 class TaskFailed(RunError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from archytas_nb.errors import (
     CassetteMiss,
+    ConditionError,
     ConfigurationError,
     ModelError,
     RunError,
@@ -65,7 +66,7 @@ class Run(Generic[T_co]):
         events: Requests, replies, notices and the ending, in order.
         ending: How the run ended; None during the run.
         seconds: Wall time of the whole run.
-        error: The endpoint's error, if one ended the run.
+        error: The error of the endpoint, the condition or the configuration that ended the run.
         watch: Can undo the changes to the variables; None if they were not watched.
         value: The Python value that was requested or returned; None if there is none.
         pieces: The pieces received so far of the next reply.
@@ -78,7 +79,7 @@ class Run(Generic[T_co]):
     events: list[ev.Event] = field(default_factory=list)
     ending: ev.Ending | None = None
     seconds: float = 0.0
-    error: ModelError | ConfigurationError | None = None
+    error: ModelError | ConditionError | ConfigurationError | None = None
     watch: Watch | None = None
     value: Any = None
     pieces: list[ev.Delta] = field(default_factory=list, repr=False)
@@ -227,6 +228,7 @@ class Run(Generic[T_co]):
 
         Raises:
             ModelError: The endpoint failed.
+            ConditionError: The condition could not be evaluated.
             ConfigurationError: No model is available.
             TaskFailed: The model gave up.
             RunInterrupted: The run was interrupted.
@@ -247,7 +249,8 @@ class Run(Generic[T_co]):
                 error = ModelError(reason, kind="overflow", status=error.status)
         if error is not None:
             error.run = self
-            raise error from None
+            cause = error.__cause__ if isinstance(error, ConditionError) else None
+            raise error from cause
         return self
 
     def interrupt(self) -> RunInterrupted:

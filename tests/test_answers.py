@@ -8,12 +8,13 @@ import enum
 import json
 from typing import Any, Literal, TypedDict
 
+import hypothesis
 import pydantic
 import pytest
+from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.answers import Answers
-from archytas_nb.errors import ToolError
+from archytas_nb.errors import ConditionError, ToolError
 from archytas_nb.loop.events import CheckAnswer, ModelReply, Verdict, WireCall
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
@@ -197,13 +198,75 @@ def test_checks_nothing_without_type_and_condition() -> None:
     assert not any(isinstance(event, (CheckAnswer, Verdict)) for event in run.events)
 
 
-def test_an_invalid_result_of_a_condition_is_an_error_and_keeps_the_conversation_usable() -> None:
-    agent = nb.Agent([], ScriptedModel(("final_answer", "3"), ("final_answer", "4")))
-    with pytest.raises(
-        TypeError, match=r"until returned 3; expected what is wrong with the answer"
-    ):
-        agent.run("Well?", until=lambda answer: 3)
+def exits_oddly(answer: str) -> None:
+    raise GeneratorExit("odd")
+
+
+@pytest.mark.parametrize(
+    ("until", "said"),
+    [
+        (lambda answer: answer > 100, "TypeError"),
+        (lambda answer: answr > 100, "NameError"),  # type: ignore[name-defined]  # noqa: F821
+        (lambda answer: answer.size > 100, "AttributeError"),
+        (exits_oddly, "GeneratorExit"),
+        (lambda answer: 3, "returned 3, of type 'int'"),
+        (lambda answer: FRAME["a"] > 0, "of type 'Series'"),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_a_mistake_in_a_condition_ends_the_question_after_the_first_answer(
+    protocol: Protocol, until: Any, said: str
+) -> None:
+    model = ScriptedModel(("final_answer", "124"), ("final_answer", "4"), protocol=protocol)
+    agent = nb.Agent([], model)
+    with pytest.raises(ConditionError) as caught:
+        agent.run("How many?", until=until)
+    assert len(model.asked) == 1
+    message, run = str(caught.value), caught.value.run
+    assert said in message
+    assert "'124', of type 'str'" in message
+    assert until.__name__ in message
+    assert "output_type=" in message  # the answer was text, which may be the reason
+    assert run is not None
+    assert (run.status, run.reason) == ("failed", message)
+    assert agent.exchanges == []
     assert agent.run("Well?").answer == "4"
+
+
+def test_the_exception_of_a_condition_is_the_cause_of_the_error() -> None:
+    with pytest.raises(ConditionError) as caught:
+        asked("react", ("final_answer", 3), output_type=int, until=len)
+    assert isinstance(caught.value.__cause__, TypeError)
+    assert "3, of type 'int'" in str(caught.value)
+
+
+def test_a_mistake_in_a_condition_is_told_at_a_limit_too() -> None:
+    agent = nb.Agent([], ScriptedModel("{", ("final_answer", "3")), max_steps=1)
+    with pytest.raises(ConditionError):
+        agent.run("Well?", until=lambda answer: answer > 100)
+
+
+@hypothesis.given(st.text(min_size=1))
+def test_an_exception_about_the_value_rejects_it(wrong: str) -> None:
+    """What Python's own readers raise about a text is told to the model."""
+    for read in (json.loads, int, {"124": 1}.__getitem__, lambda answer: 1 / (answer == "124")):
+
+        def until(answer: str, read: Any = read) -> bool:
+            return bool(read(answer))
+
+        try:
+            accepted = until(wrong.strip())
+        except (ValueError, LookupError, ArithmeticError):
+            accepted = False
+        run = asked("react", ("final_answer", wrong), ("final_answer", "124"), until=until)
+        assert run.answer == (wrong.strip() if accepted else "124")
+
+
+def test_a_truth_value_of_numpy_is_the_result_of_a_condition() -> None:
+    numpy = pytest.importorskip("numpy")
+    answers = ("final_answer", 3), ("final_answer", 124)
+    run = asked("react", *answers, output_type=int, until=lambda n: numpy.int64(n) > 100)
+    assert run.value == 124
 
 
 def test_an_interrupt_in_a_condition_ends_only_the_run() -> None:
@@ -214,16 +277,6 @@ def test_an_interrupt_in_a_condition_ends_only_the_run() -> None:
     with pytest.raises(nb.RunInterrupted, match="the check of the answer"):
         agent.run("Well?", until=interrupted)
     assert agent.run("Well?").answer == "4"
-
-
-@pytest.mark.parametrize("error", [GeneratorExit("odd"), BaseException("odd")])
-def test_an_exception_in_a_condition_makes_the_model_retry(error: BaseException) -> None:
-    def odd(answer: str) -> None:
-        if answer == "3":
-            raise error
-
-    agent = nb.Agent([], ScriptedModel(("final_answer", "3"), ("final_answer", "4")))
-    assert agent.run("Well?", until=odd).answer == "4"
 
 
 # ── what cannot be asked for ──────────────────────────────────────────────────────────────────────
@@ -237,6 +290,14 @@ def test_rejects_an_unsupported_type_before_asking_the_model(kind: Any) -> None:
     assert model.asked == []
 
 
-def test_rejects_a_condition_that_is_not_callable_before_asking_the_model() -> None:
-    with pytest.raises(ValueError, match="until is 'x'; expected a function"):
-        Answers(None, "x", {})  # type: ignore[arg-type]
+async def later(answer: str) -> str:
+    return ""
+
+
+@pytest.mark.parametrize("until", ["x", later, lambda: True, lambda answer, limit: True])
+def test_rejects_what_is_no_condition_before_asking_the_model(until: Any) -> None:
+    model = ScriptedModel()
+    with pytest.raises(ValueError, match="expected a function that takes the answer") as error:
+        nb.Agent([], model).run("Well?", until=until)
+    assert repr(until) in str(error.value)
+    assert model.asked == []

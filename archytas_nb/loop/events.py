@@ -19,11 +19,13 @@ Message: TypeAlias = dict[str, Json]
 """A message as it is sent: ``{"role": …, "content": …, …}``. It is never modified."""
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
-NoReplyKind = Literal["endpoint", "interrupted", "no_tools", "overflow", "deadline"]
+NoReplyKind = Literal[
+    "endpoint", "interrupted", "no_tools", "overflow", "deadline", "condition"
+]  # fmt: skip
 NoticeKind = Literal[
     "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction"
 ]  # fmt: skip
-FailedBy = Literal["model", "endpoint", "cassette", "setup"]
+FailedBy = Literal["model", "endpoint", "cassette", "setup", "condition"]
 
 CHANGED = "\n\nChanged in the notebook:\n"
 """Precedes the list of changes in the text of an outcome."""
@@ -238,8 +240,8 @@ class NoReply:
     """There is no reply; the text is the error message, or at a deadline the partial reply.
 
     The kind is ``"endpoint"`` if it failed, ``"interrupted"`` by a person, ``"no_tools"`` if it
-    does not support function calling, ``"overflow"`` if the request is too long for the model, and
-    ``"deadline"`` if the run's time is over.
+    does not support function calling, ``"overflow"`` if the request is too long for the model,
+    ``"deadline"`` if the run's time is over, and ``"condition"`` if an answer could not be checked.
     """
 
     kind: NoReplyKind
@@ -338,7 +340,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The run ended without an answer: the model gave up, or the endpoint failed."""
+    """The run ended without an answer, for example because the model gave up."""
 
     reason: str
     by: FailedBy = "model"

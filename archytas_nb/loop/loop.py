@@ -257,6 +257,8 @@ class _Loop:
         if not self.checks:
             return ""
         verdict = yield CheckAnswer(self.guards.steps, action.answer)
+        if isinstance(verdict, NoReply) and verdict.kind == "condition":
+            raise _RunEndedError(Failed(verdict.text, by="condition"))
         if isinstance(verdict, NoReply):
             raise _RunEndedError(Interrupted("the check of the answer"))
         if not isinstance(verdict, Verdict):

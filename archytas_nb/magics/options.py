@@ -88,7 +88,9 @@ AGENT_FLAGS = (
     ),
     _value(
         "EXPR",
-        "Make the model retry until this expression is true; it can use the variable answer.",
+        "Make the model retry until this expression is true; it can use the variable answer, which "
+        "is text unless --type is given. AssertionError, ValueError, LookupError and "
+        "ArithmeticError mean that it is not true; any other exception ends the question.",
         "--until",
     ),
     _overrides("--quiet"),
@@ -212,6 +214,7 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
     Raises:
         UsageError: It is not an expression, or it uses a variable that does not exist now.
     """
+    from archytas_nb.answers import REJECTING
     from archytas_nb.loop.reply import as_text
     from archytas_nb.magics.expand import one_line
 
@@ -228,14 +231,23 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
 
     def check(answer: Any) -> str:
         try:
-            held = bool(holds(as_text(answer) if of_text else answer))
-        except Exception as error:  # noqa: BLE001 - a condition that cannot be evaluated is not met
+            value = holds(as_text(answer) if of_text else answer)
+        except REJECTING as error:
             return (
                 f"This must be true of the answer: {source} – checking it raised {one_line(error)}"
             )
-        return "" if held else f"This must be true of the answer, and is not: {source}"
+        return "" if _is_true(value) else f"This must be true of the answer, and is not: {source}"
 
+    check.__name__ = f"--until {source}"  # for error messages
     return check
+
+
+def _is_true(value: Any) -> bool:
+    """Whether the value of a condition is true; raises TypeError if that cannot be said of it."""
+    try:
+        return bool(value)
+    except ValueError as error:  # of a data frame or an array: the answer is not what is wrong
+        raise TypeError(str(error)) from None
 
 
 def variable(name: str) -> str:

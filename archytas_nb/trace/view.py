@@ -308,7 +308,7 @@ def _ended(step: StepView, ending: ev.Failed | ev.Stopped | ev.Interrupted) -> S
         same = Note("no reply", tidy(ending.reason))
         step = replace(step, notes=tuple(note for note in step.notes if note != same))
     # The ending has the model's last text; an interrupt does not make the reply unusable.
-    used = not isinstance(ending, ev.Failed) or ending.by == "model"
+    used = not isinstance(ending, ev.Failed) or ending.by in ("model", "condition")
     return replace(step, reply=None) if used else _reject(step)
 
 
@@ -446,6 +446,7 @@ _FAILURES: dict[ev.FailedBy, str] = {
     "endpoint": "✗ The endpoint failed",
     "cassette": "✗ The cassette has no reply for this request",
     "setup": "✗ The run could not start",
+    "condition": "✗ The answer could not be checked",
 }
 
 

@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 import archytas_nb as nb
-from archytas_nb.errors import RunError, TaskFailed
+from archytas_nb.errors import ConditionError, RunError, TaskFailed
 from archytas_nb.loop.events import AskModel, ModelReply, Usage
 from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
@@ -124,6 +124,28 @@ def test_an_answer_counts_only_when_the_condition_holds(ask: Ask) -> None:
     run = ask('--type int --until "answer > 100" how many', answer(3), answer(124))
     assert run.value == 124
     assert "answer > 100" in sent(ask, 1)[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [("--until 'answer > 100'", "str"), ("--type DataFrame --until 'answer > 100'", "DataFrame")],
+)
+def test_a_condition_that_cannot_be_evaluated_ends_the_question_after_the_first_answer(
+    ask: Ask, options: str, kind: str
+) -> None:
+    ask.shell.user_ns["birds"] = pd.DataFrame({"a": [1]})
+    with pytest.raises(ConditionError) as caught:
+        ask(f"{options} how many", answer("birds"), answer("birds"))
+    assert len(ask.model.asked) == 1
+    message = str(caught.value)
+    assert "--until answer > 100" in message
+    assert f"of type {kind!r}" in message
+    assert ("--type int" in message) == (kind == "str")
+
+
+def test_a_condition_that_rejects_a_value_with_an_exception_lets_the_model_retry(ask: Ask) -> None:
+    run = ask("--until 'int(answer) > 100' how many", answer("many"), answer("124"))
+    assert run.answer == "124"
 
 
 def test_what_makes_no_sense_is_a_usage_error_and_asks_and_shows_nothing(

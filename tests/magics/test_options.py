@@ -98,7 +98,9 @@ def test_a_condition_is_true_or_says_what_is_wrong() -> None:
     check = condition("len(answer) > n", {"n": 2}, of_text=False)
     assert check([1, 2, 3]) == ""
     assert check([1]) == "This must be true of the answer, and is not: len(answer) > n"
-    assert "raised TypeError" in check(1)
+    with pytest.raises(TypeError):
+        check(1)
+    assert "raised ValueError" in condition("int(answer)", {}, of_text=True)("x")
 
 
 def test_a_condition_sees_the_answer_in_comprehensions_and_variables_as_they_are_then() -> None:
