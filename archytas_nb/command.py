@@ -17,7 +17,8 @@ from archytas_nb import __version__
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import choose, process, providers, weights
-from archytas_nb.models.secrets import shown_url
+from archytas_nb.models.secrets import mask_secrets, shown_url
+from archytas_nb.tools.names import is_secret
 
 STARTUP_FILE = "50-archytas_nb.py"
 STARTUP_TEXT = """\
@@ -31,7 +32,8 @@ PACKAGES = (
     "ipython ipykernel ipywidgets openai anthropic pydantic xllamacpp jupyterlab notebook nbval"
 )
 TRY_IT = "to try it: python -m archytas_nb doctor --try"
-_SECRET = re.compile("KEY|_REQUEST$|^(api_key|request)$")
+_HOLDS_HEADERS = re.compile(r"(?:request|headers)$", re.IGNORECASE)
+"""The names of settings that may contain a key in a header."""
 _TRIAL = AskModel(
     1, ({"role": "user", "content": "Is water wet? Answer yes or no."},),
     max_tokens=64, seconds=600.0,
@@ -232,8 +234,13 @@ def _redacted(values: dict[str, Any]) -> str:
     """Settings without secrets, and without the credentials that a URL may contain."""
     shown = []
     for name, value in values.items():
-        text = repr(shown_url(value) if isinstance(value, str) and "://" in value else value)
-        shown.append(f"{name} = {'(set, not shown)' if _SECRET.search(name) else text}")
+        if is_secret(name) or _HOLDS_HEADERS.search(name):
+            text = "(set, not shown)"
+        elif isinstance(value, str) and "://" in value:
+            text = repr(shown_url(value))
+        else:
+            text = mask_secrets(repr(value))
+        shown.append(f"{name} = {text}")
     return ", ".join(shown)
 
 
@@ -271,7 +278,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
             return f"{model.name!r} {at} is not available there; available models: {few}", False
         return f"{model.name!r} {at} is available; the endpoint serves {len(served)} models", True
     except (ArchytasError, UsageError, TraitError) as error:
-        return str(error), False
+        return mask_secrets(str(error)), False
     finally:
         close_clients()
 

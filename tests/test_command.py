@@ -110,6 +110,31 @@ def test_doctor_shows_no_secrets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "OPENAI_ACCESS_TOKEN", "OPENAI_WEBHOOK_SECRET", "OPENAI_KEYS_OLD_API_KEY", "OPENAI_PASSWORD",
+        "OPENAI_CUSTOM_HEADERS", "ARCHYTAS_NB_REQUEST", "ARCHYTAS_NB_API_KEYS",
+    ],
+)  # fmt: skip
+def test_doctor_hides_the_value_of_every_name_that_is_one_of_a_secret(
+    tmp_path: Path, name: str
+) -> None:
+    value = '{"headers": {"X-Team": "hunter2"}}'
+    _, text = run(tmp_path, "doctor", **{name: value, "OPENAI_BASE_URL": "http://127.0.0.1:9"})
+    assert f"{name} = (set, not shown)" in text
+    assert "hunter2" not in text
+
+
+def test_doctor_hides_a_key_in_a_setting_that_is_not_named_like_a_secret(tmp_path: Path) -> None:
+    key = "sk-canary-4711-4711-4711"
+    _, text = run(tmp_path, "doctor", OPENAI_ORGANIZATION=key, OPENAI_BASE_URL="http://127.0.0.1:9")
+    assert key not in text
+    assert "OPENAI_ORGANIZATION" in text
+    _, text = run(tmp_path, "doctor", ARCHYTAS_NB_REQUEST=f"headers = {key}")  # cannot be read
+    assert key not in text
+
+
+@pytest.mark.parametrize(
     ("variables", "said"),
     [
         ({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, "http://127.0.0.1:9/v1"),

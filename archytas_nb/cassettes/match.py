@@ -26,6 +26,7 @@ PartKind = Literal["message", "tool", "schema"]
 
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────
 
+_WORKING_DIRECTORY = ("PWD", "OLDPWD")  # a shell's; elsewhere "pwd" is a password
 _NO_SECRET = re.compile(r".{0,7}|\D{0,15}|\d*", re.DOTALL)
 """Short values, words and numbers are placeholders such as ``not-needed``, and no secrets."""
 
@@ -232,7 +233,7 @@ class Matcher:
         """Names and values of the secrets that are known now."""
         found = list(self._hidden.items())
         for name, value in os.environ.items():
-            if is_secret(name):
+            if is_secret(name) and name not in _WORKING_DIRECTORY:
                 found.append((name, value))
             elif "://" in value:
                 found += [(name, password) for password in passwords_in(value)]

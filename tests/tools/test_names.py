@@ -21,6 +21,7 @@ from archytas_nb.errors import ToolError
 from archytas_nb.tools.names import (
     RESERVED,
     did_you_mean,
+    is_secret,
     keep,
     legal_name,
     nearest,
@@ -405,3 +406,79 @@ def test_a_typed_answer_that_json_cannot_represent_is_a_variable_of_the_user(
     answers = Answers(pd.DataFrame, None, names)
     assert answers.check("df").value is names["df"]
     assert "begins with '_'" in answers.check("_frame").fault
+
+
+SECRETS = (
+    # what names nothing else, wherever it stands
+    "password passwords PASSWORD db_password DB_PASSWORD password_prod PASSWORD_2 my_password_list "
+    "PGPASSWORD dbPassword userPasswd passphrase passcode pwd pwds ftp_pwd FTP_PWD dbpwd "
+    "secret secrets client_secret clientSecret SECRET_SAUCE OPENAI_WEBHOOK_SECRET secret_prod "
+    "credential credentials DB_CREDENTIALS google_credentials_dev creds aws_creds credsProd "
+    # keys and tokens
+    "key KEY api_key api_keys API_KEYS apikey apikeys apiKey apiKeys APIkey APIKey OPENAI_APIKEY "
+    "OpenAIKey openai_key key_2 API_KEY_2 api_key_prod API_KEY_STAGING apiKeyOfAnn api-key "
+    "access_keys private_key private_keys AWS_ACCESS_KEY_ID aws_key_id SECRET_KEY_BASE "
+    "AWS_SECRET_ACCESS_KEY STRIPE_KEY_LIVE ENCRYPTION_KEY primary_key "
+    "token TOKEN HF_TOKEN githubtoken accessToken access_tokens ACCESS_TOKEN_OLD auth_tokens "
+    "OPENAI_ACCESS_TOKEN bearerToken refresh_tokens token1 session_tokens jwt authorization auth "
+    "npm_auth basicAuth "
+    # short words after another one
+    "GITHUB_PAT DB_PASS DB_PW smtpPass SESSION_COOKIE session_cookies"
+)
+NO_SECRETS = (
+    # other words that contain these letters
+    "keyboard KEYBOARD monkey MONKEY turkey hockey keys keynote tokenizer tokenize compass COMPASS "
+    "bypass path PATH pattern pat passengers passing_yards secretary sacred incredible author "
+    "authors authority cookie oauth x SPARK_HOME "
+    # data that is called keys and tokens
+    "tokens input_tokens prompt_tokens keys_of_row sort_keys Tokens "
+    # a property of a secret, or where it is kept
+    "token_count tokenCount max_tokens maxTokens max_token n_tokens token_type password_length "
+    "passwordLength key_column key_columns has_password is_secret isSecret needsToken "
+    "password_policy secret_name password_file CREDENTIALS_DIRECTORY token_expiry api_key_name "
+    "key_error api_key_errors"
+)
+
+
+@pytest.mark.parametrize("name", SECRETS.split())
+def test_a_name_of_a_secret(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", NO_SECRETS.split())
+def test_a_name_that_is_not_one_of_a_secret(name: str) -> None:
+    assert not is_secret(name)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *"abcxyz",
+                "my",
+                "key",
+                "keys",
+                "api",
+                "token",
+                "secret",
+                "pwd",
+                "password",
+                "count",
+                "of",
+                "prod",
+                "is",
+            ]
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(0, 99),
+)
+def test_the_spelling_of_a_name_does_not_decide_whether_it_is_one_of_a_secret(
+    words: list[str], number: int
+) -> None:
+    snake = "_".join(words)
+    spellings = [snake.upper(), "-".join(words), f"{snake}_{number}", f"{snake}{number}"]
+    assert {is_secret(each) for each in spellings} == {is_secret(snake)}
+    camel = words[0] + "".join(each.title() for each in words[1:])
+    assert is_secret(camel) or not is_secret(snake)
