@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"  # the build reads this line, without importing the package
+from archytas_nb.version import __version__
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from archytas_nb import __version__
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import choose, process, providers, weights
 from archytas_nb.models.secrets import mask_secrets, shown_url
 from archytas_nb.tools.names import is_secret
+from archytas_nb.version import __version__
 
 STARTUP_FILE = "50-archytas_nb.py"
 STARTUP_TEXT = """\

@@ -21,10 +21,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from types import MethodType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
-
-if TYPE_CHECKING:
-    from archytas_nb.run import Run
+from typing import Any, Literal, TypeVar, cast
 
 E = TypeVar("E", bound=Exception)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,15 +91,23 @@ class ToolError(ArchytasError, ValueError):
 
 
 class ConfigurationError(ArchytasError):
-    """Nothing is broken, but something must be installed, configured or corrected first."""
+    """Nothing is broken, but something must be installed, configured or corrected first.
 
-    run: Run | None = None
+    Attributes:
+        run: The incomplete `Run`; None outside a run.
+    """
+
+    run: Any = None
 
 
 class RunError(ArchytasError):
-    """A run ended without an answer; `run` is the incomplete run."""
+    """A run ended without an answer.
 
-    run: Run | None = None
+    Attributes:
+        run: The incomplete `Run`.
+    """
+
+    run: Any = None
 
 
 class ModelError(RunError):
@@ -161,9 +166,13 @@ class TaskFailed(RunError):
 
 
 class RunInterrupted(UsersFrames, KeyboardInterrupt):
-    """The user interrupted the run; scripts and notebooks stop as for any other interrupt."""
+    """The user interrupted the run; scripts and notebooks stop as for any other interrupt.
 
-    run: Run | None = None
+    Attributes:
+        run: The interrupted `Run`.
+    """
+
+    run: Any = None
 
 
 class ToolTimeout(BaseException):

@@ -14,7 +14,7 @@ NAME = "archytas_nb"
 MAX_LINES = 500
 
 FLOORS = {
-    "__version__": 0, "errors": 0, "loop.events": 0,
+    "version": 0, "errors": 0, "loop.events": 0,
     "tools": 1, "loop": 1,
     "models": 2, "kernel": 2, "trace": 2,
     "cassettes": 3,
