@@ -47,11 +47,13 @@ from archytas_nb.kernel.person import Keyboard, Person, confirm
 from archytas_nb.kernel.python import PythonMode, python_tool
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
+from archytas_nb.loop.conversation import messages_of
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.history import Exchange, WireProtocol, index_of, messages_of
 from archytas_nb.loop.limits import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
 from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.record import Exchange, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
+from archytas_nb.loop.wire import Wire
 from archytas_nb.progress import progress_line
 from archytas_nb.question import Options, Tools, takes_options
 from archytas_nb.run import Run, T
@@ -467,7 +469,7 @@ class Agent(AsksMany):
     def _protocol(self, model: Model) -> ActiveProtocol:
         return model.protocol if self.protocol == "auto" else self.protocol
 
-    def _wire(self, protocol: ActiveProtocol, tools: Toolbox) -> WireProtocol:
+    def _wire(self, protocol: ActiveProtocol, tools: Toolbox) -> Wire:
         return (FunctionCalling if protocol == "native" else TextProtocol)(tools, self.instructions)
 
     def _guards(self, model: Model, tools: Toolbox, clock: Callable[[], float]) -> Guards:

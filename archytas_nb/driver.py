@@ -25,9 +25,10 @@ from archytas_nb.errors import (
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.history import Exchange, WireProtocol
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
+from archytas_nb.loop.record import Exchange
+from archytas_nb.loop.wire import Wire
 from archytas_nb.run import Run
 
 ActiveProtocol: TypeAlias = Literal["react", "native"]
@@ -72,7 +73,7 @@ class Driver:
     model: Model
     executor: KernelExecutor
     guards: Guards  # new for this run
-    wire: Callable[[ActiveProtocol], WireProtocol]
+    wire: Callable[[ActiveProtocol], Wire]
     check: AnswerCheck | None = None  # None if any answer is accepted
     may_fall_back: bool = False  # to the text protocol, if function calling fails
 

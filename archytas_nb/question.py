@@ -14,7 +14,7 @@ from archytas_nb.errors import argument_error
 from archytas_nb.kernel import Namespace, current_shell, running_cell
 from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
 from archytas_nb.kernel.python import PythonMode
-from archytas_nb.loop.history import Exchange
+from archytas_nb.loop.record import Exchange
 from archytas_nb.tools.data import encode_image, is_data
 from archytas_nb.tools.names import delete_stored
 from archytas_nb.tools.tool import Tool

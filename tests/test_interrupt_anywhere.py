@@ -78,7 +78,7 @@ def test_an_outcome_is_recorded_wherever_the_interrupt_comes(
         "loop/loop.py:_run_batches",
         "loop/limits.py:note",
         "loop/limits.py:note_step",
-        "loop/history.py:add",
+        "loop/conversation.py:add",
     )
     for line in range(1, lines(protocol, *where), 3):
         talk = Talk(protocol)

@@ -37,8 +37,8 @@ from archytas_nb.kernel.person import Keyboard, ask_user, confirm
 from archytas_nb.kernel.python import python
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.events import Usage
-from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.limits import Clock
+from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
 from archytas_nb.models.refusals import one_line

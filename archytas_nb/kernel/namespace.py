@@ -17,7 +17,7 @@ from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
-from archytas_nb.loop.history import Context, Exchange
+from archytas_nb.loop.record import Context, Exchange
 from archytas_nb.tools import data
 from archytas_nb.tools.names import (
     did_you_mean,

@@ -27,6 +27,12 @@ NoticeKind = Literal[
 ]  # fmt: skip
 FailedBy = Literal["model", "endpoint", "cassette", "setup", "condition"]
 
+ANSWER = "final_answer"
+"""The action that ends a run with an answer; no tool may have this name."""
+
+FAIL = "fail_task"
+"""The action with which the model gives up; no tool may have this name."""
+
 CHANGED = "\n\nChanged in the notebook:\n"
 """Precedes the list of changes in the text of an outcome."""
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from archytas_nb.loop.calls import resolve_name, split_thoughts
-from archytas_nb.loop.events import AskModel, Json, Message, ModelReply
-from archytas_nb.loop.history import AnswerForm, Exchange, Step
+from archytas_nb.loop.events import ANSWER, FAIL, AskModel, Json, Message, ModelReply, WireCall
+from archytas_nb.loop.record import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import (
-    ANSWER,
-    FAIL,
     Action,
     only_value,
+    read_action,
     read_answer,
     read_arguments,
     with_reasoning,
 )
-from archytas_nb.loop.text_protocol import (
+from archytas_nb.loop.wire import (
     GIVE_UP,
     ToolCard,
     Wire,
@@ -103,7 +102,7 @@ class FunctionCalling(Wire):
     def with_actions(
         self, ask: AskModel, form: AnswerForm | None, disabled: Collection[str] = (), last: str = ""
     ) -> AskModel:
-        """The request with the tools that are allowed now; see `TextProtocol.with_actions`."""
+        """The request with the tools that are allowed now."""
         if last:
             return replace(ask, messages=last_turn(ask.messages, last))
         allowed = [spec for name, spec in self._specs.items() if name not in disabled]
@@ -111,61 +110,91 @@ class FunctionCalling(Wire):
         return replace(ask, tools=(*allowed, *ends))
 
     def read(
-        self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
+        self,
+        reply: ModelReply,
+        *,
+        prose_is_answer: bool,  # noqa: ARG002 - in this protocol it always is
+        form: AnswerForm | None = None,
     ) -> Action:
-        """Read calls, an answer or a fault from the reply."""
-        if not reply.calls:
-            return super().read(reply, prose_is_answer=prose_is_answer, form=form)
-        return with_reasoning(self._from_calls(reply, form), reply)
+        """Read calls, an answer or a fault from a reply; plain text is always an answer."""
+        if reply.calls:
+            action = self._action_of_calls(reply, form)
+        else:
+            action = read_action(
+                reply.text,
+                self._inputs,
+                prose_is_answer=True,
+                strict=True,
+                form=form,
+                finish=reply.finish,
+            )
+        return with_reasoning(action, reply)
 
-    def _from_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:
+    def _action_of_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:
         thought, reasoning = split_thoughts(reply.text)
-        calls: list[tuple[str, Json]] = []
-        unreadable: list[tuple[int, str]] = []
-        extras: dict[int, Json] = {}
-        repaired: list[str] = []
-        ends: dict[str, Json] = {}
-        is_truncated = False
-        for call in reply.calls:
-            name = resolve_name(call.name, self._inputs)
-            tool_input, how, fault = read_arguments(call.arguments, self._inputs.get(name))
-            # In a truncated reply, a bare number or text may be incomplete.
-            is_part = call is reply.calls[-1] and not isinstance(tool_input, (dict, list))
-            if reply.finish == "length" and (fault or is_part):
-                tool_input, how, fault, is_truncated = None, "", _TRUNCATED, True
-            if how:
-                repaired.append(f"{name}: {how}")
-            if name in (ANSWER, FAIL) and not fault:
-                ends[name] = tool_input
-                continue
-            if fault:
-                unreadable.append(
-                    (len(calls), f"{name} was not run: {fault}. Send the call again.")
-                )
-            if call.extra is not None:
-                extras[len(calls)] = call.extra
-            calls.append((name, tool_input))
-        answer = read_answer(ends.get(ANSWER), form)
-        null = form is not None and ANSWER in ends and answer is None
-        if is_truncated and [name for name, _ in calls] == [ANSWER]:
-            text = reply.calls[-1].arguments
+        read = [self._read_call(call, reply) for call in reply.calls]
+        ends = {each.name: each.input for each in read if each.is_ending}
+        calls = [each for each in read if not each.is_ending]
+        is_truncated = any(each.is_cut for each in read)
+        if is_truncated and [each.name for each in calls] == [ANSWER]:
             return Action(
                 thought,
-                answer=text,
+                answer=reply.calls[-1].arguments,
                 fault=f"{ANSWER}: {_TRUNCATED}",
                 reasoning=reasoning,
                 truncated="answer",
             )
+        answer = read_answer(ends.get(ANSWER), form)
+        null = form is not None and ANSWER in ends and answer is None
         failure = None
         if answer is None and not null and not calls:
             if FAIL not in ends:
                 return Action(thought, fault=f"{ANSWER} needs the answer.")
             failure = str(only_value(ends[FAIL]) or "no reason given")
         return Action(
-            thought, tuple(calls), answer, failure, repaired="; ".join(repaired),
-            unreadable=tuple(unreadable), null=null, reasoning=reasoning, extras=extras,
+            thought,
+            calls=tuple((each.name, each.input) for each in calls),
+            answer=answer,
+            failure=failure,
+            repaired="; ".join(f"{each.name}: {each.repairs}" for each in read if each.repairs),
+            unreadable=tuple(
+                (index, f"{each.name} was not run: {each.fault}. Send the call again.")
+                for index, each in enumerate(calls)
+                if each.fault
+            ),
+            null=null,
+            reasoning=reasoning,
+            extras={
+                index: each.extra for index, each in enumerate(calls) if each.extra is not None
+            },
             truncated="other" if is_truncated else "",
-        )  # fmt: skip
+        )
+
+    def _read_call(self, call: WireCall, reply: ModelReply) -> _ReadCall:
+        name = resolve_name(call.name, self._inputs)
+        tool_input, repairs, fault = read_arguments(call.arguments, self._inputs.get(name))
+        # The rest of a bare number or text at the end of the reply may be missing.
+        may_lack_its_end = call is reply.calls[-1] and not isinstance(tool_input, (dict, list))
+        if reply.finish == "length" and (fault or may_lack_its_end):
+            return _ReadCall(name, fault=_TRUNCATED, extra=call.extra, is_cut=True)
+        return _ReadCall(name, tool_input, repairs, fault, call.extra)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadCall:
+    """A call from the server, with its arguments decoded."""
+
+    name: str
+    input: Json = None
+    repairs: str = ""  # of the arguments
+    fault: str = ""  # why the arguments cannot be used
+    extra: Json = None
+    is_cut: bool = False  # whether the end of the arguments is missing
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is the answer, or gives up, instead of calling a tool."""
+        return self.name in (ANSWER, FAIL) and not self.fault
 
 
 def _images(step: Step) -> list[Message]:

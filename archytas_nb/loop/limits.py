@@ -12,7 +12,7 @@ from typing import Any
 
 from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import CallOutcome, ModelReply, ToolCall, Usage
-from archytas_nb.loop.history import text_tokens
+from archytas_nb.loop.tokens import text_tokens
 
 MAX_SECONDS = 600.0
 """Enough for twenty replies of a small local model that takes half a minute for each."""

@@ -26,7 +26,10 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
+from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import (
+    ANSWER,
+    FAIL,
     Answered,
     AskModel,
     CallOutcome,
@@ -45,17 +48,10 @@ from archytas_nb.loop.events import (
     ToolCall,
     Verdict,
 )
-from archytas_nb.loop.history import (
-    Conversation,
-    Exchange,
-    Step,
-    WireProtocol,
-    message_tokens,
-    messages_of,
-    texts_of,
-)
 from archytas_nb.loop.limits import Guards, call_key
-from archytas_nb.loop.reply import ANSWER, FAIL, Action, as_text, rejection_text
+from archytas_nb.loop.record import Exchange, Step
+from archytas_nb.loop.reply import Action, as_text, rejection_text
+from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.verify import (
     KNOWN_HINT,
     MAX_QUESTION,
@@ -67,6 +63,7 @@ from archytas_nb.loop.verify import (
     reasons_to_confirm,
     unused_tool_correction,
 )
+from archytas_nb.loop.wire import Wire
 
 T = TypeVar("T")
 Requests: TypeAlias = Generator[Request, Reply, T]
@@ -90,7 +87,7 @@ class _RunEndedError(Exception):
 
 
 def react_loop(
-    wire: WireProtocol,
+    wire: Wire,
     guards: Guards,
     past: Sequence[Exchange],
     exchange: Exchange,
@@ -126,7 +123,7 @@ def react_loop(
 class _Loop:
     """The state of one run."""
 
-    wire: WireProtocol
+    wire: Wire
     guards: Guards
     past: Sequence[Exchange]
     exchange: Exchange

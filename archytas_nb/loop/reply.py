@@ -15,12 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from archytas_nb.loop.calls import Call, CallSpan, FoundCalls, Schemas, decode_input, find_calls
-from archytas_nb.loop.events import Json, ModelReply
-from archytas_nb.loop.history import AnswerForm
+from archytas_nb.loop.events import ANSWER, FAIL, REFUSED, Json, ModelReply
 from archytas_nb.loop.lenient import UnreadableError, read_json, replace_surrogates
+from archytas_nb.loop.record import AnswerForm
 
-ANSWER = "final_answer"
-FAIL = "fail_task"
 _ENDS = (ANSWER, FAIL)
 _MAX_SHOWN = 300
 _FORM = '{"thought": "…", "tool": "…", "tool_input": …}'
@@ -85,8 +83,7 @@ def read_action(
     prose_is_answer: bool,
     strict: bool = False,
     form: AnswerForm | None = None,
-    truncated: bool = False,
-    refused: bool = False,
+    finish: str = "stop",
 ) -> Action:
     """Read the action in a text.
 
@@ -97,48 +94,66 @@ def read_action(
         strict: Only a standalone call of a known tool counts; any other text is prose. (With
             function calling, JSON in the text may be the answer.)
         form: The required form of the answer; None for text.
-        truncated: Whether the reply was truncated: plain text is then not a complete answer.
-        refused: Whether the server rejected the reply: plain text is then not an answer.
+        finish: `ModelReply.finish`: after ``"length"``, plain text is not a complete answer; after
+            `REFUSED`, it is none.
 
     Returns:
         The action; its `fault` is set if the text contains none.
     """
     found = find_calls(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
     ask = _NATIVE_FORM if strict else _REACT_FORM
+    truncated = finish == "length"
     spans = found.spans
-    if strict:  # in a truncated reply, the name of the tool may be missing
-        spans = [
-            each for each in spans if each.standalone and (each.known or (truncated and each.why))
-        ]
-    before = found.text[: spans[0].start] if spans else found.text
+    if strict:
+        spans = [each for each in spans if _is_whole_call(each, truncated=truncated)]
     try:
-        if tag := _OTHER_TAG.search(before) or (not spans and strict and _TAG.search(before)):
-            raise UnreadableError(0, f"the call after {tag[0]!r} could not be read")
+        _check_tags(found, spans, strict=strict)
         if spans:
             action = _action_of_calls(found, spans, form)
         elif not found.text:
             action = Action(fault=f"Your reply was empty. {ask}")
-        elif prose_is_answer and not refused:
-            answer = found.text if form is None or truncated else _typed_answer(found.text, form)
-            fault = _FEWER_WORDS if truncated else ""
-            truncated_part: TruncatedPart = "answer" if truncated else ""
-            action = Action(
-                answer=answer, null=answer is None, fault=fault, truncated=truncated_part
-            )
+        elif prose_is_answer and finish != REFUSED:
+            action = _prose_answer(found.text, form, truncated=truncated)
         elif "{" in found.text:
-            raise UnreadableError(0, "no tool is named in it")
+            action = _fault(ask, "no tool is named in it")
         else:
             fault = f"Your reply was plain text. {ask} Use {ANSWER} to give your answer."
             action = Action(thought=found.text[:500], fault=fault, prose=True)
     except UnreadableError as error:
         action = _fault(ask, error.why)
-    if refused and action.fault:
-        excerpt = " ".join(text.split())
-        excerpt = excerpt if len(excerpt) <= 300 else f"{excerpt[:299]}…"
-        return _fault(ask, f"the server refused it ({excerpt})")
+    if finish == REFUSED and action.fault:
+        return _fault(ask, f"the server refused it ({_one_line(text, 300)})")
     if truncated and action.fault and not action.truncated:
         action = _truncated_action(action, found, ask)
     return replace(action, reasoning=found.thoughts)
+
+
+def _is_whole_call(span: CallSpan, *, truncated: bool) -> bool:
+    """Whether a part of a text is a call by itself; truncation may have cut the tool's name off."""
+    return span.standalone and (span.known or (truncated and span.why != ""))
+
+
+def _check_tags(found: FoundCalls, spans: Sequence[CallSpan], *, strict: bool) -> None:
+    """Raise UnreadableError for the tag of a call that this module does not parse."""
+    before = found.text[: spans[0].start] if spans else found.text
+    tag = _OTHER_TAG.search(before)
+    if tag is None and strict and not spans:
+        tag = _TAG.search(before)
+    if tag is not None:
+        raise UnreadableError(0, f"the call after {tag[0]!r} could not be read")
+
+
+def _prose_answer(text: str, form: AnswerForm | None, *, truncated: bool) -> Action:
+    """Plain text as the answer."""
+    if truncated:
+        return Action(answer=text, fault=_FEWER_WORDS, truncated="answer")
+    answer = text if form is None else _typed_answer(text, form)
+    return Action(answer=answer, null=answer is None)
+
+
+def _one_line(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:

@@ -8,18 +8,22 @@ form, so invalid JSON is never sent back.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Literal, Protocol, Self
 
-from archytas_nb.loop.events import REFUSED, AskModel, Json, Message, ModelReply
-from archytas_nb.loop.history import AnswerForm, Exchange, Step
-from archytas_nb.loop.lenient import replace_surrogates
-from archytas_nb.loop.reply import ANSWER, FAIL, Action, read_action, with_reasoning
+from archytas_nb.loop.events import ANSWER, FAIL, AskModel, Json, Message, ModelReply
+from archytas_nb.loop.record import AnswerForm, Exchange, Step
+from archytas_nb.loop.reply import Action, read_action, with_reasoning
+from archytas_nb.loop.wire import (
+    GIVE_UP,
+    ToolCard,
+    Wire,
+    last_turn,
+    question_message,
+    system_message,
+    user_content,
+)
 
-GIVE_UP = "Give up, when the task cannot be done with these tools."
-_ROLE = "You answer a data scientist who works in a live Jupyter notebook."
-VARIABLES = "Variables of the notebook, as they are now (what is written here needs no tool):"
 THOUGHT_LENGTH = 200
 """Maximum number of characters in a thought. Such limits enlarge the grammars of llama.cpp, which
 fail in the thousands, so answers are limited by tokens instead."""
@@ -75,61 +79,6 @@ _AFTER_ERROR = (
 """Added because small models do not draw this conclusion from the status alone."""
 
 
-class ToolCard(Protocol):
-    """The interface of a tool for a wire protocol."""
-
-    @property
-    def name(self) -> str:
-        """The name in requests."""
-
-    @property
-    def text(self) -> str:
-        """What the model reads in the text protocol."""
-
-    def spec(self) -> Json:
-        """The specification for function calling."""
-
-    def input_schema(self) -> Json:
-        """JSON schema of ``tool_input`` in the text protocol."""
-
-
-class Wire:
-    """Base class of both wire protocols, with the tools and the user's instructions.
-
-    A record always results in the same messages, whatever is added to it.
-    """
-
-    name: Literal["react", "native"]
-    system: Message  # the first message
-    tool_specs: Json = None  # the tools that are sent in a separate field
-
-    def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
-        self.tools: Mapping[str, ToolCard] = dict(tools)
-        self._instructions = instructions
-        self._inputs: dict[str, Json] = {}  # the schemas of the tools' inputs
-
-    def without_tools(self, names: Collection[str]) -> Self:
-        """The same protocol without these tools."""
-        tools = {name: tool for name, tool in self.tools.items() if name not in names}
-        return type(self)(tools, self._instructions)
-
-    def read(
-        self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
-    ) -> Action:
-        """Read the text of a reply; with function calling, plain text is the answer."""
-        native = self.name == "native"
-        action = read_action(
-            reply.text,
-            self._inputs,
-            prose_is_answer=prose_is_answer or native,
-            strict=native,
-            form=form,
-            truncated=reply.finish == "length",
-            refused=reply.finish == REFUSED,
-        )
-        return with_reasoning(action, reply)
-
-
 class TextProtocol(Wire):
     """The text protocol."""
 
@@ -177,17 +126,23 @@ class TextProtocol(Wire):
         """The final answer, as the model would have written it."""
         return {"role": "assistant", "content": _action("", ANSWER, text)}
 
+    def read(
+        self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
+    ) -> Action:
+        """Read the object in the text of a reply."""
+        action = read_action(
+            reply.text,
+            self._inputs,
+            prose_is_answer=prose_is_answer,
+            form=form,
+            finish=reply.finish,
+        )
+        return with_reasoning(action, reply)
+
     def with_actions(
         self, ask: AskModel, form: AnswerForm | None, disabled: Collection[str] = (), last: str = ""
     ) -> AskModel:
-        """The request with the schema of all actions that are allowed now.
-
-        Args:
-            ask: The request with its messages.
-            form: The required form of the answer; None for text.
-            disabled: Names of tools that cannot be used now.
-            last: The limit that makes this the last request of the run; empty otherwise.
-        """
+        """The request with the schema of all actions that are allowed now."""
         text = {"type": "string"}
         answer = _branch(ANSWER, text if form is None else form.schema)
         if last:
@@ -216,49 +171,3 @@ def _branch(name: str, tool_input: Json) -> Json:
         "required": ["thought", "tool", "tool_input"],
         "additionalProperties": False,
     }
-
-
-# ── messages of both wire protocols ───────────────────────────────────────────────────────────────
-
-
-def system_message(rules: str, instructions: str) -> Message:
-    """The first message of a conversation."""
-    parts = (_ROLE, rules.strip("\n"), instructions.strip())
-    text = "\n".join(part for part in parts if part)
-    return {"role": "system", "content": text if text.isascii() else replace_surrogates(text)}
-
-
-def question_message(exchange: Exchange, how: str) -> Message:
-    """The message of a question; ``how`` introduces the type of the answer."""
-    text = exchange.question
-    context = exchange.context
-    if context is not None and context.is_offered and context.text:
-        text = f"{text}\n\n{VARIABLES}\n{context.text}"
-    if exchange.form is not None:
-        text = f"{text}\n\n({how} {exchange.form.text})"
-    if exchange.hint:
-        text = f"{text}\n\n{exchange.hint}"
-    return {"role": "user", "content": user_content(text, exchange.images)}
-
-
-def user_content(text: str, images: Sequence[str]) -> Json:
-    """The content of a message: text, or parts if there are images (PNG or JPEG, base64)."""
-    if not images:
-        return text
-    kinds = ("jpeg" if image.startswith("/9j/") else "png" for image in images)
-    urls = (f"data:image/{kind};base64,{image}" for kind, image in zip(kinds, images, strict=True))
-    pictures = ({"type": "image_url", "image_url": {"url": url}} for url in urls)
-    return [{"type": "text", "text": text}, *pictures]
-
-
-def last_turn(messages: Sequence[Message], limit: str) -> tuple[Message, ...]:
-    """The messages with the instruction for the last turn, when a limit ends the run."""
-    text = (
-        f"The run must end now: its limit {limit} is reached and no tool can be used any more. "
-        "Say in your final answer what you found out so far, and what is missing."
-    )
-    *before, last = messages
-    content = last["content"]
-    if isinstance(content, str):
-        return (*before, {**last, "content": f"{content}\n\n{text}"})
-    return (*before, {**last, "content": [*content, {"type": "text", "text": text}]})

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from archytas_nb.loop.events import AskModel
-from archytas_nb.loop.reply import ANSWER, FAIL
-from archytas_nb.loop.text_protocol import ToolCard
+from archytas_nb.loop.events import ANSWER, FAIL, AskModel
+from archytas_nb.loop.wire import ToolCard
 
 MAX_TOOLS = 8
 """Maximum number of tools for which the model is asked whether they fit, one request each."""

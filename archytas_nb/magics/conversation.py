@@ -34,7 +34,7 @@ from archytas_nb.magics.shown import (
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
-    from archytas_nb.loop.history import Exchange
+    from archytas_nb.loop.record import Exchange
     from archytas_nb.run import Run
 
 RUNS, BYTES = 20, 1 << 30  # how many runs can be undone, and how much their copies may take

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from archytas_nb.agent import Agent
     from archytas_nb.cassettes.cassette import Cassette
     from archytas_nb.loop.events import AskModel, Diff, ToolCall, Usage
-    from archytas_nb.loop.history import Exchange
+    from archytas_nb.loop.record import Exchange
     from archytas_nb.magics.conversation import Asked
 
 NOTHING = "no questions have been asked in this conversation"

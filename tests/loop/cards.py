@@ -22,10 +22,11 @@ from archytas_nb.loop.events import (
     WireCall,
 )
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.history import Exchange, WireProtocol
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.text_protocol import TextProtocol
+from archytas_nb.loop.wire import Wire
 
 Protocol = Literal["react", "native"]
 PROTOCOLS: tuple[Protocol, ...] = ("react", "native")
@@ -82,7 +83,7 @@ def over(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], A
 over_protocols = over("protocol", PROTOCOLS)
 
 
-def wire(protocol: Protocol) -> WireProtocol:
+def wire(protocol: Protocol) -> Wire:
     """A wire protocol with three tools."""
     return FunctionCalling(TOOLS) if protocol == "native" else TextProtocol(TOOLS)
 

@@ -20,9 +20,9 @@ from archytas_nb.loop.events import (
     RunCalls,
     WireCall,
 )
-from archytas_nb.loop.history import Exchange, Step
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import MAX_CALLS, call_id, react_loop
+from archytas_nb.loop.record import Exchange, Step
 from archytas_nb.loop.reply import Action
 from tests.growth import assert_linear
 from tests.loop.cards import over, wire

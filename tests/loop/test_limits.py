@@ -19,9 +19,9 @@ from archytas_nb.loop.events import (
     ToolCall,
     Usage,
 )
-from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.record import Exchange
 from tests.loop.cards import Drive, Protocol, answering, calling, over, over_protocols, wire
 
 LAST = "So far: three."

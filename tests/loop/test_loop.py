@@ -24,9 +24,9 @@ from archytas_nb.loop.events import (
     Verdict,
     WireCall,
 )
-from archytas_nb.loop.history import Exchange
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import LAST_TURN_SECONDS, react_loop
+from archytas_nb.loop.record import Exchange
 from tests.loop.cards import (
     Drive,
     Protocol,

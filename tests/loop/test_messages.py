@@ -12,18 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import Answered, CallOutcome, ToolCall
-from archytas_nb.loop.history import (
-    Compaction,
-    Conversation,
-    Exchange,
-    Step,
-    json_tokens,
-    message_tokens,
-    messages_of,
-    text_tokens,
-)
 from archytas_nb.loop.limits import REPLY_TOKENS
+from archytas_nb.loop.record import Compaction, Exchange, Step
+from archytas_nb.loop.tokens import json_tokens, message_tokens, text_tokens
 from tests.loop.cards import PROTOCOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.loop.conversation import messages_of
 from archytas_nb.loop.events import (
     Answered,
     AskModel,
@@ -20,7 +21,7 @@ from archytas_nb.loop.events import (
     WireCall,
 )
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.history import Exchange, Step, messages_of
+from archytas_nb.loop.record import Exchange, Step
 from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 

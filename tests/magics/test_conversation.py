@@ -17,7 +17,7 @@ from archytas_nb.loop.events import (
     ToolCall,
     Usage,
 )
-from archytas_nb.loop.history import Exchange, Step
+from archytas_nb.loop.record import Exchange, Step
 from archytas_nb.magics.shown import DryRun, Paid, cost, history
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say

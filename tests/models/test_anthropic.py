@@ -23,13 +23,14 @@ from archytas_nb.agent import Agent
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import recorded
 from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.loop.conversation import messages_of
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
-from archytas_nb.loop.history import Exchange, messages_of
+from archytas_nb.loop.record import Exchange
 from archytas_nb.models.anthropic import AnthropicBuilder, AnthropicModel, body_of
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.completion import from_stream
 from tests.loop.cards import PROTOCOLS, Protocol, wire
-from tests.loop.test_history import records
+from tests.loop.test_conversation import records
 from tests.loop.test_protocols import exchanges
 from tests.models.talking import HELLO, complete
 from tests.servers.anthropic import AnthropicServer, complaint, signed

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archytas_nb.loop.conversation import compact_further, compacted_view, messages_of
 from archytas_nb.loop.events import (
     Answered,
     CallOutcome,
@@ -19,15 +20,8 @@ from archytas_nb.loop.events import (
     Stopped,
     ToolCall,
 )
-from archytas_nb.loop.history import (
-    Compaction,
-    Exchange,
-    Step,
-    compact_further,
-    compacted_view,
-    message_tokens,
-    messages_of,
-)
+from archytas_nb.loop.record import Compaction, Exchange, Step
+from archytas_nb.loop.tokens import message_tokens
 from tests.loop.cards import PROTOCOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 

@@ -1,44 +1,24 @@
-"""The record of a conversation, its messages, and the compaction of long conversations.
+"""What is sent of a conversation: its messages, and the compaction of a long one.
 
-A conversation is a list of `Exchange`s: a question, its steps and its ending. A wire protocol turns
-them into messages, so the protocol can change and less can be sent while the record stays complete.
-A call and its outcome are in the same `Step`, so they cannot be separated.
-
-A conversation that exceeds the model's context is compacted from the beginning (`Compaction`): old
-exchanges are dropped, then the first steps of the current one. The system prompt, the current
-question and its last step are always sent; if that is still too long, the outcomes of this step are
-truncated. Compaction invalidates the server's prompt cache, so it is done rarely: each time, half
-of what can be dropped is dropped.
+The record stays complete. A conversation that exceeds the model's context is compacted from the
+beginning (`Compaction`): old exchanges are dropped, then the first steps of the current one. The
+system prompt, the current question and its last step are always sent; if that is still too long,
+the outcomes of this step are truncated. Compaction invalidates the server's prompt cache, so it is
+done rarely: each time, half of what can be dropped is dropped.
 """
 
 from __future__ import annotations
 
 import bisect
-import json
-import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from archytas_nb.loop.events import (
-    CallOutcome,
-    Ending,
-    Failed,
-    Interrupted,
-    Json,
-    Message,
-    Stopped,
-    ToolCall,
-)
+from archytas_nb.loop.events import CallOutcome, Json, Message
 from archytas_nb.loop.lenient import replace_surrogates
-
-if TYPE_CHECKING:
-    from archytas_nb.loop.function_calling import FunctionCalling
-    from archytas_nb.loop.text_protocol import TextProtocol
-
-WireProtocol: TypeAlias = "TextProtocol | FunctionCalling"
-"""One of the two formats in which a conversation is sent and replies are read."""
+from archytas_nb.loop.record import Compaction, Exchange, Step
+from archytas_nb.loop.tokens import json_tokens, message_tokens
+from archytas_nb.loop.wire import Wire
 
 CONTEXT_TOKENS = 100_000
 """Assumed context length if it is not known; most hosted models have more."""
@@ -50,123 +30,6 @@ _LENGTHS = (4000, 2000, 1000, 500, 200)
 """Lengths in characters to which the outcomes of the last step are truncated, one after another."""
 _TAIL = 100
 """Characters of the end that are kept: it names the variable that holds a long result."""
-
-# ── the record ────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerForm:
-    """The type of the final answer: its text for the model, its schema, and a function spec."""
-
-    text: str
-    schema: Json
-    spec: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One reply of the model, with one outcome for each call, in the same order."""
-
-    thought: str = ""  # the text before the calls; it is sent back
-    calls: tuple[ToolCall, ...] = ()
-    outcomes: tuple[CallOutcome, ...] = ()
-    correction: str = ""  # what the model is told about an unusable reply
-    reasoning: str = ""  # sent separately by the server; not part of the conversation
-    extras: Mapping[str, Json] = field(default_factory=dict)  # extra fields of a call, by its id
-
-    def __post_init__(self) -> None:
-        if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:
-            raise ValueError(
-                f"each call needs exactly one outcome, in order: {self.calls!r} {self.outcomes!r}"
-            )
-
-    @property
-    def pairs(self) -> Iterator[tuple[ToolCall, CallOutcome]]:
-        """Each call with its outcome."""
-        return zip(self.calls, self.outcomes, strict=True)
-
-    @property
-    def asides(self) -> dict[str, Json]:
-        """Data sent with the calls that is not part of the messages; see `AskModel.asides`."""
-        asides: dict[str, Json] = {id_: {"extra": extra} for id_, extra in self.extras.items()}
-        if self.calls and self.reasoning:
-            first = self.calls[0].id
-            asides[first] = {"reasoning": self.reasoning, **asides.get(first, {})}
-        return asides
-
-
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """What is dropped from a record; it only grows, so each request extends the one before."""
-
-    dropped: int = 0  # exchanges, from the beginning
-    dropped_steps: int = 0  # steps of the first exchange that is still sent
-    truncated: Mapping[str, int] = field(
-        default_factory=dict
-    )  # maximum characters of an outcome, by call id
-    max_tokens: int | None = None  # if the endpoint has rejected a longer request
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The description of the notebook's variables that is sent with a question."""
-
-    text: str = ""  # a line for each variable
-    names: tuple[str, ...] = ()  # including variables for which there was no room
-    # The state of each variable, to detect changes later.
-    state: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    tools: tuple[str, ...] = ()  # those that read variables
-    preferred_tools: tuple[str, ...] = ()  # if one fits, a small model uses these
-    is_offered: bool = True  # False if one fits: then neither the text nor the tools are sent
-
-
-@dataclass(slots=True)
-class Exchange:
-    """One question, the steps towards its answer, and its ending."""
-
-    question: str
-    steps: list[Step] = field(default_factory=list)
-    ending: Ending | None = None  # None during the run
-    images: tuple[str, ...] = ()  # PNG or JPEG in base64
-    form: AnswerForm | None = None  # of the answer; None for text
-    origin: str = ""  # such as a cell: a question of the same origin replaces this one
-    hint: str = ""  # text for the model below the question
-    context: Context | None = None
-    compaction: Compaction = Compaction()  # of the conversation up to the end of this exchange
-    # The messages of a completed exchange, by the name of the wire protocol.
-    message_cache: dict[str, Any] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-
-    @property
-    def is_worth_keeping(self) -> bool:
-        """Whether the exchange stays in the conversation; False if the question had no result."""
-        ending = self.ending
-        gave_up = isinstance(ending, Failed) and ending.by == "model"
-        return bool(self.steps) or gave_up or getattr(ending, "text", "") != ""
-
-    @property
-    def closing_text(self) -> str:
-        """The assistant's last message, never empty, so that roles always alternate."""
-        match self.ending:
-            case Interrupted():
-                return "(I was interrupted here.)"
-            case Stopped(text="", cut=True):
-                return "(My reply was cut off for its length.)"
-            case Stopped(text="") as stopped:
-                return f"(I was stopped here by {stopped.cause}.)"
-            case Failed(reason=reason, by="model") if reason:
-                return reason
-            case Failed():  # an endpoint's error may name an address, which is private
-                return "(I could not go on here.)"
-        return getattr(self.ending, "text", "") or "(The run ended here.)"
-
-
-def index_of(exchanges: Sequence[Exchange], origin: str) -> int:
-    """The index of the question with this origin, or the index that it will have."""
-    indices = (n for n, exchange in enumerate(exchanges) if origin and exchange.origin == origin)
-    return next(indices, len(exchanges))
-
 
 # ── compaction ────────────────────────────────────────────────────────────────────────────────────
 
@@ -266,12 +129,12 @@ def compact_further(
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def messages_of(wire: WireProtocol, exchanges: Sequence[Exchange]) -> list[Message]:
+def messages_of(wire: Wire, exchanges: Sequence[Exchange]) -> list[Message]:
     """The conversation as messages that even a strict server accepts."""
     return [wire.system, *(each for exchange in exchanges for each in _messages(wire, exchange))]
 
 
-def _messages(wire: WireProtocol, exchange: Exchange) -> list[Message]:
+def _messages(wire: Wire, exchange: Exchange) -> list[Message]:
     messages = [wire.question(exchange)]
     messages += (message for step in exchange.steps for message in wire.step(step))
     if exchange.ending is not None:
@@ -290,7 +153,7 @@ class Conversation:
 
     def __init__(
         self,
-        wire: WireProtocol,
+        wire: Wire,
         past: Sequence[Exchange],
         exchange: Exchange,
         model: object,  # it may have context_tokens, possibly only after the first reply
@@ -305,7 +168,7 @@ class Conversation:
             exchange.compaction = compaction
         self.rebuild(wire)
 
-    def rebuild(self, wire: WireProtocol | None = None) -> None:
+    def rebuild(self, wire: Wire | None = None) -> None:
         """Rebuild the messages from the current record, with another protocol if given."""
         if wire is not None:
             self._wire, self.tool_tokens = wire, json_tokens(wire.tool_specs)
@@ -379,79 +242,3 @@ class Conversation:
             if exchange.ending is not None:
                 exchange.message_cache[self._wire.name] = state, messages, tokens
         return messages, tokens
-
-
-# ── estimates of tokens ───────────────────────────────────────────────────────────────────────────
-
-_UNITS_PER_TOKEN = 40  # the number of units in a token
-
-
-def _costs(*costs: tuple[float, Iterable[int]]) -> bytes:
-    table = bytearray(256)
-    for tokens, each in costs:
-        for byte in each:
-            table[byte] = round(tokens * _UNITS_PER_TOKEN)
-    return bytes(table)
-
-
-# The tokens that each byte of UTF-8 and each beginning of a word add, fitted to the largest count
-# of three tokenizers (test_messages.py). A non-ASCII letter is counted at its first byte.
-_COST = _costs(
-    (0.205, string.ascii_letters.encode()),
-    (1.2, string.digits.encode()),
-    (0.85, string.punctuation.encode()),
-    (1.1, b"\n"),
-    (0.18, b" "),
-    (0.5, b"\t"),
-    (1.6, range(0xC3, 0xCA)),  # Latin with accents, which split a word into several tokens
-    (0.65, range(0xD0, 0xD4)),  # Cyrillic
-    (1.15, (0xC2, *range(0xCA, 0xD0), *range(0xD4, 0xE2))),  # Greek, Hebrew, Arabic, Indian, Thai
-    (1.25, range(0xE2, 0xF0)),  # Chinese, Japanese, Korean, symbols
-    (3.0, range(0xF0, 0xF8)),  # emoji
-)
-_PER_WORD, _PER_MESSAGE, _PER_IMAGE = 0.68, 5, 1000
-_CASES = bytes(
-    ord("a" if chr(byte).islower() else "A" if chr(byte).isupper() else ".") if byte < 128 else 46
-    for byte in range(256)
-)
-"""Maps letters to ``a`` or ``A`` and anything else to a dot, so that words can be counted."""
-_MAX_COUNTED = 10_000
-"""Maximum number of bytes that are counted; of a longer text, ten samples of this total length."""
-
-
-def text_tokens(text: str) -> int:
-    """The estimated number of tokens in a text."""
-    data = text.encode("utf-8", "replace")
-    counted = data
-    if len(data) > _MAX_COUNTED:
-        starts = range(0, len(data), len(data) // 10)
-        counted = b"".join(data[at : at + _MAX_COUNTED // 10] for at in starts)
-    cases = b"." + counted.translate(_CASES)
-    words = cases.count(b".a") + cases.count(b".A") + cases.count(b"aA")
-    tokens = sum(counted.translate(_COST)) / _UNITS_PER_TOKEN + _PER_WORD * words
-    return int(tokens * len(data) / max(1, len(counted))) + 1
-
-
-def json_tokens(value: Json) -> int:
-    """The estimated number of tokens in a value as JSON, such as the specs of tools."""
-    return text_tokens(json.dumps(value, ensure_ascii=False, default=str)) if value else 0
-
-
-def message_tokens(messages: Iterable[Message]) -> int:
-    """The estimated number of tokens in messages; an image counts as a thousand."""
-    total = 0
-    for message in messages:
-        texts, content = texts_of(message), message.get("content")
-        images = len(content) - len(texts) if isinstance(content, list) else 0
-        for call in message.get("tool_calls", ()):
-            texts += call["function"].values()
-        total += _PER_MESSAGE + _PER_IMAGE * images + sum(map(text_tokens, texts))
-    return total
-
-
-def texts_of(message: Message) -> list[str]:
-    """The texts of a message's content, which is a text or a list of parts, without images."""
-    content = message.get("content")
-    if isinstance(content, list):
-        return [part["text"] for part in content if part.get("type") == "text"]
-    return [content] if isinstance(content, str) else []

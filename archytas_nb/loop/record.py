@@ -1,0 +1,136 @@
+"""The record of a conversation: questions, the steps towards their answers, and their endings.
+
+A conversation is a list of `Exchange`s. A wire protocol turns them into messages, so the protocol
+can change, and less can be sent than is recorded. A call and its outcome are in the same `Step`, so
+they cannot be separated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from archytas_nb.loop.events import (
+    CallOutcome,
+    Ending,
+    Failed,
+    Interrupted,
+    Json,
+    Stopped,
+    ToolCall,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """The type of the final answer: its text for the model, its schema, and a function spec."""
+
+    text: str
+    schema: Json
+    spec: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One reply of the model, with one outcome for each call, in the same order."""
+
+    thought: str = ""  # the text before the calls; it is sent back
+    calls: tuple[ToolCall, ...] = ()
+    outcomes: tuple[CallOutcome, ...] = ()
+    correction: str = ""  # what the model is told about an unusable reply
+    reasoning: str = ""  # sent separately by the server; not part of the conversation
+    extras: Mapping[str, Json] = field(default_factory=dict)  # extra fields of a call, by its id
+
+    def __post_init__(self) -> None:
+        if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:
+            raise ValueError(
+                f"each call needs exactly one outcome, in order: {self.calls!r} {self.outcomes!r}"
+            )
+
+    @property
+    def pairs(self) -> Iterator[tuple[ToolCall, CallOutcome]]:
+        """Each call with its outcome."""
+        return zip(self.calls, self.outcomes, strict=True)
+
+    @property
+    def asides(self) -> dict[str, Json]:
+        """Data sent with the calls that is not part of the messages; see `AskModel.asides`."""
+        asides: dict[str, Json] = {id_: {"extra": extra} for id_, extra in self.extras.items()}
+        if self.calls and self.reasoning:
+            first = self.calls[0].id
+            asides[first] = {"reasoning": self.reasoning, **asides.get(first, {})}
+        return asides
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What is dropped from a record; it only grows, so each request extends the one before."""
+
+    dropped: int = 0  # exchanges, from the beginning
+    dropped_steps: int = 0  # steps of the first exchange that is still sent
+    truncated: Mapping[str, int] = field(
+        default_factory=dict
+    )  # maximum characters of an outcome, by call id
+    max_tokens: int | None = None  # if the endpoint has rejected a longer request
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The description of the notebook's variables that is sent with a question."""
+
+    text: str = ""  # a line for each variable
+    names: tuple[str, ...] = ()  # including variables for which there was no room
+    # The state of each variable, to detect changes later.
+    state: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    tools: tuple[str, ...] = ()  # those that read variables
+    preferred_tools: tuple[str, ...] = ()  # if one fits, a small model uses these
+    is_offered: bool = True  # False if one fits: then neither the text nor the tools are sent
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One question, the steps towards its answer, and its ending."""
+
+    question: str
+    steps: list[Step] = field(default_factory=list)
+    ending: Ending | None = None  # None during the run
+    images: tuple[str, ...] = ()  # PNG or JPEG in base64
+    form: AnswerForm | None = None  # of the answer; None for text
+    origin: str = ""  # such as a cell: a question of the same origin replaces this one
+    hint: str = ""  # text for the model below the question
+    context: Context | None = None
+    compaction: Compaction = Compaction()  # of the conversation up to the end of this exchange
+    # The messages of a completed exchange, by the name of the wire protocol.
+    message_cache: dict[str, Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether the exchange stays in the conversation; False if the question had no result."""
+        ending = self.ending
+        gave_up = isinstance(ending, Failed) and ending.by == "model"
+        return bool(self.steps) or gave_up or getattr(ending, "text", "") != ""
+
+    @property
+    def closing_text(self) -> str:
+        """The assistant's last message, never empty, so that roles always alternate."""
+        match self.ending:
+            case Interrupted():
+                return "(I was interrupted here.)"
+            case Stopped(text="", cut=True):
+                return "(My reply was cut off for its length.)"
+            case Stopped(text="") as stopped:
+                return f"(I was stopped here by {stopped.cause}.)"
+            case Failed(reason=reason, by="model") if reason:
+                return reason
+            case Failed():  # an endpoint's error may name an address, which is private
+                return "(I could not go on here.)"
+        return getattr(self.ending, "text", "") or "(The run ended here.)"
+
+
+def index_of(exchanges: Sequence[Exchange], origin: str) -> int:
+    """The index of the question with this origin, or the index that it will have."""
+    indices = (n for n, exchange in enumerate(exchanges) if origin and exchange.origin == origin)
+    return next(indices, len(exchanges))

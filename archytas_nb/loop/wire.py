@@ -1,0 +1,146 @@
+"""A wire protocol: the form in which a conversation is sent and replies are read.
+
+`Wire` is the base class of the text protocol and of function calling. A record always results in
+the same messages, whatever is added to it later, so that the server's prompt cache keeps matching.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, Protocol, Self
+
+from archytas_nb.loop.events import AskModel, Json, Message, ModelReply
+from archytas_nb.loop.lenient import replace_surrogates
+from archytas_nb.loop.record import AnswerForm, Exchange, Step
+from archytas_nb.loop.reply import Action
+
+GIVE_UP = "Give up, when the task cannot be done with these tools."
+VARIABLES = "Variables of the notebook, as they are now (what is written here needs no tool):"
+_ROLE = "You answer a data scientist who works in a live Jupyter notebook."
+
+
+class ToolCard(Protocol):
+    """The interface of a tool for a wire protocol."""
+
+    @property
+    def name(self) -> str:
+        """The name in requests."""
+
+    @property
+    def text(self) -> str:
+        """What the model reads in the text protocol."""
+
+    def spec(self) -> Json:
+        """The specification for function calling."""
+
+    def input_schema(self) -> Json:
+        """JSON schema of ``tool_input`` in the text protocol."""
+
+
+class Wire(ABC):
+    """Base class of both wire protocols, with the tools and the user's instructions.
+
+    Attributes:
+        name: The protocol's name.
+        tools: The tools by name.
+        system: The first message.
+        tool_specs: The tools that are sent in a separate field of the request; None if there is
+            no such field.
+    """
+
+    name: Literal["react", "native"]
+    system: Message
+    tool_specs: Json = None
+
+    def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
+        self.tools: Mapping[str, ToolCard] = dict(tools)
+        self._instructions = instructions
+
+    def without_tools(self, names: Collection[str]) -> Self:
+        """The same protocol without these tools."""
+        tools = {name: tool for name, tool in self.tools.items() if name not in names}
+        return type(self)(tools, self._instructions)
+
+    @abstractmethod
+    def question(self, exchange: Exchange) -> Message:
+        """The question, and the type of the answer if one is required."""
+
+    @abstractmethod
+    def step(self, step: Step) -> list[Message]:
+        """The messages of one step: what the model did, and the outcomes."""
+
+    @abstractmethod
+    def closing_message(self, text: str) -> Message:
+        """The assistant's last message of an exchange that has ended."""
+
+    @abstractmethod
+    def with_actions(
+        self, ask: AskModel, form: AnswerForm | None, disabled: Collection[str] = (), last: str = ""
+    ) -> AskModel:
+        """The request with the actions that are allowed now.
+
+        Args:
+            ask: The request with its messages.
+            form: The required form of the answer; None for text.
+            disabled: Names of tools that cannot be used now.
+            last: The limit that makes this the last request of the run; empty otherwise.
+        """
+
+    @abstractmethod
+    def read(
+        self, reply: ModelReply, *, prose_is_answer: bool, form: AnswerForm | None = None
+    ) -> Action:
+        """Read calls, an answer or a fault from a reply.
+
+        Args:
+            reply: The reply.
+            prose_is_answer: Whether text without any call is accepted as the answer.
+            form: The required form of the answer; None for text.
+        """
+
+
+# ── messages of both wire protocols ───────────────────────────────────────────────────────────────
+
+
+def system_message(rules: str, instructions: str) -> Message:
+    """The first message of a conversation."""
+    parts = (_ROLE, rules.strip("\n"), instructions.strip())
+    text = "\n".join(part for part in parts if part)
+    return {"role": "system", "content": text if text.isascii() else replace_surrogates(text)}
+
+
+def question_message(exchange: Exchange, how: str) -> Message:
+    """The message of a question; ``how`` introduces the type of the answer."""
+    text = exchange.question
+    context = exchange.context
+    if context is not None and context.is_offered and context.text:
+        text = f"{text}\n\n{VARIABLES}\n{context.text}"
+    if exchange.form is not None:
+        text = f"{text}\n\n({how} {exchange.form.text})"
+    if exchange.hint:
+        text = f"{text}\n\n{exchange.hint}"
+    return {"role": "user", "content": user_content(text, exchange.images)}
+
+
+def user_content(text: str, images: Sequence[str]) -> Json:
+    """The content of a message: text, or parts if there are images (PNG or JPEG, base64)."""
+    if not images:
+        return text
+    kinds = ("jpeg" if image.startswith("/9j/") else "png" for image in images)
+    urls = (f"data:image/{kind};base64,{image}" for kind, image in zip(kinds, images, strict=True))
+    pictures = ({"type": "image_url", "image_url": {"url": url}} for url in urls)
+    return [{"type": "text", "text": text}, *pictures]
+
+
+def last_turn(messages: Sequence[Message], limit: str) -> tuple[Message, ...]:
+    """The messages with the instruction for the last turn, when a limit ends the run."""
+    text = (
+        f"The run must end now: its limit {limit} is reached and no tool can be used any more. "
+        "Say in your final answer what you found out so far, and what is missing."
+    )
+    *before, last = messages
+    content = last["content"]
+    if isinstance(content, str):
+        return (*before, {**last, "content": f"{content}\n\n{text}"})
+    return (*before, {**last, "content": [*content, {"type": "text", "text": text}]})
