@@ -13,9 +13,8 @@ from typing import Any
 
 from archytas_nb.errors import ConditionError, ToolError, argument_error
 from archytas_nb.loop.events import ANSWER, CallOutcome, Json, Verdict
-from archytas_nb.loop.history import AnswerForm
 from archytas_nb.loop.record import AnswerForm
-from archytas_nb.loop.reply import ANSWER, as_text
+from archytas_nb.loop.reply import as_text
 from archytas_nb.tools.data import STOPS
 from archytas_nb.tools.names import shorten
 from archytas_nb.tools.render import clip, failure_text, render

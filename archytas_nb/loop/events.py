@@ -8,9 +8,11 @@ one ending.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
+
+T = TypeVar("T")
 
 Json: TypeAlias = Any
 """A value that JSON can represent. (A recursive alias would require casts everywhere.)"""
@@ -383,3 +385,6 @@ Ending: TypeAlias = Answered | Failed | Stopped | Interrupted
 Event: TypeAlias = (
     Started | Request | ModelReply | NoReply | CallOutcomes | Verdict | Delta | Ending
 )
+
+Requests: TypeAlias = Generator[Request, Reply, T]
+"""Yields requests, is sent a reply to each, and returns a result."""

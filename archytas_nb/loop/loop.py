@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from base64 import b32encode
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import (
@@ -42,7 +42,7 @@ from archytas_nb.loop.events import (
     NoReply,
     Notice,
     Reply,
-    Request,
+    Requests,
     RunCalls,
     Stopped,
     ToolCall,
@@ -56,18 +56,11 @@ from archytas_nb.loop.verify import (
     KNOWN_HINT,
     MAX_QUESTION,
     MAX_TOOLS,
-    NO_TOOL_HINT,
-    fit_request,
-    knowledge_request,
+    SmallModelChecks,
     parse_yes_no,
-    reasons_to_confirm,
-    unused_tool_correction,
 )
 from archytas_nb.loop.wire import Wire
 
-T = TypeVar("T")
-Requests: TypeAlias = Generator[Request, Reply, T]
-"""Yields requests and returns a result."""
 Flow: TypeAlias = Requests[Ending]
 
 LAST_TURN_SECONDS = 30.0
@@ -128,18 +121,19 @@ class _Loop:
     past: Sequence[Exchange]
     exchange: Exchange
     conversation: Conversation
-    checks: bool
+    checks_answers: bool
     thinking_tokens: int | None  # the maximum after a reply that contained only reasoning
-    fitting_tool: str = ""  # the tool that fits, until an answer without it has been questioned
-    reasons_raised: set[str] = field(
-        default_factory=set
-    )  # reasons for which an answer was questioned
     truncated_replies: int = 0  # consecutive replies that were truncated
+    checks: SmallModelChecks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.checks = SmallModelChecks(self.exchange.question, self._ask_yes_no)
 
     def run(self) -> Flow:
         """Repeat steps until there is an ending."""
         try:
-            yield from self._check_fit()
+            if self.guards.small:
+                yield from self._check_fit()
             was_prose = False  # whether the last reply was plain text instead of an action
             while not (limit := self.guards.limit_reached()):
                 reply = yield from self._ask()
@@ -224,7 +218,8 @@ class _Loop:
 
     def _perform(self, action: Action) -> Requests[Ending | None]:
         """Perform the action of a reply; None means that the run continues."""
-        if correction := (yield from self._confirm_end(action)):
+        correction = (yield from self._confirm_end(action)) if self.guards.small else ""
+        if correction:
             yield Notice(
                 "check", f"the model is asked to confirm before the run ends: {correction}"
             )
@@ -251,7 +246,7 @@ class _Loop:
 
     def _check(self, action: Action) -> Requests[str]:
         """Why an answer is not accepted; empty if it is."""
-        if not self.checks:
+        if not self.checks_answers:
             return ""
         verdict = yield CheckAnswer(self.guards.steps, action.answer)
         if isinstance(verdict, NoReply) and verdict.kind == "condition":
@@ -269,18 +264,24 @@ class _Loop:
         small model may give a shorter answer. A reply that contained only reasoning ends the run.
         """
         at, advice = self._truncated_at(reply)
-        text = as_text(action.answer) if action.answers else action.thought if action.prose else ""
         if action.truncated == "reasoning":
             return Stopped(f"reply {at}, all of them reasoning{advice}", cut=True)
+        text = _truncated_text(action)
         stopped = Stopped(f"reply {at}{advice}", text, cut=True)
-        is_over = self.truncated_replies > 1 or (action.answers and not self.guards.small)
+        was_retried = self.truncated_replies > 1
+        is_kept_answer = action.answers and not self.guards.small
+        is_over = was_retried or is_kept_answer
         if is_over and not action.calls:
             return stopped
         if not is_over and not action.unreadable:  # unreadable calls have a notice already
             yield Notice("repair", f"the reply was {at}: the model is asked for a shorter one")
-        retried = replace(action, thought=action.thought or text[:500], answer=None, null=False)
-        ending = yield from self._perform(retried)
-        return stopped if ending is None and is_over else ending
+        without_answer = replace(
+            action, thought=action.thought or text[:500], answer=None, null=False
+        )
+        ending = yield from self._perform(without_answer)
+        if ending is None and is_over:
+            return stopped
+        return ending
 
     def _truncated_at(self, reply: ModelReply) -> tuple[str, str]:
         """At how many tokens a reply was truncated, and advice."""
@@ -321,28 +322,23 @@ class _Loop:
 
     def _run_calls(self, action: Action) -> Requests[Step]:
         """Run the calls of one reply that can be read, up to `MAX_CALLS`."""
-        place, left = (len(self.past) + 1, self.guards.steps), len(action.calls) - MAX_CALLS
-        selected = enumerate(action.calls[: MAX_CALLS + 1], start=1)
+        question = len(self.past) + 1
         calls = [
-            ToolCall(call_id(*place, n), name, tool_input) for n, (name, tool_input) in selected
+            ToolCall(call_id(question, self.guards.steps, number), name, tool_input)
+            for number, (name, tool_input) in enumerate(action.calls[: MAX_CALLS + 1], start=1)
         ]
-        unreadable = [
-            CallOutcome("error", why, call_id=calls[n].id)
-            for n, why in action.unreadable
-            if n < MAX_CALLS
-        ]
-        if left > 0:
-            text = f"{left:,} calls, from this one on, were not made: a reply may have {MAX_CALLS}."
-            unreadable.append(CallOutcome("not_run", text, call_id=calls[-1].id))
-        outcomes = {outcome.call_id: outcome for outcome in unreadable}
-        for outcome in unreadable:
+        outcomes = {each.call_id: each for each in _outcomes_without_running(action, calls)}
+        for outcome in outcomes.values():
             yield Notice("repair", outcome.text)
         yield from self._collect_outcomes(outcomes, calls, action.thought)
         ordered = tuple(outcomes[call.id] for call in calls)
         self.guards.record_step(ordered)
-        extras = {calls[n].id: extra for n, extra in action.extras.items() if n < len(calls)}
         return Step(
-            action.thought, tuple(calls), ordered, reasoning=action.reasoning, extras=extras
+            action.thought,
+            tuple(calls),
+            ordered,
+            reasoning=action.reasoning,
+            extras={calls[n].id: extra for n, extra in action.extras.items() if n < len(calls)},
         )
 
     def _collect_outcomes(
@@ -396,30 +392,30 @@ class _Loop:
     # ── questions to a small model ────────────────────────────────────────────────────────────────
 
     def _check_fit(self) -> Requests[None]:
-        """Ask a small model whether a tool fits; if none does, add a hint to the question."""
-        tools, question = self.wire.tools, self.exchange.question
+        """Ask a small model whether a tool fits; if none does, add a hint to the question.
+
+        If one fits, the description of the variables and the tools that read them are not sent.
+        """
+        tools = self.wire.tools
         context = self.exchange.context
         if context is not None and not context.is_offered:
             context = None
         if context is not None:
             tools = {name: tools[name] for name in context.preferred_tools}
-        if not self.guards.small or self.past or self.exchange.steps:
-            return
-        if not 0 < len(tools) <= MAX_TOOLS or len(question) > MAX_QUESTION:
+        is_first_question = not self.past and not self.exchange.steps
+        is_short = len(self.exchange.question) <= MAX_QUESTION
+        if not (is_first_question and is_short and 0 < len(tools) <= MAX_TOOLS):
             return
         self.guards.limit_reached()  # starts the clock
-        for name, tool in tools.items():
-            if (yield from self._ask_yes_no(fit_request(tool, question))) != "no":
-                self.fitting_tool = name
-                if context is not None:
-                    self.exchange.context = replace(context, is_offered=False)
-                    self.wire = self.wire.without_tools(context.tools)
-                    self.conversation.rebuild(self.wire)
-                return
+        if (yield from self.checks.find_fitting_tool(tools)):
+            if context is not None:
+                self.exchange.context = replace(context, is_offered=False)
+                self.wire = self.wire.without_tools(context.tools)
+                self.conversation.rebuild(self.wire)
+            return
         if context is not None:  # the answer may be in the context below the question
             return
-        knows_answer = (yield from self._ask_yes_no(knowledge_request(question))) == "yes"
-        self.exchange.hint = KNOWN_HINT if knows_answer else NO_TOOL_HINT
+        self.exchange.hint = yield from self.checks.hint()
         self.conversation.rebuild()
         yield Notice("repair", f"no tool seems to fit; the model is told: {self.exchange.hint}")
 
@@ -431,29 +427,21 @@ class _Loop:
         return parse_yes_no(received.text)
 
     def _confirm_end(self, action: Action) -> Requests[str]:
-        """Ask a small model to confirm the end of its run; empty if it may end.
-
-        If a reply contains calls as well, they are run first.
-        """
-        is_first = not self.exchange.steps
-        is_end = self.guards.small and (action.answers or action.failure is not None)
-        if action.calls or not is_end:
+        """Why a small model is asked again instead of ending its run; empty if it may end."""
+        ends = action.answers or action.failure is not None
+        if action.calls or not ends:  # calls are run first
             return ""
-        if self.exchange.hint and is_first:
+        is_first_step = not self.exchange.steps
+        if self.exchange.hint and is_first_step:
             return ""  # the hint told it to
-        if action.answers and self.fitting_tool and is_first:
-            tool, self.fitting_tool = self.fitting_tool, ""
-            if (yield from self._ask_yes_no(knowledge_request(self.exchange.question))) != "yes":
-                return unused_tool_correction(tool)
-        answer = as_text(action.answer) if action.answers else None
-        failed = self.guards.last_call_failed
-        for reason, correction in reasons_to_confirm(
-            answer, self._sources(), last_call_failed=failed
-        ):
-            if reason not in self.reasons_raised:
-                self.reasons_raised.add(reason)
-                return correction
-        return ""
+        return (
+            yield from self.checks.correction_before_end(
+                action,
+                self._sources(),
+                is_first_step=is_first_step,
+                last_call_failed=self.guards.last_call_failed,
+            )
+        )
 
     def _sources(self) -> Iterator[str]:
         """All texts of tools, questions and outcomes, including those dropped by compaction."""
@@ -461,6 +449,24 @@ class _Loop:
         for message in messages_of(self.wire, [*self.past, self.exchange]):
             if message["role"] in ("user", "tool"):
                 yield from texts_of(message)
+
+
+def _truncated_text(action: Action) -> str:
+    """What a person can use of a truncated reply: the begun answer, or the plain text."""
+    if action.answers:
+        return as_text(action.answer)
+    return action.thought if action.prose else ""
+
+
+def _outcomes_without_running(action: Action, calls: Sequence[ToolCall]) -> Iterator[CallOutcome]:
+    """The outcomes of calls that cannot be read, and of the first one that is too many."""
+    for index, why in action.unreadable:
+        if index < MAX_CALLS:
+            yield CallOutcome("error", why, call_id=calls[index].id)
+    too_many = len(action.calls) - MAX_CALLS
+    if too_many > 0:
+        text = f"{too_many:,} calls, from this one on, were not made: a reply may have {MAX_CALLS}."
+        yield CallOutcome("not_run", text, call_id=calls[-1].id)
 
 
 def call_id(question: int, step: int, call: int) -> str:

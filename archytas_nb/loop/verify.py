@@ -1,14 +1,17 @@
-"""Checks that run before a small model's first step and before its answer is accepted.
+"""Checks of a small model: before its first step, and before its answer ends the run.
 
 None of them depends on the language: the model is asked for yes or no, and numbers are compared.
+`SmallModelChecks` holds the state of one run; the functions below it are its questions and texts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
-from archytas_nb.loop.events import ANSWER, FAIL, AskModel
+from archytas_nb.loop.events import ANSWER, FAIL, AskModel, Requests
+from archytas_nb.loop.reply import Action, as_text
 from archytas_nb.loop.wire import ToolCard
 
 MAX_TOOLS = 8
@@ -25,7 +28,63 @@ KNOWN_HINT = (
 )
 NO_TOOL_HINT = f"(You judged that none of your tools fits: use {FAIL}, and say what is missing.)"
 
+Ask: TypeAlias = Callable[[AskModel], Requests[str]]
+"""Asks the model for yes or no; the result is ``"yes"``, ``"no"`` or empty."""
+
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_.,])\d+(?:[.,'’\u00a0\u202f]\d+)*")
+
+
+class SmallModelChecks:
+    """The checks in one run of a small model.
+
+    Args:
+        question: The question.
+        ask: How the model is asked for yes or no.
+    """
+
+    def __init__(self, question: str, ask: Ask) -> None:
+        self._question = question
+        self._ask = ask
+        self._unused_tool = ""  # the tool that fits, until an answer without it was questioned
+        self._raised: set[str] = set()  # the reasons for which an end was questioned
+
+    def find_fitting_tool(self, tools: Mapping[str, ToolCard]) -> Requests[bool]:
+        """Ask for each tool whether it fits, until one does; return whether one was found."""
+        for name, tool in tools.items():
+            if (yield from self._ask(fit_request(tool, self._question))) != "no":
+                self._unused_tool = name
+                return True
+        return False
+
+    def hint(self) -> Requests[str]:
+        """The text below a question that no tool fits: to answer by heart, or to give up."""
+        knows_answer = yield from self._ask(knowledge_request(self._question))
+        return KNOWN_HINT if knows_answer == "yes" else NO_TOOL_HINT
+
+    def correction_before_end(
+        self, action: Action, sources: Iterable[str], *, is_first_step: bool, last_call_failed: bool
+    ) -> Requests[str]:
+        """Why the model is asked again instead of ending the run; empty if it may end.
+
+        Args:
+            action: An answer, or giving up.
+            sources: The texts from which the numbers of the answer may come.
+            is_first_step: Whether the model has done nothing yet.
+            last_call_failed: Whether the last call failed.
+        """
+        if action.answers and self._unused_tool and is_first_step:
+            tool = self._unused_tool
+            self._unused_tool = ""
+            if (yield from self._ask(knowledge_request(self._question))) != "yes":
+                return unused_tool_correction(tool)
+        answer = as_text(action.answer) if action.answers else None
+        for reason, correction in reasons_to_confirm(
+            answer, sources, last_call_failed=last_call_failed
+        ):
+            if reason not in self._raised:
+                self._raised.add(reason)
+                return correction
+        return ""
 
 
 def fit_request(tool: ToolCard, question: str) -> AskModel:
