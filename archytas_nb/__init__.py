@@ -80,7 +80,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: loading the extension must be fast."""
     if name not in _HOMES:
-        from archytas_nb.tools.names import did_you_mean
+        from archytas_nb.words import did_you_mean
 
         names = ", ".join(__all__)
         meant = did_you_mean(name, __all__)

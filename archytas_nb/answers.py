@@ -16,9 +16,9 @@ from archytas_nb.loop.events import ANSWER, CallOutcome, Json, Verdict
 from archytas_nb.loop.record import AnswerForm
 from archytas_nb.loop.reply import as_text
 from archytas_nb.tools.data import STOPS
-from archytas_nb.tools.names import shorten
-from archytas_nb.tools.render import clip, failure_text, render
+from archytas_nb.tools.render import failure_text, render
 from archytas_nb.tools.tool import Tool
+from archytas_nb.words import clip, shorten
 
 Until = Callable[[Any], Any]
 """Gets the answer (the typed value if a type is required); returns what is wrong with it, or "".

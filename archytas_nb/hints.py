@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Never
 
 from archytas_nb.errors import with_users_frames
-from archytas_nb.tools.names import did_you_mean
+from archytas_nb.words import did_you_mean
 
 ARGUMENTS = {
     "write instructions=… in Agent(…)": "instructions system system_prompt system_message prompt",

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import Any, Literal, Self, TypeAlias
 
 from archytas_nb.errors import UsersFrames
-from archytas_nb.loop.events import AskModel, Delta, ModelReply, Usage, WireCall
+from archytas_nb.loop.events import ANSWER, AskModel, Delta, ModelReply, Usage, WireCall
 
 Scripted: TypeAlias = str | tuple[Any, ...] | dict[str, Any] | ModelReply | BaseException
 
@@ -100,7 +100,7 @@ class ScriptedModel:
         if self.protocol == "react":
             action = {"thought": thought, "tool": tool, "tool_input": given}
             return ModelReply(json.dumps(action, ensure_ascii=False), usage=usage)
-        if tool == "final_answer":
+        if tool == ANSWER:
             return ModelReply(given if isinstance(given, str) else json.dumps(given), usage=usage)
         arguments = json.dumps(given, ensure_ascii=False)
         return ModelReply(thought, (WireCall(tool, arguments),), finish="tool_calls", usage=usage)

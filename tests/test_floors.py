@@ -14,7 +14,7 @@ NAME = "archytas_nb"
 MAX_LINES = 500
 
 FLOORS = {
-    "version": 0, "errors": 0, "loop.events": 0,
+    "version": 0, "errors": 0, "words": 0, "loop.events": 0,
     "tools": 1, "loop": 1,
     "models": 2, "kernel": 2, "trace": 2,
     "cassettes": 3,
@@ -25,6 +25,7 @@ FLOORS = {
 ALONE = {
     "testing": {"loop.events", "errors"},
     "errors": set(),
+    "words": set(),
     "loop.events": set(),
 }
 """Files that may import nothing of ours but this."""

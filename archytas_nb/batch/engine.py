@@ -41,10 +41,10 @@ from archytas_nb.loop.limits import Clock
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
-from archytas_nb.models.refusals import one_line
 from archytas_nb.progress import line_writer
 from archytas_nb.run import Run
 from archytas_nb.tools.tool import Tool
+from archytas_nb.words import one_line
 
 T = TypeVar("T")
 _SAMPLE = 20  # rows after which the cost of all is estimated

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, is_typeddict
 from archytas_nb.batch import STORE
 from archytas_nb.errors import users_frames
 from archytas_nb.loop.events import Usage
-from archytas_nb.tools.names import did_you_mean
 from archytas_nb.tools.render import render
+from archytas_nb.words import did_you_mean
 
 COLUMNS = ("status", "error", "tokens", "cost", "seconds")
 """What stands beside the answer."""

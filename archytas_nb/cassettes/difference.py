@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from archytas_nb.cassettes.file import RecordedReply
 from archytas_nb.cassettes.match import Part, Request
 from archytas_nb.errors import CassetteMiss, MissCause
-from archytas_nb.tools.names import shorten
+from archytas_nb.loop.events import ANSWER, FAIL
+from archytas_nb.words import shorten
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Tape
 
 _OUTCOME = re.compile(r"^Outcome of (\S+) \(\w+\):", re.MULTILINE)
 _LIMIT = re.compile(r"^The run must end now: its (limit \S+)", re.MULTILINE)
-_ENDS = ("final_answer", "fail_task")
 _WIDTH = 96  # characters of a line of a diff
 
 
@@ -156,7 +156,7 @@ def _names(request: Request) -> list[str]:
     schema = request.schema.content if request.schema else None
     branches = schema.get("oneOf", [schema]) if isinstance(schema, dict) else []
     names = [each.get("properties", {}).get("tool", {}).get("const") for each in branches]
-    return [str(name) for name in names if name not in (None, *_ENDS)]
+    return [str(name) for name in names if name not in (None, ANSWER, FAIL)]
 
 
 def _text(part: Part) -> str:

@@ -19,11 +19,12 @@ from weakref import WeakSet
 from archytas_nb.errors import argument_error
 from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.output import capture_paused
-from archytas_nb.kernel.person import Keyboard, Person, block, escape, omit_middle, quoted
+from archytas_nb.kernel.person import Keyboard, Person, block, escape, quoted
 from archytas_nb.loop.events import ApprovalForm, FormArgument, Json, ToolCall
 from archytas_nb.tools.data import is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
+from archytas_nb.words import omit_middle
 
 Policy = Literal["ask", "auto", "deny"]
 """What happens to a call that needs approval: ask the person, run it, or refuse it."""

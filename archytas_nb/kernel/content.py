@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import xxhash
 
-from archytas_nb.tools.names import shorten
+from archytas_nb.words import shorten
 
 
 class Summary(NamedTuple):

@@ -30,9 +30,11 @@ from archytas_nb.kernel.python import guard_tools, python
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop.events import EDITED, PRINTED, ApprovalForm, CallOutcome, ToolCall
 from archytas_nb.loop.limits import Clock
-from archytas_nb.tools.render import MAX_CHARS, clip, type_name
+from archytas_nb.tools.data import MAX_IMAGES
+from archytas_nb.tools.render import MAX_CHARS, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.words import clip
 
 T = TypeVar("T")
 
@@ -448,7 +450,7 @@ def _with_shared(outcomes: Sequence[CallOutcome], shared: Capture) -> list[CallO
 
 
 def _distinct(images: Sequence[str], capture: Capture) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*images, *capture.images())))[: output.MAX_IMAGES]
+    return tuple(dict.fromkeys((*images, *capture.images())))[:MAX_IMAGES]
 
 
 def remember(error: BaseException) -> None:

@@ -19,17 +19,11 @@ from typing import Any, Literal, TypeAlias
 
 from archytas_nb.loop.record import Context, Exchange
 from archytas_nb.tools import data
-from archytas_nb.tools.names import (
-    did_you_mean,
-    is_secret,
-    resolve,
-    shorten,
-    user_names,
-    why_not_passed,
-)
+from archytas_nb.tools.names import is_secret, resolve, user_names, why_not_passed
 from archytas_nb.tools.render import is_lazy, render
 from archytas_nb.tools.signature import Namespace
 from archytas_nb.tools.tool import Tool
+from archytas_nb.words import did_you_mean, shorten
 
 ContextName: TypeAlias = Literal["auto", "none", "mentioned", "changed", "all"]
 """Which variables the digest describes: those mentioned in the question, also those that are new or

@@ -28,14 +28,12 @@ from typing import Any, Literal
 from archytas_nb.kernel import current_shell, descriptors
 from archytas_nb.kernel.descriptors import Kind
 from archytas_nb.loop.events import Json, Output
-from archytas_nb.tools.data import figures_in, picture
-from archytas_nb.tools.render import clip, note, output_text
+from archytas_nb.tools.data import MAX_IMAGES, figures_in, picture
+from archytas_nb.tools.render import output_text
+from archytas_nb.words import clip, omission
 
 MAX_CHARS = 4000
 """Maximum number of characters of a call's output that the model reads."""
-
-MAX_IMAGES = 5
-"""Maximum number of a call's images that the model gets; each costs about a page of text."""
 
 KEEP = 500_000
 """Characters of printed text that are kept from the beginning, and as many from the end."""
@@ -150,7 +148,7 @@ class Capture:
     def outputs(self) -> tuple[Output, ...]:
         """Everything that was kept."""
         with self._lock:
-            middle = [_Item("stdout", [note(self._left_out)])] if self._left_out else []
+            middle = [_Item("stdout", [omission(self._left_out)])] if self._left_out else []
             if self._not_displayed:
                 text = f"… {self._not_displayed:,} displays left out …\n"
                 middle.append(_Item("stdout", [text]))

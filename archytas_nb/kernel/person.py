@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from archytas_nb.kernel import current_shell
 from archytas_nb.loop.events import ApprovalForm
+from archytas_nb.words import omit_middle
 
 
 class Person(Protocol):
@@ -150,16 +151,6 @@ _BLANK = re.compile(
     "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
 """Invisible characters that Unicode calls printable."""
-
-
-def omit_middle(text: str, longest: int) -> str:
-    """Both ends of a long text, because the end may matter as much as the beginning."""
-    if len(text) <= longest:
-        return text
-    head, tail = longest * 2 // 3, longest // 3
-    end = len(text) - tail
-    more = "more than " if "left out …" in text[head:end] else ""  # it is truncated already
-    return f"{text[:head]} … {more}{end - head:,} characters left out … {text[end:]}"
 
 
 def block(text: str, *, whole: bool = False) -> list[str]:

@@ -27,8 +27,8 @@ from archytas_nb.kernel.interrupts import CallGuard, defer_interrupts
 from archytas_nb.kernel.python import python
 from archytas_nb.kernel.snapshot import BYTES, OBJECTS, Record, Snapshot, restore
 from archytas_nb.loop.events import CHANGED, CallOutcome, Change, Diff, Json, NotCovered
-from archytas_nb.tools.render import clip
 from archytas_nb.tools.tool import BoundCall, Tool
+from archytas_nb.words import clip
 
 _NOT_THE_USERS = re.compile(
     r"__\w+__|_+|_i{1,3}|_i?\d+|_[io]h|_dh|_exit_code|In|Out|get_ipython|exit|quit|open"

@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from archytas_nb.errors import argument_error
-from archytas_nb.loop.events import CallOutcome, ModelReply, ToolCall, Usage
+from archytas_nb.loop.events import ANSWER, CallOutcome, ModelReply, ToolCall, Usage
 from archytas_nb.loop.tokens import text_tokens
 
 MAX_SECONDS = 600.0
@@ -36,7 +36,7 @@ _FAILED_AGAIN = (
 _AGAIN_LATER = (
     "You made this very call before, and it was not made again. Its outcome was:\n{outcome}\n"
     "If something else is missing, make the call for that. If all that was asked for is done, use "
-    "final_answer now."
+    f"{ANSWER} now."
 )
 _AGAIN = (
     "You already made this very call; it was not run again. Its outcome was:\n{outcome}\n"

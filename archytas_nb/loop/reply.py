@@ -18,6 +18,7 @@ from archytas_nb.loop.calls import Call, CallSpan, FoundCalls, Schemas, decode_i
 from archytas_nb.loop.events import ANSWER, FAIL, REFUSED, Json, ModelReply
 from archytas_nb.loop.lenient import UnreadableError, read_json, replace_surrogates
 from archytas_nb.loop.record import AnswerForm
+from archytas_nb.words import one_line
 
 _ENDS = (ANSWER, FAIL)
 _MAX_SHOWN = 300
@@ -122,7 +123,7 @@ def read_action(
     except UnreadableError as error:
         action = _fault(ask, error.why)
     if finish == REFUSED and action.fault:
-        return _fault(ask, f"the server refused it ({_one_line(text, 300)})")
+        return _fault(ask, f"the server refused it ({one_line(text)})")
     if truncated and action.fault and not action.truncated:
         action = _truncated_action(action, found, ask)
     return replace(action, reasoning=found.thoughts)
@@ -149,11 +150,6 @@ def _prose_answer(text: str, form: AnswerForm | None, *, truncated: bool) -> Act
         return Action(answer=text, fault=_FEWER_WORDS, truncated="answer")
     answer = text if form is None else _typed_answer(text, form)
     return Action(answer=answer, null=answer is None)
-
-
-def _one_line(text: str, most: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:

@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 
 from IPython.core.error import UsageError
 
-from archytas_nb.tools.names import did_you_mean, is_hidden, is_secret, shorten, user_names
+from archytas_nb.tools.names import is_hidden, is_secret, user_names
+from archytas_nb.words import did_you_mean, one_line
 
 MAX_SECONDS = 10.0
 """Maximum time for reading the values in a question."""
@@ -79,7 +80,7 @@ def look(source: str | ast.expr, namespace: Mapping[str, Any]) -> Any:
     except LookupFault as refusal:
         raise LookupFault(f"{shown} is not looked up: {refusal}; {_ADVICE}") from None
     except Exception as error:  # the objects are the user's and may raise anything
-        raise LookupFault(f"{shown} cannot be looked up: {one_line(error)}") from error
+        raise LookupFault(f"{shown} cannot be looked up: {error_line(error)}") from error
 
 
 def _parsed(source: str) -> ast.expr | None:
@@ -265,7 +266,8 @@ def _written(
     lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: list[str], source: str
 ) -> str:
     """A lookup's value as the model reads it; raises UsageError."""
-    from archytas_nb.tools.render import MAX_CHARS, clip
+    from archytas_nb.tools.render import MAX_CHARS
+    from archytas_nb.words import clip
 
     try:
         return clip(_text_of(lookup, namespace, images), MAX_CHARS)
@@ -297,7 +299,7 @@ def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: l
         try:
             text = format(convert(value) if convert else value, spec)
         except Exception as error:  # the value is the user's and may raise anything
-            fault = f"{shown!r} cannot be formatted: {one_line(error)}"
+            fault = f"{shown!r} cannot be formatted: {error_line(error)}"
             raise LookupFault(fault) from error
     else:
         rendered = render(value, _MAX_TEXT)  # a cut could remove the mark that is looked for
@@ -308,7 +310,6 @@ def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: l
     return text
 
 
-def one_line(what: BaseException | str, limit: int = 300) -> str:
-    """An exception, or a text, in one line of at most so many characters."""
-    text = what if isinstance(what, str) else f"{type(what).__name__}: {what}"
-    return shorten(" ".join(text.split()), limit)
+def error_line(error: BaseException) -> str:
+    """The type and the message of an exception, on one line."""
+    return one_line(f"{type(error).__name__}: {error}")

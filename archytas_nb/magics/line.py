@@ -127,7 +127,7 @@ def parser_of(magic: Any) -> ArgumentParser:
 
 def _unknown(word: str, parser: ArgumentParser, sign: str = "%") -> str:
     """The message about a word that a magic does not know."""
-    from archytas_nb.tools.names import did_you_mean
+    from archytas_nb.words import did_you_mean
 
     name = word.partition("=")[0]
     kind = "option" if name.startswith("-") else "argument"

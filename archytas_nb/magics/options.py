@@ -24,7 +24,8 @@ from traitlets import Bool
 from archytas_nb.batch import STORE
 from archytas_nb.errors import ToolError
 from archytas_nb.magics.settings import Settings, integer, number
-from archytas_nb.tools.names import did_you_mean, user_names
+from archytas_nb.tools.names import user_names
+from archytas_nb.words import did_you_mean
 
 if TYPE_CHECKING:
     from archytas_nb.tools.toolbox import Toolbox
@@ -116,7 +117,7 @@ def _evaluated(
     source: str, flag: str, namespace: dict[str, Any], read: Callable[[Any], Any], *known: str
 ) -> Any:
     """The value of an expression of the notebook, if ``read`` takes it; raises UsageError."""
-    from archytas_nb.magics.expand import one_line
+    from archytas_nb.magics.expand import error_line
 
     code = compile(_expression(source, flag), f"<{flag}>", "eval", dont_inherit=True)
     try:
@@ -130,7 +131,7 @@ def _evaluated(
         names = [*user_names(namespace), *known]
         hint = did_you_mean(error.name or "", names) if isinstance(error, NameError) else ""
         raise UsageError(
-            f"{flag} {source!r} cannot be evaluated: {one_line(error)}{hint}"
+            f"{flag} {source!r} cannot be evaluated: {error_line(error)}{hint}"
         ) from None
     return value
 
@@ -216,7 +217,7 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
     """
     from archytas_nb.answers import REJECTING
     from archytas_nb.loop.reply import as_text
-    from archytas_nb.magics.expand import one_line
+    from archytas_nb.magics.expand import error_line
 
     tree = _expression(source, "--until")
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
@@ -233,9 +234,8 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
         try:
             value = holds(as_text(answer) if of_text else answer)
         except REJECTING as error:
-            return (
-                f"This must be true of the answer: {source} – checking it raised {one_line(error)}"
-            )
+            why = error_line(error)
+            return f"This must be true of the answer: {source} – checking it raised {why}"
         return "" if _is_true(value) else f"This must be true of the answer, and is not: {source}"
 
     check.__name__ = f"--until {source}"  # for error messages

@@ -18,7 +18,7 @@ from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode
 from traitlets.config import Configurable
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.tools.names import did_you_mean
+from archytas_nb.words import did_you_mean
 
 
 class Unreadable(ArgumentTypeError, ValueError):

@@ -79,8 +79,8 @@ class Paid(NamedTuple):
 
 def history(exchanges: Sequence[Exchange]) -> Table:
     """The exchanges of a conversation, in order."""
-    from archytas_nb.trace.safe import one_line
     from archytas_nb.trace.view import ending_text, ending_title
+    from archytas_nb.words import one_line
 
     rows = []
     for number, exchange in enumerate(exchanges, start=1):
@@ -194,7 +194,7 @@ def _names_of_the_same(name: str, namespace: Mapping[str, Any]) -> list[str]:
 
 
 def _changes_in(asked: Asked, name: str) -> Iterator[str]:
-    from archytas_nb.trace.safe import one_line
+    from archytas_nb.words import one_line
 
     run = asked.run
     made: list[tuple[str, ToolCall | None, Diff | None]] = [

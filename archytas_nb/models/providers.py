@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb.errors import ArchytasError, ConfigurationError
-from archytas_nb.tools.names import nearest
+from archytas_nb.words import nearest
 
 GROUP = "archytas_nb.models"
 OPENAI_URL = "https://api.openai.com/v1"

@@ -15,7 +15,7 @@ from archytas_nb.errors import ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models.completion import ServerError
 from archytas_nb.models.secrets import mask_secrets, replaced
-from archytas_nb.tools.names import nearest
+from archytas_nb.words import nearest, one_line
 
 CONNECT_SECONDS = 10.0
 """Maximum time to connect, for all addresses of the host together."""
@@ -373,12 +373,6 @@ def models_hint(names: Sequence[str], wanted: str) -> str:
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     hint = f" Did you mean {near[0]!r}?" if near and near[0] != wanted else ""
     return f"It serves {', '.join(map(repr, shown))}{more}.{hint}"
-
-
-def one_line(text: str, most: int = 300) -> str:
-    """The text on one line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _page_title(text: str) -> str:

@@ -49,6 +49,7 @@ from archytas_nb.models.providers import (
 )
 from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
 from archytas_nb.models.secrets import mask_secrets
+from archytas_nb.words import one_line
 
 FIRST_WAIT_SECONDS = 0.5
 """Seconds before the first retry, unless the server says otherwise; doubled for each retry."""
@@ -417,7 +418,7 @@ def with_retries(
         except RequestError as error:
             failed = error
         wait = FIRST_WAIT_SECONDS * 2**retries if failed.wait is None else failed.wait
-        what = refusals.one_line(str(failed).partition(". ")[0], 160)
+        what = one_line(str(failed).partition(". ")[0], 160)
         left = deadline.left
         is_final = not failed.passing or retries >= max_retries or wait > refusals.MAX_WAIT_SECONDS
         if not is_final and left is not None and wait >= left:

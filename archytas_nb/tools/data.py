@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from archytas_nb.errors import ToolTimeout, argument_error
-from archytas_nb.tools.names import shorten, with_article
+from archytas_nb.words import shorten, with_article
 
 MAX_IMAGES = 5
-"""Maximum number of images of one value, and of one call."""
+"""Maximum number of images of a call that the model gets; each costs about a page of text."""
 
 STOPS = (KeyboardInterrupt, ToolTimeout)
 """Exceptions that must not be caught while a user's object is inspected."""

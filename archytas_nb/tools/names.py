@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from types import ModuleType
 from typing import Any
 
 from archytas_nb.errors import ToolError
+from archytas_nb.loop.events import ANSWER, FAIL
+from archytas_nb.words import nearest, with_article
 
-RESERVED = frozenset({"final_answer", "fail_task"})
+RESERVED = frozenset({ANSWER, FAIL})
 """Names of the actions that end a run; tools cannot use them."""
 
 VAR = "$var"
@@ -75,34 +77,6 @@ def legal_name(name: str) -> str:
         expected = "expected 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
         why = f"{name!r} is not a valid tool name: {expected}"
     raise ToolError(f'{why}; choose another with @tool(name="…")')
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The most similar known name, or None if no name is similar."""
-    import difflib  # only after a mistake, and loading the extension must be fast
-
-    folded: dict[str, str] = {}
-    for each in known:
-        if isinstance(each, str):
-            folded.setdefault(each.casefold(), each)
-    found = difflib.get_close_matches(str(name)[:200].casefold(), folded, n=1, cutoff=0.6)
-    return folded[found[0]] if found else None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``", did you mean 'x'?"`` for the most similar known name, or an empty string."""
-    near = nearest(name, known)
-    return f", did you mean {near!r}?" if near is not None else ""
-
-
-def shorten(text: str, size: int) -> str:
-    """A text on one line, truncated to `size` characters with ``…``."""
-    return (text if len(text) <= size else f"{text[: size - 1]}…").replace("\n", " ")
-
-
-def with_article(label: str) -> str:
-    """The name of a type with its article."""
-    return f"{'an' if label[:1].lower() in 'aeiou' or label.startswith('nd') else 'a'} {label}"
 
 
 def reference_name(value: object) -> str | None:

@@ -25,6 +25,7 @@ from typing import Any
 from archytas_nb.loop.events import Output
 from archytas_nb.tools import data
 from archytas_nb.tools.data import MAX_IMAGES, STOPS, picture
+from archytas_nb.words import clip
 
 NO_OUTPUT = "(no output)"
 MAX_CHARS = 8000
@@ -127,24 +128,6 @@ def _json(value: Any) -> str:
 
 
 # ── text ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def clip(text: str, max_chars: int) -> str:
-    """Truncate to ``max_chars`` characters: the head, the number of omitted ones, and the tail."""
-    if len(text) <= max_chars:
-        return text
-    # The length of the note depends on the number in it; the longest possible one is assumed.
-    room = max_chars - len(note(len(text)))
-    if room <= 0:
-        return text[: max(max_chars, 0)]
-    tail = room // 4
-    head = room - tail
-    return text[:head] + note(len(text) - head - tail) + (text[-tail:] if tail else "")
-
-
-def note(count: int) -> str:
-    """The text that replaces omitted characters."""
-    return f"\n… {count:,} characters left out …\n"
 
 
 def type_name(value: Any) -> str:

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import SchemaError, to_jsonable_python
 
 from archytas_nb.tools import annotation as types
-from archytas_nb.tools.names import with_article
+from archytas_nb.words import with_article
 
 if TYPE_CHECKING:
     from archytas_nb.tools.signature import Parameter

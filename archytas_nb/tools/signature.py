@@ -22,8 +22,9 @@ from archytas_nb.errors import ToolError
 from archytas_nb.tools import docstring
 from archytas_nb.tools.annotation import Unusable, is_simple, type_text
 from archytas_nb.tools.docstring import Description, Docstring
-from archytas_nb.tools.names import legal_name, nearest, shorten
+from archytas_nb.tools.names import legal_name
 from archytas_nb.tools.schema import ArgumentType, argument_type
+from archytas_nb.words import nearest, shorten
 
 MISSING: Any = inspect.Parameter.empty
 """Stands for "no annotation" and "no default"."""

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, overload
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.data import is_data
-from archytas_nb.tools.names import did_you_mean, shorten, with_article
 from archytas_nb.tools.tool import OPTIONS, Approval, Tool
+from archytas_nb.words import did_you_mean, shorten, with_article
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
-from archytas_nb.tools.names import shorten
-from archytas_nb.trace.safe import count, one_line, tidy
+from archytas_nb.trace.safe import tidy
 from archytas_nb.trace.view import RunView, clock
+from archytas_nb.words import count, one_line, shorten
 
 _STREAMED = 6_000
 _OUTPUT, _LINES, _LINE = 4_000, 12, 200
@@ -119,7 +119,7 @@ class Activity:
             return None
         partial = read_partial("".join(self._text))
         text = tidy(partial.text)[-_STREAMED:]
-        is_call = partial.tool not in {"", "final_answer", "fail_task"}
+        is_call = partial.tool not in {"", ev.ANSWER, ev.FAIL}
         return Streamed(
             reasoning=tidy("".join(self._reasoning))[-_STREAMED:],
             thought=tidy(partial.thought),

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from archytas_nb.loop.events import ApprovalForm, Failed, FormArgument
-from archytas_nb.tools.render import clip
+from archytas_nb.tools.render import NO_OUTPUT
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
-from archytas_nb.trace.safe import Html, Table, count, element, join, one_line
+from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, RunView, Shown, StepView
+from archytas_nb.words import clip, count, one_line
 
 CLASS, FOLDED_ONLY = "archytas-nb-trace", "archytas-nb-folded"
 """The classes of a trace, and of the part of a summary that is shown only while it is folded."""
@@ -272,7 +273,7 @@ def _outcome(call: CallView, limits: PageLimits) -> Html:
     if call.table:
         title = element("em", "what the model read", style=_SMALL)
         return join(_table(call.table), _details(title, element("pre", result, style=PRE)))
-    if call.status == "done" and call.shown and call.text == views.NOTHING:
+    if call.status == "done" and call.shown and call.text == NO_OUTPUT:
         return join()
     if _is_short(call):
         return element("div", f"→ {result}", style=CALL)

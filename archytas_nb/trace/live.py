@@ -26,9 +26,10 @@ from archytas_nb.trace import bundle
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.html import CLASSES, DIM, LINE, NOT_DECIDED, PageLimits, panel_html
-from archytas_nb.trace.safe import Html, count, element, join, stylesheet, tidy
+from archytas_nb.trace.safe import Html, element, join, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import RunView, StepView, advance, fold
+from archytas_nb.words import count
 
 Mode = Literal["live", "static", "terminal", "quiet"]
 

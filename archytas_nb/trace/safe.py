@@ -18,7 +18,8 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from archytas_nb.tools.render import clip, type_name
+from archytas_nb.tools.render import type_name
+from archytas_nb.words import clip, one_line
 
 KEEP = 20_000
 """Maximum number of characters of one text that a view keeps."""
@@ -66,18 +67,6 @@ def tidy(text: str, limit: int = KEEP) -> str:
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return _CONTROLS.sub("\ufffd", text).rstrip("\n")
-
-
-def one_line(text: str, limit: int) -> str:
-    """Fold a text into one line of at most `limit` characters, ``…`` at the cut."""
-    line = " ".join(text[: 4 * limit].split())
-    whole = len(line) <= limit and len(text) <= 4 * limit
-    return line if whole else line[: limit - 1].rstrip() + "…"
-
-
-def count(number: int, noun: str) -> str:
-    """A number with its noun, such as ``"1 row"`` or ``"2,000 rows"``."""
-    return f"{number:,} {noun}{'s' if number > 1 else ''}"
 
 
 @dataclass(frozen=True, slots=True)

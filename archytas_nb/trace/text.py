@@ -19,10 +19,10 @@ from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 
 from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
-from archytas_nb.tools.names import shorten
 from archytas_nb.trace import view as views
-from archytas_nb.trace.safe import Table, count, one_line, tidy
+from archytas_nb.trace.safe import Table, tidy
 from archytas_nb.trace.view import CallView, RunView, StepView
+from archytas_nb.words import count, one_line, shorten
 
 WIDTH = 110
 """Maximum number of characters of a line, without its indent."""

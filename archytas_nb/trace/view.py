@@ -14,9 +14,10 @@ from pathlib import PurePath
 from typing import Literal, assert_never
 
 from archytas_nb.loop import events as ev
-from archytas_nb.tools.render import output_text, rich_media_type
-from archytas_nb.trace.safe import KEEP, PICTURES, Table, one_line, table_of
+from archytas_nb.tools.render import NO_OUTPUT, output_text, rich_media_type
+from archytas_nb.trace.safe import KEEP, PICTURES, Table, table_of
 from archytas_nb.trace.safe import tidy as cleaned
+from archytas_nb.words import one_line
 
 MARKS: dict[str | None, str] = {
     "done": "✓", "error": "✗", "refused": "⊘", "interrupted": "■", "not_run": "–", None: "…",
@@ -31,7 +32,6 @@ _TITLES = {
     "protocol": "",
 }
 UNUSABLE = "the reply could not be used"
-NOTHING = "(no output)"
 """What the model reads if a tool returned nothing."""
 _ANSWER_LIMIT = 100_000
 _CHANGES = 30  # maximum number of rows with changes of a call
@@ -105,7 +105,7 @@ class CallView:
         if self.status == "done" and self.table:
             title = text.partition("\n")[0]
             return title if title.startswith("DataFrame") else "table"
-        if self.status != "done" or text != NOTHING or not self.pictures:
+        if self.status != "done" or text != NO_OUTPUT or not self.pictures:
             return text
         return "1 image" if self.pictures == 1 else f"{self.pictures} images"
 
@@ -113,7 +113,7 @@ class CallView:
         """The result in one line: its first line, and for an error also the first detail."""
         text = self.result
         printed = [item.text.strip() for item in self.shown if item.text.strip()]
-        if text == NOTHING and printed:
+        if text == NO_OUTPUT and printed:
             text = printed[-1].rpartition("\n")[2]
         first, _, rest = text.partition("\n")
         if self.status == "error" and first.endswith(":") and rest:

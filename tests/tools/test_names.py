@@ -18,16 +18,9 @@ from hypothesis import strategies as st
 import archytas_nb as nb
 from archytas_nb.answers import Answers
 from archytas_nb.errors import ToolError
-from archytas_nb.tools.names import (
-    RESERVED,
-    did_you_mean,
-    is_secret,
-    keep,
-    legal_name,
-    nearest,
-    resolve,
-)
+from archytas_nb.tools.names import RESERVED, is_secret, keep, legal_name, resolve
 from archytas_nb.tools.tool import Tool
+from archytas_nb.words import did_you_mean, nearest
 from tests.tools.shapes import count_rows, mix, source, total
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")

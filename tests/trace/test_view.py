@@ -38,7 +38,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.trace import bundle
 from archytas_nb.trace.html import PageLimits, step_html
-from archytas_nb.trace.safe import MAX_COLUMNS, MAX_ROWS, Table, one_line, table_of, tidy
+from archytas_nb.trace.safe import MAX_COLUMNS, MAX_ROWS, Table, table_of, tidy
 from archytas_nb.trace.view import (
     CallView,
     RunView,
@@ -48,6 +48,7 @@ from archytas_nb.trace.view import (
     literal,
     with_outcomes,
 )
+from archytas_nb.words import one_line
 from tests.trace.samples import SAMPLES, ask, call, frame, long_run, png
 
 TEXT = st.text(max_size=40)

@@ -1,0 +1,73 @@
+"""Texts for a person or a model: shortened, on one line, counted, and compared with known names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Fold a text into one line of at most `limit` characters, ``…`` at the cut."""
+    line = " ".join(text[: 4 * limit].split())
+    whole = len(line) <= limit and len(text) <= 4 * limit
+    return line if whole else line[: limit - 1].rstrip() + "…"
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun, such as ``"1 row"`` or ``"2,000 rows"``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def clip(text: str, max_chars: int) -> str:
+    """Truncate to ``max_chars`` characters: the head, the number of omitted ones, and the tail."""
+    if len(text) <= max_chars:
+        return text
+    # The length of the note depends on the number in it; the longest possible one is assumed.
+    room = max_chars - len(omission(len(text)))
+    if room <= 0:
+        return text[: max(max_chars, 0)]
+    tail = room // 4
+    head = room - tail
+    return text[:head] + omission(len(text) - head - tail) + (text[-tail:] if tail else "")
+
+
+def omission(count: int) -> str:
+    """The text that replaces omitted characters."""
+    return f"\n… {count:,} characters left out …\n"
+
+
+def omit_middle(text: str, longest: int) -> str:
+    """Both ends of a long text, because the end may matter as much as the beginning."""
+    if len(text) <= longest:
+        return text
+    head, tail = longest * 2 // 3, longest // 3
+    end = len(text) - tail
+    more = "more than " if "left out …" in text[head:end] else ""  # it is truncated already
+    return f"{text[:head]} … {more}{end - head:,} characters left out … {text[end:]}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The most similar known name, or None if no name is similar."""
+    import difflib  # only after a mistake, and loading the extension must be fast
+
+    folded: dict[str, str] = {}
+    for each in known:
+        if isinstance(each, str):
+            folded.setdefault(each.casefold(), each)
+    found = difflib.get_close_matches(str(name)[:200].casefold(), folded, n=1, cutoff=0.6)
+    return folded[found[0]] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``", did you mean 'x'?"`` for the most similar known name, or an empty string."""
+    near = nearest(name, known)
+    return f", did you mean {near!r}?" if near is not None else ""
+
+
+def shorten(text: str, size: int) -> str:
+    """A text on one line, truncated to `size` characters with ``…``."""
+    return (text if len(text) <= size else f"{text[: size - 1]}…").replace("\n", " ")
+
+
+def with_article(label: str) -> str:
+    """The name of a type with its article."""
+    return f"{'an' if label[:1].lower() in 'aeiou' or label.startswith('nd') else 'a'} {label}"
