@@ -26,12 +26,10 @@ from archytas_nb import question as prepare
 from archytas_nb.aio import RunStream, events_of, waits_on_thread
 from archytas_nb.batch.map import AsksMany
 from archytas_nb.driver import (
-    ActiveProtocol,
     ActiveRun,
     AnswerCheck,
     Driver,
     Events,
-    Model,
     Observer,
     ending_only,
     observer_callback,
@@ -51,6 +49,14 @@ from archytas_nb.loop.conversation import messages_of
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.limits import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
 from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.model import (
+    ActiveProtocol,
+    Model,
+    ModelFacts,
+    is_model,
+    person_of,
+    start_question,
+)
 from archytas_nb.loop.record import Exchange, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import Wire
@@ -121,9 +127,9 @@ class Agent(AsksMany):
     ) -> None:
         for name in unknown:
             raise unknown_argument("Agent()", name, [*inspect.signature(Agent).parameters][:-1])
-        if _is_model(tools) and not _is_model(model):
+        if _names_model(tools) and not _names_model(model):
             tools, model = model, tools
-        if model is not None and not _is_model(model):
+        if model is not None and not _names_model(model):
             from archytas_nb.models.choose import choose_model
 
             choose_model(model)  # it raises ConfigurationError, as for the first question
@@ -403,12 +409,10 @@ class Agent(AsksMany):
         ending: ev.Ending | None = None
         try:
             model = self.model
-            if (start_question := getattr(model, "start_question", None)) is not None:
-                # A cell that is run again gets the same recorded replies.
-                start_question(*prepare.origin_and_execution(exchange.origin))
+            start_question(model, *prepare.origin_and_execution(exchange.origin))
             protocol = self._protocol(model)
             run.model, run.protocol = model.name, protocol
-            run.price = getattr(model, "price", None)
+            run.price = ModelFacts(model).price
         except (ModelError, ConfigurationError) as error:
             run.error, missing = error, isinstance(error, ConfigurationError)
             ending = ev.Failed(str(error), by="setup" if missing else "endpoint")
@@ -419,8 +423,7 @@ class Agent(AsksMany):
         past, earlier = self._past_and_earlier(exchange.origin)
         self._deleted_results.update(prepare.delete_stored_results(earlier, variables))
         tools = self._tools_for(exchange, model, past, earlier)
-        wrap_person = getattr(model, "person", None)  # records the person's answers, too
-        person: Person = Keyboard() if wrap_person is None else wrap_person(Keyboard())
+        person: Person = person_of(model, Keyboard())
         run.watch = Watch(variables) if self._undo else None
         executor = self._executor(tools, variables, person, observers, run.watch)
         # The time that a person takes to answer does not count.
@@ -453,7 +456,7 @@ class Agent(AsksMany):
         self, exchange: Exchange, model: Model, past: Sequence[Exchange], earlier: Exchange | None
     ) -> Toolbox:
         """The tools for a question; also sets the context of its exchange."""
-        small, names = getattr(model, "is_small", False), self._variables()
+        small, names = ModelFacts(model).is_small, self._variables()
         return prepare.question_toolbox(
             self.tools, self.context, names, exchange, past, earlier, small=small
         )
@@ -474,7 +477,7 @@ class Agent(AsksMany):
 
     def _guards(self, model: Model, tools: Toolbox, clock: Callable[[], float]) -> Guards:
         may_repeat = {name for name, tool in tools.items() if tool.repeat}
-        return Guards(self.limits, clock, may_repeat, getattr(model, "is_small", False))
+        return Guards(self.limits, clock, may_repeat, ModelFacts(model).is_small)
 
 
 def _progress(question: str, options: Options) -> AbstractContextManager[tuple[Observer, ...]]:
@@ -483,10 +486,9 @@ def _progress(question: str, options: Options) -> AbstractContextManager[tuple[O
     return nullcontext(()) if wanted is False else progress_line(question, wanted=wanted)
 
 
-def _is_model(value: Any) -> bool:
-    """Whether a value can only be a model: a name, or an object with `complete`."""
-    has_method = not isinstance(value, type) and callable(getattr(value, "complete", None))
-    return isinstance(value, str) or has_method
+def _names_model(value: Any) -> bool:
+    """Whether a value can only be a model: a name, or an object that can be asked."""
+    return isinstance(value, str) or is_model(value)
 
 
 for _many in (AsksMany.map, AsksMany.evaluate):  # for Python's error messages

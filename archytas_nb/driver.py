@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from archytas_nb.errors import (
     CassetteMiss,
@@ -27,31 +27,12 @@ from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
+from archytas_nb.loop.model import ActiveProtocol, Model, ModelFacts
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.wire import Wire
 from archytas_nb.run import Run
 
-ActiveProtocol: TypeAlias = Literal["react", "native"]
-"""The wire protocol that a run uses."""
 Events: TypeAlias = Generator[ev.Event, None, None]
-ReplyStream: TypeAlias = Generator[ev.Delta | ev.Notice, None, ev.ModelReply]
-"""Yields the pieces of a reply and the retries, returns the reply."""
-
-
-class Model(Protocol):
-    """The interface of a model."""
-
-    @property
-    def name(self) -> str:
-        """The name, which is shown in the trace."""
-
-    @property
-    def protocol(self) -> ActiveProtocol:
-        """The wire protocol that suits this model, for an agent with ``protocol="auto"``."""
-
-    def complete(self, ask: ev.AskModel) -> ReplyStream:
-        """Yield the pieces of a reply and return it; raise ModelError if there is none."""
-
 
 AnswerCheck: TypeAlias = Callable[[ev.Json], ev.Verdict]
 """Checks an answer and converts it to the required type."""
@@ -80,7 +61,7 @@ class Driver:
     def events(self, protocol: ActiveProtocol) -> Events:  # noqa: C901 - one loop, in its order
         """Yield every event, the ending last; an interrupt thrown into it ends the run properly."""
         stopped = yield from emit(
-            ev.Started(self.run.model, protocol, getattr(self.model, "server", ""))
+            ev.Started(self.run.model, protocol, ModelFacts(self.model).server)
         )
         flow = self._flow(protocol)
         request: ev.Request = next(flow)

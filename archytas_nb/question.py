@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any, TypeAlias, TypedDict, TypeVar, get_args
 
 from archytas_nb.answers import Answers, Until
-from archytas_nb.driver import AnswerCheck, Model, Observer
+from archytas_nb.driver import AnswerCheck, Observer
 from archytas_nb.errors import argument_error
 from archytas_nb.kernel import Namespace, current_shell, running_cell
 from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
 from archytas_nb.kernel.python import PythonMode
+from archytas_nb.loop.model import Model
 from archytas_nb.loop.record import Exchange
 from archytas_nb.tools.data import encode_image, is_data
 from archytas_nb.tools.names import delete_stored

@@ -13,11 +13,12 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
 from archytas_nb.loop.events import ApprovalForm, AskModel, Delta, ModelReply, Notice
+from archytas_nb.loop.model import FACTS, ActiveProtocol, ModelFacts
 from archytas_nb.models.choose import Confirm, ModelSettings, choose_model
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ def cassette_in_use() -> Cassette | None:
 
 def answers_itself(model: Any) -> bool:
     """Whether a model needs no cassette: it is scripted, or has one already."""
-    answers = getattr(model, "is_scripted", False) or hasattr(model, "cassette")
-    return bool(answers) and not isinstance(model, type)
+    facts = ModelFacts(model)
+    return (facts.is_scripted or facts.has_cassette) and not isinstance(model, type)
 
 
 def recorded(
@@ -120,8 +121,7 @@ def given_name(model: Any) -> str:
     """The name that a notebook gave to its model, without a request to the endpoint."""
     if isinstance(model, str):
         return model or DEFAULT
-    name = model.given_name if hasattr(model, "given_name") else getattr(model, "name", None)
-    return str(name or DEFAULT)
+    return str(ModelFacts(model).given_name or DEFAULT)
 
 
 def _opened(path: str | Path, mode: Any, volatile: Iterable[str]) -> Cassette:
@@ -139,8 +139,6 @@ def _absolute(path: str) -> Path | None:
 
 # ── a model behind a cassette ─────────────────────────────────────────────────────────────────────
 
-_FACTS = ("protocol", "is_small", "context_tokens", "price", "server")
-"""The attributes of a model that a run reads, beside its name."""
 _REFUSALS: dict[str, str] = {
     "no_tools": "the endpoint does not support tools",
     "overflow": "the conversation is too long for the model",
@@ -171,23 +169,41 @@ class CassetteModel:
     @property
     def name(self) -> str:
         """The name of the recorded model, or of the live one while recording."""
-        return str(self._fact("name"))
+        facts = self._recorded_facts()
+        return str(self.real().name if facts is None else facts.get("name"))
 
     @property
-    def protocol(self) -> Literal["react", "native"]:
+    def protocol(self) -> ActiveProtocol:
         """The protocol that was recorded, or the live model's while recording."""
-        return cast(Literal["react", "native"], self._fact("protocol"))
+        facts = self._recorded_facts()
+        protocol = self.real().protocol if facts is None else facts.get("protocol")
+        return cast("ActiveProtocol", protocol)
 
-    def __getattr__(self, name: str) -> Any:
-        """A fact about the model that a run reads, such as `context_tokens`."""
-        if name not in _FACTS:
-            raise AttributeError(name)
-        fact = self._fact(name)
-        if name == "price" and isinstance(fact, dict):
-            from archytas_nb.models.completion import Price
+    @property
+    def is_small(self) -> bool:
+        """Whether it is a small model."""
+        return bool(self._fact("is_small"))
 
-            return Price(**fact)
-        return "" if name == "server" and fact is None else fact
+    @property
+    def context_tokens(self) -> int | None:
+        """Maximum number of tokens in a conversation and its reply, if known."""
+        tokens: int | None = self._fact("context_tokens")
+        return tokens
+
+    @property
+    def price(self) -> Any:
+        """The price of its tokens, if known."""
+        price = self._fact("price")
+        if not isinstance(price, dict):
+            return price
+        from archytas_nb.models.completion import Price
+
+        return Price(**price)
+
+    @property
+    def server(self) -> str:
+        """The kind of model server, if it was discovered."""
+        return self._fact("server") or ""
 
     def start_question(self, origin: str, execution: str = "") -> None:
         """Begin a question; a cell that is run again gets the same replies again."""
@@ -250,13 +266,21 @@ class CassetteModel:
         """The user, whose answers are recorded; the real one is asked only if that is allowed."""
         return _RecordedPerson(self, real)
 
+    def _recorded_facts(self) -> dict[str, Any] | None:
+        return self.cassette.facts(self.given_name)
+
     def _fact(self, name: str) -> Any:
-        facts = self.cassette.facts(self.given_name)
-        return getattr(self.real(), name, None) if facts is None else facts.get(name)
+        """A fact of `ModelFacts`: the recorded one, or the live model's while recording."""
+        facts = self._recorded_facts()
+        return getattr(ModelFacts(self.real()), name) if facts is None else facts.get(name)
 
     def _live_facts(self) -> dict[str, Any]:
-        facts = {name: getattr(self.real(), name, None) for name in _FACTS}
-        if dataclasses.is_dataclass(price := facts["price"]) and not isinstance(price, type):
+        """The facts about the real model that are known now, in the form of the file."""
+        known = ModelFacts(self.real())
+        facts = {"protocol": self.real().protocol}
+        facts |= {name: getattr(known, name) for name in FACTS}
+        price = facts["price"]
+        if dataclasses.is_dataclass(price) and not isinstance(price, type):
             facts["price"] = dataclasses.asdict(price)
         return {name: fact for name, fact in facts.items() if fact}
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from archytas_nb.loop.events import CallOutcome, Json, Message
 from archytas_nb.loop.lenient import replace_surrogates
+from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.record import Compaction, Exchange, Step
 from archytas_nb.loop.tokens import json_tokens, message_tokens
 from archytas_nb.loop.wire import Wire
@@ -156,10 +157,11 @@ class Conversation:
         wire: Wire,
         past: Sequence[Exchange],
         exchange: Exchange,
-        model: object,  # it may have context_tokens, possibly only after the first reply
+        facts: ModelFacts,  # of the model; its context may be known only after the first reply
         reply_tokens: int,  # halved if a request was rejected for its length
     ) -> None:
-        self._model, self.reply_tokens = model, reply_tokens
+        self._facts = facts
+        self.reply_tokens = reply_tokens
         self._exchange, self._exchanges = exchange, [*past, exchange]
         if not exchange.steps and past:
             compaction, count = past[-1].compaction, len(past)
@@ -222,7 +224,7 @@ class Conversation:
 
     def _budget(self, max_tokens: int | None) -> int:
         """Maximum number of tokens in the messages; ``max_tokens`` is the endpoint's limit."""
-        context = getattr(self._model, "context_tokens", None) or CONTEXT_TOKENS
+        context = self._facts.context_tokens or CONTEXT_TOKENS
         # The conversation is not compacted to make room for a very long reply.
         reply = min(self.reply_tokens, max(context // 4, _MIN_REPLY))
         left = max(context - reply - self.tool_tokens - _MARGIN, context // 4)

@@ -49,6 +49,7 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.loop.limits import Guards, call_key
+from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.record import Exchange, Step
 from archytas_nb.loop.reply import Action, as_text, rejection_text
 from archytas_nb.loop.tokens import message_tokens, texts_of
@@ -96,7 +97,7 @@ def react_loop(
         past: The exchanges before this one.
         exchange: The question.
         checks: Whether answers are checked before they are accepted.
-        model: Its ``context_tokens``, if any, limit the length of the requests.
+        model: Its context, if it is known, limits the length of the requests.
 
     Raises:
         TypeError: The driver did not send a reply to the request.
@@ -106,7 +107,7 @@ def react_loop(
         wire = wire.without_tools(exchange.context.tools)
     tokens = guards.limits.reply_tokens(small=guards.small)
     thinking = guards.limits.thinking_tokens(small=guards.small)
-    conversation = Conversation(wire, past, exchange, model, tokens)
+    conversation = Conversation(wire, past, exchange, ModelFacts(model), tokens)
     loop = _Loop(wire, guards, past, exchange, conversation, checks, thinking)
     exchange.ending = yield from loop.run()
     return exchange.ending

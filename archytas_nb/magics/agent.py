@@ -32,8 +32,9 @@ from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.settings import Settings
 
 if TYPE_CHECKING:
-    from archytas_nb.agent import Agent, Model
+    from archytas_nb.agent import Agent
     from archytas_nb.loop import events
+    from archytas_nb.loop.model import Model
     from archytas_nb.magics.conversation import Conversation
     from archytas_nb.models.choose import Confirm, ModelSettings
     from archytas_nb.run import Run
@@ -191,10 +192,11 @@ class ArchytasNB(Settings, Magics):
         except (ArchytasError, UsageError) as error:
             _log.info("the model could not be warmed: %s", error)
             return
-        warm = getattr(model, "warm", None)
-        if callable(warm) and begins != self._warmed:
+        from archytas_nb.loop.model import warm
+
+        if begins != self._warmed:
             self._warmed = begins
-            warm(begins)
+            warm(model, begins)
 
     def _register(self, callback: Callable[..., None]) -> None:
         self._callbacks.add(callback)
@@ -299,11 +301,12 @@ class ArchytasNB(Settings, Magics):
     def _agent(self, args: Any, settings: Any, *, is_replay: bool = False) -> Agent:
         """An agent with the settings of this question; a map's replay needs no model at all."""
         from archytas_nb.agent import Agent
+        from archytas_nb.loop.model import ModelFacts
         from archytas_nb.magics.options import chosen_tools
         from archytas_nb.tools.toolbox import toolbox
 
         model: Any = args.model if is_replay else self._model(args.model)
-        small = bool(getattr(model, "is_small", False))
+        small = ModelFacts(model).is_small
         allow, tools = settings.allow, settings.tools
         may_ask = settings.ask_user == "on" or (settings.ask_user == "auto" and not small)
         return Agent(
@@ -347,7 +350,9 @@ class ArchytasNB(Settings, Magics):
 def held_model(namespace: dict[str, Any], name: str | None) -> Model | None:
     """The model in a variable of the notebook, or None where no variable of that name has one."""
     held = namespace.get(name) if name else None
-    if isinstance(held, type) or not callable(getattr(held, "complete", None)):
+    from archytas_nb.loop.model import is_model
+
+    if not is_model(held):
         return None
     from archytas_nb.cassettes.switch import recorded
 

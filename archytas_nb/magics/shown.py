@@ -245,6 +245,8 @@ _PRE = (
 
 def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
     """What an agent would be sent for a question with these arguments of `Agent.run`."""
+    from archytas_nb.loop.model import ModelFacts, body_of
+
     ask, model, limits = agent.preview(question, **keywords), agent.model, agent.limits
     names = ("max_steps", "max_errors", "max_seconds", "max_total_tokens")
     facts = {
@@ -254,9 +256,9 @@ def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
         "tools": ", ".join(agent.tools) or "none",
         "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
     }
-    if getattr(model, "is_small", False) and agent.tools and not agent.exchanges:
+    if ModelFacts(model).is_small and agent.tools and not agent.exchanges:
         facts["before it"] = "short requests: does this tool fit the question? (small models only)"
-    body = model.body(ask) if hasattr(model, "body") else None
+    body = body_of(model, ask)
     return DryRun(ask, tuple(facts.items()), body)
 
 

@@ -8,27 +8,26 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import (
     REFUSED,
     AskModel,
-    Delta,
     Json,
     Message,
     ModelReply,
     Notice,
     Usage,
 )
+from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.reply import read_action
 from archytas_nb.models import refusals
 from archytas_nb.models.providers import OPENAI_URL
 from archytas_nb.models.refusals import RequestError, is_image, matches
 
-ReplyStream: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 """Yields the pieces of a reply and the retries, returns the reply."""
 
 IMAGE_OMITTED = "[an image that this model cannot see]"

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.loop.model import is_model
 from archytas_nb.models import providers, serve
 from archytas_nb.models.providers import OPENAI_URL, Provider, Served
 
@@ -106,7 +107,7 @@ def choose_model(
             the argument is not a model.
     """
     if name is not None and not isinstance(name, str):
-        if not isinstance(name, type) and callable(getattr(name, "complete", None)):
+        if is_model(name):
             return name
         expected = "a model's name, an OpenAIModel, or an object with name, protocol and complete"
         kind = type(name).__name__

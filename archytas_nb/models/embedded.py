@@ -12,10 +12,11 @@ from typing import Literal, cast
 
 from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, Notice
+from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import process, weights
 from archytas_nb.models.bounds import Deadline
-from archytas_nb.models.capabilities import ReplyStream, capabilities_of
+from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.process import Engine, StartError
 

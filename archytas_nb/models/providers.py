@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb.errors import ArchytasError, ConfigurationError
+from archytas_nb.loop.model import is_model
 from archytas_nb.words import nearest
 
 GROUP = "archytas_nb.models"
@@ -103,7 +104,7 @@ def _entry_point_model(entry_points: tuple[importlib.metadata.EntryPoint, ...], 
         raise ConfigurationError(
             f"{shown} cannot be used for {name!r} ({why}). Update or uninstall the package."
         ) from error
-    if not callable(getattr(model, "complete", None)):
+    if not is_model(model):
         expected = "expected an object with name, protocol and complete"
         raise ConfigurationError(f"{shown} returned {model!r}; {expected}")
     return model

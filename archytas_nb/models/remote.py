@@ -20,12 +20,12 @@ from typing import Any, Literal, Self
 
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Notice
+from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import refusals
 from archytas_nb.models.bounds import Connection, Deadline
 from archytas_nb.models.capabilities import (
     Capabilities,
-    ReplyStream,
     adapt_request,
     capabilities_of,
     checked_fields,

@@ -1,0 +1,118 @@
+"""What a model is to a run: the three members that it needs, and what else it may offer.
+
+A model needs a name, a protocol and `complete`. Anything more is optional, also for models of
+other packages; this module is the only one that looks whether a model has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+from archytas_nb.loop.events import AskModel, Delta, Json, Message, ModelReply, Notice
+
+ActiveProtocol: TypeAlias = Literal["react", "native"]
+"""The wire protocol that a run uses."""
+
+ReplyStream: TypeAlias = Generator[Delta | Notice, None, ModelReply]
+"""Yields the pieces of a reply and the retries, returns the reply."""
+
+FACTS = ("is_small", "context_tokens", "price", "server")
+"""The names of the facts in `ModelFacts`; a cassette records them."""
+
+
+class Model(Protocol):
+    """The interface of a model."""
+
+    @property
+    def name(self) -> str:
+        """The name, which is shown in the trace."""
+
+    @property
+    def protocol(self) -> ActiveProtocol:
+        """The wire protocol that suits this model, for an agent with ``protocol="auto"``."""
+
+    def complete(self, ask: AskModel) -> ReplyStream:
+        """Yield the pieces of a reply and return it; raise ModelError if there is none."""
+
+
+def is_model(value: object) -> bool:
+    """Whether a value is an object that can be asked for replies."""
+    return not isinstance(value, type) and callable(getattr(value, "complete", None))
+
+
+class ModelFacts:
+    """What is known of a model.
+
+    Each fact is read when it is asked for: some are known only after a reply, and others take a
+    request to the endpoint.
+    """
+
+    def __init__(self, model: object) -> None:
+        self._model = model
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is a small model, which gets additional checks."""
+        return bool(getattr(self._model, "is_small", False))
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Maximum number of tokens in a conversation and its reply; None if it is not known."""
+        return getattr(self._model, "context_tokens", None)
+
+    @property
+    def price(self) -> Any:
+        """The `Price` of its tokens; None if it is not known."""
+        return getattr(self._model, "price", None)
+
+    @property
+    def server(self) -> str:
+        """The kind of model server, such as ``"Ollama"``, if it was discovered on this machine."""
+        return getattr(self._model, "server", "")
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether its replies are part of a test, so that no cassette records them."""
+        return bool(getattr(self._model, "is_scripted", False))
+
+    @property
+    def has_cassette(self) -> bool:
+        """Whether its replies come from a cassette, or are kept elsewhere."""
+        return hasattr(self._model, "cassette")
+
+    @property
+    def given_name(self) -> str | None:
+        """The name that the user gave to it, without a request to the endpoint."""
+        attribute = "given_name" if hasattr(self._model, "given_name") else "name"
+        name: str | None = getattr(self._model, attribute, None)
+        return name
+
+
+# ── optional methods ──────────────────────────────────────────────────────────────────────────────
+
+
+def start_question(model: object, origin: str, execution: str) -> None:
+    """Tell a recorded model that a question begins, so that a cell gets the same replies again."""
+    start = getattr(model, "start_question", None)
+    if start is not None:
+        start(origin, execution)
+
+
+def person_of(model: object, person: Any) -> Any:
+    """The person who is asked during a run; a recorded model records the answers as well."""
+    recorded = getattr(model, "person", None)
+    return person if recorded is None else recorded(person)
+
+
+def body_of(model: object, ask: AskModel) -> dict[str, Json] | None:
+    """The body of the request to the endpoint; None if the model has no endpoint."""
+    body = getattr(model, "body", None)
+    return None if body is None else body(ask)
+
+
+def warm(model: object, messages: Sequence[Message]) -> None:
+    """Let a local model load and read the beginning of a conversation in the background."""
+    method = getattr(model, "warm", None)
+    if method is not None:
+        method(messages)
