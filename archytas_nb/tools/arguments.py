@@ -113,11 +113,22 @@ def _read_single(parameter: Parameter, tool_input: Any, namespace: Namespace) ->
     takes_objects = kind.schema.get("type") == "object" or kind.schema.keys() & {"$ref", "anyOf"}
     if isinstance(parsed, dict) and (name in parsed or not parsed or not takes_objects):
         values, faults = _read_fields((parameter,), parsed, namespace)
-        if not faults:
-            return values, ()
+        # {"name": …} is the argument "name"; it is a value with that one key only if its type
+        # has such a field.
+        is_named = parsed.keys() == {name} and not _has_field(kind, name)
+        if not faults or is_named:
+            return values, faults
     path = () if parameter.simple else (name,)
     value, bare_faults = read_value(kind, tool_input, namespace, path)
     return ({}, faults or bare_faults) if bare_faults else ({name: value}, ())
+
+
+def _has_field(kind: ArgumentType, name: str) -> bool:
+    """Whether objects of a type have a field of this name, apart from keys that may be anything."""
+    schema = kind.validation_schema
+    reader = _Reader(schema.get("$defs", {}))
+    branches = [reader.resolve(each) for each in branches_of(reader.resolve(schema))]
+    return any(name in each.get("properties", {}) for each in branches or [reader.resolve(schema)])
 
 
 def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Namespace) -> Result:
@@ -199,10 +210,10 @@ class _Reader:
 
     def read(self, value: Any, schema: Mapping[str, Any], path: Path) -> Any:
         """The value, or a copy in which variants are replaced by the expected form."""
-        schema = self._resolve(schema)
+        schema = self.resolve(schema)
         if "anyOf" in schema or "oneOf" in schema:
             branches = branches_of(schema)
-            return self._union(value, [self._resolve(each) for each in branches], path)
+            return self._union(value, [self.resolve(each) for each in branches], path)
         choices = choices_of(schema)
         value = _coerced(value, schema, choices)
         if expected := _mismatch(value, schema, choices):
@@ -217,7 +228,8 @@ class _Reader:
             ]
         return value
 
-    def _resolve(self, schema: Any) -> Mapping[str, Any]:
+    def resolve(self, schema: Any) -> Mapping[str, Any]:
+        """A schema, or the one that it refers to."""
         while isinstance(schema, dict) and "$ref" in schema:
             schema = self._defs.get(ref_name(schema), {})
         return schema if isinstance(schema, dict) else {}
@@ -237,9 +249,9 @@ class _Reader:
         return result
 
     def _takes_null(self, schema: Mapping[str, Any]) -> bool:
-        schema = self._resolve(schema)
+        schema = self.resolve(schema)
         branches = branches_of(schema) or [schema]
-        return any(_matches(None, self._resolve(each)) for each in branches)
+        return any(_matches(None, self.resolve(each)) for each in branches)
 
     def _union(self, value: Any, branches: list[Mapping[str, Any]], path: Path) -> Any:
         """Read with the branches that match the value's type, or else with all of them."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from dataclasses import dataclass
+from typing import Any
 
+import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from archytas_nb.tools.tool import Tool
@@ -102,10 +105,47 @@ def test_a_single_list_is_accepted_in_an_object_as_a_value_and_as_json():
 def test_a_single_dict_is_accepted_in_an_object_first_and_as_a_value():
     assert call(keys, {"table": {"a": 1}}) == ["a"]
     assert call(keys, {"a": 1, "b": 2}) == ["a", "b"]
-    assert call(keys, {"table": 1}) == ["table"]
+    assert call(keys, {"table": 1, "b": 2}) == ["table", "b"]
     assert call(keys, {"table": {"table": {}}}) == ["table"]
     assert call(keys, {}) == []
     assert call(keys, '{"a": 1}') == ["a"]
+
+
+@pytest.mark.parametrize("kind", [dict, dict[str, str], dict[str, int], dict | None, dict | list])
+@pytest.mark.parametrize("sent", ["text", 1, True, ""])
+def test_the_value_of_a_single_dict_is_never_wrapped_in_its_own_name(kind: Any, sent: Any) -> None:
+    def keep(table: Any) -> str:
+        """Keep it.
+
+        Args:
+            table: The table
+        """
+        return repr(table)
+
+    keep.__annotations__["table"] = kind
+    tool = Tool.from_function(keep)
+    assert tool.check({"table": sent})
+    assert tool.check(sent)
+    assert tool.call({"table": {"table": "1"}}).status == "done"
+
+
+@dataclass
+class Place:
+    place: str
+
+
+def test_a_single_object_may_have_a_field_of_the_name_of_its_argument():
+    def go(place: Place) -> str:
+        """Go.
+
+        Args:
+            place: Where to
+        """
+        return place.place
+
+    tool = Tool.from_function(go)
+    for sent in ({"place": "Lima"}, {"place": {"place": "Lima"}}, '{"place": "Lima"}'):
+        assert tool.call(sent).value == "Lima"
 
 
 def test_rejects_a_missing_required_list():
