@@ -163,6 +163,9 @@ _TEX = re.compile(r"(?:\\[A-Za-z]{2,}\*?(?:\[[^][{}]*\])?[_^]?|\^)\Z")
 _SPEC = re.compile(r"(?:.?[<>=^])?[-+ ]?z?#?0?\d*[_,]?(?:\.\d+)?[bcdeEfFgGnosxX%]?|.*%[A-Za-z].*")
 _CONVERSIONS: dict[int, Callable[[Any], Any]] = {114: repr, 115: str, 97: ascii}
 _JSON = json.JSONDecoder()
+_FIRST_PART = 256  # characters
+_LONGEST_WORD = len("\\ud83d\\ude00")  # that a cut can make unreadable, also "-Infinity"
+_MAX_DEPTH = 100  # of an object of JSON in a question
 
 
 class Expanded(NamedTuple):
@@ -180,6 +183,7 @@ def expand(text: str, namespace: Mapping[str, Any]) -> Expanded:
     """
     out: list[str] = []
     images: list[str] = []
+    written: dict[str, str] = {}  # the text of each group: what stands twice is looked up once
     at, open_ = 0, 0  # how many braces that are text have not been closed
     tex = len(text)  # where a group of TeX has ended
     while (found := _BRACE.search(text, at)) is not None:
@@ -201,17 +205,25 @@ def expand(text: str, namespace: Mapping[str, Any]) -> Expanded:
             at = end if end >= 0 else start + 1
             out.append(text[start:at])
             continue
-        at, before = group.end(), text[tex:start] if tex <= start else None
-        if before in ("", "_", "^") or _TEX.search(text, max(0, start - 80), start):
+        at = group.end()
+        follows_tex = start == tex or (start == tex + 1 and text[tex] in "_^")
+        if follows_tex or _TEX.search(text, max(0, start - 80), start):
             tex = at
             out.append(group[0])
-        elif (named := _DESCRIBED.fullmatch(group[1])) is not None:
-            out.append(_described(named[1], namespace))
-        elif (lookup := _lookup_in(group[1], namespace)) is not None:
-            out.append(_written(lookup, namespace, images, group[0]))
-        else:
-            out.append(group[0])
+            continue
+        if group[0] not in written:
+            written[group[0]] = _replacement(group, namespace, images)
+        out.append(written[group[0]])
     return Expanded("".join([*out, text[at:]]), tuple(images))
+
+
+def _replacement(group: re.Match[str], namespace: Mapping[str, Any], images: list[str]) -> str:
+    """What is sent for a group in braces: a description, a value, or the group; or UsageError."""
+    named = _DESCRIBED.fullmatch(group[1])
+    if named is not None:
+        return _described(named[1], namespace)
+    lookup = _lookup_in(group[1], namespace)
+    return group[0] if lookup is None else _written(lookup, namespace, images, group[0])
 
 
 def _described(name: str, namespace: Mapping[str, Any]) -> str:
@@ -230,11 +242,24 @@ def _described(name: str, namespace: Mapping[str, Any]) -> str:
 
 
 def _json_end(text: str, start: int) -> int:
-    """Where an object of JSON ends; -1 where none begins here."""
-    try:
-        return _JSON.raw_decode(text, start)[1]
-    except (ValueError, RecursionError):
-        return -1
+    """Where an object of JSON ends; -1 where none begins here.
+
+    It is decoded in a part of the text that grows only while more text could complete the object:
+    an error of the decoder takes time for all of the text that it is given.
+    """
+    size = _FIRST_PART
+    while True:
+        part = text[start : start + size]
+        try:
+            return start + _JSON.raw_decode(part)[1]
+        except json.JSONDecodeError as error:
+            is_cut = error.pos > len(part) - _LONGEST_WORD or error.msg.startswith("Unterminated")
+        except (ValueError, RecursionError):
+            return -1
+        depth = sum(map(part.count, "{[")) - sum(map(part.count, "}]"))
+        if not is_cut or len(part) < size or depth > _MAX_DEPTH:
+            return -1
+        size *= 4
 
 
 def _lookup_in(body: str, namespace: Mapping[str, Any]) -> ast.FormattedValue | None:

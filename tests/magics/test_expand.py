@@ -23,6 +23,7 @@ from IPython.core.error import UsageError
 
 from archytas_nb.magics.expand import LookupFault, expand, look
 from archytas_nb.magics.options import picture
+from tests.growth import assert_linear
 
 KEY = "canary-7f3a9c51d2e8"
 
@@ -297,3 +298,49 @@ def test_an_at_sign_describes_a_variable_and_shows_no_value() -> None:
     for missing, says in (("fame", "'frame'"), ("token", "secret"), ("_x", "private")):
         with pytest.raises(UsageError, match=says):
             expand(f"What is {{@{missing}}}?", names | {"_x": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("{x}", 25_000), ("{x!r} ", 25_000), ('{"a": x}', 25_000), (r"\frac{x} {x}", 25_000),
+        ("{", 10_000), ("}", 10_000), ("{{", 10_000), ("{{x}}", 10_000), ("{x", 10_000),
+        ('{"a": 1}', 10_000), ('{"', 10_000), ('{"a": "b', 10_000), (r"\frac{x}", 10_000),
+        ('{"a":', 2_000), ('{"a": [1, 2, ', 2_000),
+    ],
+)  # fmt: skip
+def test_the_time_for_a_question_grows_with_its_length(text: str, size: int) -> None:
+    assert_linear(lambda n: expand(f"^{{x}} {text * n}", {"x": 1}), size)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=400),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=40,
+)
+
+
+@given(st.dictionaries(st.text(), JSON_VALUES), st.booleans(), st.text(), st.data())
+def test_an_object_of_json_of_any_length_is_kept(
+    value: dict[str, Any],
+    ascii_only: bool,
+    after: str,
+    data: st.DataObject,
+) -> None:
+    written = json.dumps(
+        value, ensure_ascii=ascii_only, indent=data.draw(st.sampled_from([None, 1]))
+    )
+    sent = f"Read {written}{after.translate({123: 40, 125: 41})} {{x}}"
+    assert expand(sent, {"x": 1}).text == sent.removesuffix("{x}") + "1"
+
+
+def test_a_lookup_that_stands_twice_is_read_once() -> None:
+    class Counter:
+        count = 0
+
+        @property
+        def next(self) -> int:
+            self.count += 1
+            return self.count
+
+    assert expand("{c.next} and {c.next}", {"c": Counter()}).text == "1 and 1"
