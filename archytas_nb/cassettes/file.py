@@ -110,8 +110,9 @@ class CassetteFile:
     def read(self) -> list[Entry]:
         """Read all exchanges, and add the models of the header to those that are known."""
         self._seen = self._signature()
+        target = self._target()
         try:
-            text = self.path.read_text("utf-8")
+            text = target.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(
                 f"the cassette {str(self.path)!r} cannot be read ({error}); use a different file"
@@ -168,6 +169,7 @@ class CassetteFile:
 
     def check(self) -> None:
         """Raise ConfigurationError where `write` would."""
+        self._target()
         folder = next(folder for folder in self.path.parents if folder.exists())
         # A read-only file could be replaced all the same, but its owner does not want that.
         is_closed = self.path.exists() and not self.path.stat().st_mode & stat.S_IWUSR
@@ -179,7 +181,7 @@ class CassetteFile:
         self.check()
         header, refs = self._new_header(), set[str]()
         lines = [_dump(header), *(line for each in entries for line in lines_of(each, refs))]
-        target = self.path.resolve()  # a link stays a link
+        target = self._target()  # a link stays a link
         beside = target.with_name(f".{target.name}.part")
         try:
             beside.unlink(missing_ok=True)
@@ -199,16 +201,17 @@ class CassetteFile:
             self.write(entries)
             return
         self.check()
+        target = self._target()
         header, self._header = self._header, None  # in case of an interrupt: write all next time
         data = "".join(f"{line}\n" for line in lines_of(entries[-1], self._refs)).encode()
-        size = self.path.stat().st_size
+        size = target.stat().st_size
         try:
-            with self.path.open("ab", buffering=0) as file:
+            with target.open("ab", buffering=0) as file:
                 if file.write(data) != len(data):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             with suppress(OSError):
-                os.truncate(self.path, size)
+                os.truncate(target, size)
             raise self._unwritable(error) from error
         self._seen, self._header = self._signature(), header
 
@@ -216,7 +219,7 @@ class CassetteFile:
     def locked(self) -> Iterator[None]:
         """Keep other processes from writing it: its folder is locked, which leaves no lock file."""
         self.check()
-        target = self.path.resolve()
+        target = self._target()
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             held = None if sys.platform == "win32" else os.open(target.parent, os.O_RDONLY)
@@ -238,6 +241,19 @@ class CassetteFile:
             if held is not None:
                 os.close(held)
 
+    def _target(self) -> Path:
+        """The file behind the links of the path; raises ConfigurationError for another user's."""
+        planted = planted_link(self.path)
+        if planted is not None:
+            raise ConfigurationError(
+                f"the cassette {str(self.path)!r} is not used: {str(planted)!r} is a symbolic link "
+                "of another user. Remove it, or use a file in a directory of your own"
+            )
+        try:
+            return self.path.resolve()
+        except (OSError, RuntimeError) as error:  # the links lead in a circle
+            raise self._unwritable(error) from error
+
     def _new_header(self) -> Json:
         header: Json = {"cassette": VERSION}
         header |= {"models": self.models} if self.models else {}
@@ -256,6 +272,47 @@ class CassetteFile:
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+_MAX_LINKS = 40
+"""How many links of one path are followed, as by the kernel of an operating system."""
+
+
+def planted_link(path: Path) -> Path | None:
+    """The first link on a path that another user may have planted; None where there is none.
+
+    A link is trusted if it belongs to this user, to root, or to the owner of its directory, who
+    could replace the whole directory. Windows has no such owners.
+    """
+    if not hasattr(os, "geteuid"):
+        return None
+    path = path.absolute()
+    here = Path(path.anchor)
+    parts = list(reversed(path.parts[1:]))
+    followed = 0
+    while parts and followed < _MAX_LINKS:
+        part = parts.pop()
+        if part == os.pardir:
+            here = here.parent
+            continue
+        each = here / part
+        try:
+            found = each.lstat()
+        except OSError:  # it does not exist
+            return None
+        if not stat.S_ISLNK(found.st_mode):
+            here = each
+            continue
+        if found.st_uid not in (os.geteuid(), 0, here.stat().st_uid):
+            return each
+        followed += 1
+        target = each.readlink()
+        if target.is_absolute():
+            here = Path(target.anchor)
+            parts += reversed(target.parts[1:])
+        else:
+            parts += reversed(target.parts)
+    return None
 
 
 def lines_of(entry: Entry, refs: set[str]) -> Iterator[str]:

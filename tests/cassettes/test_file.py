@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.cassettes import match
-from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.cassette import Cassette, Mode
 from archytas_nb.cassettes.file import (
     CassetteFile,
     Entry,
@@ -370,6 +370,70 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, name: str) -> None:
     except ConfigurationError as error:
         assert name in str(error)  # noqa: PT017 - either way the target is as it was
     assert (tmp_path / "precious").read_text() == "keep me"
+
+
+IS_ROOT = getattr(os, "geteuid", lambda: 1)() == 0
+OTHER = 54321  # a user who is not there
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can make another user's link")
+@pytest.mark.parametrize("mode", ["auto", "record", "replay"])
+@pytest.mark.parametrize("where", ["the file", "its directory", "behind a link"])
+def test_a_link_of_another_user_is_not_followed(tmp_path: Path, where: str, mode: Mode) -> None:
+    own, shared = tmp_path / "own", tmp_path / "shared"
+    own.mkdir()
+    shared.mkdir()
+    cassette = Cassette(own / "x.jsonl", "auto")
+    cassette.add(ask("a"), ModelReply("1"))
+    before = (own / "x.jsonl").read_bytes()
+    planted = shared / "x.jsonl" if where == "the file" else shared / "folder"
+    planted.symlink_to(own / "x.jsonl" if where == "the file" else own)
+    os.lchown(planted, OTHER, OTHER)
+    path = planted if where == "the file" else planted / "x.jsonl"
+    if where == "behind a link":
+        path = tmp_path / "mine"
+        path.symlink_to(Path("shared") / "folder" / "x.jsonl")
+    with pytest.raises(ConfigurationError, match="link of another user"):
+        Cassette(path, mode).add(ask("b"), ModelReply("2"))
+    assert (own / "x.jsonl").read_bytes() == before
+    assert names(own) == ["x.jsonl"]
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can make another user's link")
+def test_a_link_that_another_user_makes_while_the_cassette_is_in_use_is_not_followed(
+    tmp_path: Path,
+) -> None:
+    path, precious = tmp_path / "x.jsonl", tmp_path / "precious"
+    cassette = Cassette(path, "auto")
+    cassette.add(ask("a"), ModelReply("1"))
+    precious.write_text("keep me")
+    path.unlink()
+    path.symlink_to(precious)
+    os.lchown(path, OTHER, OTHER)
+    with pytest.raises(ConfigurationError, match="link of another user"):
+        cassette.add(ask("b"), ModelReply("2"))
+    assert precious.read_text() == "keep me"
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can make another user's link")
+def test_a_link_of_the_owner_of_its_directory_is_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "of another user"
+    folder.mkdir()
+    os.chown(folder, OTHER, OTHER)
+    (folder / "x.jsonl").symlink_to(tmp_path / "y.jsonl")
+    os.lchown(folder / "x.jsonl", OTHER, OTHER)
+    Cassette(folder / "x.jsonl", "auto").add(ask("a"), ModelReply("1"))
+    assert Cassette(tmp_path / "y.jsonl", "replay").count == 1
+    assert (folder / "x.jsonl").is_symlink()
+
+
+def test_own_links_are_followed_and_endless_ones_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").symlink_to("y.jsonl")
+    Cassette(tmp_path / "x.jsonl", "auto").add(ask("a"), ModelReply("1"))
+    assert Cassette(tmp_path / "y.jsonl", "replay").count == 1
+    (tmp_path / "z.jsonl").symlink_to("z.jsonl")
+    with pytest.raises(ConfigurationError, match=r"z\.jsonl"):
+        Cassette(tmp_path / "z.jsonl", "auto").add(ask("a"), ModelReply("1"))
 
 
 def test_a_killed_process_holds_no_lock(
