@@ -129,7 +129,7 @@ def waits_on_thread(tools: Toolbox, event: ev.Event, *, has_policy: bool) -> boo
         return isinstance(event, (ev.AskModel, ev.Delta, ev.Notice))
     tools_called = [tools.get(each.name) for each in event.calls]
     return not has_policy and all(
-        each and each.is_async and not each.approve for each in tools_called
+        each and each.is_async and not each.may_require_approval for each in tools_called
     )
 
 

@@ -156,7 +156,7 @@ def question_toolbox(
         again = exchange.question if small else ""
         reading_tools = [each for each in look_tools(again) if each.name not in own_tools]
         # A tool that requires approval changes something, so it is not a way to read variables.
-        instead = [name for name, tool in own_tools.items() if not tool.approve]
+        instead = [name for name, tool in own_tools.items() if not tool.may_require_approval]
         alternatives = tuple(instead) if context == "auto" else ()
         names = tuple(each.name for each in reading_tools)
         exchange.context = replace(found, tools=names, preferred_tools=alternatives)

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.scripted import unused_answers
+
 ROOT = Path(__file__).parent.parent
 os.environ["ARCHYTAS_NB_DISCOVER"] = "0"  # for kernels and other processes that a test starts, too
 
@@ -47,6 +49,14 @@ def embedded_models_are_given_back() -> Iterator[None]:
         for child in process._children.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=30)
+
+
+@pytest.fixture(autouse=True)
+def every_scripted_answer_is_asked_for() -> Iterator[None]:
+    """A test in which nobody is asked does not pass because its person would have answered."""
+    unused_answers()
+    yield
+    assert not unused_answers(), "these answers were never asked for"
 
 
 # ── several processes (pytest -n 2) ───────────────────────────────────────────────────────────────────

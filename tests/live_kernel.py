@@ -7,13 +7,15 @@ import queue
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+
+from tests.scripted import Scripted
 
 NO_ENDPOINT = (
     "OPENAI_API_KEY",
@@ -88,7 +90,7 @@ class Kernel:
         self.client.session.metadata = {} if cell_id is None else {"cellId": cell_id}
         request = self.client.execute(code, allow_stdin=person, stop_on_error=False)
         cell = Cell()
-        typed = iter(answers)
+        typed = Scripted(*answers)
         idle = False
         while not (idle and cell.status):
             if interrupt_after is not None and time.monotonic() - started >= interrupt_after:
@@ -121,15 +123,15 @@ class Kernel:
         cell.seconds = time.monotonic() - started
         return cell
 
-    def _answer(self, cell: Cell, typed: Iterator[str]) -> None:
+    def _answer(self, cell: Cell, typed: Scripted) -> None:
         try:
             asked = self.client.get_stdin_msg(timeout=0)
         except queue.Empty:
             return
-        cell.prompts.append(asked["content"]["prompt"])
-        answer = next(typed, None)
-        if answer is not None:
-            self.client.input(answer)
+        prompt = asked["content"]["prompt"]
+        cell.prompts.append(prompt)
+        with suppress(EOFError):
+            self.client.input(typed.ask(prompt))
 
 
 @contextmanager

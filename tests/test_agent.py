@@ -10,7 +10,7 @@ import archytas_nb as nb
 from archytas_nb.errors import ModelError, TaskFailed
 from archytas_nb.loop.events import Answered, AskModel, Delta, Notice, Started, Verdict
 from archytas_nb.testing import ScriptedModel
-from tests.kernel.tools import Scripted
+from tests.scripted import Scripted
 
 stock = {"apples": 3}
 

@@ -24,6 +24,7 @@ from archytas_nb.loop.events import (
     Started,
 )
 from archytas_nb.testing import ScriptedModel
+from tests.scripted import Scripted
 
 
 def talk(words: int) -> str:
@@ -222,9 +223,7 @@ def test_observers_learn_that_a_person_is_asked_but_the_run_does_not_record_it()
 def test_observers_get_the_form_of_a_call_to_approve() -> None:
     seen: list[Event] = []
     model = ScriptedModel(("talk", {"words": 1}), ("final_answer", "Done."))
-    typed = ["words = 2", "y"]
-    person = SimpleNamespace(there=True, ask=lambda prompt, form=None: typed.pop(0))
-    model.person = lambda real: person
+    model.person = lambda real: Scripted("words = 2", "y")
     tool = nb.Tool.from_function(talk, approve=True)
     nb.Agent([tool], model, namespace={}).run("Talk!", observers=[seen.append])
     forms = [event.form for event in seen if isinstance(event, Delta) and event.form]

@@ -234,7 +234,7 @@ class Map:
             )
         asking = []
         for tool in self._settings["tools"]:
-            if tool.approve and not allow & {tool.name, tool.source_name}:
+            if tool.may_require_approval and not allow & {tool.name, tool.source_name}:
                 asking.append(tool.name)
             for each in tool.parameters if self._executor is not None else ():
                 if each.injected or each.type.by_reference:

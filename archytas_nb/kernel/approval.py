@@ -10,6 +10,7 @@ import ast
 import json
 import math
 import re
+import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from archytas_nb.kernel.person import Keyboard, Person, block, escape, quoted
 from archytas_nb.loop.events import ApprovalForm, FormArgument, Json, ToolCall
 from archytas_nb.tools.data import is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name
-from archytas_nb.tools.tool import BoundCall, Tool
+from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
 from archytas_nb.words import omit_middle
 
 Policy = Literal["ask", "auto", "deny"]
@@ -34,6 +35,9 @@ Approve: TypeAlias = Policy | Callable[[Tool, ToolCall], str]
 
 _always: WeakSet[Tool] = WeakSet()
 """Tools that run without asking in this kernel, until they are redefined."""
+
+_dialogue = threading.RLock()
+"""Held while a person is asked: two agents in threads ask one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,42 +69,86 @@ class Approver:
     """
 
     def __init__(self, approve: Approve | None, allow: Collection[str], person: Person) -> None:
-        self._approve: Approve = approve or "ask"
+        self._approve: Approve = "ask" if approve is None else approve
         self._allowed = set(allow)
         self._person = person
 
-    def decide(
-        self, tool: Tool, call: ToolCall, bound: BoundCall, namespace: Namespace
-    ) -> Decision:
-        """Decide on a call; ``bound`` has its validated arguments."""
+    def may_refuse(self, tool: Tool) -> bool:
+        """Whether some call of a tool may be asked about or refused."""
         if self._approve == "auto" or self._allowed & {tool.name, tool.source_name}:
+            return False
+        return callable(self._approve) or tool.may_require_approval
+
+    def decide(
+        self,
+        tool: Tool,
+        call: ToolCall,
+        bound: BoundCall,
+        namespace: Namespace,
+        *,
+        may_ask: bool = True,
+    ) -> Decision:
+        """Decide on a call.
+
+        Args:
+            tool: The tool.
+            call: The call as the model sent it.
+            bound: The call with its validated arguments.
+            namespace: The variables that an edited argument may name.
+            may_ask: Whether the person can be asked now; if not, what they would be asked about is
+                refused.
+        """
+        if not self.may_refuse(tool):
             return Decision(bound)
         if callable(self._approve):
             refusal = _refusal_of(self._approve, tool, call)
             return Decision(refusal=refusal) if refusal else Decision(bound)
-        why: bool | str
-        try:
-            why = bool(tool.approve) and tool.wants_approval(bound)
-        except Exception as error:  # noqa: BLE001 - the person decides
-            why = f"You are asked because the tool's own check failed: {error!r}"
-        if not why:
+        check = _checked(tool, bound)
+        if not check.required:
             return Decision(bound)
         if self._approve == "deny":
             return _refused(tool, "needs approval, which is denied in this run")
         if tool in _always:
             return Decision(bound)
+        if not may_ask:
+            why = "needs approval, and nobody is asked after the code that calls it has ended"
+            return _refused(tool, why)
         if not self._person.there:
             return _refused(tool, "needs approval, and nobody can be asked here")
+        if too_long := _too_long_to_show(tool, bound):
+            return Decision(refusal=f"Refused: {tool.name} was not run, because {too_long}")
         names = [each.name for each in tool.parameters if not each.injected]
-        sent, reason = _by_name(call.input, names), why if isinstance(why, str) else ""
-        dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, reason)
-        try:
-            return dialogue.decide()
-        except (EOFError, OSError):
-            return _refused(tool, "needs approval, and nobody answered")
-        finally:
-            with capture_paused():
-                Keyboard.close(dialogue.summary)
+        sent = _by_name(call.input, names)
+        with _dialogue:
+            dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, check.reason)
+            try:
+                return dialogue.decide()
+            except (EOFError, OSError):
+                return _refused(tool, "needs approval, and nobody answered")
+            finally:
+                with capture_paused():
+                    Keyboard.close(dialogue.summary)
+
+
+def _checked(tool: Tool, bound: BoundCall) -> ApprovalCheck:
+    """Whether a call requires approval; it does where the tool's own check fails."""
+    try:
+        return tool.check_approval(bound)
+    except Exception as error:  # noqa: BLE001 - the person decides
+        reason = f"You are asked because the tool's own check failed: {error!r}"
+        return ApprovalCheck(required=True, reason=reason)
+
+
+def _too_long_to_show(tool: Tool, bound: BoundCall) -> str:
+    """Why a person cannot be shown all of the code that a call runs; empty if they can."""
+    for name, value in tool.arguments(bound).items() if tool.runs_code else ():
+        size = len(_visible(_as_text(value) or safe_repr(value)))
+        if size > MAX_VALUE:
+            return (
+                f"{name} takes {size:,} characters to show, and a person who approves code is "
+                f"shown at most {MAX_VALUE:,}. Send it in shorter parts."
+            )
+    return ""
 
 
 def _refused(tool: Tool, why: str) -> Decision:
@@ -174,7 +222,7 @@ class ApprovalDialogue:
         self._person, self._tool, self._namespace, self._why = person, tool, namespace, why
         self._sent = self._input = sent  # as the model sent it, and as edited by the person
         self._bound = bound
-        self._shows_all = tool.source_name == "python"  # code is never shortened
+        self._shows_all = tool.runs_code  # code is never shortened
         self._originals: dict[str, str] = {}  # the arguments as text, before any edit
         self._form = self._new_form()
         self._originals = {each.name: each.text for each in self._form.arguments}
@@ -224,7 +272,10 @@ class ApprovalDialogue:
         bound = self._tool.bind(edited, self._namespace)
         if not isinstance(bound, BoundCall):
             return f"{self._tool.name} does not accept this: {quoted(bound.text)}\n"
+        if too_long := _too_long_to_show(self._tool, bound):
+            return f"Nothing was changed: {too_long}\n"
         self._input, self._bound = edited, bound
+        self._why = _checked(self._tool, bound).reason
         return ""
 
     def _new_form(self) -> ApprovalForm:
@@ -270,7 +321,7 @@ def _literal(text: str) -> Json:
 
 # ── what the person is shown ──────────────────────────────────────────────────────────────────────
 
-_MAX_VALUE, _MAX_SHORT_VALUE = 100_000, 300  # characters in the whole and in the short form
+MAX_VALUE, _MAX_SHORT_VALUE = 100_000, 300  # characters in the whole and in the short form
 _ITEMS = 60  # items that are shown of a container that is too long
 _CELLS = 20_000  # an array, a series or a frame with at most so many values is shown in full
 
@@ -298,12 +349,20 @@ def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
 
 def _lines(value: Any) -> str:
     """A value with every character visible: multi-line text as it is, anything else as a repr."""
-    is_text = type(value) is str and "\n" in value
-    text = omit_middle(value, _MAX_VALUE) if is_text else bounded_repr(value)
+    text = _as_text(value)
+    return _visible(omit_middle(text, MAX_VALUE) if text else bounded_repr(value))
+
+
+def _as_text(value: Any) -> str:
+    """A text of several lines; empty for any other value, which is shown as a repr."""
+    return value if type(value) is str and "\n" in value else ""
+
+
+def _visible(text: str) -> str:
     return "\n".join(escape(line.expandtabs(4)) for line in text.split("\n"))
 
 
-def bounded_repr(value: Any, most: int = _MAX_VALUE) -> str:
+def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:
     """The repr of a value; for a long one both ends, and the middle is never computed."""
     if is_data(value):
         with suppress(Exception):  # the repr is shown instead

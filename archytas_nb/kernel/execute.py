@@ -23,10 +23,10 @@ from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel import Namespace, current_shell, output
 from archytas_nb.kernel.approval import Approve, Approver, Decision
 from archytas_nb.kernel.background import Ended, run_jobs
+from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
-from archytas_nb.kernel.python import guard_tools, python
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop.events import EDITED, PRINTED, ApprovalForm, CallOutcome, ToolCall
 from archytas_nb.loop.limits import Clock
@@ -271,7 +271,7 @@ class KernelExecutor:
             return CallOutcome("refused", decision.refusal, call_id=call.id, decision=decided)
         capture = Capture(self._on_output)
         ready = _Ready(call, tool, decision.bound, decision.edited, decided, capture)
-        if tool.function is not python:
+        if not tool.runs_code:
             return ready
         scope = guard_tools(self._tools, self._approver, self._namespace, ready.called)
         return replace(ready, scope=scope)

@@ -13,15 +13,13 @@ import hashlib
 import inspect
 import linecache
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any, Literal, TypeAlias, get_args
 
-from archytas_nb.kernel import Namespace, current_shell
-from archytas_nb.kernel.approval import Approver
-from archytas_nb.loop.events import ToolCall
-from archytas_nb.tools.tool import BoundCall, Tool
+from archytas_nb.kernel import current_shell
+from archytas_nb.kernel.guard import ToolGuard, current_guard, guarded_tree, with_guard
+from archytas_nb.tools.tool import Tool
 
 PythonMode: TypeAlias = Literal["off", "ask", "undoable", "auto"]
 """Whether a model may run code: not at all, after approval, with undo, or without."""
@@ -42,7 +40,7 @@ def python(code: str, variables: Any) -> Any:  # noqa: D417
     """  # noqa: E501 - the model reads the line as it is
     if not isinstance(variables, dict):
         raise TypeError(f"code runs in a dict of variables; this namespace is {type(variables)!r}")
-    codes = compiled(code)
+    codes = compiled(code, current_guard.get())
     if not any(each.co_flags & inspect.CO_COROUTINE for each in codes):
         return [eval(each, variables) for each in codes][-1]  # noqa: S307 - what this tool is for
 
@@ -55,8 +53,12 @@ def python(code: str, variables: Any) -> Any:  # noqa: D417
     return awaited()
 
 
-def compiled(code: str) -> list[CodeType]:
+def compiled(code: str, guard: ToolGuard | None = None) -> list[CodeType]:
     """The statements, and the last expression by itself; tracebacks show their lines.
+
+    Args:
+        code: The code.
+        guard: Guards the tools that functions of the code call, also after the code has ended.
 
     Raises:
         SyntaxError: It is not Python; a magic or a shell command is named.
@@ -68,6 +70,8 @@ def compiled(code: str) -> list[CodeType]:
     try:
         tree = compile(code, name, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
         linecache.cache[name] = len(code), None, lines, name
+        is_guarded = guard is not None and guard.may_refuse
+        tree = guarded_tree(tree) if is_guarded else tree
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         codes = [compile(tree, name, "exec", flags, dont_inherit=True)]
         if isinstance(last, ast.Expr):
@@ -83,7 +87,7 @@ def compiled(code: str) -> list[CodeType]:
         if error.text:
             error.add_note(f"line {error.lineno}: {error.text.strip()}")
         raise
-    return codes
+    return [with_guard(each, guard) for each in codes] if guard is not None else codes
 
 
 @functools.cache
@@ -93,7 +97,7 @@ def python_tool(mode: PythonMode) -> Tool:
 
     python.__annotations__["variables"] = signature.Namespace
     approve = names_used if mode == "ask" else None
-    return Tool.from_function(python, approve=approve, repeat=True)
+    return Tool.from_function(python, approve=approve, repeat=True, runs_code=True)
 
 
 def names_used(code: str) -> str:
@@ -102,6 +106,8 @@ def names_used(code: str) -> str:
         found = list(mentions(code))
     except (SyntaxError, ValueError):
         return "it is not valid Python and will not run"
+    except (RecursionError, MemoryError):
+        return "it is nested too deeply to tell which names it uses"
     read = {name for name, _, changed in found if not changed} - set(dir(builtins))
     parts = [("reads", read), ("assigns to", {name for name, _, changed in found if changed})]
     return "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in parts if names)
@@ -123,69 +129,3 @@ def mentions(code: str) -> Iterator[tuple[str, int, bool]]:
                 root = root.value
             if isinstance(root, ast.Name):
                 yield root.id, node.lineno, not isinstance(node.ctx, ast.Load)
-
-
-# ── tools that the code calls ─────────────────────────────────────────────────────────────────────
-
-
-@contextmanager
-def guard_tools(
-    tools: Mapping[str, Tool], approver: Approver, variables: Namespace, called: list[str]
-) -> Iterator[None]:
-    """In the block, tools that code calls by any name in the namespace need their approval.
-
-    Tools without a name there get their own for the block. Each call is added to ``called``.
-    """
-    is_open = True
-
-    def guarded(tool: Tool) -> Callable[..., Any]:
-        @functools.wraps(tool.function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if not is_open:  # the code stored the function
-                return tool.function(*args, **kwargs)
-            bound = _approved(tool, args, kwargs, approver, variables)
-            called.append(tool.name)
-            return bound.function(*bound.args, **bound.kwargs)
-
-        return call
-
-    others = [each for each in tools.values() if each.function is not python]
-    calls = {id(each.function): guarded(each) for each in others}
-    functions = {id(calls[id(each.function)]): each.function for each in others}
-    replaced = {n: calls[id(x)] for n, x in list(variables.items()) if id(x) in calls}
-    unnamed = [each for each in others if calls[id(each.function)] not in replaced.values()]
-    added = {x.name: calls[id(x.function)] for x in unnamed if x.name not in variables}
-    try:
-        variables.update(replaced | added)
-        yield
-    finally:
-        is_open = False
-        for name, value in list(variables.items()):
-            if added.get(name) is value:
-                del variables[name]
-            elif id(value) in functions:
-                variables[name] = functions[id(value)]
-
-
-def _approved(
-    tool: Tool, args: Any, kwargs: Any, approver: Approver, variables: Namespace
-) -> BoundCall:
-    """The call, after approval; raises PermissionError if it was refused."""
-    try:
-        arguments = dict(inspect.signature(tool.function).bind_partial(*args, **kwargs).arguments)
-    except (TypeError, ValueError):  # Python raises it when it is called
-        return BoundCall(tool.function, args, kwargs)
-    values = {each.name: variables for each in tool.parameters if each.injected} | arguments
-    positional = [each.name for each in tool.parameters if each.positional]
-    bound = BoundCall(
-        tool.function,
-        tuple(values.pop(name) for name in positional if name in values),
-        values,
-    )
-    call = ToolCall("", tool.name, {k: v for k, v in arguments.items() if v is not variables})
-    decision = approver.decide(tool, call, bound, variables)
-    if decision.stop:
-        raise KeyboardInterrupt
-    if decision.bound is None:
-        raise PermissionError(decision.refusal)
-    return decision.bound

@@ -32,12 +32,20 @@ if TYPE_CHECKING:
 Level = Literal["full", "simple"]
 
 Approval: TypeAlias = bool | Callable[..., bool | str] | None
-"""Whether a call requires approval; a callable may return the text of the prompt."""
+"""Whether a call requires approval; a callable may return what the person is told."""
 
 OPTIONS = ("approve", "timeout", "max_chars", "repeat", "pure")
 """The options of a tool other than its name."""
 
 _CANCEL_SECONDS = 2.0  # time for a cancelled coroutine to clean up
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalCheck:
+    """Whether a call requires approval, and what the person is told about it."""
+
+    required: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +80,7 @@ class Tool:
         is_async: Whether a call returns an awaitable.
         parameters: The arguments, in order.
         function: The function itself, unchanged.
-        approve, timeout, max_chars, repeat, pure: As in `from_function`.
+        approve, timeout, max_chars, repeat, pure, runs_code: As in `from_function`.
     """
 
     name: str
@@ -88,6 +96,7 @@ class Tool:
     max_chars: int | None
     repeat: bool
     pure: bool = False
+    runs_code: bool = False
 
     def __post_init__(self) -> None:
         _TOOLS.add(self)
@@ -103,6 +112,7 @@ class Tool:
         max_chars: int | None = None,
         repeat: bool = False,
         pure: bool = False,
+        runs_code: bool = False,
     ) -> Tool:
         """Turn a callable into a tool.
 
@@ -112,12 +122,15 @@ class Tool:
             name: The tool's name; by default, the function's name. Dots become underscores.
             approve: Whether a call requires approval: True, False, or a function whose parameters
                 are a subset of the tool's and that receives their validated values. If it returns a
-                string, approval is required and the string is shown in the prompt.
+                string, approval is required, even if the string is empty, and the string is shown
+                in the prompt. Anything else that it returns counts as true or false.
             timeout: Maximum number of seconds for one call; None for no limit.
             max_chars: Maximum number of characters of a result that the model reads.
             repeat: Whether the same call may run again after it had the same outcome.
             pure: Whether it has no side effects and may run in parallel: `Agent.map` calls it in
                 its worker threads, and other tools in the main thread.
+            runs_code: Whether it runs code in the user's namespace. A person who approves such a
+                call is shown all of it, and code that is too long to be shown is refused.
 
         Raises:
             ToolError: The function cannot be a tool; the message lists all reasons and fixes.
@@ -134,14 +147,16 @@ class Tool:
         if fault := _approval_fault(approve, names):
             raise ToolError(f"approve {label} {fault}")
         return cls(
-            **spec, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat, pure=pure
-        )
+            **spec, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat, pure=pure,
+            runs_code=runs_code,
+        )  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the function and the options; unpickling creates the tool again."""
         from archytas_nb.tools.signature import type_hints
 
-        function, options = self.function, {name: getattr(self, name) for name in OPTIONS}
+        function, names = self.function, (*OPTIONS, "runs_code")
+        options = {name: getattr(self, name) for name in names}
         annotations = type_hints(function) if inspect.isfunction(function) else {}
         return _rebuild, (function, self.source_name, options, annotations)
 
@@ -252,15 +267,22 @@ class Tool:
             for each in self._visible
         }
 
-    def wants_approval(self, bound: BoundCall) -> bool | str:
-        """Whether approval is required, or the text of the prompt; exceptions of `approve` pass."""
+    @property
+    def may_require_approval(self) -> bool:
+        """Whether some call may require approval."""
+        return callable(self.approve) or bool(self.approve)
+
+    def check_approval(self, bound: BoundCall) -> ApprovalCheck:
+        """Whether this call requires approval; what the function `approve` raises is raised."""
         if not callable(self.approve):
-            return bool(self.approve)
+            return ApprovalCheck(bool(self.approve))
         given, accepted = self.arguments(bound), inspect.signature(self.approve).parameters
         if not any(each.kind is each.VAR_KEYWORD for each in accepted.values()):
             given = {name: given[name] for name in accepted if name in given}
         answer = self.approve(**given)
-        return answer if isinstance(answer, str) else bool(answer)
+        if isinstance(answer, str):
+            return ApprovalCheck(required=True, reason=answer)
+        return ApprovalCheck(bool(answer))
 
     def call(
         self, tool_input: Json = None, namespace: MutableMapping[str, Any] | None = None

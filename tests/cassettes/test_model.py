@@ -18,6 +18,7 @@ from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace.view import fold
 from tests.cassettes.tapes import ask, no_model
+from tests.scripted import Scripted
 
 
 class Learner(ScriptedModel):
@@ -202,19 +203,6 @@ def test_a_volatile_part_that_is_named_later_applies_to_the_recording(
     assert Cassette(path, "replay").find(ask("Order ORD-3?")) is not None
 
 
-class Somebody:
-    """A person who answers from a list."""
-
-    def __init__(self, *answers: str, there: bool = True) -> None:
-        self.answers = list(answers)
-        self.there = there
-        self.asked: list[str] = []
-
-    def ask(self, prompt: str, form: Any = None) -> str:
-        self.asked.append(prompt if form is None else f"{form.text}\n{prompt}")
-        return self.answers.pop(0)
-
-
 def delete(name: str) -> str:
     """Delete a file.
 
@@ -240,32 +228,33 @@ def test_approvals_are_replayed_without_a_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.jsonl"
-    recorded = approvals(path, "record", Somebody("y", "n, not that one"), monkeypatch)
+    recorded = approvals(path, "record", Scripted("y", "n, not that one"), monkeypatch)
     kinds = [outcome.status for _, outcome in recorded.calls]
     assert kinds == ["done", "refused"]
-    nobody = Somebody(there=False)
+    nobody = Scripted(there=False)
     replayed = approvals(path, "replay", nobody, monkeypatch)
     assert replayed.events == recorded.events
-    assert nobody.asked == []
+    assert nobody.prompts == []
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert sum("answered" in line for line in lines) >= 2
 
 
 def test_auto_asks_the_user_only_what_is_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    real = Somebody("blue", "red")
+    real = Scripted("blue", "red")
     CassetteModel(Cassette(path, "record"), no_model).person(real).ask("Which colour?")
     again = CassetteModel(Cassette(path, "auto"), no_model).person(real)
     assert again.there
     assert (again.ask("Which colour?"), again.ask("Which other?")) == ("blue", "red")
-    assert real.asked == ["Which colour?", "Which other?"]
+    assert real.prompts == ["Which colour?", "Which other?"]
 
 
 def test_a_question_to_the_user_that_was_not_recorded_fails_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.jsonl"
-    monkeypatch.setattr("archytas_nb.agent.Keyboard", lambda: Somebody("blue"))
+    person = Scripted("blue")
+    monkeypatch.setattr("archytas_nb.agent.Keyboard", lambda: person)
     script = (("ask_user", {"question": "Which one?"}), ("final_answer", "Blue it is."))
     live = CassetteModel(Cassette(path, "record"), lambda: ScriptedModel(*script))
     nb.Agent([], live, namespace={}, ask_user=True).run("Paint it.")
@@ -288,12 +277,12 @@ def test_a_new_recording_without_a_user_keeps_the_old_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.jsonl"
-    approvals(path, "record", Somebody("y", "n, not that one"), monkeypatch)
+    approvals(path, "record", Scripted("y", "n, not that one"), monkeypatch)
     before = path.read_bytes()
-    again = approvals(path, "record", Somebody(there=False), monkeypatch)
+    again = approvals(path, "record", Scripted(there=False), monkeypatch)
     assert [outcome.status for _, outcome in again.calls] == ["done", "refused"]
     assert path.read_bytes() == before
-    asked_anew = approvals(path, "record", Somebody("n", "y"), monkeypatch)
+    asked_anew = approvals(path, "record", Scripted("n", "y"), monkeypatch)
     assert [outcome.status for _, outcome in asked_anew.calls] == ["refused", "done"]
 
 
@@ -301,11 +290,11 @@ def test_auto_without_a_user_refuses_what_is_not_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.jsonl"
-    CassetteModel(Cassette(path, "record"), no_model).person(Somebody("blue")).ask("Which colour?")
-    nobody = Somebody(there=False)
+    CassetteModel(Cassette(path, "record"), no_model).person(Scripted("blue")).ask("Which colour?")
+    nobody = Scripted(there=False)
     run = approvals(path, "auto", nobody, monkeypatch)
     assert [outcome.status for _, outcome in run.calls] == ["refused", "refused"]
-    assert nobody.asked == []
+    assert nobody.prompts == []
     assert approvals(path, "replay", nobody, monkeypatch).events == run.events
 
 
@@ -313,15 +302,15 @@ def test_auto_asks_a_user_what_was_recorded_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.jsonl"
-    approvals(path, "record", Somebody("y", "y"), monkeypatch)
+    approvals(path, "record", Scripted("y", "y"), monkeypatch)
     path.write_text(path.read_text().replace("name = 'b'", "name = 'c'"))
     for mode in ("record", "replay", "record", "replay"):  # nobody is there
-        run = approvals(path, mode, Somebody(there=False), monkeypatch)
+        run = approvals(path, mode, Scripted(there=False), monkeypatch)
         assert [outcome.status for _, outcome in run.calls] == ["done", "refused"]
-    somebody = Somebody("y")
+    somebody = Scripted("y")
     run = approvals(path, "auto", somebody, monkeypatch, steps_recorded=2)
     assert [outcome.status for _, outcome in run.calls] == ["done", "done"]
-    assert len(somebody.asked) == 1
+    assert len(somebody.prompts) == 1
     for mode in ("auto", "replay"):
-        again = approvals(path, mode, Somebody(there=False), monkeypatch)
+        again = approvals(path, mode, Scripted(there=False), monkeypatch)
         assert again.events == run.events

@@ -24,7 +24,7 @@ from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, confirm, escape
 from archytas_nb.loop.events import ApprovalForm, CallOutcome, ToolCall
 from archytas_nb.tools.tool import Tool
-from tests.kernel.tools import Scripted
+from tests.scripted import Scripted
 
 # ── who is asked ───────────────────────────────────────────────────────────────────────────────────
 
@@ -122,10 +122,10 @@ def test_ask_asks_auto_runs_deny_refuses_and_allowed_tools_run() -> None:
     assert ask(pay, 5, "y", approve="ask")[0].status == "done"
     assert ask(pay, 5, "n")[0].status == "refused"
     assert ask(pay, 5, approve="auto")[0].status == "done"
-    denied, person = ask(pay, 5, "y", approve="deny")
+    denied, person = ask(pay, 5, approve="deny")
     assert (denied.status, person.prompts) == ("refused", [])
     assert "denied in this run" in denied.text
-    headless, person = ask(pay, 5, "y", there=False)
+    headless, person = ask(pay, 5, there=False)
     assert (headless.status, person.prompts) == ("refused", [])
     assert "pay needs approval, and nobody can be asked here" in headless.text
     assert "--allow" in headless.text
@@ -134,8 +134,8 @@ def test_ask_asks_auto_runs_deny_refuses_and_allowed_tools_run() -> None:
 
 
 def test_the_tools_own_check_gets_validated_arguments_and_may_say_why() -> None:
-    def large(amount: int) -> str:
-        return "more than 3" if amount > 3 else ""
+    def large(amount: int) -> str | bool:
+        return "more than 3" if amount > 3 else False
 
     assert ask(pay, "2", wants=large)[1].prompts == []
     assert "(more than 3)" in ask(pay, "5", "y", wants=large)[1].prompts[0]
@@ -144,8 +144,15 @@ def test_the_tools_own_check_gets_validated_arguments_and_may_say_why() -> None:
         raise RuntimeError("no idea")
 
     assert "RuntimeError('no idea')" in ask(pay, 5, "y", wants=broken)[1].prompts[0]
-    assert ask(pay, 5, "y", wants=broken, there=False)[0].status == "refused"
-    assert ask(pay, 5, "y", wants=broken, approve="deny")[0].status == "refused"
+    assert ask(pay, 5, wants=broken, there=False)[0].status == "refused"
+    assert ask(pay, 5, wants=broken, approve="deny")[0].status == "refused"
+
+    def empty(amount: int) -> str:
+        return ""
+
+    assert len(ask(pay, 5, "y", wants=empty)[1].prompts) == 1
+    assert ask(pay, 5, wants=empty, there=False)[0].status == "refused"
+    assert ask(pay, 5, wants=empty, approve="deny")[0].status == "refused"
 
 
 def test_a_callable_policy_decides_on_every_call_and_refuses_where_it_fails() -> None:

@@ -6,7 +6,7 @@ from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import ask_user
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.toolbox import Toolbox
-from tests.kernel.tools import Scripted
+from tests.scripted import Scripted
 
 
 def ask(
@@ -60,7 +60,7 @@ def test_choices_that_are_numbers_are_chosen_by_value() -> None:
 
 
 def test_headless_the_call_is_refused_at_once() -> None:
-    outcome, person = ask("Which year?", "2007", there=False)
+    outcome, person = ask("Which year?", there=False)
     assert (outcome.status, person.prompts) == ("refused", [])
     assert "Nobody can be asked here" in outcome.text
 
@@ -71,7 +71,7 @@ def test_the_end_of_input_is_a_refusal_and_an_interrupt_interrupts() -> None:
 
 
 def test_rejects_an_empty_question() -> None:
-    outcome, person = ask("  ", "x")
+    outcome, person = ask("  ")
     assert (outcome.status, person.prompts) == ("error", [])
 
 

@@ -15,7 +15,8 @@ from archytas_nb.kernel.execute import KernelExecutor, PausingPerson, interrupte
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.toolbox import Toolbox
-from tests.kernel.tools import Scripted, run_one
+from tests.kernel.tools import run_one
+from tests.scripted import Scripted
 
 
 def say(text: str) -> None:
@@ -179,7 +180,7 @@ def test_each_call_has_its_own_outcome_in_order(names: list[str], stop_at: int |
     asked = [name for name in names if name.startswith(("asked", "refused"))]
     answers = ["y" if name.startswith("asked") else "n, no" for name in asked]
     if stop_at is not None and stop_at < len(answers):
-        answers[stop_at] = "stop"
+        answers = [*answers[:stop_at], "stop"]
     person = Scripted(*answers)
     calls = [
         ToolCall(f"c{n}", name, {"why": "x"} if name == "fail" else n)

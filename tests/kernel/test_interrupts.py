@@ -19,7 +19,8 @@ import pytest
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel.interrupts import ThreadTimer, defer_interrupts, guard_calls
 from archytas_nb.loop.events import CallOutcome
-from tests.kernel.tools import Scripted, run_one
+from tests.kernel.tools import run_one
+from tests.scripted import Scripted
 
 # ── interrupts and limits of calls ─────────────────────────────────────────────────────────────────
 

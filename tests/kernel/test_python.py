@@ -20,7 +20,7 @@ from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.toolbox import Toolbox
-from tests.kernel.tools import Scripted
+from tests.scripted import Scripted
 
 Names = dict[str, Any]
 

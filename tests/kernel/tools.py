@@ -1,4 +1,4 @@
-"""Helpers: run a function as a tool, and a person who answers by script."""
+"""Helpers: run functions as tools."""
 
 from __future__ import annotations
 
@@ -43,21 +43,3 @@ def run_all(
 def text_of(outputs: tuple[Output, ...], kind: str = "stdout") -> str:
     """All text of one kind among outputs."""
     return "".join(str(each.data["text/plain"]) for each in outputs if each.kind == kind)
-
-
-class Scripted:
-    """Gives its answers in order; an exception among them is raised. Where they are used up, no answer comes."""
-
-    def __init__(self, *answers: str | type[BaseException], there: bool = True) -> None:
-        self.answers = list(answers)
-        self.there = there
-        self.prompts: list[str] = []
-
-    def ask(self, prompt: str, form: Any = None) -> str:
-        self.prompts.append(prompt if form is None else f"{form.text}\n{prompt}")
-        if not self.answers:
-            raise EOFError
-        answer = self.answers.pop(0)
-        if isinstance(answer, str):
-            return answer
-        raise answer

@@ -34,6 +34,7 @@ from archytas_nb.models.providers import PROVIDERS, Served, is_small
 from archytas_nb.trace.html import question_html
 from archytas_nb.trace.view import fold
 from tests.cassettes.tapes import no_model
+from tests.scripted import Scripted
 from tests.servers.plays import HTML, Drop, Hang, Raw, Say
 from tests.servers.server import Server
 
@@ -320,16 +321,11 @@ def test_recognises_models_without_chat_by_name() -> None:
 # ── permission ────────────────────────────────────────────────────────────────────────────────────
 
 
-class User:
+class User(Scripted):
     """Answers what they are asked, in order; None where nobody can be asked."""
 
-    def __init__(self, *answers: bool | None) -> None:
-        self.answers = list(answers)
-        self.prompts: list[str] = []
-
-    def __call__(self, prompt: str) -> bool | None:
-        self.prompts.append(prompt)
-        return self.answers.pop(0)
+    def __call__(self, prompt: str) -> Any:
+        return self.ask(prompt)
 
 
 def test_a_user_is_asked_once_about_a_server_and_a_yes_is_kept_in_a_private_file(

@@ -13,7 +13,7 @@ import pytest
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.signature import Namespace
-from archytas_nb.tools.tool import BoundCall, Tool
+from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
 from tests.tools.shapes import Counter, count_to, later, order, ping
 
 
@@ -212,7 +212,7 @@ def wants(approve: Any, given: object) -> Any:
     tool = Tool.from_function(move, approve=approve)
     bound = tool.bind(given)
     assert isinstance(bound, BoundCall)
-    return tool.wants_approval(bound)
+    return tool.check_approval(bound)
 
 
 GIVEN = {"table": "t", "rows": ["1", 2]}
@@ -229,11 +229,32 @@ def test_approve_gets_the_validated_arguments_that_it_names() -> None:
 
 
 def test_approve_may_return_text_or_any_truth_value() -> None:
-    assert wants(lambda rows: len(rows) > 1, GIVEN) is True
-    assert wants(lambda force: force, GIVEN) is False
-    assert wants(lambda rows: f"{len(rows)} rows", GIVEN) == "2 rows"
-    assert wants(lambda: 1, GIVEN) is True
-    assert wants(None, GIVEN) is False
+    asks, runs = ApprovalCheck(required=True), ApprovalCheck(required=False)
+    assert wants(lambda rows: len(rows) > 1, GIVEN) == asks
+    assert wants(lambda force: force, GIVEN) == runs
+    assert wants(lambda rows: f"{len(rows)} rows", GIVEN) == ApprovalCheck(True, "2 rows")
+    assert wants(lambda: "", GIVEN) == asks  # a text, even an empty one, is a reason to ask
+    assert wants(lambda: 1, GIVEN) == asks
+    assert wants(lambda: None, GIVEN) == runs
+    assert wants(None, GIVEN) == runs
+
+
+class Strict:
+    """A check that is false as a value: it has no rules yet, and asks about everything."""
+
+    def __call__(self, **given: object) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_a_check_asks_even_if_the_check_itself_is_false_as_a_value() -> None:
+    tool = Tool.from_function(move, approve=Strict())
+    bound = tool.bind(GIVEN)
+    assert isinstance(bound, BoundCall)
+    assert tool.may_require_approval
+    assert tool.check_approval(bound).required
 
 
 def test_an_error_in_approve_is_raised() -> None:
@@ -255,7 +276,7 @@ def test_approve_does_not_get_the_namespace() -> None:
     tool = Tool.from_function(look, approve=lambda **given: seen.append(given))
     bound = tool.bind("x", {})
     assert isinstance(bound, BoundCall)
-    tool.wants_approval(bound)
+    tool.check_approval(bound)
     assert seen == [{"name": "x"}]
 
 

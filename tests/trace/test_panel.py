@@ -30,7 +30,7 @@ from archytas_nb.trace.live import static_copy
 from archytas_nb.trace.safe import code, markdown
 from archytas_nb.trace.text import plain
 from archytas_nb.trace.view import fold
-from tests.kernel.tools import Scripted
+from tests.scripted import Scripted
 from tests.trace.hostile import PAYLOADS, faults_of
 
 
@@ -103,7 +103,7 @@ def test_code_on_one_line_is_highlighted_as_code_and_its_names_are_shown() -> No
 
         bound = tool.bind({"code": code}, names)
         assert isinstance(bound, BoundCall)
-        why = str(tool.wants_approval(bound))
+        why = tool.check_approval(bound).reason
         ApprovalDialogue(Person("n"), tool, {"code": code}, bound, names, why).decide()
         return panel_html(forms[-1])
 

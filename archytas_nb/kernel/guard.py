@@ -1,0 +1,368 @@
+"""Makes the tools that code calls ask for their approval, by whatever name the code calls them.
+
+While the code runs, the names of the tools in the namespace are bound to functions that ask first.
+Whoever has got hold of such a function (a timer, a thread, a task, a closure) cannot get rid of the
+question:
+
+    guard   begins with    a call that needs approval
+    open    `guard_tools`  is decided on as a call of the model
+    ended   its end        is refused: nobody expects the question any more
+
+Functions that the code defines may look up a tool after the end, when its name is bound to the
+person's own function again. Therefore what they look up by name, and what they call, is passed
+through the guard of the code (`guarded_tree`). A function of the person that calls a tool is
+guarded only while the guard is open.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from types import CodeType, FunctionType, MethodType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from archytas_nb.kernel import Namespace
+from archytas_nb.kernel.approval import Approver
+from archytas_nb.loop.events import ToolCall
+from archytas_nb.tools.tool import BoundCall, Tool
+
+_MAX_CONTAINERS = 100_000  # of the namespace that are searched for guarded functions
+
+
+class _Original(NamedTuple):
+    """The function of the person that a guarded function stands for."""
+
+    function: Callable[..., Any]
+    added_as: str = ""  # the name that it was added as, if the namespace had none for the tool
+
+
+_originals: WeakKeyDictionary[Callable[..., Any], _Original] = WeakKeyDictionary()
+"""Of every guarded function."""
+
+_open: list[ToolGuard] = []
+_waiting: list[ToolGuard] = []  # those that ended while another one was open
+_lock = threading.RLock()
+
+current_guard: ContextVar[ToolGuard | None] = ContextVar("archytas_nb_guard", default=None)
+"""The guard of the code that runs; tasks of the code inherit it."""
+
+
+@contextmanager
+def guard_tools(
+    tools: Mapping[str, Tool], approver: Approver, variables: Namespace, called: list[str]
+) -> Iterator[None]:
+    """In the block, tools that code calls by any name in the namespace need their approval.
+
+    Tools without a name there get their own for the block. Each call is added to ``called``.
+    """
+    guard = ToolGuard([each for each in tools.values() if not each.runs_code], approver)
+    token = current_guard.set(guard)
+    try:
+        guard.begin(variables, called)
+        yield
+    finally:
+        guard.end()
+        current_guard.reset(token)
+
+
+class ToolGuard:
+    """Guards the tools of one agent while, and after, its code runs.
+
+    Args:
+        tools: The tools; several may call the same function.
+        approver: Decides on the calls; None refuses them.
+    """
+
+    def __init__(self, tools: list[Tool], approver: Approver | None = None) -> None:
+        self._tools, self._approver = tools, approver
+        self._ids = {id(each.function) for each in tools}  # the tools keep the functions alive
+        self._guarded: dict[tuple[int, str], Callable[..., Any]] = {}  # by original and name
+        self.variables: Namespace = {}
+        self._called: list[str] = []
+        self._is_open = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process nobody can be asked: the copy refuses every call."""
+        return ToolGuard, ([],)
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether a call of one of the tools may be asked about or refused."""
+        return any(self._approver is None or self._approver.may_refuse(e) for e in self._tools)
+
+    # ── the namespace ─────────────────────────────────────────────────────────────────────────────
+
+    def begin(self, variables: Namespace, called: list[str]) -> None:
+        """Bind the names of the tools to functions that ask first."""
+        with _lock:
+            self.variables, self._called = variables, called
+            self._is_open = True
+            _open.append(self)
+            for name, value in dict(variables).items():
+                if self.tools_of(value, name):
+                    variables[name] = self._guard(value, name)
+            for tool in self._tools:
+                if tool.name not in variables:
+                    variables[tool.name] = self._guard(tool.function, tool.name, is_added=True)
+
+    def end(self) -> None:
+        """Bind the names, and the places in lists and other containers, to the functions again.
+
+        What another guard of the same namespace still needs stays guarded until that one ends.
+        """
+        with _lock:
+            self._is_open = False
+            if self in _open:
+                _open.remove(self)
+            others = [each for each in _open if each.variables is self.variables]
+            for name, value in dict(self.variables).items():
+                original = _original_of(value)
+                if original is None or any(e.tools_of(original.function) for e in others):
+                    continue
+                if original.added_as == name:
+                    del self.variables[name]
+                else:
+                    self.variables[name] = original.function
+            _waiting.append(self)
+            if others:
+                return
+            ended = [each for each in _waiting if each.variables is self.variables]
+            _waiting[:] = [each for each in _waiting if each not in ended]
+        if any(each.is_kept_elsewhere() for each in ended):
+            _restore_in_containers(self.variables)
+
+    def is_kept_elsewhere(self) -> bool:
+        """Whether something besides this object refers to one of the guarded functions."""
+        [unshared] = map(sys.getrefcount, [object()])
+        return any(each > unshared for each in map(sys.getrefcount, self._guarded.values()))
+
+    # ── the calls ─────────────────────────────────────────────────────────────────────────────────
+
+    def tools_of(self, function: Any, name: str = "") -> list[Tool]:
+        """The tools that call a function: those of that name, or else all."""
+        if id(function) not in self._ids and type(function) is not MethodType:
+            return []
+        tools = [each for each in self._tools if _is_same(each.function, function)]
+        return [each for each in tools if name in (each.name, each.source_name)] or tools
+
+    def __matmul__(self, value: Any) -> Any:
+        """A value that a function of the code looked up: guarded if a tool calls it."""
+        tools = self.tools_of(value)
+        return self._guard(tools[0].function) if tools else value
+
+    def _guard(
+        self, function: Callable[..., Any], name: str = "", *, is_added: bool = False
+    ) -> Callable[..., Any]:
+        """The function that asks first; ``name`` tells the tool if several call the function."""
+        key = id(function), name
+        if key in self._guarded:
+            return self._guarded[key]
+
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            running = current_guard.get()
+            is_theirs = running is not None and bool(running.tools_of(function))
+            guard = running if running is not None and is_theirs else self
+            return guard.call(function, name, args, kwargs)
+
+        _originals[guarded] = _Original(function, name if is_added else "")
+        self._guarded[key] = guarded
+        return guarded
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Call a function after the approval of each of its tools; raises PermissionError."""
+        tools = self.tools_of(function, name)
+        if not tools:
+            raise PermissionError(f"{name!r} needs approval, and nobody can be asked here")
+        bound = BoundCall(function, args, kwargs)
+        for tool in tools:
+            bound = self._approved(tool, bound)
+        self._called.append(tools[0].name)
+        return bound.function(*bound.args, **bound.kwargs)
+
+    def _approved(self, tool: Tool, bound: BoundCall) -> BoundCall:
+        """The call, after approval.
+
+        Raises:
+            PermissionError: It was refused.
+            TypeError: The arguments do not fit.
+        """
+        variables = self.variables
+        signature = inspect.signature(tool.function)
+        arguments = dict(signature.bind_partial(*bound.args, **bound.kwargs).arguments)
+        values = {each.name: variables for each in tool.parameters if each.injected} | arguments
+        positional = [each.name for each in tool.parameters if each.positional]
+        args = tuple(values.pop(name) for name in positional if name in values)
+        sent = {k: v for k, v in arguments.items() if v is not variables}
+        if self._approver is None:
+            raise PermissionError(f"{tool.name} needs approval, and nobody can be asked here")
+        decision = self._approver.decide(
+            tool, ToolCall("", tool.name, sent), BoundCall(tool.function, args, values), variables,
+            may_ask=self._is_open,
+        )  # fmt: skip
+        if decision.stop:
+            raise KeyboardInterrupt
+        if decision.bound is None:
+            raise PermissionError(decision.refusal)
+        return decision.bound
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two functions are the same; a bound method is a new object at each lookup."""
+    if type(one) is type(other) is MethodType:
+        return one.__self__ is other.__self__ and one.__func__ is other.__func__
+    return one is other
+
+
+def _original_of(value: Any) -> _Original | None:
+    return _originals.get(value) if type(value) is FunctionType else None
+
+
+# ── containers ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _restore_in_containers(variables: Namespace) -> None:
+    """Put the person's functions back into the lists, dicts, sets and tuples of the variables."""
+    todo: list[Any] = []
+    seen: dict[int, Any] = {}  # keeps them, so that each id stays that of one object
+
+    def restored(value: Any, depth: int = 0) -> Any:
+        original = _original_of(value)
+        if original is not None:
+            return original.function
+        if issubclass(type(value), (list, dict, set, deque)) and id(value) not in seen:
+            seen[id(value)] = value
+            todo.append(value)
+        if type(value) is tuple and depth < _MAX_TUPLES:
+            items = tuple(restored(each, depth + 1) for each in value)
+            if any(new is not old for new, old in zip(items, value, strict=True)):
+                return items
+        return value
+
+    for name, value in dict(variables).items():
+        if (new := restored(value)) is not value:
+            variables[name] = new
+    while todo and len(seen) < _MAX_CONTAINERS:
+        with suppress(Exception):  # a thread changes it meanwhile, or a key fails
+            _restore_in(todo.pop(), restored)
+
+
+_MAX_TUPLES = 50  # tuples inside one another that are searched
+
+
+def _restore_in(container: Any, restored: Callable[[Any], Any]) -> None:
+    """Replace what ``restored`` replaces, by the methods of the built-in type."""
+    if isinstance(container, (list, deque)):
+        kind: Any = list if isinstance(container, list) else deque
+        for at, value in enumerate(list(kind.__iter__(container))):
+            if (new := restored(value)) is not value:
+                kind.__setitem__(container, at, new)
+    elif isinstance(container, set):
+        pairs = [(each, restored(each)) for each in set.__iter__(container)]
+        for value, new in pairs:
+            if new is not value:
+                set.discard(container, value)
+                set.add(container, new)
+    else:
+        before = list(dict.items(container))
+        after = [(restored(key), restored(value)) for key, value in before]
+        if any(new is not old for (new, _), (old, _) in zip(after, before, strict=True)):
+            dict.clear(container)  # all again, to keep their order
+            dict.update(container, after)
+        for (key, new), (_, value) in zip(after, before, strict=True):
+            if new is not value:
+                dict.__setitem__(container, key, new)
+
+
+# ── the code ──────────────────────────────────────────────────────────────────────────────────────
+
+_MARK = f"<guard {uuid.uuid4().hex}>"
+"""Stands for the guard until the code is compiled."""
+
+
+def guarded_tree(tree: ast.Module) -> ast.Module:
+    """Code whose functions pass what they look up by name, and what they call, through a guard."""
+    changed: ast.Module = ast.fix_missing_locations(_GuardedFunctions().visit(tree))
+    return changed
+
+
+def with_guard(code: CodeType, guard: ToolGuard) -> CodeType:
+    """Compiled code of a `guarded_tree`, with its guard."""
+
+    def replaced(const: Any) -> Any:
+        if isinstance(const, CodeType):
+            return with_guard(const, guard)
+        return guard if type(const) is str and const == _MARK else const
+
+    return code.replace(co_consts=tuple(map(replaced, code.co_consts)))
+
+
+class _GuardedFunctions(ast.NodeTransformer):
+    """Writes ``guard @ name`` for a name that is read in a function, and for what it calls."""
+
+    def __init__(self) -> None:
+        self._depth = 0  # of functions
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.decorator_list = [self.visit(each) for each in node.decorator_list]
+            self.visit(node.args)
+            self._depth += 1
+            node.body = [self.visit(each) for each in node.body]
+            self._depth -= 1
+            return node
+        if isinstance(node, (ast.Lambda, ast.GeneratorExp)):
+            self._depth += 1
+            self.generic_visit(node)
+            self._depth -= 1
+            return node
+        return super().visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:  # its annotation may be kept as a text
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        node.target = self.visit(node.target)
+        node.value = node.value and self.visit(node.value)
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> ast.match_case:  # patterns have own rules
+        node.guard = node.guard and self.visit(node.guard)
+        node.body = [self.visit(each) for each in node.body]
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._through_guard(node) if isinstance(node.ctx, ast.Load) else node
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        if not _is_guarded(node.func):
+            node.func = self._through_guard(node.func)
+        return node
+
+    def _through_guard(self, node: ast.expr) -> ast.expr:
+        if not self._depth:
+            return node
+        mark = ast.copy_location(ast.Constant(_MARK), node)
+        return ast.copy_location(ast.BinOp(mark, ast.MatMult(), node), node)
+
+
+def _is_guarded(node: ast.expr) -> bool:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.left, ast.Constant):
+        return False
+    return node.left.value == _MARK
