@@ -90,7 +90,7 @@ class _Request(Dict):
 
     def validate(self, obj: Any, value: Any) -> Any:
         # Imported here: loading the extension, which each notebook does, must be fast.
-        from archytas_nb.models.capabilities import checked_fields
+        from archytas_nb.models.body import checked_fields
 
         fields: dict[str, Any] = super().validate(obj, value) or {}
         for name in ("model", "base_url", "api_key", "timeout", "max_retries"):

@@ -12,12 +12,8 @@ from typing import Any
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, ModelReply, Usage, WireCall
 from archytas_nb.loop.function_calling import SHOW_IMAGES
-from archytas_nb.models.capabilities import (
-    Capabilities,
-    capabilities_of,
-    reply_tokens,
-    with_images,
-)
+from archytas_nb.models.body import reply_tokens, with_images
+from archytas_nb.models.capabilities import Capabilities, capabilities_of
 from archytas_nb.models.completion import (
     NotACompletion,
     ReplyBuilder,

@@ -7,7 +7,8 @@ import urllib.parse
 from typing import Any
 
 from archytas_nb.loop.events import AskModel, Json
-from archytas_nb.models.capabilities import Capabilities, body_of
+from archytas_nb.models.body import body_of
+from archytas_nb.models.capabilities import Capabilities
 from archytas_nb.models.completion import CompletionBuilder, ReplyBuilder
 from archytas_nb.models.providers import OPENAI_URL
 from archytas_nb.models.remote import RemoteModel, close_clients

@@ -23,13 +23,9 @@ from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import refusals
+from archytas_nb.models.body import checked_fields
 from archytas_nb.models.bounds import Connection, Deadline
-from archytas_nb.models.capabilities import (
-    Capabilities,
-    adapt_request,
-    capabilities_of,
-    checked_fields,
-)
+from archytas_nb.models.capabilities import Capabilities, capabilities_of
 from archytas_nb.models.completion import (
     NotACompletion,
     Price,
@@ -39,6 +35,7 @@ from archytas_nb.models.completion import (
     from_stream,
     price_of,
 )
+from archytas_nb.models.negotiate import adapt_request
 from archytas_nb.models.providers import (
     Served,
     endpoint_of,

@@ -12,20 +12,12 @@ from hypothesis import strategies as st
 
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
+from archytas_nb.loop.model import ReplyStream
 from archytas_nb.models import remote
+from archytas_nb.models.body import IMAGE_OMITTED, UNKNOWN_THOUGHT, body_of, with_images
 from archytas_nb.models.bounds import Deadline
-from archytas_nb.models.capabilities import (
-    IMAGE_OMITTED,
-    UNKNOWN_THOUGHT,
-    Capabilities,
-    ReplyStream,
-    adapt_request,
-    body_of,
-    capabilities_of,
-    next_form,
-    with_images,
-    with_shorter_reply,
-)
+from archytas_nb.models.capabilities import Capabilities, capabilities_of
+from archytas_nb.models.negotiate import adapt_request, next_form, with_shorter_reply
 from archytas_nb.models.refusals import EndpointErrors, RequestError, count_images
 from archytas_nb.models.remote import with_retries
 

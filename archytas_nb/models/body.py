@@ -1,0 +1,136 @@
+"""The body of a request for a chat completion, in a form that the endpoint accepts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from archytas_nb.errors import ConfigurationError
+from archytas_nb.loop.events import AskModel, Json, Message
+from archytas_nb.models.capabilities import Capabilities
+from archytas_nb.models.refusals import is_image
+
+IMAGE_OMITTED = "[an image that this model cannot see]"
+UNKNOWN_THOUGHT = "…"
+"""Replaces an unknown thought, because an empty one may be treated as missing."""
+LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
+ABOUT_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
+"""Fields that endpoints reject in a request without tools, such as the last one of a run."""
+_UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""Gemini accepts this signature for calls that it did not generate itself."""
+_CLIENT_OPTIONS = frozenset({
+    "default_headers", "extra_headers", "default_query", "extra_query", "extra_body", "http_client",
+    "organization", "project", "api_version", "azure_endpoint", "azure_deployment", "api_base",
+    "azure_ad_token", "verify", "proxies", "messages", "tools", "system",
+})  # fmt: skip
+"""Options of other clients, and fields that are set by us: they cannot be request fields."""
+
+
+def checked_fields(fields: Mapping[str, Json]) -> dict[str, Json]:
+    """Check the user's fields of a request and return them.
+
+    Raises:
+        ConfigurationError: One of them is an option of a client, or not a JSON value.
+    """
+    for name, value in fields.items():
+        if name in _CLIENT_OPTIONS:
+            options = "headers={…}, query={…}, base_url=, or HTTPS_PROXY and SSL_CERT_FILE"
+            if name in ("messages", "tools", "system"):
+                options = "instructions= and tools= of the agent"
+            raise ConfigurationError(f"{name!r} is not a request field; use {options}")
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            expected = f"expected a JSON value ({error})"
+            raise ConfigurationError(f"{name} is {value!r}; {expected}") from None
+    return dict(fields)
+
+
+def body_of(
+    ask: AskModel, form: Capabilities, extra: Mapping[str, Json], *, stream: bool
+) -> dict[str, Json]:
+    """The fields of a request except the model; `extra` are the user's, which take precedence."""
+    body: dict[str, Json] = {"messages": _messages(ask, form)}
+    if ask.tools:
+        body["tools"] = ask.tools
+    if ask.max_tokens is not None and not any(field in extra for field in LENGTH_FIELDS):
+        body[form.length_field] = reply_tokens(ask, form)
+    if stream and "stream_options" not in form.without:
+        body["stream_options"] = {"include_usage": True}
+    if ask.schema is not None and form.schema:
+        schema = {"name": "action", "schema": ask.schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    for name, value in extra.items():
+        if name in LENGTH_FIELDS and name in form.without:
+            body[form.length_field] = value
+        elif name not in form.without and (ask.tools or name not in ABOUT_TOOLS):
+            body[name] = value
+    if ask.tools and not form.reasons_with_tools:
+        body["reasoning_effort"] = "none"
+    return body
+
+
+def reply_tokens(ask: AskModel, form: Capabilities) -> int:
+    """The maximum number of reply tokens, for a request that has one."""
+    wanted = max(ask.max_tokens or 0, (ask.thinking_tokens or 0) if form.thinks else 0)
+    return min(wanted, form.max_reply_tokens or wanted)
+
+
+def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
+    """The conversation in the form that the endpoint accepts; `ask.messages` is not changed."""
+    messages = with_images(ask.messages, form.images)
+    if form.thoughts or form.extras != "unwanted":
+        messages = tuple(_with_asides(each, ask.asides, form) for each in messages)
+    roles = [message["role"] for message in messages[:2]]
+    if form.system or roles != ["system", "user"]:
+        return messages
+    system, first, *rest = messages  # prepend the system prompt to the first question
+    text, content = str(system["content"]), first["content"]
+    parts: Json = f"{text}\n\n{content}"
+    if not isinstance(content, str):
+        parts = [{"type": "text", "text": text}, *content]
+    return ({**first, "content": parts}, *rest)
+
+
+def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilities) -> Message:
+    """A message with the extra data of its calls, as far as the endpoint requires it."""
+    calls = list(message.get("tool_calls", ()))
+    if form.thoughts and message["role"] == "assistant":
+        known = [asides[call["id"]] for call in calls if "reasoning" in asides.get(call["id"], ())]
+        thought = str(known[0]["reasoning"]) if known else UNKNOWN_THOUGHT
+        message = {**message, "reasoning_content": thought}
+    if form.extras == "unwanted" or not calls:
+        return message
+    for at, call in enumerate(calls):
+        other = _UNSIGNED if form.extras == "required" and at == 0 else None
+        extra = asides.get(call["id"], {}).get("extra")
+        if extra is None or (isinstance(extra, dict) and "anthropic" in extra):
+            extra = other  # there is none, or it is for another API
+        if extra is not None:
+            calls[at] = {**call, "extra_content": extra}
+    return {**message, "tool_calls": calls}
+
+
+def with_images(messages: Sequence[Message], most: int | None) -> tuple[Message, ...]:
+    """Messages with only their last `most` images; the others are replaced by a line of text.
+
+    If no images are allowed, the content becomes plain text: such endpoints do not accept parts.
+    """
+    if most is None:
+        return tuple(messages)
+    result: list[Message] = []
+    left = most
+    for message in reversed(messages):
+        parts = message.get("content")
+        if isinstance(parts, (list, tuple)):
+            kept: list[Json] = []
+            for part in reversed(parts):
+                seen = not is_image(part) or left > 0
+                kept.insert(0, part if seen else {"type": "text", "text": IMAGE_OMITTED})
+                left -= is_image(part)
+            content: Json = kept
+            if not any(map(is_image, kept)) and (most == 0 or kept != list(parts)):
+                content = "\n".join(str(part.get("text", "")) for part in kept)
+            message = {**message, "content": content}  # noqa: PLW2901 - a copy
+        result.insert(0, message)
+    return tuple(result)
