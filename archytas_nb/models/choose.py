@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.model import is_model
 from archytas_nb.models import providers, serve
 from archytas_nb.models.providers import OPENAI_URL, Provider, Served
@@ -210,8 +210,9 @@ def _listed_names(base_url: str, api_key: str, period: int) -> tuple[str, ...]: 
 def served_at(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]:
     """The models of an endpoint; none if it does not list them within these seconds."""
     from archytas_nb.models.endpoint import OpenAIModel
+    from archytas_nb.models.refusals import RequestError
 
-    with contextlib.suppress(ConfigurationError, ModelError):
+    with contextlib.suppress(ConfigurationError, RequestError):
         return OpenAIModel(None, base_url, api_key or "none").listed(seconds)
     return ()
 

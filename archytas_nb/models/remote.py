@@ -44,7 +44,7 @@ from archytas_nb.models.providers import (
     usable_fields,
     usable_key,
 )
-from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors
+from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
 from archytas_nb.models.secrets import mask_secrets
 from archytas_nb.words import one_line
 
@@ -256,7 +256,7 @@ class RemoteModel:
             return error
         failed = self.errors.of_client(error, self.timeout, name, ask)
         # A server's status takes precedence over a timeout.
-        return (None if failed.status else connection.failure()) or failed
+        return (None if failed.error.status else connection.failure()) or failed
 
     @contextmanager
     def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:
@@ -342,11 +342,11 @@ class RemoteModel:
         """
         try:
             return [model.name for model in self.listed()]
-        except ModelError as failed:
-            raise self._with_advice(failed) from None
+        except RequestError as failed:
+            raise self._with_advice(failed.error) from None
 
     def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
-        """The models that the endpoint serves, with a short timeout; raises `ModelError`."""
+        """The models that the endpoint serves, with a short timeout; raises `RequestError`."""
         seconds = min(self.timeout, seconds)
         limits = self._timeouts(
             seconds, Deadline()
@@ -373,16 +373,16 @@ class RemoteModel:
     def _with_advice(self, error: ModelError) -> ModelError:
         """Add to an error the available models, or the likely base URL of the API."""
         if error.kind == "not_found":
-            with suppress(ModelError):
+            with suppress(RequestError):
                 names = [self.errors.clean(model.name) for model in self.listed()]
-                return error.with_advice(refusals.models_hint(names, self._model or ""))
+                return refusals.with_hint(error, refusals.models_hint(names, self._model or ""))
         if error.kind in ("not_found", "bad_reply"):
             variable, where = self.url_name.partition(" ")[0], "the base URL of the API"
             if "/v1" in self.path:
                 where += ", without '/v1'"
             elif not self.base_url.endswith("/v1"):
                 where = f"{self.base_url + '/v1'!r}, if that is {where}"
-            return error.with_advice(f"Set {variable} (or base_url) to {where}.")
+            return refusals.with_hint(error, f"Set {variable} (or base_url) to {where}.")
         return error
 
 
@@ -401,7 +401,7 @@ def _models_in(data: Any) -> tuple[Served, ...]:
 def with_retries(
     ask: Callable[[], ReplyStream], max_retries: int, deadline: Deadline, errors: EndpointErrors
 ) -> ReplyStream:
-    """Retry after a temporary `ModelError`; yields each retry with its wait.
+    """Retry after a temporary `RequestError`; yields each retry with its wait.
 
     There is no retry if the wait would exceed the deadline.
 
@@ -412,7 +412,7 @@ def with_retries(
     while True:
         try:
             return (yield from ask())
-        except ModelError as error:
+        except RequestError as error:
             failed = error
         wait = FIRST_WAIT_SECONDS * 2**retries if failed.wait is None else failed.wait
         what = one_line(str(failed).partition(". ")[0], 160)
@@ -422,7 +422,7 @@ def with_retries(
             is_final, failed = True, errors.out_of_time(deadline.seconds, what)
         if is_final:
             hint = f"(Tried {retries + 1} times.)"
-            raise (failed.with_advice(hint) if retries else failed) from None
+            raise (refusals.with_hint(failed.error, hint) if retries else failed.error) from None
         retries += 1
         again = f"{what}. Trying again in {wait:g} s ({retries} of {max_retries})."
         yield Notice("retry", again, seconds=wait)
