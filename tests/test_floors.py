@@ -47,7 +47,7 @@ DOORS = {
     "xllamacpp": {"models"},
     "huggingface_hub": {"models"},
     "genai_prices": {"models.completion"},
-    "filelock": {"models", "cassettes.file"},
+    "filelock": {"models", "cassettes.file", "batch.store"},
     "platformdirs": {"models"},
     "psutil": {"models.process"},
     "xxhash": {"kernel.tables"},
