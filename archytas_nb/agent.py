@@ -47,7 +47,7 @@ from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.conversation import messages_of
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.limits import MAX_SECONDS, MAX_TOTAL_TOKENS, Guards, Limits
+from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.model import (
     ActiveProtocol,
@@ -61,8 +61,9 @@ from archytas_nb.loop.record import Exchange, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import Wire
 from archytas_nb.progress import progress_line
-from archytas_nb.question import Options, Tools, takes_options
+from archytas_nb.question import AgentSettings, Options, Tools, takes_options
 from archytas_nb.run import Run, T
+from archytas_nb.settings import UNSET
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
 
 __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
@@ -74,10 +75,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Agent(AsksMany):
     """A conversation with a model that uses tools on live objects.
 
+    An argument that is left out takes the value of the setting of the same name: ``%config
+    ArchytasNB`` in a kernel with the extension, the environment variable ``ARCHYTAS_NB_…``, or its
+    default. Changes of a setting take effect with the next question.
+
     Args:
-        tools: Functions, Tools or a Toolbox; None uses the default toolbox.
-        model: A name, an `OpenAIModel`, or any `Model`; None uses the one configured in the
-            environment, or the embedded model.
+        tools: Functions, Tools or a Toolbox; None uses the default toolbox (or those of its tools
+            that the setting ``tools`` names).
+        model: A name, an `OpenAIModel`, or any `Model`; None uses the configured one, or the
+            embedded model.
         protocol: ``"react"``, ``"native"``, or ``"auto"`` to use what the model supports.
         instructions: Added to the system prompt.
         max_steps: Maximum number of model replies in one run.
@@ -86,8 +92,10 @@ class Agent(AsksMany):
         max_total_tokens: Maximum number of input and output tokens of a run; None for no limit.
         namespace: Where variables are looked up and stored; None for the live namespace.
         approve: What to do when a tool requires approval: ``"ask"`` you, run it (``"auto"``) or
-            refuse it (``"deny"``); or a function that decides on every call. None means "ask".
-        ask_user: Whether the model has a tool for asking you questions.
+            refuse it (``"deny"``); or a function that decides on every call. None means the
+            setting.
+        ask_user: Whether the model has a tool for asking you questions; if left out, only if the
+            setting is ``"on"``.
         allow: Names of tools that run without approval.
         context: Which variables are described below a question: those ``"mentioned"`` in it, also
             those ``"changed"`` since the last one, ``"all"`` or ``"none"``. Except with ``"none"``,
@@ -95,34 +103,36 @@ class Agent(AsksMany):
         max_reply_tokens: Maximum tokens in one reply; None for 1,024 (small models) or 16,384.
         python: Whether the model has a tool that runs code in the namespace: ``"off"``, ``"ask"``
             (after approval), ``"undoable"`` (at once; what it changes is shown and can be undone),
-            or ``"auto"`` (at once). This is not a sandbox.
+            or ``"auto"`` (at once). This is not a sandbox. The setting does not apply to small
+            models, the argument does.
         undo: Whether changes of the variables by any tool are watched, for `Run.diff` and
             `Run.undo`; None for yes where ``python`` is ``"ask"`` or ``"undoable"``.
 
     Raises:
         ValueError: An argument is invalid.
-        ConfigurationError: `model` is neither a name nor a model.
+        ConfigurationError: `model` is neither a name nor a model, or an environment variable of
+            a setting cannot be read.
     """
 
     def __init__(
         self,
         tools: Tools | str | Model = None,
         model: str | Model | Tools = None,
-        protocol: ProtocolName = "auto",
+        protocol: ProtocolName = UNSET,
         instructions: str | None = None,
-        max_steps: int = 20,
-        max_errors: int = 5,
-        max_seconds: float | None = MAX_SECONDS,
-        max_total_tokens: int | None = MAX_TOTAL_TOKENS,
+        max_steps: int = UNSET,
+        max_errors: int = UNSET,
+        max_seconds: float | None = UNSET,
+        max_total_tokens: int | None = UNSET,
         namespace: Namespace | None = None,
         approve: Approve | None = None,
         *,
-        ask_user: bool = False,
-        allow: Collection[str] = (),
-        context: ContextName = "auto",
-        max_reply_tokens: int | None = None,
-        python: PythonMode = "off",
-        undo: bool | None = None,
+        ask_user: bool = UNSET,
+        allow: Collection[str] = UNSET,
+        context: ContextName = UNSET,
+        max_reply_tokens: int | None = UNSET,
+        python: PythonMode = UNSET,
+        undo: bool | None = UNSET,
         **unknown: Never,
     ) -> None:
         for name in unknown:
@@ -133,53 +143,122 @@ class Agent(AsksMany):
             from archytas_nb.models.choose import choose_model
 
             choose_model(model)  # it raises ConfigurationError, as for the first question
-        names = [allow] if isinstance(allow, str) else allow
-        prepare.check_settings(protocol, python, context, instructions, namespace, names)
+        given = {
+            "protocol": protocol,
+            "instructions": UNSET if instructions is None else instructions,
+            "max_steps": max_steps,
+            "max_errors": max_errors,
+            "max_seconds": max_seconds,
+            "max_total_tokens": max_total_tokens,
+            "max_reply_tokens": max_reply_tokens,
+            "approve": UNSET if approve is None else usable_policy(approve),
+            "ask_user": ask_user,
+            "allow": [allow] if isinstance(allow, str) else allow,
+            "context": context,
+            "python": python,
+            "undo": undo,
+        }
+        given = {name: each for name, each in given.items() if each is not UNSET}
+        self._configuration = AgentSettings(given)
+        self._configuration.check()
+        prepare.check_namespace(namespace)
         self._tools, self._own_tools = prepare.toolbox_of(tools), Toolbox()
         self._model: Any = model
         self._chosen_model: list[tuple[object, Model]] = []
-        self.protocol: ProtocolName = protocol
-        self.instructions = instructions or ""
-        self.limits = Limits(max_steps, max_errors, max_seconds, max_total_tokens, max_reply_tokens)
         self._namespace = namespace
-        self._approve = usable_policy(approve)
-        self._asks_user = ask_user
-        self._python = python
-        self._undo = python in ("ask", "undoable") if undo is None else undo
-        self._allow = frozenset(names)
         self.exchanges: list[Exchange] = []
-        self.context: ContextName = context
         self._deleted_results: dict[str, Any] = {}  # results of a question that is asked again
         self._current = ActiveRun()
 
     @property
     def tools(self) -> Toolbox:
         """The tools that the next question may use."""
-        tools = (toolbox if self._tools is None else self._tools).active()
+        return self._offered(self._chosen_model[0][1] if self._chosen_model else None)
+
+    def _offered(self, model: Model | None) -> Toolbox:
+        """The tools for a question to this model, or to one that is not known yet."""
+        if self._tools is None:
+            tools = prepare.default_tools(toolbox.active(), self._configuration.value("tools"))
+        else:
+            tools = self._tools.active()
         tools.extend(self._own_tools)
-        if self._asks_user:
+        if self._configuration.asks_user:
             tools.add(prepare.ask_user_tool())
-        if self._python != "off" and "python" not in tools:
-            tools.add(python_tool(self._python))
+        python = self._configuration.python(model)
+        if python != "off" and "python" not in tools:
+            tools.add(python_tool(python))
         return tools
 
     @property
+    def protocol(self) -> ProtocolName:
+        """The wire protocol; "auto" for the one that the model supports."""
+        protocol: ProtocolName = self._configuration.value("protocol")
+        return protocol
+
+    @protocol.setter
+    def protocol(self, protocol: ProtocolName) -> None:
+        self._configuration = self._configuration.having(protocol=protocol)
+
+    @property
+    def instructions(self) -> str:
+        """The text that is added to the system prompt."""
+        return str(self._configuration.value("instructions"))
+
+    @instructions.setter
+    def instructions(self, instructions: str) -> None:
+        self._configuration = self._configuration.having(instructions=instructions)
+
+    @property
+    def context(self) -> ContextName:
+        """Which variables are described below a question."""
+        context: ContextName = self._configuration.value("context")
+        return context
+
+    @context.setter
+    def context(self, context: ContextName) -> None:
+        self._configuration = self._configuration.having(context=context)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a run."""
+        return self._configuration.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._configuration = self._configuration.having(**dataclasses.asdict(limits))
+
+    @property
     def model(self) -> Model:
-        """The model, chosen at first use; behind the cassette in use, if there is one."""
+        """The model, chosen at first use; behind the cassette in use, if there is one.
+
+        A model that is given by its name, or by None, is chosen again when the configuration of
+        models or the cassette has changed.
+        """
         from archytas_nb.cassettes.switch import answers_itself, cassette_in_use, recorded
+        from archytas_nb.models.choose import ModelSettings
 
         cassette = None if answers_itself(self._model) else cassette_in_use()
-        if not self._chosen_model or self._chosen_model[0][0] is not cassette:
-            model = recorded(self._model, cassette=cassette, confirm=confirm)
-            self._chosen_model[:] = [(cassette, model)]
-        return self._chosen_model[0][1]
+        is_named = self._model is None or isinstance(self._model, str)
+        configuration = ModelSettings().resolved() if is_named else None
+        chosen_for = (cassette, configuration)
+        if self._chosen_model and self._chosen_model[0][0] == chosen_for:
+            return self._chosen_model[0][1]
+        model: Model = recorded(self._model, cassette=cassette, confirm=confirm)
+        if self._chosen_model:
+            self._forget_lengths()
+        self._chosen_model[:] = [(chosen_for, model)]
+        return model
 
     @model.setter
     def model(self, model: str | Model | None) -> None:
         if model is not self._model:
-            for each in self.exchanges:  # what is too long for one model may not be for another
-                each.compaction = replace(each.compaction, max_tokens=None)
+            self._forget_lengths()
         self._model, self._chosen_model = model, []
+
+    def _forget_lengths(self) -> None:
+        """Send all of the conversation again: another model may take more of it."""
+        for each in self.exchanges:
+            each.compaction = replace(each.compaction, max_tokens=None)
 
     @property
     def messages(self) -> list[ev.Message]:
@@ -311,7 +390,8 @@ class Agent(AsksMany):
         Arguments and errors are those of `arun`; the run is the stream's attribute ``run``.
         """
         run, begin, agent = self._prepared(question, output_type, options)
-        waits = partial(waits_on_thread, agent.tools, has_policy=callable(self._approve))
+        has_policy = callable(self._configuration.approve)
+        waits = partial(waits_on_thread, agent.tools, has_policy=has_policy)
         observers = options.get("observers", ())
         return RunStream(run, events_of(run, begin, waits, observers, self._current))
 
@@ -348,7 +428,11 @@ class Agent(AsksMany):
         return request
 
     def __repr__(self) -> str:
-        asked, tools = len(self.exchanges), ", ".join(self.tools)
+        asked = len(self.exchanges)
+        try:
+            tools = ", ".join(self.tools)
+        except ConfigurationError:  # a repr never fails
+            tools = "?"
         return f"<Agent model={self._model!r} tools=[{tools}] {asked} question{'s' * (asked != 1)}>"
 
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
@@ -375,7 +459,9 @@ class Agent(AsksMany):
         if "model" in given:
             agent.model = given["model"]
         limits = {name: each for name, each in given.items() if hasattr(Limits, name)}
-        agent.limits = replace(self.limits, **limits) if limits else self.limits
+        # What is configured now holds for the whole question.
+        agent._configuration = self._configuration.fixed().having(**limits)
+        _ = agent.limits  # which validates them
         question_options = {
             name: given[name] for name in ("until", "images", "origin") if name in given
         }
@@ -424,7 +510,7 @@ class Agent(AsksMany):
         self._deleted_results.update(prepare.delete_stored_results(earlier, variables))
         tools = self._tools_for(exchange, model, past, earlier)
         person: Person = person_of(model, Keyboard())
-        run.watch = Watch(variables) if self._undo else None
+        run.watch = Watch(variables) if self._configuration.watches(model) else None
         executor = self._executor(tools, variables, person, observers, run.watch)
         # The time that a person takes to answer does not count.
         guards = self._guards(model, tools, executor.clock)
@@ -441,16 +527,21 @@ class Agent(AsksMany):
     ) -> KernelExecutor:  # fmt: skip
         """The executor for the calls of one run."""
         callbacks = observer_callback(observers, "output"), observer_callback(observers, "person")
-        given = tools, variables, self._approve, person, *callbacks
-        return KernelExecutor(*given, allow=self._allow, watch=watch)
+        configuration = self._configuration
+        given = tools, variables, configuration.approve, person, *callbacks
+        return KernelExecutor(*given, allow=configuration.allow, watch=watch)
 
     def _settings(self) -> dict[str, Any]:
         """The arguments for an equivalent agent with a new conversation."""
-        settings = {name: vars(self)[f"_{name}"] for name in ("model", "approve", "allow")}
-        settings |= {"protocol": self.protocol, "instructions": self.instructions}
-        # The question of a row contains all that it is about.
-        settings |= {"tools": list(self.tools.values()), "context": "none"}
-        return {**settings, **dataclasses.asdict(self.limits), "namespace": self._variables()}
+        # The question of a row contains all that it is about, and nobody is asked about it.
+        rows = {"context": "none", "ask_user": False, "python": "off", "undo": False}
+        return {
+            **self._configuration.fixed().given,
+            **rows,
+            "model": self._model,
+            "tools": list(self.tools.values()),
+            "namespace": self._variables(),
+        }
 
     def _tools_for(
         self, exchange: Exchange, model: Model, past: Sequence[Exchange], earlier: Exchange | None
@@ -458,7 +549,7 @@ class Agent(AsksMany):
         """The tools for a question; also sets the context of its exchange."""
         small, names = ModelFacts(model).is_small, self._variables()
         return prepare.question_toolbox(
-            self.tools, self.context, names, exchange, past, earlier, small=small
+            self._offered(model), self.context, names, exchange, past, earlier, small=small
         )
 
     def _past_and_earlier(self, origin: str) -> tuple[tuple[Exchange, ...], Exchange | None]:

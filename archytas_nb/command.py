@@ -263,7 +263,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
         if is_embedded := isinstance(model, EmbeddedModel):
             at = "the embedded model"
             process.Engine().require()
-            weights.check(settings.gguf)
+            weights.check(settings.resolved().local_model or None)
         if try_it:
             return f"{model.name!r} {_try_model(model)}; {at}", True
         if not (is_embedded or hasattr(model, "served")):

@@ -21,7 +21,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from types import MethodType, TracebackType
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 E = TypeVar("E", bound=Exception)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -113,6 +113,10 @@ class RunError(ArchytasError):
 class ModelError(RunError):
     """The model's endpoint was unreachable, refused the request or sent an unusable reply.
 
+    Args:
+        message: What happened and what to do next; it contains no secrets.
+        kind, status, passing, wait, may_be_paid, refusal: The attributes.
+
     Attributes:
         kind: The kind of failure; ``"refused"`` means that the endpoint rejected the request,
             ``"no_tools"`` that it does not support function calling.
@@ -120,18 +124,33 @@ class ModelError(RunError):
         passing: Whether the same request may succeed later.
         wait: Seconds that the endpoint asks to wait before that, or None.
         may_be_paid: Whether the endpoint may charge for it, for example for an interrupted reply.
+        refusal: What the server said, with its error codes; it must not be shown. Empty if it
+            said nothing.
     """
 
-    passing = False
-    wait: float | None = None
-    may_be_paid = False
-
     def __init__(
-        self, message: str, *, kind: ModelErrorKind = "server", status: int | None = None
+        self,
+        message: str,
+        *,
+        kind: ModelErrorKind = "server",
+        status: int | None = None,
+        passing: bool = False,
+        wait: float | None = None,
+        may_be_paid: bool = False,
+        refusal: str = "",
     ) -> None:
         super().__init__(message)
         self.kind: ModelErrorKind = kind
         self.status = status
+        self.passing = passing
+        self.wait = wait
+        self.may_be_paid = may_be_paid
+        self.refusal = refusal
+
+    def with_advice(self, advice: str) -> Self:
+        """Add a sentence to the message, and return the error."""
+        self.args = (f"{self} {advice}".rstrip(),)
+        return self
 
 
 MissCause = Literal[

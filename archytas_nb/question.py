@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias, TypedDict, TypeVar, get_args
 
+from archytas_nb import settings
 from archytas_nb.answers import Answers, Until
 from archytas_nb.driver import AnswerCheck, Observer
-from archytas_nb.errors import argument_error
+from archytas_nb.errors import ConfigurationError, argument_error
 from archytas_nb.kernel import Namespace, current_shell, running_cell
+from archytas_nb.kernel.approval import Approve
 from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
 from archytas_nb.kernel.python import PythonMode
-from archytas_nb.loop.model import Model
+from archytas_nb.loop.limits import Limits
+from archytas_nb.loop.model import Model, ModelFacts
 from archytas_nb.loop.record import Exchange
+from archytas_nb.settings import SETTINGS
 from archytas_nb.tools.data import encode_image, is_data
 from archytas_nb.tools.names import delete_stored
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.words import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 Tools: TypeAlias = Toolbox | Iterable[Tool | Callable[..., Any]] | None
@@ -90,24 +96,128 @@ def toolbox_of(tools: Any) -> Toolbox | None:
     return Toolbox(*tools)
 
 
-def check_settings(
-    protocol: object, python: object, context: object, instructions: object, namespace: object,
-    allow: object,
-) -> None:  # fmt: skip
-    """Raise ValueError if an argument of `Agent` is invalid."""
-    for name, value, known in (
-        ("protocol", protocol, ("auto", "react", "native")),
-        ("python", python, get_args(PythonMode)),
-        ("context", context, get_args(ContextName)),
-    ):
-        if value not in known:
-            raise invalid_argument(name, value, f"one of {', '.join(map(repr, known))}")
-    if instructions is not None and not isinstance(instructions, str):
-        raise invalid_argument("instructions", instructions, "text")
+_ARGUMENTS = (
+    "protocol", "instructions", "max_steps", "max_errors", "max_seconds", "max_total_tokens",
+    "max_reply_tokens", "approve", "ask_user", "allow", "context", "python", "undo",
+)  # fmt: skip
+"""The arguments of `Agent` for which a setting applies if they are left out, beside its tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """The settings of an agent: the arguments that it was given, else the settings as they are now.
+
+    Attributes:
+        given: The arguments by name, without those that were left out.
+    """
+
+    given: Mapping[str, Any]
+
+    def value(self, name: str) -> Any:
+        """The argument, or the setting of the same name; raises ConfigurationError."""
+        return self.given[name] if name in self.given else settings.value(name)
+
+    def having(self, **given: Any) -> AgentSettings:
+        """The same with other arguments."""
+        return AgentSettings({**self.given, **given})
+
+    def fixed(self) -> AgentSettings:
+        """The same, no longer changed by settings; which tools there are depends on the model."""
+        names = [name for name in _ARGUMENTS if name not in ("ask_user", "python")]
+        return self.having(**{name: self.value(name) for name in names})
+
+    def check(self) -> None:
+        """Raise ValueError if an argument is invalid; ConfigurationError if a setting is."""
+        for name, known in (
+            ("protocol", SETTINGS["protocol"].choices),
+            ("python", get_args(PythonMode)),
+            ("context", get_args(ContextName)),
+        ):
+            if self.value(name) not in known:
+                expected = f"one of {', '.join(map(repr, known))}"
+                raise invalid_argument(name, self.value(name), expected)
+        instructions, allow = self.value("instructions"), self.value("allow")
+        if not isinstance(instructions, str):
+            raise invalid_argument("instructions", instructions, "text")
+        if not (isinstance(allow, Collection) and all(isinstance(each, str) for each in allow)):
+            raise invalid_argument("allow", allow, "names of tools")
+        for name in ("approve", "ask_user", "undo"):  # the environment's value may be unreadable
+            self.value(name)
+        _ = self.limits  # which validates them
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a run."""
+        return Limits(**{each.name: self.value(each.name) for each in fields(Limits)})
+
+    @property
+    def approve(self) -> Approve:
+        """What to do when a tool requires approval."""
+        policy: Approve = self.value("approve")
+        return policy
+
+    @property
+    def allow(self) -> frozenset[str]:
+        """The names of the tools that run without approval."""
+        return frozenset(self.value("allow"))
+
+    @property
+    def asks_user(self) -> bool:
+        """Whether the model has a tool for asking the user questions."""
+        if "ask_user" in self.given:
+            return bool(self.given["ask_user"])
+        return bool(settings.value("ask_user") == "on")
+
+    def python(self, model: Model | None) -> PythonMode:
+        """How a model may run code; a small one only if the argument says so."""
+        mode: PythonMode = self.value("python")
+        is_setting = "python" not in self.given and mode != "off"
+        return "off" if is_setting and model is not None and ModelFacts(model).is_small else mode
+
+    def watches(self, model: Model | None) -> bool:
+        """Whether changes of the variables are watched in a run with a model."""
+        undo = self.value("undo")
+        return bool(self.python(model) in ("ask", "undoable") if undo is None else undo)
+
+
+def check_namespace(namespace: object) -> None:
+    """Raise ValueError unless this is a namespace or None."""
     if namespace is not None and not isinstance(namespace, MutableMapping):
         raise invalid_argument("namespace", namespace, "a dict of variables")
-    if not (isinstance(allow, Collection) and all(isinstance(each, str) for each in allow)):
-        raise invalid_argument("allow", allow, "names of tools")
+
+
+def default_tools(active: Toolbox, patterns: Iterable[str]) -> Toolbox:
+    """The tools of the default toolbox, or those that the setting ``tools`` names.
+
+    Raises:
+        ConfigurationError: A name or a glob of the setting matches no enabled tool.
+    """
+    patterns = [*patterns]
+    return active.only(*chosen_tools(patterns, active, "the setting tools")) if patterns else active
+
+
+def chosen_tools(patterns: Iterable[str], tools: Toolbox, source: str) -> list[str]:
+    """The names of the enabled tools that names or globs mean, in the toolbox's order.
+
+    Raises:
+        ConfigurationError: A name or a glob matches no enabled tool.
+    """
+    active = tools.active()
+    meant: set[str] = set()
+    for pattern in patterns:
+        names = [active[pattern].name] if pattern in active else fnmatch.filter(active, pattern)
+        if not names and pattern in tools:
+            raise ConfigurationError(
+                f"{source}: {pattern!r} is disabled; enable it with %tools --enable {pattern}"
+            )
+        if not names:
+            there = ", ".join(active) or "none"
+            guess = did_you_mean(pattern, active) or ";"
+            raise ConfigurationError(
+                f"{source}: no tool is named {pattern!r}{guess} available: {there}"
+            )
+        meant.update(names)
+    return [name for name in active if name in meant]
 
 
 def invalid_argument(name: str, value: Any, expected: str) -> ValueError:

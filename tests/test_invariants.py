@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.errors import ModelError
+from archytas_nb.errors import ConditionError, ModelError
 from archytas_nb.loop.events import Event
 from archytas_nb.loop.limits import Limits
 from archytas_nb.run import Run, to_json
@@ -65,7 +65,7 @@ class Talk:
     def ask(self, question: str, observer: Callable[[Event], None]) -> Run:
         try:
             return self.agent.run(question, observers=[observer], **self.asking)
-        except (nb.ModelError, nb.TaskFailed, nb.RunInterrupted) as error:
+        except (nb.ModelError, nb.TaskFailed, ConditionError, nb.RunInterrupted) as error:
             return error.run or Run(question)
 
     def run(self, cut: int = -1, what: type[BaseException] = RuntimeError) -> Run | None:
@@ -220,8 +220,16 @@ def test_these_runs_contain_every_kind_of_event(seeds: Sequence[int], events_of_
     assert wanted <= seen
 
 
-@pytest.mark.parametrize("what", [KeyboardInterrupt, RuntimeError, MemoryError])
-def test_interrupted_in_any_check_of_an_answer(what: type[BaseException]) -> None:
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [
+        (KeyboardInterrupt, "interrupted"),
+        (ValueError, "answered"),  # it is what the condition finds wrong
+        (RuntimeError, "failed"),  # a mistake in the condition
+        (MemoryError, "failed"),
+    ],
+)
+def test_interrupted_in_any_check_of_an_answer(what: type[BaseException], status: str) -> None:
     for protocol, cut in itertools.product(PROTOCOLS, range(3)):
         answers = iter(range(9))
 
@@ -236,8 +244,7 @@ def test_interrupted_in_any_check_of_an_answer(what: type[BaseException]) -> Non
         talk.asking = {"until": until}
         run = talk.run()
         assert run is not None
-        # An interrupt ends the run; anything else is what the condition finds wrong.
-        assert run.status == ("interrupted" if what is KeyboardInterrupt else "answered")
+        assert run.status == status
         talk.keeps_its_promises(run)
 
 

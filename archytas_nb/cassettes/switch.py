@@ -20,6 +20,7 @@ from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, Mod
 from archytas_nb.loop.events import ApprovalForm, AskModel, Delta, ModelReply, Notice
 from archytas_nb.loop.model import FACTS, ActiveProtocol, ModelFacts
 from archytas_nb.models.choose import Confirm, ModelSettings, choose_model
+from archytas_nb.settings import UNSET, configured
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
@@ -112,8 +113,9 @@ def recorded(
     live = partial(choose_model, model, settings, confirm)
     if used is None:
         return live()
-    if settings is not None and settings.api_key:
-        used.matcher.hide("api_key", settings.api_key)
+    key = configured("api_key") if settings is None else settings.api_key
+    if key and key is not UNSET:
+        used.matcher.hide("api_key", str(key))
     return CassetteModel(used, live, given_name(model))
 
 

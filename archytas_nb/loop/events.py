@@ -25,7 +25,7 @@ NoReplyKind = Literal[
     "endpoint", "interrupted", "no_tools", "overflow", "deadline", "condition"
 ]  # fmt: skip
 NoticeKind = Literal[
-    "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction"
+    "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "model"
 ]  # fmt: skip
 FailedBy = Literal["model", "endpoint", "cassette", "setup", "condition"]
 
@@ -98,9 +98,6 @@ class Change:
         return f"{self.name}{also} {self.kind}: {'; '.join(self.words)}"
 
 
-_WITHOUT_DATA = ("module", "function", "class", "notebook")  # reasons in `NotCovered.why`
-
-
 @dataclass(frozen=True, slots=True)
 class Diff:
     """What code changed in the user's variables, in the order of the namespace."""
@@ -112,14 +109,9 @@ class Diff:
     def __bool__(self) -> bool:
         return bool(self.changes)
 
-    @property
-    def unseen(self) -> tuple[NotCovered, ...]:
-        """What is shown of `not_watched`: without agents, and what else has no data of the user."""
-        return tuple(each for each in self.not_watched if each.why not in _WITHOUT_DATA)
-
     def __str__(self) -> str:
         lines = [str(each) for each in self.changes] or ["nothing changed"]
-        notes = (("not watched", self.unseen), ("cannot be undone", self.not_kept))
+        notes = (("not watched", self.not_watched), ("cannot be undone", self.not_kept))
         lines += [f"{title}: {', '.join(map(str, those))}" for title, those in notes if those]
         return "\n".join(lines)
 
@@ -197,20 +189,6 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.usd + other.usd,
         )
-
-    def __sub__(self, other: Usage) -> Usage:
-        return Usage(
-            self.requests - other.requests,
-            self.input_tokens - other.input_tokens,
-            self.cached_tokens - other.cached_tokens,
-            self.output_tokens - other.output_tokens,
-            self.usd - other.usd,
-        )
-
-    @property
-    def tokens(self) -> int:
-        """Input and output tokens."""
-        return self.input_tokens + self.output_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +289,8 @@ class Started:
 class Notice:
     """Information for observers, such as a repair or a retry.
 
-    ``"check"`` means that the model is asked again before its answer is accepted, and why.
+    ``"check"`` means that the model is asked again before its answer is accepted, and why;
+    ``"model"`` is about the choice of the model, such as a server that was not used.
     """
 
     kind: NoticeKind

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import fields
 from types import SimpleNamespace
@@ -30,6 +29,7 @@ from archytas_nb.errors import (
 from archytas_nb.magics.line import brief, print_help, split_options, with_options
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.settings import Settings
+from archytas_nb.settings import UNSET, configure
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
@@ -147,11 +147,13 @@ class ArchytasNB(Settings, Magics):
     def loaded(self) -> None:
         """Start the model with the extension where `warm` is set; raises UsageError."""
         self._is_loaded = True
+        configure(lambda name: self._trait_values.get(name, UNSET))
         if self.warm:
             self._warm_up()
 
     def unload(self) -> None:
-        """Remove the callbacks that wait for the end of a cell, and the cassette."""
+        """Remove the callbacks that wait for the end of a cell, the cassette and the settings."""
+        configure(None)
         if self.cassette:
             from archytas_nb.cassettes.switch import configure_cassette
 
@@ -332,8 +334,7 @@ class ArchytasNB(Settings, Magics):
         if held is not None:
             return held
         settings, cassette = model_settings(self), cassette_in_use()
-        environment = tuple(map(os.environ.get, ("OPENAI_API_KEY", "OPENAI_BASE_URL")))
-        choice = (name, settings, cassette, environment)
+        choice = (name, settings.resolved(), cassette)
         if choice not in self._models:
             try:
                 model: Model = recorded(name, settings, cassette, confirm or person.confirm)

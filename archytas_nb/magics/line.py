@@ -22,6 +22,7 @@ from IPython.core.completer import (
     context_matcher,
 )
 from IPython.core.error import UsageError
+from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.magic import line_magic, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
@@ -40,7 +41,8 @@ _QUESTION = re.compile(
     r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*|%time\s+)?"
     r"%(?P<magic>agent|agent_map)\s+(?P<rest>[^\s?].*\?)\s*$"
 )
-_TRIPLE = re.compile(r"\"\"\"|'''")
+_MAGIC_LINE = re.compile(r"\s*(?:[^\s%!?#'\"=][^%!?#'\"=]*=\s*)?[%!?]")
+_COMMENT_OR_QUOTE = re.compile(r"#|\"\"\"|'''|\"|'")
 _LATE = re.compile(r"(?<!\S)--?[a-zA-Z][\w-]*(?=[\s=]|$)")
 _OPERATOR = re.compile(r"\s*([<>=!]=|[<>*/%&|^+])")
 
@@ -54,15 +56,44 @@ def keep_question_marks(lines: list[str]) -> list[str]:
         return lines
     kept, quote = [], ""
     for line in lines:
-        found = None if quote else _QUESTION.match(line.rstrip("\n"))
+        is_magic = not quote and _MAGIC_LINE.match(line)  # inside a string, a line is data
+        found = _QUESTION.match(line.rstrip("\n")) if is_magic else None
         if found:
             call = f"get_ipython().run_line_magic({found['magic']!r}, {found['rest']!r})"
             kept.append(f"{found['indent']}{found['target'] or ''}{call}\n")
         else:
             kept.append(line)
-        for mark in _TRIPLE.findall(line):  # inside a string, a line is data and not a magic
-            quote = ("" if mark == quote else quote) if quote else mark
+        if not is_magic:  # the quotes of a magic are prose, or a shell's
+            quote = _open_quote(line, quote)
     return kept
+
+
+def script_of(cell: str) -> str:
+    """A cell as Python, for ``jupyter nbconvert --to script``, where no extension is loaded."""
+    manager = TransformerManager()
+    manager.cleanup_transforms.append(keep_question_marks)
+    return manager.transform_cell(cell)
+
+
+def _open_quote(line: str, quote: str) -> str:
+    """The mark of the string that is open at the end of a line of Python; empty for none.
+
+    Args:
+        line: The line.
+        quote: The mark of the string that is open at its beginning.
+    """
+    at = 0
+    while True:
+        if quote:
+            end = re.compile(rf"(?:[^\\]|\\.)*?{quote}", re.DOTALL).match(line, at)
+            if end is None:
+                is_continued = len(quote) == 3 or line.rstrip("\n").endswith("\\")
+                return quote if is_continued else ""
+            at, quote = end.end(), ""
+        found = _COMMENT_OR_QUOTE.search(line, at)
+        if found is None or found[0] == "#":
+            return ""
+        at, quote = found.end(), found[0]
 
 
 def print_help(parser: ArgumentParser, sign: str = "%") -> None:

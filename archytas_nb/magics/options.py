@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import fnmatch
 import keyword
 import sys
 import typing
@@ -22,7 +21,7 @@ from IPython.core.magic_arguments import argument, argument_group
 from traitlets import Bool
 
 from archytas_nb.batch import STORE
-from archytas_nb.errors import ToolError
+from archytas_nb.errors import ConfigurationError, ToolError
 from archytas_nb.magics.settings import Settings, integer, number
 from archytas_nb.tools.names import user_names
 from archytas_nb.words import did_you_mean
@@ -142,25 +141,13 @@ def rows_of(source: str, namespace: dict[str, Any]) -> Any:
 
 
 def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools") -> list[str]:
-    """The names of the enabled tools that names or globs mean, in the toolbox's order.
+    """`question.chosen_tools`; raises UsageError if a name or a glob matches no enabled tool."""
+    from archytas_nb import question
 
-    Raises:
-        UsageError: A name or a glob matches no enabled tool.
-    """
-    active = toolbox.active()
-    meant: set[str] = set()
-    for pattern in patterns:
-        names = [active[pattern].name] if pattern in active else fnmatch.filter(active, pattern)
-        if not names and pattern in toolbox:
-            raise UsageError(
-                f"{flag}: {pattern!r} is disabled; enable it with %tools --enable {pattern}"
-            )
-        if not names:
-            there = ", ".join(active) or "none"
-            guess = did_you_mean(pattern, active) or ";"
-            raise UsageError(f"{flag}: no tool is named {pattern!r}{guess} available: {there}")
-        meant.update(names)
-    return [name for name in active if name in meant]
+    try:
+        return question.chosen_tools(patterns, toolbox, flag)
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from None
 
 
 def picture(source: str, namespace: dict[str, Any]) -> str:

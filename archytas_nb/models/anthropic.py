@@ -60,8 +60,9 @@ class AnthropicModel(RemoteModel):
 
     client = "Anthropic"
     default_url = ANTHROPIC_URL
-    key_name = "ANTHROPIC_API_KEY"
-    url_name = "ANTHROPIC_BASE_URL"
+    key_variable = "ANTHROPIC_API_KEY"
+    url_variable = "ANTHROPIC_BASE_URL"
+    reads_settings = False
     path = ("/messages", "/v1")
     alternatives = ("cache_control",)
     listing = MappingProxyType({"limit": 1000})

@@ -89,7 +89,7 @@ class Connection:
         """The client's hook for a response, before its body is read.
 
         Raises:
-            RequestError: Its body has an encoding that was not requested.
+            ModelError: Its body has an encoding that was not requested.
             ServerError: Its status is not 2xx. The client would read the whole body of an error.
         """
         encoding = response.headers.get("content-encoding", "").strip()
@@ -148,7 +148,7 @@ class Connection:
         return None
 
     def read_body(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the bytes of a body; raises EOFError if the connection breaks, or RequestError."""
+        """Yield the bytes of a body; raises EOFError if the connection breaks, or ModelError."""
         size = 0
         self._waited = 0.0
         while (chunk := self._next(chunks)) is not None:

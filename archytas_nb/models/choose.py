@@ -17,11 +17,12 @@ import time
 import urllib.parse
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from archytas_nb.errors import ConfigurationError
+from archytas_nb import settings as settings_now
+from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.model import is_model
 from archytas_nb.models import providers, serve
 from archytas_nb.models.providers import OPENAI_URL, Provider, Served
@@ -47,45 +48,38 @@ _LISTING_AGE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The configuration of models; None means that the environment variable is used."""
+    """The configuration of models; None means that the setting of the same name applies."""
 
     model: str | None = None
     base_url: str | None = None
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     timeout: float | None = None  # seconds without data before a request fails
     max_retries: int | None = None
     local_model: str | None = None  # a GGUF path or ``hf:OWNER/REPO/FILE`` for the embedded model
     discover: bool | None = None  # look for servers on the usual ports of this machine
     local_safe: bool | None = None  # always run the embedded model in safe mode
-    request: str = "{}"  # additional arguments of `OpenAIModel`, as a JSON object
+    request: str | None = None  # additional arguments of `OpenAIModel`, as a JSON object
+
+    def resolved(self) -> ModelSettings:
+        """The same with the values of the settings (``%config``, environment) where it has None.
+
+        Raises:
+            ConfigurationError: An environment variable cannot be read.
+        """
+        found: dict[str, Any] = {}
+        for each in fields(self):
+            given = getattr(self, each.name)
+            if given is None:
+                given = settings_now.value(each.name)
+                given = json.dumps(given) if each.name == "request" else given
+            found[each.name] = str(given) if isinstance(given, str) else given
+        return ModelSettings(**found)
 
     @property
-    def endpoint(self) -> tuple[str | None, str | None]:
-        """The configured base URL and key, or None."""
-        base_url = self.base_url or os.environ.get("OPENAI_BASE_URL") or None
-        return base_url, self.api_key or os.environ.get("OPENAI_API_KEY") or None
-
-    @property
-    def gguf(self) -> str | None:
-        """The configured weights of the embedded model, or None for the default weights."""
-        return self.local_model or os.environ.get("ARCHYTAS_NB_LOCAL_MODEL") or None
-
-    @property
-    def safe(self) -> bool:
-        """Whether the embedded model is always run in safe mode."""
-        return _flag("ARCHYTAS_NB_LOCAL_SAFE", "no", setting=self.local_safe)
-
-    @property
-    def discovers(self) -> bool:
-        """Whether to look for servers on this machine; ARCHYTAS_NB_DISCOVER=0 turns it off."""
-        return _flag("ARCHYTAS_NB_DISCOVER", "yes", setting=self.discover)
-
-
-def _flag(variable: str, default: str, *, setting: bool | None) -> bool:
-    if setting is not None:
-        return setting
-    text = os.environ.get(variable, default).strip().lower()
-    return text not in ("0", "false", "no", "off")
+    def fields(self) -> dict[str, Any]:
+        """The additional arguments of `OpenAIModel`."""
+        found: dict[str, Any] = json.loads(self.request or "{}")
+        return found
 
 
 def choose_model(
@@ -112,9 +106,9 @@ def choose_model(
         expected = "a model's name, an OpenAIModel, or an object with name, protocol and complete"
         kind = type(name).__name__
         raise ConfigurationError(f"model is {name!r}, of type {kind!r}; expected {expected}")
-    settings = settings or ModelSettings()
-    name = name or settings.model or os.environ.get("ARCHYTAS_NB_MODEL") or None
-    base_url, api_key = settings.endpoint
+    settings = (settings or ModelSettings()).resolved()
+    name = name or settings.model or None
+    base_url, api_key = settings.base_url or None, settings.api_key or None
     if name:
         prefixed = providers.from_prefix(name, functools.partial(_provider_model, settings))
         if prefixed is not None:
@@ -122,7 +116,7 @@ def choose_model(
     if name != "local" and (base_url or api_key):
         return _endpoint_model(settings, name, base_url, api_key)
     found = None
-    if name != "local" and settings.discovers and not (name is None and settings.gguf):
+    if name != "local" and settings.discover and not (name is None and settings.local_model):
         found = _discovered(name, confirm)
     if isinstance(found, tuple):
         server, model = found
@@ -132,15 +126,18 @@ def choose_model(
     if name not in (None, "local"):
         raise found or ConfigurationError(
             f"model {name!r} needs an endpoint, but none is configured. Set OPENAI_API_KEY or "
-            "OPENAI_BASE_URL (or %config ArchytasNB.base_url), or omit the model to use the "
-            f"embedded one.{providers.suggestion(name)}"
+            f"{settings_now.where_to_set('base_url')}, or omit the model to use the embedded one."
+            f"{providers.suggestion(name)}"
         )
-    if found:
-        _warn_once(str(found))
     from archytas_nb.models.embedded import EmbeddedModel
     from archytas_nb.models.process import Engine
 
-    return EmbeddedModel(settings.gguf, Engine(safe=settings.safe))
+    embedded = EmbeddedModel(settings.local_model or None, Engine(safe=bool(settings.local_safe)))
+    if found:
+        # In the trace, which a notebook keeps; a replay chooses no model. Scripts see the log.
+        embedded.instead_of = f"{found} Using the embedded model instead."
+        _warn_once(embedded.instead_of)
+    return embedded
 
 
 def _endpoint_model(
@@ -149,20 +146,22 @@ def _endpoint_model(
     from archytas_nb.models.endpoint import OpenAIModel
 
     limits = (settings.timeout, settings.max_retries)
-    return OpenAIModel(name, base_url, api_key, *limits, **json.loads(settings.request))
+    return OpenAIModel(name, base_url, api_key, *limits, **settings.fields)
 
 
 def _provider_model(settings: ModelSettings, prefix: str, provider: Provider, name: str) -> Any:
     """A provider's model; a configured key is used only if it is for the same endpoint."""
-    base_url = (settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip()
-    is_configured = settings.api_key and base_url.rstrip("/") == provider.base_url
+    base_url = (settings.base_url or OPENAI_URL).strip()
+    # OPENAI_API_KEY is read for a prefix only if it is the provider's own variable.
+    has_key = settings.api_key and settings.api_key != os.environ.get("OPENAI_API_KEY")
+    is_configured = has_key and base_url.rstrip("/") == provider.base_url
     key = settings.api_key if is_configured else providers.key_of(prefix, provider, name)
     providers.usable_key(key or "", provider.key_name)
     if prefix == "anthropic":
         from archytas_nb.models.anthropic import AnthropicModel
 
         limits = (settings.timeout, settings.max_retries)
-        return AnthropicModel(name, None, key, *limits, **json.loads(settings.request))
+        return AnthropicModel(name, None, key, *limits, **settings.fields)
     chosen = _endpoint_model(settings, name, provider.base_url, key)
     if provider.key_name and not is_configured:
         chosen.errors.key_name = provider.key_name
@@ -172,7 +171,7 @@ def _provider_model(settings: ModelSettings, prefix: str, provider: Provider, na
 
 @functools.cache
 def _warn_once(text: str) -> None:
-    _log.warning("%s Using the embedded model instead.", text)
+    _log.warning("%s", text)
 
 
 def served_names(settings: ModelSettings | None = None) -> list[str]:
@@ -180,13 +179,13 @@ def served_names(settings: ModelSettings | None = None) -> list[str]:
 
     Never raises, and never takes longer than half a second.
     """
-    settings = settings or ModelSettings()
-    base_url, api_key = settings.endpoint
+    settings = (settings or ModelSettings()).resolved()
+    base_url, api_key = settings.base_url, settings.api_key
     names: list[str] = []
     if base_url or api_key:
         period = int(time.monotonic() / _LISTING_AGE)
         names += _listed_names((base_url or OPENAI_URL).strip(), (api_key or "").strip(), period)
-    elif settings.discovers:
+    elif settings.discover:
         names += [model.name for server in local_servers() for model in server.models]
     return [*dict.fromkeys(names), "local", *providers.prefixes()]
 
@@ -210,9 +209,8 @@ def _listed_names(base_url: str, api_key: str, period: int) -> tuple[str, ...]: 
 def served_at(base_url: str, api_key: str, seconds: float) -> tuple[Served, ...]:
     """The models of an endpoint; none if it does not list them within these seconds."""
     from archytas_nb.models.endpoint import OpenAIModel
-    from archytas_nb.models.refusals import RequestError
 
-    with contextlib.suppress(ConfigurationError, RequestError):
+    with contextlib.suppress(ConfigurationError, ModelError):
         return OpenAIModel(None, base_url, api_key or "none").listed(seconds)
     return ()
 
@@ -269,7 +267,7 @@ def _discovered(
         if answer is None:
             return ConfigurationError(
                 f"{what}, is not used because it was neither configured nor allowed. To use it, "
-                f"set OPENAI_BASE_URL (or %config ArchytasNB.base_url) to {server.base_url!r}."
+                f"set {settings_now.where_to_set('base_url')} to {server.base_url!r}."
             )
         if answer:
             file = permissions_file()

@@ -52,6 +52,7 @@ class EmbeddedModel:
         self._engine = engine or Engine()
         self._safe = self._engine.safe
         self._crash = self._recorded_crash = self._warning = ""
+        self.instead_of = ""  # why another model is not used, said with the first reply
         self._weights: Path | None = None
         self._server: process.Server | None = None
         self._loading: threading.Thread | None = None
@@ -82,6 +83,13 @@ class EmbeddedModel:
             ConfigurationError: The weights or the engine are not installed.
             ModelError: The server did not start, or crashed even in safe mode.
         """
+        if self.instead_of:
+            notice, self.instead_of = self.instead_of, ""
+            yield Notice("model", notice)
+        return (yield from self._reply(ask))
+
+    def _reply(self, ask: AskModel) -> ReplyStream:
+        """Request one reply, again in safe mode if the server does not start or crashes."""
         ask = replace(ask, schema=without_contradictions(ask.schema))
         deadline, temperature = Deadline(ask.seconds), temperature_for(ask)
         while True:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
+from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import REFUSED, AskModel, ModelReply, Notice, Usage
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.reply import read_action
 from archytas_nb.models import refusals
 from archytas_nb.models.body import ABOUT_TOOLS, LENGTH_FIELDS, reply_tokens
 from archytas_nb.models.capabilities import Capabilities
-from archytas_nb.models.refusals import RequestError, matches
+from archytas_nb.models.refusals import matches
 
 _MIN_REPLY_TOKENS = 256
 """Minimum number of reply tokens for which a request makes sense."""
@@ -43,26 +44,26 @@ def adapt_request(
 
     The form is stored in `capabilities` only after a reply, because a rejection may have another
     cause. The user's own fields, `extra`, may be omitted, with a notice. `once` sends the request
-    in one form and raises `RequestError` if it fails.
+    in one form and raises `ModelError` if it fails.
     """
     form = capabilities
     tried = [form]
-    first_failure: RequestError | None = None
+    first_failure: ModelError | None = None
     usage = Usage()
     while True:
         try:
             reply = yield from once(form)
-        except RequestError as failed:
+        except ModelError as failed:
             first_failure = first_failure or failed
-            if failed.error.kind == "overflow":
+            if failed.kind == "overflow":
                 context = refusals.context_tokens(failed.refusal) or capabilities.context_tokens
                 capabilities.context_tokens = form.context_tokens = context
             following = next_form(failed, form, ask, extra, stream=stream and form.stream)
             if following is None or following in tried:
                 # Later forms lack features, so the first rejection is the one that says why.
-                is_rejection = failed.error.kind in ("refused", "overflow")
+                is_rejection = failed.kind in ("refused", "overflow")
                 reason = first_failure if is_rejection else failed
-                capabilities.tools = capabilities.tools and reason.error.kind != "no_tools"
+                capabilities.tools = capabilities.tools and reason.kind != "no_tools"
                 raise reason from None
             if lost := _lost_features(form, following):
                 yield Notice("protocol", lost)
@@ -117,7 +118,7 @@ def _store_capabilities(
 
 
 def next_form(
-    failed: RequestError,
+    failed: ModelError,
     form: Capabilities,
     ask: AskModel,
     extra: Collection[str] = (),
@@ -128,7 +129,7 @@ def next_form(
 
     `extra` are the names of the user's own fields; `stream`: whether a stream was requested.
     """
-    kind, status, text = failed.error.kind, failed.error.status, failed.refusal
+    kind, status, text = failed.kind, failed.status, failed.refusal
     if kind == "no_tools":  # possibly a field that is used with tools
         if form.strict:
             return replace(form, strict=False)

@@ -51,7 +51,7 @@ CRASH_HINTS = {
 }
 USE_ANOTHER_MODEL = (
     "Use another model: set an endpoint (OPENAI_API_KEY or OPENAI_BASE_URL), or a smaller GGUF "
-    "file (%config ArchytasNB.local_model)."
+    "file (ARCHYTAS_NB_LOCAL_MODEL, or %config ArchytasNB.local_model)."
 )
 
 

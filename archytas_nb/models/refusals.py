@@ -15,6 +15,7 @@ from archytas_nb.errors import ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models.completion import ServerError
 from archytas_nb.models.secrets import mask_secrets, replaced
+from archytas_nb.settings import where_to_set
 from archytas_nb.words import nearest, one_line
 
 CONNECT_SECONDS = 10.0
@@ -155,30 +156,6 @@ def is_image(part: Any) -> bool:
 # ── errors ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class RequestError(Exception):
-    """A failed request that may be retried; `error` is raised if it is not.
-
-    `refusal` is the server's text with its error codes, which must not be shown.
-    """
-
-    def __init__(
-        self,
-        kind: ModelErrorKind,
-        text: str,
-        status: int | None = None,
-        *,
-        passing: bool = False,
-        wait: float | None = None,
-        refusal: str = "",
-        may_be_paid: bool = False,
-    ) -> None:
-        super().__init__(text)
-        self.error = ModelError(text, kind=kind, status=status)
-        self.error.passing, self.error.wait = passing, wait
-        self.error.may_be_paid = may_be_paid
-        self.passing, self.wait, self.refusal = passing, wait, refusal
-
-
 class EndpointErrors:
     """Creates the errors of one endpoint; each contains its URL and advice.
 
@@ -213,14 +190,14 @@ class EndpointErrors:
 
     def of_client(
         self, error: Exception, timeout: float, model: str, ask: AskModel | None
-    ) -> RequestError:
+    ) -> ModelError:
         """The error for an exception of the client or of a hook of its connection.
 
         `timeout` is in seconds without data; `ask` is None for a request for the list of models.
         """
         cause = error.__cause__ or error
         for each in (error, cause):  # some client versions wrap the exceptions of hooks
-            if isinstance(each, RequestError):
+            if isinstance(each, ModelError):
                 return each
             if isinstance(each, ServerError):
                 return self.of_server(each, model, ask)
@@ -230,19 +207,17 @@ class EndpointErrors:
             return self.timed_out(timeout, "connect" if "Connect" in kind else "first byte")
         if "APIConnectionError" not in {each.__name__ for each in type(error).__mro__}:
             text = f"the request to {self._url!r} failed: {one_line(why)}."
-            return RequestError("server", f"{text} Check the server's log.")
+            return ModelError(f"{text} Check the server's log.", kind="server")
         return (self.unreachable if "Connect" in kind else self.dropped)(why)
 
-    def of_server(
-        self, error: ServerError, model: str, ask: AskModel | None = None
-    ) -> RequestError:
+    def of_server(self, error: ServerError, model: str, ask: AskModel | None = None) -> ModelError:
         """The error for a server's response to a request to a model; `ask` as in `of_client`."""
         if error.to:  # a conversation is sent only to the configured address
             name = self._url_name.partition(" ")[0]
             advice = f"If that is the base URL of the API, set {name} (or base_url) to it."
             to = self.clean(error.to)
             text = f"{self._at} redirects to {to!r}; nothing was sent there. {advice}"
-            return RequestError("refused", text, error.status)
+            return ModelError(text, kind="refused", status=error.status)
         codes, text = self.clean(error.codes), self.clean(error.message)
         raw = f"{text[: SEARCHED_CHARS - len(codes) - 1]} {codes}"
         reason = one_line(_page_title(text)) or "no reason given"
@@ -254,9 +229,11 @@ class EndpointErrors:
         what = what.format(at=self._at, model=f"model {model!r}")
         advice = advice.replace("{key}", self.key_name)
         full = f"{what} (HTTP {error.status}): {reason} {advice}".rstrip()
-        return RequestError(kind, full, error.status, passing=passing, wait=error.wait, refusal=raw)
+        return ModelError(
+            full, kind=kind, status=error.status, passing=passing, wait=error.wait, refusal=raw
+        )
 
-    def unreachable(self, why: str) -> RequestError:
+    def unreachable(self, why: str) -> ModelError:
         """No connection could be established."""
         advice = f"Start it, or set {self._url_name} to the address of your model server."
         if is_untrusted := "certificate" in why.lower():
@@ -267,48 +244,45 @@ class EndpointErrors:
                 f"use the model's name without '{self.prefix}:'."
             )
         text = f"no server answers at {self._url!r} ({one_line(why)}). {advice}"
-        return RequestError("unreachable", text, passing=not is_untrusted)
+        return ModelError(text, kind="unreachable", passing=not is_untrusted)
 
-    def timed_out(self, seconds: float, during: str) -> RequestError:
+    def timed_out(self, seconds: float, during: str) -> ModelError:
         """No data for `seconds`, `during` ``"connect"``, ``"first byte"`` or ``"reply"``."""
         if during == "connect":
             text = f"could not connect to {self._url!r} within {min(CONNECT_SECONDS, seconds):g} s."
-            return RequestError(
-                "timeout", f"{text} Check the address and the network.", passing=True
-            )
+            text = f"{text} Check the address and the network."
+            return ModelError(text, kind="timeout", passing=True)
         what = f"sent nothing for {seconds:g} s"
         if during == "reply":
             what = f"stopped sending for {seconds:g} s in the middle of its reply"
-        advice = "It may be busy or too slow: ask again, or raise %config ArchytasNB.timeout."
-        return RequestError("timeout", f"{self._at} {what}. {advice}", may_be_paid=True)
+        advice = f"It may be busy or too slow: ask again, or raise {where_to_set('timeout')}."
+        return ModelError(f"{self._at} {what}. {advice}", kind="timeout", may_be_paid=True)
 
-    def out_of_time(self, seconds: float | None, last: str = "") -> RequestError:
+    def out_of_time(self, seconds: float | None, last: str = "") -> ModelError:
         """The deadline of the request passed, possibly after a failure that would be retried."""
         left = f"the {seconds or 0:.3g} s that were left{f' after {last}' if last else ''}"
         text = f"{self._at} did not complete its reply within {left}."
         advice = "Raise max_seconds, or ask a simpler question."
-        return RequestError("deadline", f"{text} {advice}", may_be_paid=True)
+        return ModelError(f"{text} {advice}", kind="deadline", may_be_paid=True)
 
-    def dropped(self, why: str) -> RequestError:
+    def dropped(self, why: str) -> ModelError:
         """The connection was closed before the reply was complete."""
         advice = "Ask again, or check the server's log."
         text = f"{self._at} disconnected before its reply was complete ({one_line(why)}). {advice}"
-        return RequestError("unreachable", text, passing=True, may_be_paid=True)
+        return ModelError(text, kind="unreachable", passing=True, may_be_paid=True)
 
-    def unusable(
-        self, what: str, kind: ModelErrorKind = "server", advice: str = ""
-    ) -> RequestError:
+    def unusable(self, what: str, kind: ModelErrorKind = "server", advice: str = "") -> ModelError:
         """A response with status 200 cannot be used as a reply."""
         advice = advice or "Check the log of the server or proxy."
         text = f"{self._at} {self.clean(what)}. {advice}"
-        return RequestError(kind, text, 200, may_be_paid=True)
+        return ModelError(text, kind=kind, status=200, may_be_paid=True)
 
-    def not_an_api(self, body: str) -> RequestError:
+    def not_an_api(self, body: str) -> ModelError:
         """A response with status 200 is not a chat completion."""
         page = body.lstrip()[:1] == "<"
         what = "a web page" if page else "something that is not a chat completion"
         text = f"{self._at} responded with {what}: {one_line(_page_title(body), 120)!r}."
-        return RequestError("bad_reply", text, 200)
+        return ModelError(text, kind="bad_reply", status=200)
 
 
 _REFUSED = "{at} refused the request for {model}"
@@ -355,11 +329,6 @@ def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, 
          "Change the settings or the model, or check the server's log.", False),
     ]  # fmt: skip
     return next(case[1:] for case in cases if case[0])
-
-
-def with_hint(error: ModelError, hint: str) -> ModelError:
-    """The same error with a hint after its message."""
-    return ModelError(f"{error} {hint}", kind=error.kind, status=error.status)
 
 
 def models_hint(names: Sequence[str], wanted: str) -> str:

@@ -18,6 +18,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
+from archytas_nb import settings
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.loop.model import ReplyStream
@@ -44,7 +45,7 @@ from archytas_nb.models.providers import (
     usable_fields,
     usable_key,
 )
-from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, RequestError
+from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors
 from archytas_nb.models.secrets import mask_secrets
 from archytas_nb.words import one_line
 
@@ -58,9 +59,9 @@ class RemoteModel:
 
     client = "OpenAI"  # its name in the provider's package
     default_url = ""
-    # The settings of the key and the base URL, for messages; the first words are the variables.
-    key_name = "OPENAI_API_KEY (or %config ArchytasNB.api_key)"
-    url_name = "OPENAI_BASE_URL (or %config ArchytasNB.base_url)"
+    key_variable = "OPENAI_API_KEY"
+    url_variable = "OPENAI_BASE_URL"
+    reads_settings = True  # whether the settings api_key and base_url are for this API
     path: tuple[str, ...] = ("/chat/completions",)  # removed from the end of a base URL, in order
     alternatives: tuple[str, ...] = ()  # our own fields that are omitted if rejected
     listing: Mapping[str, Any] = MappingProxyType({})  # arguments for the list of models
@@ -78,23 +79,25 @@ class RemoteModel:
         query: Mapping[str, str] | None = None,
         **request: Any,
     ) -> None:
-        key_variable, url_variable = (x.partition(" ")[0] for x in (self.key_name, self.url_name))
-        url = base_url or os.environ.get(url_variable) or self.default_url
-        key = api_key or os.environ.get(key_variable) or ""
+        if self.reads_settings and not base_url:  # a configured key is for the configured URL
+            base_url = settings.value("base_url")
+            api_key = api_key or str(settings.value("api_key"))
+        url = base_url or os.environ.get(self.url_variable) or self.default_url
+        key = api_key or os.environ.get(self.key_variable) or ""
         self.base_url, own_query, self._user = endpoint_of(url, self.path)
         self._headers = usable_fields("headers", headers)
         self._query = {**own_query, **usable_fields("query", query)}
-        self._key = usable_key(key, key_variable)
+        self._key = usable_key(key, self.key_variable)
         if not self._key and self.base_url == self.default_url:
-            advice = f"Set {key_variable}, or {url_variable} for another endpoint."
+            advice = f"Set {self.key_name}, or {self.url_variable} for another endpoint."
             raise ConfigurationError(f"no API key for {self.base_url!r}. {advice}")
         others = (*self._headers.values(), *self._query.values())
         names = (self.key_name, self.url_name)
         self.errors = EndpointErrors(self.base_url, self._key, self._user, others, names)
         self.given_name = model
         self._model = model
-        self.timeout = 300.0 if timeout is None else timeout
-        self.max_retries = 3 if max_retries is None else max_retries
+        self.timeout = settings.value("timeout") if timeout is None else timeout
+        self.max_retries = settings.value("max_retries") if max_retries is None else max_retries
         if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
             raise ConfigurationError(
                 f"timeout is {timeout!r}; expected a number of seconds above 0"
@@ -130,6 +133,16 @@ class RemoteModel:
     def _capabilities(self, name: str) -> Capabilities:
         """What this model supports at this endpoint, as far as known."""
         return capabilities_of(self.base_url, name)
+
+    @property
+    def key_name(self) -> str:
+        """Where the key is set, for messages."""
+        return settings.where_to_set("api_key") if self.reads_settings else self.key_variable
+
+    @property
+    def url_name(self) -> str:
+        """Where the base URL is set, for messages."""
+        return settings.where_to_set("base_url") if self.reads_settings else self.url_variable
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -256,7 +269,7 @@ class RemoteModel:
             return error
         failed = self.errors.of_client(error, self.timeout, name, ask)
         # A server's status takes precedence over a timeout.
-        return (None if failed.error.status else connection.failure()) or failed
+        return (None if failed.status else connection.failure()) or failed
 
     @contextmanager
     def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:
@@ -342,11 +355,11 @@ class RemoteModel:
         """
         try:
             return [model.name for model in self.listed()]
-        except RequestError as failed:
-            raise self._with_advice(failed.error) from None
+        except ModelError as failed:
+            raise self._with_advice(failed) from None
 
     def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
-        """The models that the endpoint serves, with a short timeout; raises `RequestError`."""
+        """The models that the endpoint serves, with a short timeout; raises `ModelError`."""
         seconds = min(self.timeout, seconds)
         limits = self._timeouts(
             seconds, Deadline()
@@ -373,16 +386,16 @@ class RemoteModel:
     def _with_advice(self, error: ModelError) -> ModelError:
         """Add to an error the available models, or the likely base URL of the API."""
         if error.kind == "not_found":
-            with suppress(RequestError):
+            with suppress(ModelError):
                 names = [self.errors.clean(model.name) for model in self.listed()]
-                return refusals.with_hint(error, refusals.models_hint(names, self._model or ""))
+                return error.with_advice(refusals.models_hint(names, self._model or ""))
         if error.kind in ("not_found", "bad_reply"):
-            variable, where = self.url_name.partition(" ")[0], "the base URL of the API"
+            variable, where = self.url_variable, "the base URL of the API"
             if "/v1" in self.path:
                 where += ", without '/v1'"
             elif not self.base_url.endswith("/v1"):
                 where = f"{self.base_url + '/v1'!r}, if that is {where}"
-            return refusals.with_hint(error, f"Set {variable} (or base_url) to {where}.")
+            return error.with_advice(f"Set {variable} (or base_url) to {where}.")
         return error
 
 
@@ -401,7 +414,7 @@ def _models_in(data: Any) -> tuple[Served, ...]:
 def with_retries(
     ask: Callable[[], ReplyStream], max_retries: int, deadline: Deadline, errors: EndpointErrors
 ) -> ReplyStream:
-    """Retry after a temporary `RequestError`; yields each retry with its wait.
+    """Retry after a temporary `ModelError`; yields each retry with its wait.
 
     There is no retry if the wait would exceed the deadline.
 
@@ -412,7 +425,7 @@ def with_retries(
     while True:
         try:
             return (yield from ask())
-        except RequestError as error:
+        except ModelError as error:
             failed = error
         wait = FIRST_WAIT_SECONDS * 2**retries if failed.wait is None else failed.wait
         what = one_line(str(failed).partition(". ")[0], 160)
@@ -422,7 +435,7 @@ def with_retries(
             is_final, failed = True, errors.out_of_time(deadline.seconds, what)
         if is_final:
             hint = f"(Tried {retries + 1} times.)"
-            raise (refusals.with_hint(failed.error, hint) if retries else failed.error) from None
+            raise (failed.with_advice(hint) if retries else failed) from None
         retries += 1
         again = f"{what}. Trying again in {wait:g} s ({retries} of {max_retries})."
         yield Notice("retry", again, seconds=wait)

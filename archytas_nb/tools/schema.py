@@ -6,21 +6,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
-from pydantic_core import SchemaError, to_jsonable_python
+from pydantic_core import SchemaError
 
 from archytas_nb.tools import annotation as types
 from archytas_nb.words import with_article
-
-if TYPE_CHECKING:
-    from archytas_nb.tools.signature import Parameter
 
 Schema = dict[str, Any]
 
@@ -136,58 +132,6 @@ def choices_of(schema: Mapping[str, Any]) -> list[Any]:
     return choices
 
 
-# ── full ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def full(parameters: Sequence[Parameter]) -> Schema:
-    """The schema of the arguments as one object."""
-    properties: Schema = {}
-    defs: Schema = {}
-    for each in parameters:
-        schema = dict(_merge_definitions(each.type, defs))
-        hint = schema.get("description", "")
-        if each.text or hint:
-            words = [each.text, hint if each.type.by_reference else ""]
-            schema["description"] = " - ".join(filter(None, words)) or hint
-        if each.optional:
-            schema.update(_default(each.default))
-        properties[each.name] = schema
-    result: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    if required := [each.name for each in parameters if not each.optional]:
-        result["required"] = required
-    return {**result, "$defs": defs} if defs else result
-
-
-def _default(value: Any) -> Schema:
-    """The default, if JSON can represent it."""
-    if value is None or type(value) in (str, bool, int):
-        return {"default": value}
-    try:
-        plain = to_jsonable_python(value)
-        json.dumps(plain, allow_nan=False)
-    except Exception:  # noqa: BLE001  (a sentinel, NaN, or an object whose methods fail)
-        return {}
-    return {"default": plain}
-
-
-def _merge_definitions(one: ArgumentType, defs: Schema) -> Schema:
-    """Add a type's definitions to the shared ones; a name in use gets a number."""
-    if not one.defs:
-        return one.schema
-    text, names = json.dumps([one.schema, one.defs]), {}
-    for name, each in one.defs.items():
-        new, number = name, 1
-        while defs.get(new, each) != each:
-            number += 1
-            new = f"{name}_{number}"
-        names[name] = new
-        text = text.replace(f'"#/$defs/{name}"', f'"#/$defs/{new}"')
-    schema, found = json.loads(text)
-    defs.update({names[name]: each for name, each in found.items()})
-    merged: Schema = schema
-    return merged
-
-
 def normalized(schema: Schema) -> Schema:
     """The same schema for all versions of pydantic, so that recordings still match after an update.
 
@@ -224,16 +168,6 @@ def _map_schemas(schema: Any, change: Callable[[Schema], Schema]) -> Any:
         else:
             result[key] = _map_schemas(value, change)
     return change(result)
-
-
-def input_schema(parameters: Sequence[Parameter], schema: Schema) -> Schema:
-    """The schema of ``tool_input``: null, the value of the only simple argument, or an object."""
-    if not parameters:
-        return {"type": "null"}
-    if len(parameters) > 1 or not parameters[0].simple:
-        return schema
-    only: Schema = schema["properties"][parameters[0].name]
-    return {"oneOf": [only, {"type": "null"}]} if parameters[0].optional else only
 
 
 # ── simple ────────────────────────────────────────────────────────────────────────────────────────

@@ -5,13 +5,11 @@ The signature determines types and which arguments are required; the docstring d
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import re
 import typing
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, NewType, get_args, get_origin
 
@@ -23,42 +21,12 @@ from archytas_nb.tools import docstring
 from archytas_nb.tools.annotation import Unusable, is_simple, type_text
 from archytas_nb.tools.docstring import Description, Docstring
 from archytas_nb.tools.names import legal_name
-from archytas_nb.tools.schema import ArgumentType, argument_type
+from archytas_nb.tools.parameter import MISSING, Parameter, type_line
+from archytas_nb.tools.schema import argument_type
 from archytas_nb.words import nearest, shorten
-
-MISSING: Any = inspect.Parameter.empty
-"""Stands for "no annotation" and "no default"."""
 
 Namespace = NewType("Namespace", MutableMapping[str, Any])
 """The annotation of a parameter that receives the live namespace; the model does not see it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One argument of a tool."""
-
-    name: str  # in the signature and in the schema
-    text: str  # its description
-    type: ArgumentType
-    default: Any  # `MISSING` if it is required
-    positional: bool  # whether it can only be passed by position
-    simple: bool = False  # whether it is sent as the value itself if it is the only argument
-    injected: bool = False  # whether it is the namespace, which the model does not see
-
-    @property
-    def optional(self) -> bool:
-        """Whether it has a default."""
-        return self.default is not MISSING
-
-    def fresh_default(self) -> Any:
-        """The default, copied if it is mutable, so that calls do not share it."""
-        is_mutable = isinstance(self.default, (list, dict, set, bytearray))
-        return copy.deepcopy(self.default) if is_mutable else self.default
-
-    def line(self, indent: str) -> str:
-        """Its line in the text protocol."""
-        text = "\n".join([self.text, *self.type.details] if self.text else self.type.details)
-        return _line(f"{self.type.text}{', optional' if self.optional else ''}", text, indent)
 
 
 class _Draft:
@@ -102,8 +70,8 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
     kind, text = _describe_result(draft, returns, doc.returns or Description(""))
     prose = [part for part in (doc.short, doc.long) if part]
     sent = [each for each in draft.parameters if not each.injected]
-    described = [*prose, *([f"Returns: {_line(kind, text, '')}"] if kind else [])]
-    output = _line(kind, text, "    ") if kind else "None"
+    described = [*prose, *([f"Returns: {type_line(kind, text, '')}"] if kind else [])]
+    output = type_line(kind, text, "    ") if kind else "None"
     return {
         "name": wire_name,
         "source_name": draft.source_name,
@@ -133,13 +101,6 @@ def _protocol_text(name: str, prose: list[str], sent: list[Parameter], output: s
         lines += [f'        "{each.name}": # {each.line("        ")}' for each in sent]
         lines.append("    }")
     return "\n".join([*lines, f"    _output_: {output}"])
-
-
-def _line(kind: str, text: str, indent: str) -> str:
-    """``(TYPE, optional) DESC``; further lines of the description are indented."""
-    first, *more = text.split("\n")
-    below = [f"{indent}    {each}".rstrip() for each in more]
-    return "\n".join([f"({kind}) {first}".rstrip(), *below])
 
 
 # ── the callable ──────────────────────────────────────────────────────────────────────────────────

@@ -25,7 +25,7 @@ from archytas_nb.tools.render import MAX_CHARS, Drained, drain, failure_text, is
 from archytas_nb.words import clip, did_you_mean
 
 if TYPE_CHECKING:
-    from archytas_nb.tools.signature import Parameter
+    from archytas_nb.tools.parameter import Parameter
 
 # pydantic is loaded when the first tool is defined: loading the extension must be fast.
 
@@ -197,12 +197,12 @@ class Tool:
         Returns:
             A copy that the caller may change.
         """
-        from archytas_nb.tools import schema
+        from archytas_nb.tools import parameter, schema
 
         if level not in ("full", "simple"):
             raise ValueError(f"no schema level is named {level!r}; expected 'full' or 'simple'")
         if level == "full":
-            return self._copy(level, lambda: schema.full(self._visible))
+            return self._copy(level, lambda: parameter.full_schema(self._visible))
         return self._copy(level, lambda: schema.simple(self.schema()))
 
     def spec(self, level: Level = "full") -> dict[str, Json]:
@@ -212,10 +212,10 @@ class Tool:
 
     def input_schema(self, level: Level = "simple") -> dict[str, Json]:
         """Return the schema of ``tool_input``: null, the only simple argument, or the object."""
-        from archytas_nb.tools import schema
+        from archytas_nb.tools import parameter
 
         return self._copy(
-            f"input, {level}", lambda: schema.input_schema(self._visible, self.schema(level))
+            f"input, {level}", lambda: parameter.input_schema(self._visible, self.schema(level))
         )
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────

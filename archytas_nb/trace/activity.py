@@ -89,7 +89,7 @@ class Activity:
 
     def _begin(self, event: ev.Event) -> None:
         begins = isinstance(event, ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes)
-        if begins or getattr(event, "kind", "") in {"retry", "protocol", "progress"}:
+        if begins or getattr(event, "kind", "") in {"retry", "protocol", "progress", "model"}:
             self._forget()  # it is in the view now, or is not valid any more
         self._doing = _DOING.get(type(event), self._doing)
         self._calls, self._wait, self._since = "", 0, self._now()

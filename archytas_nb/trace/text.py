@@ -71,6 +71,10 @@ def _steps(view: RunView) -> str:
     return text.removeprefix("\n\n")
 
 
+_AT_ONCE = ("retry", "model")
+"""Kinds of notices that a terminal shows when they happen, not with their step."""
+
+
 def _step_lines(step: StepView) -> list[str]:
     head, body = head_lines(step), [line for call in step.calls for line in call_lines(call)]
     return [*indented(head), *numbered(step, body)] if body else numbered(step, head)
@@ -79,7 +83,9 @@ def _step_lines(step: StepView) -> list[str]:
 def head_lines(step: StepView, *, retries: bool = True) -> list[str]:
     """The lines above the calls of a step: thought, notes, replies that could not be used."""
     lines = [one_line(step.thought, 300)] if step.thought.strip() else []
-    notes = (note for note in step.notes if note.title and (retries or note.kind != "retry"))
+    notes = [note for note in step.notes if note.title]
+    if not retries:
+        notes = [note for note in notes if note.kind not in _AT_ONCE]
     lines += [f"{note.mark} {one_line(note.title, 300)}" for note in notes]
     return lines + [f"✗ {views.UNUSABLE}" for _ in step.rejected]
 
@@ -193,7 +199,7 @@ class TerminalLayer:
 
     def update(self, view: RunView, event: Event) -> None:
         """Print what is new; a call that waits for approval is shown as text below it."""
-        if isinstance(event, Notice) and event.kind in {"progress", "retry"}:
+        if isinstance(event, Notice) and event.kind in {"progress", *_AT_ONCE}:
             self._write([f"{_INDENT}… {tidy(event.text)}"])
         self._steps(view.steps, is_over=False)
 

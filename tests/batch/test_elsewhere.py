@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pickle
-import signal
-import threading
-import time
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -135,50 +130,3 @@ def test_a_tool_can_be_pickled_with_its_options() -> None:
     assert copy.text == tool.text
     assert (copy.timeout, copy.max_chars, copy.repeat, copy.pure) == (3.0, 50, False, True)
     assert copy.call({"text": "abc", "unit": "tens"}).value == 30
-
-
-class Late:
-    """Refuses the request, but only after an event."""
-
-    def __init__(self) -> None:
-        self.released = threading.Event()
-
-    def play(self, exchange: Any) -> None:
-        self.released.wait(30)
-        Status(400, "late").play(exchange)
-
-
-@pytest.mark.parametrize("kind", ["processes", "threads", "dask"])
-def test_an_interrupt_of_a_map_with_an_executor_returns_what_is_there(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    late = Late()
-    shop = Shop(lambda row, asked: late if row >= 6 and not late.released.is_set() else None)
-
-    def interrupt() -> None:
-        while len(shop.asked) < 8:
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    store = str(tmp_path / "map.sqlite")
-    with Server(then=shop) as server, contextlib.ExitStack() as stack:
-        if kind == "dask":
-            executor = request.getfixturevalue("dask")
-        else:
-            pool = ProcessPoolExecutor if kind == "processes" else ThreadPoolExecutor
-            executor = stack.enter_context(pool(2))
-        rows = [f"row {n}" for n in range(14)]
-        asked = {"executor": executor, "store": store, "progress": False}
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        out = agent(server).map(rows, "Go.", workers=4, **asked)
-        late.released.set()
-        thread.join()
-        whole = agent(server).map(rows, "Go.", **asked)
-    statuses = [each["status"] for each in out]
-    assert set(statuses[:6]) <= {"done", "open"}
-    assert "done" in statuses[:6]
-    assert statuses[6:] == ["open"] * 8
-    assert {each["status"] for each in whole} == {"done"}
-    done = [row for row, status in enumerate(statuses) if status == "done"]
-    assert [shop.paid[row] for row in done] == [1] * len(done)

@@ -17,6 +17,7 @@ from archytas_nb.magics.conversation import Conversation
 from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.tool import ToolMagics
+from archytas_nb.settings import SETTINGS
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference.md"
 MAGICS = {
@@ -32,8 +33,6 @@ MAGICS = {
     "`%agent_cost`": Conversation.agent_cost,
     "`%agent_cassette`": Conversation.agent_cassette,
 }
-OTHER_VARIABLES = {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"}
-"""What is read where neither the setting nor its own variable says anything."""
 
 
 def page() -> str:
@@ -79,12 +78,14 @@ def _value(action: argparse.Action) -> str:
 
 
 def _settings() -> Iterator[str]:
-    for name, trait in Settings.class_own_traits(config=True).items():
-        values = getattr(trait, "values", None)
-        words = f" One of {', '.join(f'`{each}`' for each in values)}." if values else ""
-        variables = [trait.variable, *([OTHER_VARIABLES[name]] if name in OTHER_VARIABLES else [])]
-        read = ", ".join(f"`{variable}`" for variable in variables)
-        yield f"- `{name}` (default `{trait.default()!r}`; {read}): {trait.help}{words}"
+    for name, setting in sorted(SETTINGS.items()):
+        words = f" One of {', '.join(f'`{each}`' for each in setting.choices)}."
+        read = ", ".join(f"`{variable}`" for variable in setting.variables)
+        where = " For the magics only, not for `Agent`." if setting.magics_only else ""
+        yield (
+            f"- `{name}` (default `{setting.default!r}`; {read}): {setting.text}"
+            f"{words if setting.choices else ''}{where}"
+        )
 
 
 def _prose(text: str) -> str:

@@ -34,7 +34,7 @@ def test_a_server_that_falls_silent_is_given_up(talk: Talk, play: Any) -> None:
     said = talk.fails("timeout")
     assert talk.server.url in said
     assert "0.3 s" in said
-    assert "raise %config ArchytasNB.timeout" in said
+    assert "raise ARCHYTAS_NB_TIMEOUT" in said
     assert len(talk.server.chats) == 1
     assert talk.server.chats[0].left.wait(5)
     talk.agent.model.timeout = (

@@ -8,6 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from archytas_nb import settings
 from archytas_nb.cassettes import switch
 from tests.live_kernel import NO_ENDPOINT, Kernel, live_kernel
 
@@ -41,6 +42,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
         monkeypatch.delenv(name, raising=False)
     # What a test configures holds for the process, and would record all that the tests after it ask.
     monkeypatch.setattr(switch, "_state", switch._State())
+    monkeypatch.setattr(settings, "_state", settings._State())
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("ARCHYTAS_NB_CONTEXT", "none")  # a question is sent as it is
     before = nb.toolbox.snapshot()

@@ -304,7 +304,7 @@ def test_what_cannot_be_meant_is_one_line_and_costs_nothing(asked: Kernel) -> No
         ("--until 'x >' hi", "--until 'x >' is not a Python expression"),
         ("--type lst hi", "--type 'lst' cannot be evaluated"),
         ("--tools nope hi", "--tools: no tool is named 'nope'; available: count"),
-        ("--max-steps none hi", "--max-steps: 'none' is not an int of at least 1"),
+        ("--max-steps none hi", "--max-steps: 'none' is not a whole number of at least 1"),
         ("--protocol smoke hi", "--protocol: 'smoke' is unknown; expected one of auto, react"),
         ("--protocol nativ hi", "'nativ' is unknown, did you mean 'native'? expected one of"),
         ("--tools counts hi", "no tool is named 'counts', did you mean 'count'?"),

@@ -1,5 +1,12 @@
 """A line is options first, then the question, which is not touched; the Tab key offers what may follow."""
 
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +22,7 @@ from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel
 from tests.servers.server import Server
 
+ROOT = Path(__file__).parents[2]
 PARSER = MagicArgumentParser("agent", add_help=False)
 PARSER.add_argument("--new", action="store_true")
 PARSER.add_argument("-m", "--model", metavar="NAME")
@@ -92,6 +100,86 @@ def test_a_question_keeps_its_mark_and_help_stays_help() -> None:
         assert keep_question_marks([line]) == [kept]
     for lines in (["%%agent\n", "%agent why?\n"], ['s = """\n', "%agent why?\n", '"""\n']):
         assert keep_question_marks(lines) == lines
+
+
+WHY, KEPT_WHY = "%agent why?\n", "get_ipython().run_line_magic('agent', 'why?')\n"
+COMPLETE_LINES = (
+    r"""
+# it's a comment with one triple quote: '\''
+x = 1  # and one here: '\''
+s = '\"\"\"'
+s = "'\''"
+s = '\\\'\"\"\"'
+s = r"\d" + "\"\"\""
+s = '\''a'\'' + '\''b " # '\''
+s = "" + '\''  "" '\''
+%agent what is '\''
+!echo '\'' and it's
+x = %env '\''
+print('%agent why?')
+s = 'broken
+f"{d["a"]}"
+""".replace(r"'\''", "'" * 3)
+    .strip()
+    .splitlines()
+)
+
+
+@pytest.mark.parametrize(
+    "line", [*COMPLETE_LINES, "s = 'a\\\n# b'", 's = """\n it\'s \\""" #\n"""']
+)
+def test_a_question_below_any_complete_line_keeps_its_mark(line: str) -> None:
+    lines = [*f"{line}\n".splitlines(keepends=True), WHY]
+    assert keep_question_marks(lines) == [*lines[:-1], KEPT_WHY]
+
+
+OPEN_LINES = ['s = """', "s = '''# ", 'f(1, """"a" b', 's = "" """\\"""', "s = 'a\\"]
+
+
+@pytest.mark.parametrize("line", OPEN_LINES)
+def test_a_line_inside_a_string_is_not_a_question(line: str) -> None:
+    lines = [f"{line}\n", WHY]
+    assert keep_question_marks(lines) == lines
+
+
+@st.composite
+def literals(draw: st.DrawFn) -> str:
+    """A line, or several, of Python with one string or a comment."""
+    text = draw(st.text(st.sampled_from("ab \"'#\\\n"), max_size=12))
+    mark = draw(st.sampled_from(['"', "'", '"""', "'''", "#", "r'"]))
+    if mark == "#":
+        return f"x = 1 # {text}".replace("\n", " ")
+    if mark == "r'":
+        return "x = r'" + text.replace("\\", "").replace("'", "").replace("\n", "") + r"\d'"
+    text = text.replace("\\", r"\\").replace(mark[0], rf"\{mark[0]}")
+    return f"x = {mark}{text if len(mark) == 3 else text.replace(chr(10), '')}{mark}"
+
+
+@given(st.lists(literals(), max_size=5))
+def test_strings_and_comments_do_not_keep_a_later_question_from_being_read(
+    parts: list[str],
+) -> None:
+    program = "".join(f"{part}\n" for part in parts)
+    ast.parse(program)
+    lines = program.splitlines(keepends=True)
+    assert keep_question_marks([*lines, WHY]) == [*lines, KEPT_WHY]
+
+
+def test_nbconvert_writes_questions_with_their_marks_into_a_script(tmp_path: Path) -> None:
+    cells = ["%agent How many?", "rows = [1]\nrun = %agent --new {rows}?", "rows?", "%%agent\nWhy?"]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    book.metadata["language_info"] = {"name": "python", "nbconvert_exporter": "python"}
+    nbformat.write(book, tmp_path / "x.ipynb")
+    subprocess.run(
+        [sys.executable, "-m", "jupyter", "nbconvert", "--to", "script", str(tmp_path / "x.ipynb")],
+        env={**os.environ, "JUPYTER_CONFIG_PATH": str(ROOT / "jupyter-config")},
+        check=True, capture_output=True, timeout=100,
+    )  # fmt: skip
+    script = next(tmp_path.glob("x.*py")).read_text("utf-8")
+    assert "get_ipython().run_line_magic('agent', 'How many?')" in script
+    assert "run = get_ipython().run_line_magic('agent', '--new {rows}?')" in script
+    assert "get_ipython().run_cell_magic('agent', '', 'Why?\\n')" in script
+    assert "get_ipython().run_line_magic('pinfo', 'rows')" in script
 
 
 # ── completion, through the completer of a real IPython ───────────────────────────────────────────

@@ -18,7 +18,7 @@ from archytas_nb.models.body import IMAGE_OMITTED, UNKNOWN_THOUGHT, body_of, wit
 from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import Capabilities, capabilities_of
 from archytas_nb.models.negotiate import adapt_request, next_form, with_shorter_reply
-from archytas_nb.models.refusals import EndpointErrors, RequestError, count_images
+from archytas_nb.models.refusals import EndpointErrors, count_images
 from archytas_nb.models.remote import with_retries
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -123,11 +123,13 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def fault(
     kind: Any = "server", said: str = "", *, passing: bool = True, wait: float | None = None
-) -> RequestError:
-    return RequestError(kind, "it broke. Mend it.", 400, passing=passing, wait=wait, refusal=said)
+) -> ModelError:
+    return ModelError(
+        "it broke. Mend it.", kind=kind, status=400, passing=passing, wait=wait, refusal=said
+    )
 
 
-def plays(*outcomes: RequestError | ModelReply) -> tuple[list[Any], Any]:
+def plays(*outcomes: ModelError | ModelReply) -> tuple[list[Any], Any]:
     """What the forms were, and something that asks once and plays these outcomes in order."""
     seen: list[Any] = []
     left = iter(outcomes)
@@ -136,7 +138,7 @@ def plays(*outcomes: RequestError | ModelReply) -> tuple[list[Any], Any]:
         seen.append(form and replace(form))  # as it was then: what is learned changes it
         outcome = next(left)
         yield Delta("text", "so ")
-        if isinstance(outcome, RequestError):
+        if isinstance(outcome, ModelError):
             raise outcome
         return outcome
 
@@ -204,7 +206,7 @@ def test_a_form_is_remembered_only_after_a_reply() -> None:
 
     can = Capabilities()
     _, once = plays(refusal, fault("server"))
-    with pytest.raises(RequestError):
+    with pytest.raises(ModelError):
         heard(adapt_request(once, ASK_ASKING, can, stream=True))
     assert can == Capabilities()
 

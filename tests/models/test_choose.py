@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import socket
@@ -15,10 +16,12 @@ from typing import Any
 import pytest
 
 from archytas_nb.agent import Agent
+from archytas_nb.cassettes import switch
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.kernel.person import Keyboard
+from archytas_nb.loop.events import ModelReply, Notice
 from archytas_nb.models import choose, endpoint
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.models.choose import (
@@ -31,6 +34,7 @@ from archytas_nb.models.choose import (
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.providers import PROVIDERS, Served, is_small
+from archytas_nb.trace import bundle
 from archytas_nb.trace.html import question_html
 from archytas_nb.trace.view import fold
 from tests.cassettes.tapes import no_model
@@ -371,10 +375,52 @@ def test_a_server_is_not_used_if_nobody_can_be_asked(
         assert isinstance(choose_model(settings=FINDS), EmbeddedModel)
         [warning] = caplog.messages
         assert "server 0 at 127.0.0.1:" in warning
-        assert f"set OPENAI_BASE_URL (or %config ArchytasNB.base_url) to {server.url!r}" in warning
+        assert f"set OPENAI_BASE_URL to {server.url!r}" in warning
         with pytest.raises(ConfigurationError, match="neither configured nor allowed"):
             choose_model("m", FINDS)
         assert server.chats == []
+
+
+def test_a_server_that_is_not_used_is_named_with_the_first_reply_and_in_no_recording(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def reply(self: Any, *_: Any) -> Any:
+        yield from ()
+        return ModelReply('{"thought": "", "tool": "final_answer", "tool_input": "Yes."}')
+
+    monkeypatch.setattr(EmbeddedModel, "_reply", reply)
+    monkeypatch.setattr(switch, "_state", switch._State())
+    monkeypatch.delenv("ARCHYTAS_NB_DISCOVER")
+    path = str(tmp_path / "tape.jsonl")
+    with Server(models=["m"]) as server:
+        here(monkeypatch, server)
+        agent = Agent([], namespace={})
+        shown = [shown_of(agent.run("Well?")) for _ in range(2)]
+        name = f"server 0 at {server.root.removeprefix('http://')}, model m, is not used"
+        assert [name in each["text/plain"] for each in shown] == [True, False]
+        assert [name in each["text/html"] for each in shown] == [True, False]
+        with recorded_in(path):
+            recording = Agent([], namespace={}).run("Well?")
+        notices = [each for each in recording.events if isinstance(each, Notice)]
+        assert name in " ".join(each.text for each in notices)
+        with recorded_in(path, "replay"):
+            replay = Agent([], namespace={}).run("Well?")
+    assert shown_of(recording) == shown_of(replay)
+
+
+def shown_of(run: Any) -> Any:
+    """The trace of a run, as a notebook keeps it."""
+    return bundle(fold(run.question, run.events))[0]
+
+
+@contextlib.contextmanager
+def recorded_in(path: str, mode: str = "auto") -> Iterator[None]:
+    """Use a cassette."""
+    switch.configure_cassette(path, mode)
+    try:
+        yield
+    finally:
+        switch.configure_cassette("")
 
 
 def test_an_allowed_server_is_preferred_to_one_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

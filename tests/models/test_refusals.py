@@ -10,10 +10,11 @@ import openai
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models import refusals
 from archytas_nb.models.completion import ServerError
-from archytas_nb.models.refusals import EndpointErrors, RequestError, models_hint
+from archytas_nb.models.refusals import EndpointErrors, models_hint
 
 # Texts of current releases, with the tokens of the context where the text names them.
 TOO_LONG: list[tuple[str, int | None]] = [
@@ -160,7 +161,7 @@ TOOLS = AskModel(1, (), tools=({"type": "function"},))
 PICTURES = AskModel(1, ({"role": "user", "content": [IMAGE]},))
 
 
-def fault(status: int, text: str, ask: AskModel | None = None) -> RequestError:
+def fault(status: int, text: str, ask: AskModel | None = None) -> ModelError:
     return EndpointErrors(URL).of_server(ServerError(text, status), "m", ask)
 
 
@@ -183,11 +184,11 @@ WITH_TOOLS = [
 def test_recognises_an_endpoint_without_tools_only_where_tools_were_sent() -> None:
     for status, text in NO_TOOLS:
         failed = fault(status, text, TOOLS)
-        assert (failed.error.kind, failed.passing) == ("no_tools", False), text
-        assert "protocol='react'" in str(failed.error)
-        assert fault(status, text).error.kind != "no_tools", text
+        assert (failed.kind, failed.passing) == ("no_tools", False), text
+        assert "protocol='react'" in str(failed)
+        assert fault(status, text).kind != "no_tools", text
     for text in WITH_TOOLS:
-        assert fault(400, text, TOOLS).error.kind == "refused", text
+        assert fault(400, text, TOOLS).kind == "refused", text
 
 
 STATUSES = [
@@ -212,14 +213,14 @@ TEXTS = [
 def test_each_status_and_text_has_one_kind_of_error_that_names_the_url() -> None:
     for status, kind, passing in STATUSES:
         failed = fault(status, "so it is")
-        assert (failed.error.kind, failed.passing, failed.error.status) == (kind, passing, status)
-        assert all(each in str(failed.error) for each in (repr(URL), "so it is", f"HTTP {status}"))
+        assert (failed.kind, failed.passing, failed.status) == (kind, passing, status)
+        assert all(each in str(failed) for each in (repr(URL), "so it is", f"HTTP {status}"))
     for status, text, kind in TEXTS:
-        found = fault(status, text).error.kind
+        found = fault(status, text).kind
         assert found == kind or (kind == "not_found" and found == "refused"), text
-    assert "check the account's credit" in str(fault(402, "Insufficient Balance").error)
+    assert "check the account's credit" in str(fault(402, "Insufficient Balance"))
     page = "<html><head><title>502 Bad\n Gateway</title></head><body>" + "x" * 5000
-    assert "502 Bad Gateway." in str(fault(502, page).error)
+    assert "502 Bad Gateway." in str(fault(502, page))
 
 
 def test_says_how_to_remove_a_question_that_would_be_refused_again() -> None:
@@ -234,14 +235,14 @@ def test_says_how_to_remove_a_question_that_would_be_refused_again() -> None:
         ),
     ]:
         failed = fault(400, text, PICTURES)
-        assert failed.error.kind == "refused"
-        assert move in str(failed.error)
-        assert "agent.undo() or %agent_undo" in str(failed.error)
+        assert failed.kind == "refused"
+        assert move in str(failed)
+        assert "agent.undo() or %agent_undo" in str(failed)
 
 
 @given(st.text(max_size=3000), st.sampled_from([400, 404, 429, 500]))
 def test_a_message_is_one_line_of_limited_length(text: str, status: int) -> None:
-    message = str(fault(status, text).error)
+    message = str(fault(status, text))
     assert len(message) < 800
     assert len(message.splitlines()) == 1
 
@@ -304,7 +305,7 @@ FAULTS = EndpointErrors(AT, KEY)
 REQUEST = httpx.Request("POST", AT)
 
 
-def refused(status: int, body: str) -> RequestError:
+def refused(status: int, body: str) -> ModelError:
     error = ServerError.from_response(status, body, httpx.Headers(), AT)
     return FAULTS.of_client(
         because(openai.APIConnectionError(request=REQUEST), error), 300.0, "m", ASK
@@ -341,9 +342,9 @@ def test_translates_exceptions_of_the_client() -> None:
         (openai.OpenAIError(f"odd {KEY}"), "server", "odd …"),
     ]:
         fault = FAULTS.of_client(error, 300.0, "m", ASK)
-        assert fault.error.kind == kind
-        assert said in str(fault.error)
-        assert repr(AT) in str(fault.error)
+        assert fault.kind == kind
+        assert said in str(fault)
+        assert repr(AT) in str(fault)
         assert KEY not in f"{fault!r}"
 
 
@@ -355,18 +356,18 @@ def test_a_key_echoed_by_the_server_is_hidden() -> None:
         [KEY],
     ]:
         fault = refused(400, json.dumps({"error": body}))
-        assert fault.error.status == 400
-        assert KEY not in f"{fault!r} {fault.error} {fault.refusal}"
+        assert fault.status == 400
+        assert KEY not in f"{fault!r} {fault} {fault.refusal}"
 
 
 def test_a_body_that_cannot_be_read_does_not_hide_the_status() -> None:
     for body in ["", "<html>", "[" * 100_000, '{"error": {"message": "half', "9" * 5000, "null"]:
         fault = refused(503, body)
-        assert (fault.error.status, fault.error.kind, fault.passing) == (503, "server", True)
+        assert (fault.status, fault.kind, fault.passing) == (503, "server", True)
 
 
 def test_an_error_in_the_place_of_a_reply_is_judged_with_its_codes() -> None:
     error = ServerError(f"no {KEY}", 400, f"context_length_exceeded {KEY}")
     fault = FAULTS.of_server(error, "m", ASK)
-    assert fault.error.kind == "overflow"
+    assert fault.kind == "overflow"
     assert KEY not in f"{fault!r} {fault.refusal}"

@@ -1,0 +1,358 @@
+"""The settings: name, type, default, environment variable and help of each, and its value now.
+
+`%agent` and `Agent` read them here. Precedence: the option of a question or argument of an agent,
+``%config ArchytasNB`` in a kernel with the extension, the environment, the default. Changes take
+effect with the next question.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from archytas_nb.errors import ConfigurationError
+from archytas_nb.words import did_you_mean, nearest
+
+PREFIX = "ARCHYTAS_NB_"
+Kind: TypeAlias = Literal[
+    "text", "secret", "flag", "choice", "whole", "number", "names", "fields"
+]  # fmt: skip
+_WORDS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+_EXPECTED: dict[Kind, str] = {
+    "text": "text",
+    "secret": "text",
+    "flag": "true or false",
+    "whole": "a whole number",
+    "number": "a number",
+    "names": "names, separated by commas",
+    "fields": "a JSON object",
+}
+
+
+class _Unset:
+    """The class of `UNSET`."""
+
+    def __repr__(self) -> str:
+        return "<setting>"
+
+    def __reduce__(self) -> str:
+        return "UNSET"  # unpickled, it is the same object
+
+
+UNSET: Any = _Unset()
+"""An argument that was left out: the setting of the same name applies."""
+
+
+class UnreadableError(ValueError):
+    """A text does not stand for a value of the setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: Its name in ``%config ArchytasNB`` and as an argument of `Agent`.
+        kind: What its values are.
+        default: Its value if nothing is set.
+        text: What it is for.
+        choices: The values that there are; empty if there are others.
+        least: The smallest number.
+        most: The largest number.
+        optional: Whether it may be None.
+        other_variable: Another environment variable, read after its own.
+        magics_only: Whether it is for the magics only, not for `Agent`.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    text: str
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    optional: bool = False
+    other_variable: str = ""
+    magics_only: bool = False
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return f"{PREFIX}{self.name.upper()}"
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All environment variables that it is read from, in this order."""
+        return (self.variable, *filter(None, [self.other_variable]))
+
+    def read(self, text: str) -> Any:
+        """The value that a text stands for; raises UnreadableError."""
+        if self.optional and text.strip().lower() == "none":
+            return None
+        if self.choices and text.strip() not in self.choices:
+            raise self._unreadable(text)
+        try:
+            value = _READERS[self.kind](text)
+        except UnreadableError:
+            raise
+        except (ValueError, LookupError, RecursionError):
+            raise self._unreadable(text) from None
+        is_small = self.least is not None and not value >= self.least
+        is_large = self.most is not None and not value <= self.most
+        if is_small or is_large:
+            raise self._unreadable(text)
+        return value
+
+    def _unreadable(self, text: str) -> UnreadableError:
+        if self.choices:
+            guess = did_you_mean(text.strip(), self.choices) or ";"
+            expected = f"unknown{guess} expected one of {', '.join(self.choices)}"
+            return UnreadableError(f"{text!r} is {expected}")
+        return UnreadableError(f"{text!r} is not {self.expected}")
+
+    @property
+    def expected(self) -> str:
+        """What its values are, in words."""
+        parts = [_EXPECTED[self.kind]]
+        if self.least is not None:
+            parts.append(f"of at least {self.least:g}")
+        if self.most is not None:
+            parts.append(f"and at most {self.most:g}")
+        if self.optional:
+            parts.append("or None")
+        return " ".join(parts)
+
+
+def split_names(text: str) -> list[str]:
+    """Names that are separated by commas, with or without spaces."""
+    return [name for each in text.split(",") if (name := each.strip())]
+
+
+def _fields(text: str) -> dict[str, Any]:
+    fields = json.loads(text)
+    if not isinstance(fields, dict):
+        raise UnreadableError(f"{text!r} is not a JSON object")
+    check_fields(fields)
+    return fields
+
+
+_READERS: dict[Kind, Callable[[str], Any]] = {
+    "text": str,
+    "secret": str,
+    "flag": lambda text: _WORDS[text.strip().lower()],
+    "choice": str.strip,
+    "whole": int,
+    "number": float,
+    "names": split_names,
+    "fields": _fields,
+}
+
+
+def check_fields(fields: Mapping[str, Any]) -> None:
+    """Raise UnreadableError if the fields of all requests contain what is another setting."""
+    for name in ("model", "base_url", "api_key", "timeout", "max_retries"):
+        if name in fields:
+            raise UnreadableError(f"request contains {name!r}; set ArchytasNB.{name} instead")
+
+
+_LIST = (
+    Setting(
+        "model", "text", "",
+        "The model's name at its endpoint, with a prefix for one of a provider ('groq:NAME', "
+        "'anthropic:NAME', 'ollama:NAME', …), or 'local' for the embedded model.",
+    ),
+    Setting("base_url", "text", "", "The URL of the API.", other_variable="OPENAI_BASE_URL"),
+    Setting("api_key", "secret", "", "The endpoint's API key.", other_variable="OPENAI_API_KEY"),
+    Setting(
+        "local_model", "text", "",
+        "The GGUF file of the embedded model: a path or hf:OWNER/REPO/FILE.",
+    ),
+    Setting(
+        "local_safe", "flag", default=False,
+        text="Always run the embedded model in safe mode: one thread, no extra buffers, no GPU.",
+    ),
+    Setting(
+        "protocol", "choice", "auto",
+        "How the model calls tools: function calling (native) or JSON in its replies (react).",
+        choices=("auto", "react", "native"),
+    ),
+    Setting("instructions", "text", "", "Text that is added to the system prompt."),
+    Setting(
+        "tools", "names", [],
+        "Tools that a question may use, as names or globs such as count_*; if empty, all enabled "
+        "tools.",
+    ),
+    Setting(
+        "approve", "choice", "ask",
+        "What to do when a tool requires approval: ask you, run it, or refuse it.",
+        choices=("ask", "auto", "deny"),
+    ),
+    Setting(
+        "allow", "names", [],
+        "Tools that run without approval, even if there is nobody to ask.",
+    ),
+    Setting(
+        "ask_user", "choice", "auto",
+        "Whether the model has a tool for asking you questions. auto: with %agent, unless it is a "
+        "small model; not with Agent.",
+        choices=("auto", "on", "off"),
+    ),
+    Setting(
+        "context", "choice", "auto",
+        "Which variables are described below the question, with types, shapes and columns. Unless "
+        "this is none, the model also has tools to read variables. auto: mentioned with a small "
+        "model, changed with any other.",
+        choices=("auto", "none", "mentioned", "changed", "all"),
+    ),
+    Setting(
+        "python", "choice", "off",
+        "Whether the model may run code in the notebook: ask you first, run it and show what it "
+        "changed (undoable), or run it unwatched (auto). This is not a sandbox. For small models, "
+        "use the option or argument: the setting does not apply to them.",
+        choices=("off", "ask", "undoable", "auto"),
+    ),
+    Setting(
+        "undo", "flag", None,
+        "Watch what all tools change in the variables, for %agent_undo and %agent_diff; None: only "
+        "if python is ask or undoable.",
+        optional=True,
+    ),
+    Setting(
+        "max_steps", "whole", 20, "Maximum number of model replies for one question.", least=1
+    ),
+    Setting(
+        "max_errors", "whole", 5,
+        "Maximum number of consecutive unusable replies and failed calls.", least=1,
+    ),
+    Setting(
+        "max_seconds", "number", 600.0,
+        "Maximum number of seconds for one question; None for no limit.",
+        least=0.001, most=1e9, optional=True,
+    ),
+    Setting(
+        "max_total_tokens", "whole", 1_000_000,
+        "Maximum number of tokens, input and output together, for one question; None for no limit.",
+        least=1, optional=True,
+    ),
+    Setting(
+        "max_reply_tokens", "whole", None,
+        "Maximum number of tokens in one reply; None for 1,024 with small models and 16,384 with "
+        "others, or less if the endpoint allows less.",
+        least=1, optional=True,
+    ),
+    Setting(
+        "timeout", "number", 300.0,
+        "Seconds without receiving any data after which a request fails.", least=0.001, most=1e9,
+    ),
+    Setting(
+        "max_retries", "whole", 3,
+        "Maximum number of retries after a temporary failure of the endpoint.", least=0,
+    ),
+    Setting(
+        "request", "fields", {},
+        "Additional fields for every request to the endpoint, such as {'temperature': 0}, and the "
+        "arguments 'headers' and 'query' of OpenAIModel; as JSON in the environment variable.",
+    ),
+    Setting("quiet", "flag", default=False,
+        text="Show only the answer, no trace.", magics_only=True),
+    Setting(
+        "cassette", "text", "",
+        "The file in which model replies are recorded and from which they are replayed.",
+    ),
+    Setting(
+        "cassette_mode", "choice", "auto",
+        "How the cassette is used; off ignores it. The mode of a test run takes precedence.",
+        choices=("auto", "replay", "record", "off"),
+    ),
+    Setting(
+        "discover", "flag", default=True,
+        text="If no endpoint is configured, look for a model server on this machine; you are asked "
+        "once before it is used.",
+    ),
+    Setting(
+        "warm", "flag", default=False,
+        text="Start the embedded model when the extension is loaded or this is set, and have it "
+        "process the tools before the first question.",
+        magics_only=True,
+    ),
+)  # fmt: skip
+SETTINGS: Mapping[str, Setting] = {each.name: each for each in _LIST}
+OTHER_VARIABLES = (f"{PREFIX}CASSETTE_REPORT", f"{PREFIX}CASSETTE_RERUN")
+"""Variables that the pytest plugin sets for its kernels; they are no settings."""
+
+
+# ── values ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _State:
+    """``configured`` returns what ``%config`` sets in this kernel, or UNSET."""
+
+    configured: Callable[[str], Any] | None = None
+
+
+_state = _State()
+
+
+def configure(configured: Callable[[str], Any] | None) -> None:
+    """Have settings read from ``%config`` first; None if the extension is not loaded."""
+    _state.configured = configured
+
+
+def configured(name: str) -> Any:
+    """What ``%config`` sets in this kernel; UNSET if it sets nothing."""
+    found = UNSET if _state.configured is None else _state.configured(name)
+    # An endpoint or a model that is configured as an empty text is not configured.
+    return UNSET if found == "" and name in _EMPTY_IS_UNSET else found
+
+
+def value(name: str) -> Any:
+    """The value of a setting now; raises ConfigurationError if it cannot be read."""
+    found = configured(name)
+    return from_environment(name) if found is UNSET else found
+
+
+_EMPTY_IS_UNSET = ("model", "base_url", "api_key", "local_model")
+
+
+def from_environment(name: str) -> Any:
+    """What the environment sets, else the default; an empty variable counts as unset.
+
+    Raises:
+        ConfigurationError: The variable's value cannot be read.
+    """
+    setting = SETTINGS[name]
+    for variable in setting.variables:
+        text = os.environ.get(variable)
+        if not text or not text.strip():
+            continue
+        try:
+            return setting.read(text)
+        except UnreadableError as error:
+            shown = f"its value is not {setting.expected}" if setting.kind == "secret" else error
+            raise ConfigurationError(f"the environment variable {variable}: {shown}") from None
+    return copy(setting.default)
+
+
+def where_to_set(name: str) -> str:
+    """How a person sets it here, for error messages: the variable, and ``%config`` if it counts."""
+    variable = SETTINGS[name].variables[-1]
+    return variable if _state.configured is None else f"{variable} (or %config ArchytasNB.{name})"
+
+
+def unknown_variables(names: Iterable[str]) -> dict[str, str]:
+    """Environment variables that look like settings and are none, each with the nearest name."""
+    known = {each.variable for each in SETTINGS.values()} | {*OTHER_VARIABLES}
+    unknown: dict[str, str] = {}
+    for name in names:
+        if name.upper().startswith(PREFIX) and name not in known:
+            setting = nearest(name[len(PREFIX) :], SETTINGS)
+            unknown[name] = SETTINGS[setting].variable if setting else ""
+    return unknown
