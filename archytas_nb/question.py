@@ -15,6 +15,7 @@ from archytas_nb.driver import AnswerCheck, Observer
 from archytas_nb.errors import ConfigurationError, argument_error
 from archytas_nb.kernel import Namespace, current_shell, running_cell
 from archytas_nb.kernel.approval import Approve
+from archytas_nb.kernel.assigned import may_be_assigned
 from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
 from archytas_nb.kernel.python import PythonMode
 from archytas_nb.loop.limits import Limits
@@ -22,7 +23,6 @@ from archytas_nb.loop.model import Model, ModelFacts
 from archytas_nb.loop.record import Exchange
 from archytas_nb.settings import SETTINGS
 from archytas_nb.tools.data import encode_image, is_data
-from archytas_nb.tools.names import delete_stored
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.words import did_you_mean
@@ -275,10 +275,16 @@ def question_toolbox(
 
 
 def delete_stored_results(earlier: Exchange | None, variables: Namespace) -> dict[str, Any]:
-    """Delete the stored results of a question that is asked again; return them by name."""
-    names: dict[str, Any] = {}
+    """Delete the stored results of a question that is asked again; return them by name.
+
+    A variable that the person has assigned since is left alone, also if it holds the same object.
+    """
+    deleted: dict[str, Any] = {}
     for step in [] if earlier is None else earlier.steps:
-        for call, outcome in step.pairs:
-            if name := delete_stored(outcome.text, outcome.value, call.name, variables):
-                names[name] = outcome.value
-    return names
+        for _, outcome in step.pairs:
+            name = outcome.stored
+            is_there = name != "" and name in variables and variables[name] is outcome.value
+            if is_there and not may_be_assigned(name, variables):
+                deleted[name] = variables[name]
+                del variables[name]
+    return deleted

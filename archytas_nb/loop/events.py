@@ -138,6 +138,7 @@ class CallOutcome:
         diff: What it changed in the user's variables, if they were watched; the last of several
             calls that ran at the same time has the diff of all.
         called: The tools that its code called, in order.
+        stored: The new variable that its value was stored in; empty if there is none.
 
     Raises:
         ValueError: The status is unknown, or the text is empty.
@@ -154,6 +155,7 @@ class CallOutcome:
     decision: str = ""
     diff: Diff | None = None
     called: tuple[str, ...] = ()
+    stored: str = ""
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):

@@ -157,14 +157,13 @@ def is_instance(value: object, cls: Any) -> bool:
         )
 
 
-def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
-    """Store a result in a new variable for later calls, and return its name.
+def name_of(value: Any, namespace: Mapping[str, Any]) -> str:
+    """The name of a variable that holds this object, or an empty string."""
+    return next((name for name in user_names(namespace) if namespace[name] is value), "")
 
-    If a variable already holds the object, its name is returned. Nothing is overwritten.
-    """
-    for name in user_names(namespace):
-        if namespace[name] is value:
-            return name
+
+def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
+    """Store a result in a new variable for later calls, and return its name."""
     stem = re.sub(r"\W", "_", hint).strip("_") or "result"
     stem = f"result_{stem}" if stem[0].isdigit() else stem
     number = 1
@@ -172,21 +171,6 @@ def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
         number += 1
     namespace[f"{stem}_{number}"] = value
     return f"{stem}_{number}"
-
-
-def delete_stored(text: str, value: Any, hint: str, namespace: MutableMapping[str, Any]) -> str:
-    """Delete the variable in which `keep` stored a result, and return its name.
-
-    The name is read from the result's text. It is empty if there is no such variable, or if the
-    variable has been reassigned.
-    """
-    found = re.search(r"\(kept as the variable (\w+): ", text)
-    name = found[1] if found else ""
-    is_ours = name.rstrip("0123456789") == f"{re.sub(r'[^a-zA-Z0-9_]', '_', hint).strip('_')}_"
-    if not is_ours or namespace.get(name, _MISSING) is not value:
-        return ""
-    del namespace[name]
-    return name
 
 
 def why_not_passed(name: str, value: Any) -> str:

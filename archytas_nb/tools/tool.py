@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, Json
-from archytas_nb.tools.names import keep
+from archytas_nb.tools.names import keep, name_of
 from archytas_nb.tools.render import MAX_CHARS, Drained, drain, failure_text, is_lazy, render
 from archytas_nb.words import clip, did_you_mean
 
@@ -319,14 +319,19 @@ class Tool:
         kept = value.items if isinstance(value, Drained) else value
         # Without this sentence, a model that does not see images calls the tool again.
         more = " It is drawn, and the user sees it." if shown.images else ""
+        stored = ""
         if namespace is not None and not shown.whole:
             with contextlib.suppress(Exception):  # if the namespace is read-only, there is no name
-                name = keep(kept, namespace, self.source_name)
+                name = name_of(kept, namespace)
+                if not name:
+                    name = stored = keep(kept, namespace, self.source_name)
                 more += f'\n(kept as the variable {name}: send "{name}" to pass it on)'
                 # Rendered again, because truncating twice would lose the first count of characters.
                 shown = render(value, max(limit - len(more), 1))
         text = shown.text + more
-        return CallOutcome("done", text, value=kept, images=shown.images, seconds=seconds)
+        return CallOutcome(
+            "done", text, value=kept, images=shown.images, seconds=seconds, stored=stored
+        )
 
     def failure(self, error: BaseException, *, seconds: float = 0.0) -> CallOutcome:
         """Render the exception of a call: type, message and the user's frames."""

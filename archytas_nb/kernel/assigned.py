@@ -1,0 +1,77 @@
+"""Which variables the person's own code assigns, as far as the code says so.
+
+The value of a variable does not tell who assigned it: a tool may return the same object to the
+agent and to the person. The code of the cells, or of the script, does.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from archytas_nb.kernel import Namespace, current_shell
+
+_OUT = re.compile(r"--out[=\s]\s*(\w+)")
+"""The option of a magic that assigns a variable."""
+
+
+def may_be_assigned(name: str, namespace: Namespace) -> bool:
+    """Whether a variable of the person's own may have this name.
+
+    That is so where their code assigns it or contains its name as a text, and where the code is
+    not known: in a namespace of their own, or without a shell and a script.
+    """
+    sources = _sources(namespace)
+    if sources is None:
+        return True
+    return any(name in source and name in _assigned_in(source) for source in sources)
+
+
+def _sources(namespace: Namespace) -> list[str] | None:
+    """All code that was run in a namespace; None where that is not known."""
+    shell = current_shell()
+    if shell is not None:
+        # Also the cell that runs now is in the history.
+        is_live = namespace is shell.user_ns
+        return list(shell.history_manager.input_hist_parsed) if is_live else None
+    main = vars(sys.modules["__main__"])
+    if namespace is not main or sys.flags.interactive:
+        return None
+    try:
+        return [Path(main["__file__"]).read_text("utf-8")]
+    except (KeyError, TypeError, OSError, ValueError):  # as in `python -c`
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _assigned_in(source: str) -> frozenset[str]:
+    """The names that a program assigns, in any scope, and those in its texts."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()  # it has never run
+    return frozenset(name for node in ast.walk(tree) for name in _names_of(node))
+
+
+def _names_of(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            yield name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.alias(name=name, asname=other):
+            yield other or name.partition(".")[0]
+        case ast.ImportFrom(module=module, names=[ast.alias(name="*")]):
+            yield from vars(sys.modules.get(module or "", object))
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            yield name
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name
+        case ast.Constant(value=str(text)):  # globals()["x"], exec("x = 1"), %agent --out x
+            yield text
+            yield from _OUT.findall(text)
+            yield from _assigned_in(text)
