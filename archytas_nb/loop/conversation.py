@@ -1,10 +1,16 @@
 """What is sent of a conversation: its messages, and the compaction of a long one.
 
 The record stays complete. A conversation that exceeds the model's context is compacted from the
-beginning (`Compaction`): old exchanges are dropped, then the first steps of the current one. The
-system prompt, the current question and its last step are always sent; if that is still too long,
-the outcomes of this step are truncated. Compaction invalidates the server's prompt cache, so it is
-done rarely: each time, half of what can be dropped is dropped.
+beginning (`Compaction`), in this order:
+
+1. The outcomes of old calls are truncated.
+2. Old exchanges are dropped.
+3. The first steps of the current exchange are dropped.
+4. The outcomes of its last step are truncated.
+
+The system prompt, the current question and its last step are always sent. Compaction invalidates
+the server's prompt cache, so it is done rarely: of the first three, each time half of what is
+possible.
 """
 
 from __future__ import annotations
@@ -27,8 +33,10 @@ _MARGIN = 150
 """Tokens for the chat template and for the text that is added in the last turn."""
 _MIN_REPLY = 1024
 """Minimum number of tokens that are reserved for the reply, even if this requires compaction."""
-_LENGTHS = (4000, 2000, 1000, 500, 200)
-"""Lengths in characters to which the outcomes of the last step are truncated, one after another."""
+_OLD_LENGTH = 200
+"""Length in characters to which the outcomes of old calls are truncated."""
+_LENGTHS = (4000, 2000, 1000, 500, _OLD_LENGTH)
+"""The same for the outcomes of the last step, tried one after another."""
 _TAIL = 100
 """Characters of the end that are kept: it names the variable that holds a long result."""
 
@@ -103,28 +111,61 @@ def compact_further(
 
     if size_of(compaction) <= budget:
         return compaction
-    last, steps = len(exchanges) - 1, exchanges[-1].steps
-    candidates = [compaction]
-    candidates += (
-        replace(compaction, dropped=n, dropped_steps=0)
-        for n in range(compaction.dropped + 1, last + 1)
-    )
-    candidates += (
-        replace(candidates[-1], dropped_steps=n)
-        for n in range(candidates[-1].dropped_steps + 1, len(steps))
-    )
-    if (smallest := size_of(candidates[-1])) <= budget:
-        # Each candidate is smaller than the one before, except for the few tokens of a note.
+    stages = _Stages(exchanges, compaction)
+    strongest = stages.at(stages.count)
+    smallest = size_of(strongest)
+    if smallest <= budget:
+        # Each strength is smaller than the one before, except for the few tokens of a note.
         target = smallest + (budget - smallest) // 2
-        return candidates[bisect.bisect_left(candidates, -target, key=lambda each: -size_of(each))]
-    deepest = candidates[-1]
-    for length in _LENGTHS if steps else ():
-        ids = [call.id for call in steps[-1].calls]
-        truncated = {id_: min(length, compaction.truncated.get(id_, length)) for id_ in ids}
-        deepest = replace(deepest, truncated={**compaction.truncated, **truncated})
-        if size_of(deepest) <= budget:
+        strengths = range(stages.count + 1)
+        first = bisect.bisect_left(strengths, -target, key=lambda n: -size_of(stages.at(n)))
+        tried = map(stages.at, strengths[first:])
+        return next((each for each in tried if size_of(each) <= budget), strongest)
+    last_step = exchanges[-1].steps[-1:]
+    for length in _LENGTHS if last_step else ():
+        strongest = _truncated(strongest, last_step, length)
+        if size_of(strongest) <= budget:
             break
-    return deepest
+    return strongest
+
+
+class _Stages:
+    """The first three stages as a series of compactions, each stronger than the one before.
+
+    Attributes:
+        count: The number of compactions after the given one.
+    """
+
+    def __init__(self, exchanges: Sequence[Exchange], compaction: Compaction) -> None:
+        self._compaction = compaction
+        first, *others = exchanges[compaction.dropped :]
+        steps = first.steps[compaction.dropped_steps :]
+        steps += [step for exchange in others for step in exchange.steps]
+        is_last_sent = bool(exchanges[-1].steps)
+        self._old_steps = steps[:-1] if is_last_sent else steps
+        self._exchanges_to_drop = len(others)
+        already_dropped = 0 if others else compaction.dropped_steps
+        self._steps_to_drop = max(len(exchanges[-1].steps) - 1 - already_dropped, 0)
+        self.count = len(self._old_steps) + self._exchanges_to_drop + self._steps_to_drop
+
+    def at(self, strength: int) -> Compaction:
+        """The compaction after so many changes; 0 is the given one."""
+        truncations = min(strength, len(self._old_steps))
+        result = _truncated(self._compaction, self._old_steps[:truncations], _OLD_LENGTH)
+        strength -= truncations
+        exchanges = min(strength, self._exchanges_to_drop)
+        if exchanges:
+            result = replace(result, dropped=result.dropped + exchanges, dropped_steps=0)
+        steps = strength - exchanges
+        return replace(result, dropped_steps=result.dropped_steps + steps)
+
+
+def _truncated(compaction: Compaction, steps: Sequence[Step], length: int) -> Compaction:
+    """The compaction with the outcomes of these steps truncated at least to this length."""
+    known = compaction.truncated
+    ids = [call.id for step in steps for call in step.calls]
+    lengths = {id_: min(length, known.get(id_, length)) for id_ in ids}
+    return replace(compaction, truncated={**known, **lengths})
 
 
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────

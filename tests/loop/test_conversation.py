@@ -198,17 +198,33 @@ def test_a_request_extends_the_previous_one_between_compactions(
 
 
 @cases
-def test_truncates_outcomes_only_in_the_last_step_and_as_a_last_resort(
+def test_old_outcomes_are_truncated_first_then_the_beginning_is_dropped_and_last_the_last_step_is_truncated(
     record: list[Exchange], protocol: Protocol, budget: int
 ) -> None:
     compaction = Judge(protocol).compact(record, budget)
-    assert not compaction.dropped_steps or compaction.dropped == len(record) - 1
-    if compaction.truncated:
-        assert set(compaction.truncated) == {call.id for call in record[-1].steps[-1].calls}
-        assert (compaction.dropped, compaction.dropped_steps) == (
-            len(record) - 1,
-            len(record[-1].steps) - 1,
-        )
+    sent = [step for exchange in record[compaction.dropped :] for step in exchange.steps]
+    sent = sent[compaction.dropped_steps :]
+    last = record[-1].steps[-1:]
+    old_ids = {call.id for step in sent if step not in last for call in step.calls}
+    if compaction.dropped or compaction.dropped_steps:
+        assert old_ids <= set(compaction.truncated)
+    if compaction.dropped_steps:
+        assert compaction.dropped == len(record) - 1
+    if any(call.id in compaction.truncated for step in last for call in step.calls):
+        assert compaction.dropped == len(record) - 1
+        assert compaction.dropped_steps == len(record[-1].steps) - 1
+
+
+@over_protocols
+def test_first_truncates_the_oldest_outcomes(protocol: Protocol) -> None:
+    judge, record = Judge(protocol), talk(2)
+    compaction = judge.compact(record, judge.size(record) - 10)
+    shown = compacted_view(record, compaction)
+    lengths = [len(step.outcomes[0].text) for exchange in shown for step in exchange.steps]
+    assert (compaction.dropped, compaction.dropped_steps) == (0, 0)
+    assert lengths[0] < 400
+    assert lengths == sorted(lengths)
+    assert lengths[-1] == len(record[-1].steps[-1].outcomes[0].text)
 
 
 @settings(max_examples=20)
@@ -250,7 +266,7 @@ def talk(count: int = 2) -> list[Exchange]:
 
 
 @over_protocols
-def test_first_drops_the_oldest_exchanges_with_a_note(
+def test_then_drops_the_oldest_exchanges_with_a_note(
     protocol: Protocol,
 ) -> None:
     judge, record = Judge(protocol), talk(4)
@@ -268,7 +284,7 @@ def test_first_drops_the_oldest_exchanges_with_a_note(
 
 
 @over_protocols
-def test_then_drops_the_first_steps_of_the_current_question(protocol: Protocol) -> None:
+def test_after_that_drops_the_first_steps_of_the_current_question(protocol: Protocol) -> None:
     judge = Judge(protocol)
     record = [Exchange("Q?", [step(f"q1s{n}c1", "short") for n in range(40)])]
     compaction = judge.compact(record, judge.size(record) * 2 // 3)
