@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.metadata
 import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -27,6 +30,44 @@ def test_the_wheel_is_tested_with_every_declared_lower_bound() -> None:
     assert {name: numbers(version) for name, version in tried.items()} == {
         name: numbers(version) for name, version in promised.items()
     }
+
+
+def imported(file: Path) -> set[str]:
+    """The top-level modules that a file imports anywhere, also by name."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                found |= {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(module)
+            case ast.Call(
+                func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module)), *_]
+            ):
+                found.add(module)
+    return {each.partition(".")[0] for each in found}
+
+
+def normal(name: str) -> str:
+    """A distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_every_library_that_is_imported_is_declared() -> None:
+    extras = PROJECT["optional-dependencies"]
+    of_users = [lines for name, lines in extras.items() if name not in ("docs", "test")]
+    lines = [*PROJECT["dependencies"], *(line for each in of_users for line in each)]
+    declared = {normal(re.split(r"[\[<>=~; ]", line, maxsplit=1)[0]) for line in lines}
+    modules = set().union(*map(imported, (ROOT / "archytas_nb").rglob("*.py")))
+    modules -= {*sys.stdlib_module_names, "archytas_nb"}
+    assert {"openai", "pydantic_core", "psutil", "nbclient"} <= modules
+    providers = importlib.metadata.packages_distributions()
+    undeclared = {
+        module
+        for module in modules
+        if not {normal(each) for each in providers.get(module, [module])} & declared
+    }
+    assert undeclared == set()
 
 
 def test_no_dependency_has_an_upper_bound() -> None:

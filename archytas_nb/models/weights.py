@@ -133,7 +133,7 @@ def _from_hub(setting: str, *, is_local: bool = False) -> Path | None:
             return None
         raise ConfigurationError(
             f"local_model {setting!r} needs huggingface-hub, which is missing. In a clone run: "
-            'pip install ".[local]"'
+            'pip install ".[hub]"'
         )
     from huggingface_hub import hf_hub_download
 

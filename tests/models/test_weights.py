@@ -261,5 +261,5 @@ def test_a_failed_download_names_the_setting_and_the_cause(monkeypatch):
 
 def test_a_hub_setting_without_the_extra_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"needs huggingface-hub.*\.\[local\]"):
+    with pytest.raises(ConfigurationError, match=r"needs huggingface-hub.*\.\[hub\]"):
         locate("hf:owner/repo/m.gguf")
