@@ -415,6 +415,10 @@ class Agent(AsksMany):
 
     def preview(self, question: str, **asked: Any) -> ev.AskModel:
         """The first request of a run with these arguments; nothing is sent or stored."""
+        return self.planned(question, **asked)[0]
+
+    def planned(self, question: str, **asked: Any) -> tuple[ev.AskModel, Toolbox]:
+        """As `preview`, with the tools of the run, which include those that read variables."""
         exchange, _ = prepare.read_question(self._variables(), question, **asked)
         model, (past, earlier) = self.model, self._past_and_earlier(exchange.origin)
         tools = self._tools_for(exchange, model, past, earlier)
@@ -425,7 +429,7 @@ class Agent(AsksMany):
         while not (isinstance(request, ev.AskModel) and request.step):
             # The questions to a small model before the first step are answered with yes.
             request = flow.send(ev.ModelReply("yes") if isinstance(request, ev.AskModel) else None)
-        return request
+        return request, tools
 
     def __repr__(self) -> str:
         asked = len(self.exchanges)

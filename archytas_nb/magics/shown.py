@@ -247,13 +247,14 @@ def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
     """What an agent would be sent for a question with these arguments of `Agent.run`."""
     from archytas_nb.loop.model import ModelFacts, body_of
 
-    ask, model, limits = agent.preview(question, **keywords), agent.model, agent.limits
+    ask, tools = agent.planned(question, **keywords)
+    model, limits = agent.model, agent.limits
     names = ("max_steps", "max_errors", "max_seconds", "max_total_tokens")
     facts = {
         "model": model.name,
         "protocol": agent.protocol if agent.protocol != "auto" else model.protocol,
         "limits": ", ".join(f"{name}={getattr(limits, name)}" for name in names),
-        "tools": ", ".join(agent.tools) or "none",
+        "tools": ", ".join(tools) or "none",
         "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
     }
     if ModelFacts(model).is_small and agent.tools and not agent.exchanges:

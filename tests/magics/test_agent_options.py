@@ -278,6 +278,15 @@ def test_a_dry_run_shows_all_of_the_request_and_sends_nothing(ask: Ask) -> None:
     assert list(sent(ask))[:-1] == list(report.ask.messages)[:-1]
 
 
+def test_a_dry_run_lists_every_tool_that_is_offered_also_those_that_read_variables(
+    ask: Ask,
+) -> None:
+    report = ask("--dry-run --context changed --tools count how many")
+    assert dict(report.facts)["tools"].split(", ") == ["count", "ask_user", "variables", "look"]
+    report = ask("--dry-run --context none --tools count how many")
+    assert dict(report.facts)["tools"].split(", ") == ["count", "ask_user"]
+
+
 def test_a_dry_run_says_that_a_small_model_is_asked_beforehand(ask: Ask) -> None:
     for small in [True, False]:
         assert ("short requests" in repr(ask("--dry-run how many", small=small))) == small
