@@ -105,10 +105,10 @@ MAP_FLAGS = (
     _value("EXPR", "The required type of each answer; its fields become columns.", "-t", "--type"),
     _value("NAME", "Assign the resulting data frame to this variable.", "--out"),
     _value("NAME", "Use this model, or the model in this variable.", "-m", "--model"),
-    _value("N", "Maximum number of rows asked at once.", "--workers", type=integer, default=8),
-    _value("SUM", "Maximum cost: 3 (USD) or '500000 tokens'.", "--budget"),
-    _value("N", "Maximum number of requests per minute.", "--rpm", type=number),
-    _value("PATH", "The file in which results are stored.", "--store", default=STORE),
+    _value("N", "Maximum number of rows asked at once (8).", "--workers", type=integer, default=8),
+    _value("COST", "Maximum cost: 3 (USD) or '500000 tokens'; by default unlimited.", "--budget"),
+    _value("N", "Maximum requests per minute; by default unlimited.", "--rpm", type=number),
+    _value("PATH", f"The file in which results are stored ({STORE}).", "--store", default=STORE),
 )
 
 

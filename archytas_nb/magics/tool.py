@@ -49,9 +49,7 @@ class ToolMagics(Magics):
         metavar="N",
         help="Maximum number of characters of a result that the model reads.",
     )
-    @argument(
-        "--repeat", action="store_true", help="Repeating the same call may give a different result."
-    )
+    @argument("--repeat", action="store_true", help="Allow identical calls to run again.")
     @argument(
         "--pure",
         action="store_true",

@@ -1,4 +1,4 @@
-"""The README's snippets, run as a reader would: in a kernel, one after another."""
+"""The README's snippets do what the text around them says; `test_blocks` runs all of them."""
 
 from __future__ import annotations
 
@@ -88,18 +88,14 @@ def test_plain_python_works_as_shown(kernel: Kernel, server: Server) -> None:
     assert "Answered" in snippet(kernel, "import asyncio")
 
 
-def test_every_snippet_is_run_by_a_test() -> None:
-    run = (
-        "%load_ext",
-        "%%tool",
-        "%agent How many",
-        "%agent --type int",
-        "%agent --python",
-        "%agent_cassette",
-        "import archytas_nb",
-        "import asyncio",
-    )
-    assert [code for code in SNIPPETS if not code.startswith(run)] == []
+def test_field_notes_become_columns(kernel: Kernel, server: Server) -> None:
+    snippet(kernel, "%load_ext")
+    snippet(kernel, "from dataclasses")
+    server.then = Say('{"topic": "blood sample", "is_data_missing": true}')
+    snippet(kernel, "%%agent_map")
+    assert len(server.chats) == 10  # one for each different note, as the page says
+    table = snippet(kernel, "raw.join(notes)")
+    assert re.search(r"Gentoo penguin .*blood sample +\d+ +\d+", table)
 
 
 def test_every_file_that_the_readme_points_to_is_there() -> None:

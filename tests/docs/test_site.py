@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import inspect
+import json
 import re
 import subprocess
 import sys
@@ -10,30 +11,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from IPython.core.inputtransformer2 import TransformerManager
 
+import archytas_nb
+from archytas_nb import pytest_plugin, testing
 from archytas_nb.magics.agent import ArchytasNB
 from archytas_nb.magics.settings import Settings
 
 ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-SNIPPETS = [
-    pytest.param(code, id=f"{page.stem}-{number}")
-    for page in PAGES
-    if page.stem not in ("reference", "what-the-model-sees")
-    for number, code in enumerate(
-        re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    )
-]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built with the command of the README, into another folder."""
+    [command] = re.findall(r"&& (sphinx-build .*) site$", README.read_text("utf-8"), re.MULTILINE)
     folder = tmp_path_factory.mktemp("site")
+    cache = tmp_path_factory.mktemp("doctrees")
+    arguments = [*command.split()[1:], "-q", "-d", str(cache), str(folder)]
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        [sys.executable, "-m", "sphinx", *arguments],
         cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
         timeout=180,
@@ -43,54 +42,107 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def page_of(site: Path, source: Path) -> Path:
+    return (site / source.relative_to(ROOT)).with_suffix(".html")
+
+
 def test_every_page_is_built_without_a_warning(site: Path) -> None:
-    missing = [
-        page.name
-        for page in PAGES
-        if page.stem != "index"
-        and not (site / page.relative_to(ROOT / "docs").with_suffix("") / "index.html").exists()
-    ]
+    missing = [each for each in (*PAGES, *NOTEBOOKS) if not page_of(site, each).exists()]
     assert missing == []
 
 
+def test_the_root_of_the_site_leads_to_its_first_page(site: Path) -> None:
+    [there] = re.findall(r'url=([^"]+)"', (site / "index.html").read_text(encoding="utf-8"))
+    assert (site / there).exists()
+
+
 def test_the_notebooks_are_pages_with_their_traces(site: Path) -> None:
-    page = (site / "notebooks" / "01_quickstart" / "index.html").read_text(encoding="utf-8")
+    page = page_of(site, NOTEBOOKS[0]).read_text(encoding="utf-8")
     assert "There are 124 Gentoo" in re.sub(r"<[^>]+>", "", page)
+    assert 'class="archytas-nb-trace' in page
 
 
 def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
     broken = []
-    for page in site.rglob("index.html"):
-        for link in re.findall(r'<a [^>]*href="([^":#]+)["#]', page.read_text(encoding="utf-8")):
-            there = page.parent / link
-            if not (there / "index.html" if there.is_dir() else there).exists():
-                broken.append((page.parent.name, link))
+    for page in site.rglob("*.html"):
+        links = re.findall(r'<a [^>]*href="([^":#]+)["#]', page.read_text(encoding="utf-8"))
+        broken += [(page.name, link) for link in links if not (page.parent / link).exists()]
     assert broken == []
 
 
-def test_public_names_are_described(site: Path) -> None:
-    page = (site / "api" / "index.html").read_text(encoding="utf-8")
-    for name in ("Agent", "Run", "Tool", "Toolbox", "OpenAIModel", "CassetteMiss"):
-        assert f'id="archytas_nb.{"errors." if name == "CassetteMiss" else ""}{name}"' in page, name
-
-
 def test_nothing_is_loaded_from_other_hosts(site: Path) -> None:
-    pages = [page.read_text(encoding="utf-8") for page in site.rglob("index.html")]
+    pages = [page.read_text(encoding="utf-8") for page in site.rglob("*.html")]
     found = {
         link
         for page in pages
         for link in re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', page)
-        if "cdnjs" not in link and "jsdelivr" not in link  # of notebooks, for formulas
     }
     assert found == set()
 
 
-@pytest.mark.parametrize("code", SNIPPETS)
-def test_an_example_is_python_for_a_cell(code: str) -> None:
-    body = code.partition("\n")[2] if code.startswith("%%") else code
-    compile(TransformerManager().transform_cell(body), "<cell>", "exec")
-    # IPython hands the whole line to a magic: a comment would be an argument or in the question.
-    assert [line for line in code.splitlines() if re.match(r"%.*\s#\s", line)] == []
+def public_names() -> set[str]:
+    """What a user may import: the names of the package, and of `archytas_nb.testing`."""
+    named = {f"archytas_nb.{name}" for name in archytas_nb.__all__ if "_extension" not in name}
+    here = {
+        name
+        for name, value in vars(testing).items()
+        if getattr(value, "__module__", "") == testing.__name__
+    }
+    return named - {"archytas_nb.__version__"} | {f"archytas_nb.testing.{name}" for name in here}
+
+
+def test_the_python_api_describes_every_public_name(site: Path) -> None:
+    page = page_of(site, ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    described = set(re.findall(r'id="(archytas_nb\.[\w.]+)"', page))
+    undescribed = public_names() - described - {"archytas_nb.toolbox"}
+    assert undescribed == set()
+    assert "archytas_nb.toolbox" in page
+
+
+def title(page: Path) -> str:
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "".join(cells[0]["source"])
+    return text.splitlines()[0].removeprefix("# ")
+
+
+def test_a_page_has_one_name(site: Path) -> None:
+    """The lists of pages in the README name each page by its title, and name all of them."""
+    _, _, listed = README.read_text(encoding="utf-8").partition("## Documentation\n")
+    listed = listed.partition("\n## ")[0]
+    named = {ROOT / link: name for name, link in re.findall(r"\[([^\]]+)\]\(([^)#]+)\)", listed)}
+    sections = {page for page in PAGES if page.parent.name == "sections" or page.stem == "index"}
+    assert named == {page: title(page) for page in (*PAGES, *NOTEBOOKS) if page not in sections}
+
+
+def test_the_command_line_is_described() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "archytas_nb", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    commands = re.findall(r"{([\w,]+)}", shown)[0]
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    for command in commands.split(","):
+        assert f"`{command}`" in page
+        shown = subprocess.run(
+            [sys.executable, "-m", "archytas_nb", command, "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for option in re.findall(r"--[a-z-]+", shown):
+            assert f"`{option}" in page, option
+
+
+def test_the_options_and_fixtures_of_pytest_are_described() -> None:
+    page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+    source = inspect.getsource(pytest_plugin)
+    options = {f"--agent-{name}" for name in pytest_plugin._OPTIONS}
+    options |= set(re.findall(r'"(--agent-[a-z-]+)"', source))
+    fixtures = re.findall(r"@pytest\.fixture\ndef (\w+)", source)
+    assert len(fixtures) == 3
+    for name in (*options, *fixtures):
+        assert f"`{name}" in page, name
 
 
 def options() -> Iterator[tuple[str, str]]:
