@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -43,6 +44,44 @@ def omit_middle(text: str, longest: int) -> str:
     end = len(text) - tail
     more = "more than " if "left out …" in text[head:end] else ""  # it is truncated already
     return f"{text[:head]} … {more}{end - head:,} characters left out … {text[end:]}"
+
+
+def edit_in_words(name: str, before: str, after: str) -> str:
+    """The change of an argument on one line: ``limit 5 → 10``."""
+    return f"{name} {brief(before)} → {brief(after)}"
+
+
+def brief(text: str) -> str:
+    """A value on one line of at most some 40 characters of its own, with both ends."""
+    return omit_middle(text.replace("\n", "⏎"), 40)
+
+
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441\U00013442"
+    "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
+)
+"""Invisible characters that Unicode calls printable."""
+
+
+def escape(text: str) -> str:
+    """Escape every invisible character.
+
+    These are line breaks, control characters, changes of direction, all spaces but the usual one,
+    and letters and marks without a visible shape.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        each
+        if each.isprintable() and not _BLANK.match(each)
+        else each.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for each in text
+    )
+
+
+def visible(text: str) -> str:
+    """A text in which only the line breaks are not escaped; tabs become spaces."""
+    return "\n".join(escape(line.expandtabs(4)) for line in text.split("\n"))
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -20,12 +20,12 @@ from weakref import WeakSet
 from archytas_nb.errors import argument_error
 from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.output import capture_paused
-from archytas_nb.kernel.person import Keyboard, Person, block, escape, quoted
-from archytas_nb.loop.events import ApprovalForm, FormArgument, Json, ToolCall
+from archytas_nb.kernel.person import Keyboard, Person, block, quoted
+from archytas_nb.loop.events import ApprovalForm, Edit, FormArgument, Json, ToolCall
 from archytas_nb.tools.data import is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
-from archytas_nb.words import omit_middle
+from archytas_nb.words import brief, edit_in_words, escape, omit_middle, visible
 
 Policy = Literal["ask", "auto", "deny"]
 """What happens to a call that needs approval: ask the person, run it, or refuse it."""
@@ -47,7 +47,7 @@ class Decision:
     bound: BoundCall | None = None  # the call to run; None for a refusal
     refusal: str = ""  # the reason, for the model
     stop: bool = False  # whether the person stops the run
-    edited: str = ""  # the input as changed by the person, as JSON
+    edit: Edit | None = None  # what the person changed before
     form: ApprovalForm | None = None  # what the person saw and decided
 
 
@@ -142,7 +142,7 @@ def _checked(tool: Tool, bound: BoundCall) -> ApprovalCheck:
 def _too_long_to_show(tool: Tool, bound: BoundCall) -> str:
     """Why a person cannot be shown all of the code that a call runs; empty if they can."""
     for name, value in tool.arguments(bound).items() if tool.runs_code else ():
-        size = len(_visible(_as_text(value) or safe_repr(value)))
+        size = len(visible(_as_text(value) or safe_repr(value)))
         if size > MAX_VALUE:
             return (
                 f"{name} takes {size:,} characters to show, and a person who approves code is "
@@ -238,14 +238,13 @@ class ApprovalDialogue:
                 case "yes" | "always":
                     if answer == "always":
                         _always.add(self._tool)
-                    is_edited = self._input != self._sent
-                    edited = json.dumps(self._input, ensure_ascii=False) if is_edited else ""
                     form = self._decided("approved" + ", always" * (answer == "always"))
-                    return Decision(self._bound, edited=edited, form=form)
+                    return Decision(self._bound, edit=self._edited(), form=form)
                 case "no":
                     why = f": {text.rstrip('.')}" if text else ""
                     form, again = self._decided(f"refused{why}"), "Do not send the same call again."
-                    return Decision(refusal=f"The user refused this call{why}. {again}", form=form)
+                    refusal = f"The user refused this call{why}. {again}"
+                    return Decision(refusal=refusal, edit=self._edited(), form=form)
                 case "stop":
                     return Decision(stop=True, form=self._decided("the run was stopped"))
                 case "show all":
@@ -257,7 +256,12 @@ class ApprovalDialogue:
                     note = f"{escape(text)!r} is not clear: nothing was run.\n" if text else ""
             self._form = self._new_form()
         refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
-        return Decision(refusal=refusal, form=self._decided("refused, no clear answer"))
+        form = self._decided("refused, no clear answer")
+        return Decision(refusal=refusal, edit=self._edited(), form=form)
+
+    def _edited(self) -> Edit | None:
+        """What the person changed, if the input is another one than the model sent."""
+        return Edit(self._input, self._form.edited) if self._input != self._sent else None
 
     def _edit(self, line: str) -> str:
         """Change one argument; return the error message, if any."""
@@ -285,8 +289,12 @@ class ApprovalDialogue:
             is_default, text = name not in self._input, _lines(value)
             sent = text if is_default else _lines(self._input[name])
             before = self._originals.get(name, text)
-            differing = "" if sent == text else sent, "" if before == text else before
-            arguments.append(FormArgument(name, text, *differing, is_default))
+            argument = FormArgument(name, text, is_default=is_default)
+            if sent != text:
+                argument = replace(argument, sent=sent)
+            if before != text:
+                argument = replace(argument, before=before)
+            arguments.append(argument)
         form = ApprovalForm(self._tool.name, tuple(arguments), escape(self._why))
         whole, short = form_text(form, whole=True), form_text(form)
         if short != whole and not self._shows_all:
@@ -294,21 +302,17 @@ class ApprovalDialogue:
         return replace(form, text=whole)
 
     def _decided(self, decision: str) -> ApprovalForm:
-        """The form with the decision and the edits."""
-        edited = [each for each in self._form.arguments if each.before]
-        changes = [f", edited {a.name} {_brief(a.before)} → {_brief(a.text)}" for a in edited]
-        decision = omit_middle(escape(decision) + "".join(changes), 300)
-        self.summary = self._summary(decision)
+        """The form with the decision."""
+        decision = omit_middle(escape(decision), 300)
+        edited = self._form.edited
+        changes = [f", edited {edit_in_words(a.name, a.before or '', a.text)}" for a in edited]
+        self.summary = self._summary(omit_middle(decision + "".join(changes), 300))
         return replace(self._form, decision=decision)
 
     def _summary(self, decision: str) -> str:
         arguments = [each for each in self._form.arguments if not each.is_default]
-        call = f"{self._tool.name}({', '.join(f'{a.name}={_brief(a.text)}' for a in arguments)})"
+        call = f"{self._tool.name}({', '.join(f'{a.name}={brief(a.text)}' for a in arguments)})"
         return f"{omit_middle(call, 200)}: {decision}"
-
-
-def _brief(text: str) -> str:
-    return omit_middle(text.replace("\n", "⏎"), 40)
 
 
 def _literal(text: str) -> Json:
@@ -335,14 +339,16 @@ def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
     lines = [f"The agent wants to run {escape(form.tool)}" + (":" if form.arguments else ".")]
     for each in form.arguments:
         note = "  (default)" if each.is_default else ""
-        note = f"  (sent as {omit_middle(each.sent, _MAX_SHORT_VALUE)})" if each.sent else note
-        if "\n" not in each.text + each.before:
-            note = f"  (edited, was {fitted(each.before)})" if each.before else note
+        if each.sent is not None:
+            note = f"  (sent as {omit_middle(each.sent, _MAX_SHORT_VALUE)})"
+        if "\n" not in each.text + (each.before or ""):
+            if each.before is not None:
+                note = f"  (edited, was {fitted(each.before)})"
             lines.append(f"  {each.name} = {fitted(each.text)}{note}")
             continue
-        note = "  (edited)" if each.before else note
+        note = note if each.before is None else "  (edited)"
         lines += [f"  {each.name}:{note}", *block(each.text, whole=whole)]
-        if each.before:
+        if each.before is not None:
             lines += ["    before:", *block(each.before, whole=whole)]
     return "\n".join([*lines, *([f"({form.why})"] if form.why else [])])
 
@@ -350,16 +356,12 @@ def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
 def _lines(value: Any) -> str:
     """A value with every character visible: multi-line text as it is, anything else as a repr."""
     text = _as_text(value)
-    return _visible(omit_middle(text, MAX_VALUE) if text else bounded_repr(value))
+    return visible(omit_middle(text, MAX_VALUE) if text else bounded_repr(value))
 
 
 def _as_text(value: Any) -> str:
     """A text of several lines; empty for any other value, which is shown as a repr."""
     return value if type(value) is str and "\n" in value else ""
-
-
-def _visible(text: str) -> str:
-    return "\n".join(escape(line.expandtabs(4)) for line in text.split("\n"))
 
 
 def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:

@@ -28,10 +28,10 @@ from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
 from archytas_nb.kernel.transaction import Watch
-from archytas_nb.loop.events import EDITED, PRINTED, ApprovalForm, CallOutcome, ToolCall
+from archytas_nb.loop.events import PRINTED, ApprovalForm, CallOutcome, Edit, Json, ToolCall
 from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.data import MAX_IMAGES
-from archytas_nb.tools.render import MAX_CHARS, type_name
+from archytas_nb.tools.render import MAX_CHARS, edited_text, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.words import clip
@@ -87,11 +87,16 @@ class _Ready:
     call: ToolCall
     tool: Tool
     bound: BoundCall
-    edited: str
+    edit: Edit | None
     decision: str
     capture: Capture
     called: list[str] = field(default_factory=list)  # tools called by its code
     scope: AbstractContextManager[None] = field(default_factory=nullcontext)
+
+    @property
+    def input(self) -> Json:
+        """The input that runs: the model's, or as the person changed it."""
+        return self.call.input if self.edit is None else self.edit.input
 
 
 class KernelExecutor:
@@ -205,7 +210,7 @@ class KernelExecutor:
         ready = [each for each in prepared if isinstance(each, _Ready)]
         run: Callable[[], list[CallOutcome]] = partial(self._run_ready, ready)
         if ready and self._watch is not None:  # what they changed is added to the last outcome
-            watched = [(each.tool, each.bound, each.call.input) for each in ready]
+            watched = [(each.tool, each.bound, each.input) for each in ready]
             run = partial(self._watch.run, watched, run, self._guard)
         outcomes = iter(run() if ready else ())
         return [next(outcomes) if isinstance(each, _Ready) else each for each in prepared]
@@ -268,9 +273,11 @@ class KernelExecutor:
             text = "Not run: the user stopped the run here."
             return CallOutcome("interrupted", text, call_id=call.id)
         if decision.bound is None:
-            return CallOutcome("refused", decision.refusal, call_id=call.id, decision=decided)
+            return CallOutcome(
+                "refused", decision.refusal, call_id=call.id, decision=decided, edit=decision.edit
+            )
         capture = Capture(self._on_output)
-        ready = _Ready(call, tool, decision.bound, decision.edited, decided, capture)
+        ready = _Ready(call, tool, decision.bound, decision.edit, decided, capture)
         if not tool.runs_code:
             return ready
         scope = guard_tools(self._tools, self._approver, self._namespace, ready.called)
@@ -424,7 +431,7 @@ def _not_rendered(ended: Ended, why: str) -> CallOutcome:
 
 def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
     """Add the output: the user sees all of it, the model what fits next to the result."""
-    edited = f"{EDITED} It was run with: {clip(ready.edited, 1000)}\n" if ready.edited else ""
+    edited = edited_text(ready.edit) if ready.edit is not None else ""
     text, images, outputs = outcome.text, outcome.images, ready.capture.outputs()
     if outputs:
         room = (ready.tool.max_chars or MAX_CHARS) - len(text)
@@ -433,6 +440,7 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
         images = _distinct(images, ready.capture)
     return replace(
         outcome, text=edited + text, call_id=ready.call.id, decision=ready.decision,
+        edit=ready.edit,
         outputs=outputs, images=images, called=tuple(ready.called),
     )  # fmt: skip
 

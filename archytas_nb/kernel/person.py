@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from contextvars import ContextVar
 from typing import Any, ClassVar, Protocol
 
 from archytas_nb.kernel import current_shell
 from archytas_nb.loop.events import ApprovalForm
-from archytas_nb.words import omit_middle
+from archytas_nb.words import escape, omit_middle, visible
 
 
 class Person(Protocol):
@@ -146,17 +145,11 @@ def _answer(person: Person, question: str, choices: list[str]) -> str:
 _WIDTH = 200  # maximum number of characters of a text that is shown on the line of the prompt
 _BLOCK = 1500  # maximum number of characters of a block, unless it is shown whole
 
-_BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441\U00013442"
-    "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
-)
-"""Invisible characters that Unicode calls printable."""
-
 
 def block(text: str, *, whole: bool = False) -> list[str]:
     """Lines of code, SQL or prose, marked so that none can imitate a line of the prompt."""
     text = text if whole else omit_middle(text, _BLOCK)
-    return [f"    │ {escape(row.expandtabs(4))}" for row in text.split("\n")]
+    return [f"    │ {row}" for row in visible(text).split("\n")]
 
 
 def quoted(text: str) -> str:
@@ -164,19 +157,3 @@ def quoted(text: str) -> str:
     if len(text) > _WIDTH or len(text.splitlines()) > 1:
         return "\n".join(["", *block(text)])
     return escape(text)
-
-
-def escape(text: str) -> str:
-    """Escape every invisible character.
-
-    These are line breaks, control characters, changes of direction, all spaces but the usual one,
-    and letters and marks without a visible shape.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        each
-        if each.isprintable() and not _BLANK.match(each)
-        else each.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for each in text
-    )

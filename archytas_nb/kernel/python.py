@@ -13,7 +13,8 @@ import hashlib
 import inspect
 import linecache
 import re
-from collections.abc import Iterator
+import symtable
+from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -113,19 +114,132 @@ def names_used(code: str) -> str:
     return "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in parts if names)
 
 
-def mentions(code: str) -> Iterator[tuple[str, int, bool]]:
-    """Each name in code, its line, and whether it or a part of it is assigned or deleted there.
+def mentions(code: str) -> list[tuple[str, int, bool]]:
+    """The variables that code names, the line, and whether they or a part of them change there.
+
+    Arguments and other names that are local to a function or a comprehension are left out.
 
     Raises:
         SyntaxError, ValueError: It is not Python.
+        RecursionError, MemoryError: It is nested too deeply.
     """
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.alias)):
-            bound = getattr(node, "asname", None) or node.name
-            yield bound.partition(".")[0], node.lineno, True
-        elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            root: ast.AST = node
-            while isinstance(root, (ast.Attribute, ast.Subscript)):
-                root = root.value
-            if isinstance(root, ast.Name):
-                yield root.id, node.lineno, not isinstance(node.ctx, ast.Load)
+    tree = ast.parse(code)
+    try:
+        tables = [symtable.symtable(code, "<code>", "exec")]
+    except SyntaxError:  # a name is bound in two ways, or there is an await outside of a function
+        tables = []
+    mentioned = _Mentions(tables)
+    mentioned.visit(tree)
+    return mentioned.found
+
+
+_COMPREHENSIONS = {
+    ast.Lambda: "lambda", ast.GeneratorExp: "genexpr", ast.ListComp: "listcomp",
+    ast.SetComp: "setcomp", ast.DictComp: "dictcomp",
+}  # fmt: skip
+"""The names of the scopes that have none in the code."""
+
+
+class _Mentions(ast.NodeVisitor):
+    """Finds the names that are variables of the namespace where they stand.
+
+    Two scopes that begin on the same line (two lambdas) cannot be told apart. A name is left out
+    only if it is local in all scopes that may be meant.
+    """
+
+    def __init__(self, tables: Sequence[symtable.SymbolTable]) -> None:
+        self.found: list[tuple[str, int, bool]] = []
+        self._tables = tables  # those that the scope may be; none if nothing is known
+
+    def _add(self, name: str, line: int, *, changed: bool) -> None:
+        if not self._tables or any(
+            _is_variable(name, each, changed=changed) for each in self._tables
+        ):
+            self.found.append((name, line, changed))
+
+    def _visit_all(self, parts: Sequence[ast.AST | None]) -> None:
+        for each in parts:
+            if each is not None:
+                self.visit(each)
+
+    def _visit_inside(self, name: str, line: int, parts: Sequence[ast.AST | None]) -> None:
+        outside = self._tables
+        children = (child for each in outside for child in _children(each))
+        self._tables = [
+            each
+            for each in children
+            if (each.get_name().strip("<>"), each.get_lineno()) == (name, line)
+        ]
+        self._visit_all(parts)
+        self._tables = outside
+
+    def visit(self, node: ast.AST) -> None:
+        """Visit a node; what is evaluated outside of a new scope first."""
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._add(node.name, node.lineno, changed=True)
+                self._visit_all([*node.decorator_list, node.args, node.returns])
+                self._visit_inside(node.name, node.lineno, node.body)
+            case ast.ClassDef():
+                self._add(node.name, node.lineno, changed=True)
+                self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
+                self._visit_inside(node.name, node.lineno, node.body)
+            case ast.Lambda():
+                self.visit(node.args)
+                self._visit_inside("lambda", node.lineno, [node.body])
+            case ast.GeneratorExp() | ast.ListComp() | ast.SetComp() | ast.DictComp():
+                self.visit(node.generators[0].iter)
+                self._visit_inside(_COMPREHENSIONS[type(node)], node.lineno, _inner_parts(node))
+            case _:
+                self._visit_name(node)
+                self.generic_visit(node)
+
+    def _visit_name(self, node: ast.AST) -> None:
+        match node:
+            case ast.Name() | ast.Attribute() | ast.Subscript():
+                root: ast.AST = node
+                while isinstance(root, (ast.Attribute, ast.Subscript)):
+                    root = root.value
+                if isinstance(root, ast.Name):
+                    is_changed = not isinstance(node.ctx, ast.Load)
+                    self._add(root.id, node.lineno, changed=is_changed)
+            case ast.Import() | ast.ImportFrom():
+                for alias in node.names:
+                    bound = alias.asname or alias.name
+                    self._add(bound.partition(".")[0], node.lineno, changed=True)
+            case ast.ExceptHandler(name=str(name)):
+                self._add(name, node.lineno, changed=True)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                self._add(name, node.lineno, changed=True)
+            case ast.MatchMapping(rest=str(name)):
+                self._add(name, node.lineno, changed=True)
+
+
+def _inner_parts(
+    node: ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp,
+) -> list[ast.AST]:
+    """The parts of a comprehension that belong to its own scope: all but its first iterable."""
+    first, *others = node.generators
+    parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+    return [first.target, *first.ifs, *others, *parts]
+
+
+def _children(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    """The scopes in a scope; between them, type parameters have one of their own."""
+    for each in table.get_children():
+        yield each
+        if each.get_type() not in ("function", "class"):
+            yield from each.get_children()
+
+
+def _is_variable(name: str, table: symtable.SymbolTable, *, changed: bool) -> bool:
+    """Whether a name in a scope is a variable of the namespace, as far as can be told."""
+    if table.get_type() == "module":
+        return True
+    try:
+        symbol = table.lookup(name)
+    except KeyError:
+        return True
+    if table.get_type() == "class" and not changed:  # it may be read before the class has it
+        return not symbol.is_free()
+    return symbol.is_global()

@@ -133,8 +133,9 @@ class CallOutcome:
         images: PNG images in base64, for models that accept images.
         outputs: What the tool printed and displayed while it ran, in order.
         seconds: How long it took.
-        decision: The person's decision, such as ``"approved, edited limit 5 → 10"``; empty if
-            nobody was asked.
+        decision: The person's decision, such as ``"approved"`` or ``"refused: too much"``; empty
+            if nobody was asked.
+        edit: What the person changed in the call before they decided on it, if anything.
         diff: What it changed in the user's variables, if they were watched; the last of several
             calls that ran at the same time has the diff of all.
         called: The tools that its code called, in order.
@@ -153,6 +154,7 @@ class CallOutcome:
     outputs: tuple[Output, ...] = ()
     seconds: float = field(default=0.0, compare=False)
     decision: str = ""
+    edit: Edit | None = None
     diff: Diff | None = None
     called: tuple[str, ...] = ()
     stored: str = ""
@@ -310,9 +312,17 @@ class FormArgument:
 
     name: str
     text: str  # the value that will run
-    sent: str = ""  # what the model sent, if that differs
-    before: str = ""  # the value before the person edited it
+    sent: str | None = None  # what the model sent, if that differs
+    before: str | None = None  # the value before the person edited it
     is_default: bool = False  # the model omitted it
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a person changed in a call before they decided on it."""
+
+    input: Json  # of the call as it was decided on, with all of its arguments
+    arguments: tuple[FormArgument, ...]  # those that were changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +335,11 @@ class ApprovalForm:
     text: str = ""  # all of it as plain text, with long values shortened
     decision: str = ""  # what the person decided; empty while the call waits
     is_shown: bool = False  # an observer displays it, so it is not printed
+
+    @property
+    def edited(self) -> tuple[FormArgument, ...]:
+        """The arguments that the person changed."""
+        return tuple(each for each in self.arguments if each.before is not None)
 
 
 @dataclass(slots=True)  # frozen ones take four times as long to create; a reply has thousands

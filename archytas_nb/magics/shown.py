@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
     from archytas_nb.cassettes.cassette import Cassette
-    from archytas_nb.loop.events import AskModel, Diff, ToolCall, Usage
+    from archytas_nb.loop.events import AskModel, CallOutcome, Diff, ToolCall, Usage
     from archytas_nb.loop.record import Exchange
     from archytas_nb.magics.conversation import Asked
 
@@ -198,7 +198,7 @@ def _changes_in(asked: Asked, name: str) -> Iterator[str]:
 
     run = asked.run
     made: list[tuple[str, ToolCall | None, Diff | None]] = [
-        (f"step {step.number}, {call.name}", call, outcome.diff)
+        (f"step {step.number}, {call.name}", _as_run(call, outcome), outcome.diff)
         for step in run.steps
         for call, outcome in step.calls
     ]
@@ -209,6 +209,11 @@ def _changes_in(asked: Asked, name: str) -> Iterator[str]:
                 words = one_line("; ".join(change.words), 100)
                 place = f"run {asked.number}, {where}{_line(call, names)}"
                 yield f"{place}: {change.name} {change.label} ({words})"
+
+
+def _as_run(call: ToolCall, outcome: CallOutcome) -> ToolCall:
+    """The call with the input that ran, if a person edited it."""
+    return call if outcome.edit is None else replace(call, input=outcome.edit.input)
 
 
 def _line(call: ToolCall | None, names: set[str]) -> str:
@@ -226,7 +231,7 @@ def _lines(code: str, name: str) -> list[tuple[int, bool]]:
 
     try:
         return [(line, changed) for each, line, changed in mentions(code) if each == name]
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 
 

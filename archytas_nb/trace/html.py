@@ -19,7 +19,7 @@ from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, RunView, Shown, StepView
-from archytas_nb.words import clip, count, one_line
+from archytas_nb.words import brief, clip, count, one_line
 
 CLASS, FOLDED_ONLY = "archytas-nb-trace", "archytas-nb-folded"
 """The classes of a trace, and of the part of a summary that is shown only while it is folded."""
@@ -52,6 +52,7 @@ CODE = f"{safe.MONO};background:none;color:inherit;padding:0;border:0;white-spac
 CALL = "margin:.35em 0"
 PROSE = "white-space:pre-wrap;margin:.3em 0"
 _SMALL = f"{DIM};font-size:.85em"
+_STRUCK = f"{DIM};text-decoration:line-through"
 _GOOD, _BAD, _WARN = "#2e9e5b", "#d64545", "#c9851b"
 _COLOURS = {"✓": _GOOD, "✗": _BAD} | dict.fromkeys("⊘■↻↺✎⇄≡!", _WARN)
 _HEAD = (
@@ -162,7 +163,9 @@ def _edge(colour: str) -> str:
 def _steps(steps: list[StepView]) -> Html | None:
     limits, folded, early = PageLimits(steps), None, steps[:-_OPEN_STEPS]
     if early:
-        inner = [step_html(step, limits) for step in early[: _MAX_STEPS - _OPEN_STEPS]]
+        first, rest = early[: _MAX_STEPS - _OPEN_STEPS], early[_MAX_STEPS - _OPEN_STEPS :]
+        approved = [step for step in rest if any(call.is_approved for call in step.calls)]
+        inner = [step_html(step, limits) for step in [*first, *approved]]
         if more := len(early) - len(inner):
             inner.append(element("p", f"… {more:,} more steps …", style=DIM))
         failed = sum(step.failed for step in early)
@@ -189,7 +192,7 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         decided = min(len(call.decided), _OUTCOME) + 14 if call.decided else 0
         short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
         parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
-        parts.append(element("span", f" ({call.decided})", style=DIM) if call.decided else "")
+        parts.append(_decided(call) if call.decided else "")
         left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
         outcome = element("span", f" {one_line(result, left)}" if result else "", style=DIM)
         parts.append(element("span", outcome, **hidden))
@@ -205,6 +208,18 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         parts.append(element("span", title, **(hidden if is_below else {})))
     several = len(step.calls) > 1  # none of them is cut off at the end of the line
     return element("span", *parts, style="white-space:normal") if several else join(*parts)
+
+
+def _decided(call: CallView) -> Html:
+    """The decision on a call that was run, with the changed arguments, the old values struck."""
+    return element("span", f" ({call.decision}", *_edits(call.edited), ")", style=DIM)
+
+
+def _edits(arguments: tuple[FormArgument, ...]) -> Iterator[str]:
+    for each in arguments:
+        yield f", edited {each.name} "
+        yield element("span", brief(each.before or ""), style=_STRUCK)
+        yield f" → {brief(each.text)}"
 
 
 def _topic(step: StepView) -> str:
@@ -250,7 +265,11 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
     for name, value in call.texts:  # arguments of several lines, named if there are others
         if name and len(arguments) > 1:
             yield element("div", name, style=_SMALL)
-        yield element("pre", clip(value, limits.each), style=f"{PRE};background:none;border:{LINE}")
+        shown = value if call.is_approved else clip(value, limits.each)
+        yield element("pre", shown, style=f"{PRE};background:none;border:{LINE}")
+    for each in call.edited:
+        yield element("div", f"{each.name} before it was edited:", style=_SMALL)
+        yield element("pre", each.before, style=f"{PRE};{_STRUCK}")
     yield from (_shown(item, limits) for item in call.shown)
     if not in_line and not (named and call.status is None):
         yield _outcome(call, limits)
@@ -348,7 +367,8 @@ def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
     """A call that waits for approval; after the decision, one line with the decision."""
     if form.decision:
         call = element("code", form.tool, style=CODE)
-        return element("div", call, f" · {form.decision}", style=f"{DIM};font-size:.9em")
+        line = [f" · {form.decision}", *_edits(form.edited)]
+        return element("div", call, *line, style=f"{DIM};font-size:.9em")
     head = element("code", form.tool, style=f"{CODE};font-weight:600")
     label = element("span", f" · {state}", style="color:#b06a1c;font-size:.9em")
     why = element("p", form.why, style=PROSE) if form.why else None
@@ -361,33 +381,30 @@ def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
 
 def _argument(argument: FormArgument) -> Iterator[Html]:
     notes = ["default"] if argument.is_default else []
-    notes += [f"sent as {clip(argument.sent, 300)}"] if argument.sent else []
+    notes += [] if argument.sent is None else [f"sent as {clip(argument.sent, 300)}"]
     note = element("span", f"  ({', '.join(notes)})", style=DIM) if notes else None
     name = element("span", argument.name, style=f"{safe.MONO};{DIM}")
-    text, before = clip(argument.text, _LARGEST_VALUE), clip(argument.before, _LARGEST_VALUE)
+    text, is_edited = clip(argument.text, _LARGEST_VALUE), argument.before is not None
+    before = clip(argument.before or "", _LARGEST_VALUE)
     faded = DIM if argument.is_default else ""
     line = _line_of_code(text) if argument.name in _CODE_ARGUMENTS else ""
     if "\n" not in text + before and not line:
         shown = text if argument.is_default else safe.code(text, "python")
         value = element("span", shown, style=f"{_VALUE};{faded}")
-        old = (
-            element("span", before, style=f"{_VALUE};{DIM};text-decoration:line-through")
-            if before
-            else None
-        )
-        arrow = element("span", " → ", style=DIM) if before else None
+        old = element("span", before, style=f"{_VALUE};{_STRUCK}") if is_edited else None
+        arrow = element("span", " → ", style=DIM) if is_edited else None
         equals = element("span", " = ", style=DIM)
         yield element("div", name, equals, old, arrow, value, note, style="margin:.15em 0")
         return
-    edited = element("span", "  (edited)", style=DIM) if before else None
+    edited = element("span", "  (edited)", style=DIM) if is_edited else None
     yield element("div", name, edited, note, style="margin:.3em 0 0")
     text = line or text
     yield element(
         "pre", safe.code(text, language_of(argument.name, text)), style=f"{_BLOCK};{faded}"
     )
-    if before:
+    if is_edited:
         yield element("div", "before:", style=f"{DIM};font-size:.85em")
-        yield element("pre", before, style=f"{_BLOCK};{DIM}")
+        yield element("pre", before, style=f"{_BLOCK};{_STRUCK}")
 
 
 def language_of(name: str, text: str) -> str:

@@ -14,10 +14,10 @@ from pathlib import PurePath
 from typing import Literal, assert_never
 
 from archytas_nb.loop import events as ev
-from archytas_nb.tools.render import NO_OUTPUT, output_text, rich_media_type
+from archytas_nb.tools.render import NO_OUTPUT, edited_text, output_text, rich_media_type
 from archytas_nb.trace.safe import KEEP, PICTURES, Table, table_of
 from archytas_nb.trace.safe import tidy as cleaned
-from archytas_nb.words import one_line
+from archytas_nb.words import edit_in_words, omit_middle, one_line, visible
 
 MARKS: dict[str | None, str] = {
     "done": "✓", "error": "✗", "refused": "⊘", "interrupted": "■", "not_run": "–", None: "…",
@@ -35,6 +35,8 @@ UNUSABLE = "the reply could not be used"
 """What the model reads if a tool returned nothing."""
 _ANSWER_LIMIT = 100_000
 _CHANGES = 30  # maximum number of rows with changes of a call
+_APPROVED = 100_000  # characters of an approved text that the person was shown, and that are kept
+_LINE = 60  # an approved text that is longer stands below the call
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -63,6 +65,9 @@ class CallView:
     remarks: tuple[str, ...] = ()  # about the changes, and which tools its code called
     differs: tuple[int, ...] = ()  # where each argument begins to differ from an earlier call's
     decision: str = ""  # the user's, on a call that needs approval
+    edited: tuple[ev.FormArgument, ...] = ()  # the arguments that the user changed before
+    # As the model sent it, until there is an outcome.
+    input: ev.Json = field(default=None, repr=False, compare=False)
 
     @property
     def pictures(self) -> int:
@@ -85,7 +90,17 @@ class CallView:
     @property
     def decided(self) -> str:
         """The user's decision on a call that was run; a refusal is its result."""
-        return "" if self.status == "refused" else self.decision
+        return "" if self.status == "refused" else self._decision
+
+    @property
+    def is_approved(self) -> bool:
+        """Whether the user approved the call."""
+        return bool(self.decision) and self.status != "refused"
+
+    @property
+    def _decision(self) -> str:
+        changes = (edit_in_words(a.name, a.before or "", a.text) for a in self.edited)
+        return self.decision + "".join(f", edited {each}" for each in changes)
 
     @property
     def prefix(self) -> str:
@@ -98,10 +113,7 @@ class CallView:
         """The text; for a table its title; for images alone, their number."""
         text = self.text.strip("\n")
         if self.status == "refused" and self.decision:
-            return self.decision
-        if self.decision and text.startswith(ev.EDITED):  # the decision says what was edited
-            first, _, rest = text.partition("\n")
-            text = rest if first.endswith("}") and rest else text
+            return self._decision
         if self.status == "done" and self.table:
             title = text.partition("\n")[0]
             return title if title.startswith("DataFrame") else "table"
@@ -327,7 +339,26 @@ def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
     texts = tuple((name, tidy(value)) for name, value in values.items() if _has_lines(value))
     before = dict(earlier.arguments) if earlier else {}
     differs = tuple(_difference(value, before.get(name, "")) for name, value in arguments)
-    return CallView(tidy(call.name, 100) or "(no name)", arguments, texts, differs=differs)
+    name = tidy(call.name, 100) or "(no name)"
+    return CallView(name, arguments, texts, differs=differs, input=call.input)
+
+
+def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
+    """A call as the user decided on it, with their edits; all of an approved text is kept."""
+    decision = one_line(tidy(outcome.decision), 300) if outcome.decision else ""
+    call = replace(call, status=outcome.status, decision=decision)
+    given = call.input
+    if outcome.edit is not None:
+        given = outcome.edit.input
+        edited = call_view(ev.ToolCall("", call.name, given))
+        call = replace(
+            call, arguments=edited.arguments, texts=edited.texts, differs=(),
+            edited=outcome.edit.arguments,
+        )  # fmt: skip
+    if call.is_approved:
+        texts = {name: each for name, each in _by_name(given).items() if isinstance(each, str)}
+        call = replace(call, texts=tuple(_approved_texts(texts)))
+    return replace(call, input=None)
 
 
 def _difference(value: str, earlier: str) -> int:
@@ -382,8 +413,19 @@ def with_outcomes(
     return tuple(result)
 
 
+def _approved_texts(texts: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The texts that do not fit into the line of a call, with every character visible."""
+    for name, text in texts.items():
+        shown = visible(text)
+        if _has_lines(text) or len(shown) > _LINE or shown != text:
+            yield name, omit_middle(shown, _APPROVED)
+
+
 def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
+    call = _decided(call, outcome)
     text = outcome.text.partition(ev.CHANGED)[0]
+    if outcome.edit is not None:  # the trace shows what was changed
+        text = text.removeprefix(edited_text(outcome.edit))
     shown = [_shown(output) for output in outcome.outputs]
     is_frame = hasattr(type(outcome.value), "columns")
     table = table_of(outcome.value) if is_frame else None
@@ -401,9 +443,8 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     if more := len(changes) - _CHANGES:
         changes[_CHANGES:] = [(f"{more:,} more", "", "")] if more > 0 else []
     return replace(
-        call, status=outcome.status, text=text, shown=tuple(shown), table=table,
-        changes=tuple(changes), remarks=tuple(_remarks(outcome)),
-        decision=one_line(tidy(outcome.decision), 300) if outcome.decision else "",
+        call, text=text, shown=tuple(shown), table=table, changes=tuple(changes),
+        remarks=tuple(_remarks(outcome)),
     )  # fmt: skip
 
 

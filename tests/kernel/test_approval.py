@@ -21,9 +21,10 @@ from archytas_nb.driver import observer_callback
 from archytas_nb.kernel import person as module
 from archytas_nb.kernel.approval import bounded_repr, read_answer
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.kernel.person import Keyboard, confirm, escape
-from archytas_nb.loop.events import ApprovalForm, CallOutcome, ToolCall
+from archytas_nb.kernel.person import Keyboard, confirm
+from archytas_nb.loop.events import ApprovalForm, CallOutcome, Edit, FormArgument, ToolCall
 from archytas_nb.tools.tool import Tool
+from archytas_nb.words import escape
 from tests.scripted import Scripted
 
 # ── who is asked ───────────────────────────────────────────────────────────────────────────────────
@@ -428,6 +429,16 @@ def test_shows_objects_whose_repr_fails_or_imitates_the_form() -> None:
     assert "    │ run? \\u202e y" in ask(use, "it", "n", it=Hostile())[1].prompts[0]
 
 
+def test_an_empty_repr_is_a_value_like_any_other() -> None:
+    class Blank:
+        def __repr__(self) -> str:
+            return ""
+
+    _, person = ask(use, "it", "thing = 'other'", "n", it=Blank(), other=5)
+    assert "  thing =   (sent as 'it')" in person.prompts[0]
+    assert "  thing = 5  (edited, was )" in person.prompts[1]
+
+
 @given(st.text() | st.dictionaries(st.text(), st.text(), max_size=3))
 def test_no_text_of_the_model_can_imitate_a_line_of_the_form(value: Any) -> None:
     _, person = ask(use, "it", "n", it=value)
@@ -479,24 +490,26 @@ class Watcher(Scripted):
 
 
 def test_the_decision_is_sent_to_observers_and_stored_in_the_outcome() -> None:
-    for lines, status, decision in (
-        (["y"], "done", "approved"),
-        (["a"], "done", "approved, always"),
-        (["amount = 10", "y"], "done", "approved, edited amount 5 → 10"),
-        (["n"], "refused", "refused"),
-        (["at most 3, please"], "refused", "refused: at most 3, please"),
-        (["amount = 10", "n, too \u202e much"], "refused",
-         "refused: too \\u202e much, edited amount 5 → 10"),
-        (["", "", "", ""], "refused", "refused, no clear answer"),
-        (["stop"], "interrupted", ""),
-        ([], "refused", ""),
-    ):  # fmt: skip
+    for lines, status, decision, is_edited in (
+        (["y"], "done", "approved", False),
+        (["a"], "done", "approved, always", False),
+        (["amount = 10", "y"], "done", "approved", True),
+        (["n"], "refused", "refused", False),
+        (["at most 3, please"], "refused", "refused: at most 3, please", False),
+        (["amount = 10", "n, too \u202e much"], "refused", "refused: too \\u202e much", True),
+        (["amount = 10", "amount = 5", "y"], "done", "approved", False),
+        (["", "", "", ""], "refused", "refused, no clear answer", False),
+        (["stop"], "interrupted", "", False),
+        ([], "refused", "", False),
+    ):
         person = Watcher(*lines)
         box = nb.Toolbox()
         box.add(pay, approve=True)
         executor = KernelExecutor(box, {}, person=person, on_question=person.observe)
         [outcome] = executor.run([ToolCall("c", "pay", {"amount": 5})])
         assert (outcome.status, outcome.decision) == (status, decision)
+        edit = Edit({"amount": 10}, (FormArgument("amount", "10", before="5"),))
+        assert outcome.edit == (edit if is_edited else None)
         told = decision or ("the run was stopped" if lines else "")
         asked = [(True, ""), (False, None)] * max(len(lines), 1)
         assert person.seen == asked + [(False, told)] * bool(told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 from typing import Any
@@ -106,6 +107,47 @@ def test_a_person_sees_the_whole_code_and_the_names_that_it_uses() -> None:
         "reads b, c, df; assigns to c, df, f, o"
     )
     assert run("1 + 1", mode="ask", person=Scripted("y")).value == 2
+
+
+def test_the_names_are_those_of_the_edited_code() -> None:
+    person = Scripted("code = 'c = d'", "code = '1'", "y")
+    assert run("a = b", {}, mode="ask", person=person).value == 1
+    assert [re.findall(r"\(reads .*\)", each) for each in person.prompts] == [
+        ["(reads b; assigns to a)"],
+        ["(reads d; assigns to c)"],
+        [],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("def f(a, *b, c=d, **e):\n    g = a\n    return g + h", "reads d, h; assigns to f"),
+        ("[x for x in y if x in z]", "reads y, z"),
+        ("{k: v for k, v in y.items()}", "reads y"),
+        ("(x for x in x)", "reads x"),
+        ("[last := x for x in y]", "reads y; assigns to last"),
+        ("f = lambda q: q + r", "reads r; assigns to f"),
+        ("def f():\n    global g\n    g = 1", "assigns to f, g"),
+        ("def f():\n    n = 1\n    def g():\n        nonlocal n\n        n = m\n    return g", "reads m; assigns to f"),
+        ("def f():\n    rows[0] = 1\n    own = []\n    own[0] = 2\n    df.x = own", "reads df, rows; assigns to df, f, rows"),
+        ("class A(B):\n    z = w\n    def m(self):\n        return self.z, z", "reads B, w, z; assigns to A"),
+        ("class A:\n    rows[0] = 1", "reads rows; assigns to A, rows"),
+        ("try:\n    pass\nexcept E as e:\n    pass", "reads E; assigns to e"),
+        ("match x:\n    case {'a': y, **z}:\n        pass\n    case [*w]:\n        pass", "reads x; assigns to w, y, z"),
+        ("await x\n[i async for i in y]", "reads x, y"),
+        ("@deco\ndef f(a: T) -> U:\n    a()", "reads T, U, deco; assigns to f"),
+        ("f = lambda x: x; g = lambda y: x", "reads x; assigns to f, g"),  # the second one reads it
+        ("import a.b, c as d\nfrom e import f as g", "assigns to a, d, g"),
+        ("for i in r:\n    del t", "reads r; assigns to i, t"),
+        ("x = (", "it is not valid Python and will not run"),
+        ("1 + 1", ""),
+    ],
+)  # fmt: skip
+def test_only_variables_of_the_namespace_are_named_not_those_of_functions(
+    code: str, names: str
+) -> None:
+    assert names_used(code) == names
 
 
 # ── tools in code ─────────────────────────────────────────────────────────────────────────────────

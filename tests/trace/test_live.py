@@ -593,8 +593,12 @@ one, two, inner = (
 outer = ScriptedModel(("again", {}), ("final_answer", "All done."))"""
 AGAIN = '''%%tool
 def again() -> str:
-    """Ask in a run of its own."""
-    return str(get_ipython().run_line_magic("agent", "--new --model inner Inner?"))'''
+    """Ask in a run of its own, which is shown."""
+    from archytas_nb import Agent
+    from archytas_nb.trace.live import TraceView
+
+    shown = TraceView("Inner?", "live")
+    return Agent([], inner, ask_user=True).run("Inner?", observers=[shown.on_event]).answer'''
 
 
 def test_a_cell_with_only_the_question_keeps_none_of_the_typed_lines(

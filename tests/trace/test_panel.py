@@ -18,12 +18,14 @@ from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,
     CallOutcomes,
+    Edit,
     FormArgument,
     ModelReply,
     Notice,
     RunCalls,
     ToolCall,
 )
+from archytas_nb.tools.render import edited_text
 from archytas_nb.tools.tool import BoundCall
 from archytas_nb.trace.html import PageLimits, html, language_of, panel_html, step_html
 from archytas_nb.trace.live import static_copy
@@ -131,10 +133,11 @@ def run(outcome: CallOutcome) -> Any:
 
 
 def test_the_finished_trace_shows_the_decision_on_a_call() -> None:
-    told = "The user changed the input before the call was run. It was run with: {}\n10 rows"
-    edited = run(CallOutcome("done", told, decision="approved, edited limit 5 → 10"))
-    assert "1. query(limit=5) (approved, edited limit 5 → 10) → 10 rows" in plain(edited)
-    assert "query(limit=5) (approved, edited limit 5 → 10)" in words(html(edited))
+    edit = Edit({"limit": 10}, (FormArgument("limit", "10", before="5"),))
+    told = f"{edited_text(edit)}10 rows"
+    edited = run(CallOutcome("done", told, decision="approved", edit=edit))
+    assert "1. query(limit=10) (approved, edited limit 5 → 10) → 10 rows" in plain(edited)
+    assert "query(limit=10) (approved, edited limit 5 → 10)" in words(html(edited))
     refusal = CallOutcome(
         "refused", "The user refused this call: no. Do not.", decision="refused: no"
     )

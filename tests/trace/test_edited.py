@@ -1,0 +1,139 @@
+"""After an approval, the trace shows what ran: all of it, and what the person changed only as struck text."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.kernel.approval import MAX_VALUE
+from archytas_nb.loop.events import AskModel, CallOutcome, CallOutcomes, RunCalls, ToolCall
+from archytas_nb.testing import ScriptedModel
+from archytas_nb.trace import bundle
+from archytas_nb.trace.html import html
+from archytas_nb.trace.text import markdown, plain
+from archytas_nb.trace.view import RunView, advance, fold
+from tests.scripted import Scripted
+
+STRUCK = re.compile(r"<(span|pre)[^>]*text-decoration:line-through[^>]*>(.*?)</\1>", re.DOTALL)
+
+
+def words(page: str) -> str:
+    return unescape(re.sub(r"<[^>]+>", "", re.sub(r"<style>.*?</style>", "", page)))
+
+
+def without_struck(page: str) -> str:
+    """What a page says is current."""
+    return words(STRUCK.sub("", page))
+
+
+def asked(code: Any, *answers: str, python: Any = "ask", **tools: Any) -> tuple[nb.Run, RunView]:
+    model = ScriptedModel(("python", {"code": code}), ("final_answer", "ok"))
+    person = Scripted(*answers)
+    model.person = lambda real: person  # type: ignore[attr-defined]
+    run = nb.Agent([], model, namespace={"old": 1}, python=python).run("go")
+    return run, fold("go", run.events)
+
+
+OLD, NEW = "old_name = 1\nold_name + 1", "new_name = 2\nnew_name * 3"
+
+
+@pytest.mark.parametrize("new", [NEW, "new_name = 2", "new_name = 2; " * 20])
+@pytest.mark.parametrize("old", [OLD, "old_name = 1", "old_name = 1; " * 20])
+def test_after_an_edit_of_code_everything_shows_the_code_that_ran(old: str, new: str) -> None:
+    run, view = asked(old, f"code = {new!r}", "y")
+    [(_, outcome)] = run.calls
+    assert outcome.status == "done"
+    data, _ = bundle(view)
+    for page in (html(view), data["text/html"]):
+        assert words(page).count("new_name") > 1
+        assert "old_name" not in without_struck(page)
+        assert "old_name" in "".join(each[1] for each in STRUCK.findall(page))
+        assert "new_name" not in words("".join(each[1] for each in STRUCK.findall(page)))
+    row = next(line for line in plain(view).split("\n") if "python(" in line)
+    for text in (plain(view), markdown(view), data["text/plain"]):
+        call = next(line for line in text.split("\n") if "python(" in line)
+        assert "new_name" in call.partition(" (approved")[0]
+        assert "old_name" not in call.partition(" (approved")[0]
+    assert "approved, edited code" in row
+    assert "before it was edited" in words(html(view))
+
+
+def test_a_refused_call_shows_what_was_refused() -> None:
+    _, view = asked("old_name", "code = 'new_name'", "n, not that")
+    line = next(line for line in plain(view).split("\n") if "python(" in line)
+    assert (
+        line
+        == "1. ⊘ python(code=\"new_name\") → refused: not that, edited code 'old_name' → 'new_name'"
+    )
+    assert "old_name" not in without_struck(html(view)).replace("edited code 'old_name' →", "")
+
+
+def test_the_trace_says_nothing_of_edits_that_were_taken_back() -> None:
+    _, view = asked("1 + 1", "code = '2 + 2'", "code = '1 + 1'", "y")
+    assert view == asked("1 + 1", "y")[1]
+
+
+def test_the_model_reads_what_ran() -> None:
+    run, _ = asked("old", "code = '5'", "y")
+    [(_, outcome)] = run.calls
+    assert '{"code": "5"}' in outcome.text
+    assert outcome.edit is not None
+    assert outcome.edit.input == {"code": "5"}
+    [event] = [each for each in run.to_json()["events"] if each["event"] == "CallOutcomes"]
+    assert event["outcomes"][0]["edit"]["input"] == {"code": "5"}
+
+
+# ── nothing of approved code is left out ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "\n".join(f"x{n} = {n}" for n in range(7_000)),
+        "; ".join(f"x{n} = {n}" for n in range(6_000)),
+        "x = 1\n" * (MAX_VALUE // 6 - 1) + "y = 2",
+    ],
+    ids=["lines", "one line", "as long as it may be"],
+)
+def test_all_of_approved_code_is_in_the_finished_trace(code: str) -> None:
+    _, view = asked(code, "y")
+    seen = words(html(view))
+    assert code in seen
+    assert "characters left out" not in seen
+    assert len(words(html(asked(code, python="auto")[1]))) < len(seen)  # nobody approved it
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "1\r# harmless",
+        "x = '\x1b[2K'\n1",
+        "'\x9b31m'",
+        "x = '\u202e'\n1",
+        "'\u200b'",
+        "1\x0c+1\n# \x00",
+    ],
+)
+def test_no_character_of_approved_code_is_hidden(code: str) -> None:
+    """Python reads a carriage return as the end of a line; shown as one, the line would vanish."""
+    run, view = asked(code, "y")
+    assert run.calls[0][1].decision == "approved"
+    shown = code.encode("unicode_escape").decode().replace("\\n", "\n")
+    assert shown in words(html(view))
+
+
+def test_approved_code_of_every_step_of_a_long_run_is_shown() -> None:
+    view = fold("q", ())
+    for number in range(1, 701):
+        call = ToolCall("c", "python", {"code": f"a_{number} = 1\nb"})
+        decision = "approved" if number % 100 == 50 else ""
+        outcome = CallOutcome("done", "ok", decision=decision)
+        for event in (AskModel(number, ()), RunCalls(number, (call,)), CallOutcomes((outcome,))):
+            view = advance(view, event)
+    seen = words(html(view))
+    assert all(f"a_{number} = 1\nb" in seen for number in range(50, 700, 100))
+    assert "a_649 = 1" not in seen
