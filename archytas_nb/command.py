@@ -9,16 +9,19 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from archytas_nb import settings
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.loop.events import AskModel, Notice
+from archytas_nb.loop.model import ModelFacts
 from archytas_nb.models import choose, process, providers, weights
 from archytas_nb.models.secrets import mask_secrets, shown_url
 from archytas_nb.tools.names import is_secret
 from archytas_nb.version import __version__
+from archytas_nb.words import did_you_mean
 
 STARTUP_FILE = "50-archytas_nb.py"
 STARTUP_TEXT = """\
@@ -166,48 +169,89 @@ def clean(*, only_show: bool = False) -> tuple[str, bool]:
 
 
 def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool]:
-    """Check everything that the first question needs, without changing anything or showing secrets.
+    """Check everything that a question needs, without changing anything or showing secrets.
 
     Args:
         profile: The IPython profile whose configuration is read, as a kernel reads it.
         try_it: Whether the model is asked one short question, which starts the embedded model.
 
     Returns:
-        The report, one line for each item, and whether a model is ready to answer.
+        The report, one item after another, and whether nothing must be done first.
     """
     config: dict[str, Any] = {}
+    folder = repr(str(_folder(profile)))
     try:
         config = _configuration(profile)
-        configured = _redacted(config) or f"no ArchytasNB settings in {str(_folder(profile))!r}"
+        configured = f"no ArchytasNB settings in IPython's configuration in {folder}"
+        if config:
+            configured = f"set for all kernels in {folder}: {_redacted(config)}"
         startup, is_enabled = _startup(profile)
-        enabled = repr(str(startup)) if is_enabled else "not enabled; use %load_ext archytas_nb"
+        enabled = "the extension must be loaded in each notebook: %load_ext archytas_nb"
+        if is_enabled:
+            enabled = f"the extension is loaded in every kernel, by {str(startup)!r}"
     except ConfigurationError as error:
         configured, enabled = str(error), "unknown"
     keys = {"ANTHROPIC_BASE_URL", *(each.key_name for each in providers.PROVIDERS.values())}
     variables = {
         name: value
         for name, value in sorted(os.environ.items())
-        if value and (name.startswith(("ARCHYTAS_NB_", "OPENAI_")) or name in keys)
+        if value and (name.startswith((settings.PREFIX, "OPENAI_")) or name in keys)
     }
+    environment = "no variables of settings or endpoints are set"
+    if variables:
+        environment = f"variables of settings and endpoints: {_redacted(variables)}"
+    mistakes, unknown = _mistakes(), _unknown(config)
     model, is_ready = _model(config, try_it=try_it)
     lines = {
         "archytas_nb": f"{__version__}, Python {platform.python_version()}, {platform.system()}",
-        "packages": ", ".join(map(_version, PACKAGES.split())),
+        "packages": _packages(),
         "configuration": configured,
-        "environment": _redacted(variables)
-        or "no variables that start with ARCHYTAS_NB_ or OPENAI_",
+        "environment": environment,
+        "mistakes": "\n".join([*mistakes, *unknown]),
         "startup": enabled,
         "model": model,
     }
     indent = "\n" + " " * 15
-    return "\n".join(f"{n:15}{t}".replace("\n", indent) for n, t in lines.items()), is_ready
+    shown = [f"{n:15}{t}".replace("\n", indent) for n, t in lines.items() if t]
+    return "\n".join(shown), is_ready and not mistakes
 
 
-def _version(name: str) -> str:
-    try:
-        return f"{name} {importlib.metadata.version(name)}"
-    except importlib.metadata.PackageNotFoundError:
-        return f"{name} not installed"
+def _packages() -> str:
+    """The versions of the packages that are used, and which of them are missing."""
+    there, missing = [], []
+    for name in PACKAGES.split():
+        try:
+            there.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    text = ", ".join(there)
+    if missing:
+        text += f"; not installed (install what you want to use): {', '.join(missing)}"
+    return text
+
+
+def _mistakes() -> list[str]:
+    """The environment variables of settings whose values cannot be read."""
+    found = []
+    for name in settings.SETTINGS:
+        try:
+            settings.from_environment(name)
+        except ConfigurationError as error:
+            found.append(mask_secrets(f"{error}. Correct it, or remove the variable."))
+    return found
+
+
+def _unknown(config: Iterable[str]) -> list[str]:
+    """Variables and settings that look like ours and are not, with what was probably meant."""
+    found = []
+    for name, meant in settings.unknown_variables(os.environ).items():
+        advice = f", did you mean {meant!r}?" if meant else "; it has no effect"
+        found.append(f"the environment variable {name!r} is not one of a setting{advice}")
+    for name in config:
+        if name not in settings.SETTINGS:
+            advice = did_you_mean(name, settings.SETTINGS) or "; it has no effect"
+            found.append(f"the configuration sets {name!r}, which is not a setting{advice}")
+    return found
 
 
 def _configuration(profile: str) -> dict[str, Any]:
@@ -256,31 +300,51 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
     from archytas_nb.models.remote import close_clients
 
     try:
-        settings = model_settings(Settings(config=Config({"Settings": config})))
-        model = choose.choose_model(settings=settings)
+        known = {name: each for name, each in config.items() if name in settings.SETTINGS}
+        given = model_settings(Settings(config=Config({"Settings": known})))
+        model = choose.choose_model(settings=given)
         base_url = getattr(model, "base_url", None)
         at = f"a {type(model).__name__}" if base_url is None else f"at {shown_url(base_url)!r}"
         if is_embedded := isinstance(model, EmbeddedModel):
             at = "the embedded model"
             process.Engine().require()
-            weights.check(settings.resolved().local_model or None)
+            weights.check(given.resolved().local_model or None)
+        why = _reason(config, model)
         if try_it:
-            return f"{model.name!r} {_try_model(model)}; {at}", True
+            return f"{model.name!r} {_try_model(model)}; {at}; {why}", True
         if not (is_embedded or hasattr(model, "served")):
-            return f"{model.name!r}, {at} ({TRY_IT})", True
+            return f"{model.name!r}, {at}; {why} ({TRY_IT})", True
         if is_embedded:
             crash = model.crash()
             state = f", in safe mode after a crash ({crash})" if crash else ""
-            return f"{model.name!r}, {at}, installed{state} ({TRY_IT})", True
+            return f"{model.name!r}, {at}, installed{state}; {why} ({TRY_IT})", True
         served = model.served()
         if model.name not in served:
             few = ", ".join(map(repr, served[:8]))
-            return f"{model.name!r} {at} is not available there; available models: {few}", False
-        return f"{model.name!r} {at} is available; the endpoint serves {len(served)} models", True
+            return (
+                f"{model.name!r} {at} is not available there; {why}; available models: {few}",
+                False,
+            )
+        count = f"the endpoint serves {len(served)} models"
+        return f"{model.name!r} {at} is available; {why}; {count}", True
     except (ArchytasError, UsageError, TraitError) as error:
         return mask_secrets(str(error)), False
     finally:
         close_clients()
+
+
+def _reason(config: dict[str, Any], model: Any) -> str:
+    """Why this model answers: the setting that says so, or what was found on this machine."""
+    if ModelFacts(model).server:
+        return f"chosen because {model.server} runs on this machine and was allowed"
+    for name in ("model", "base_url", "api_key", "local_model"):
+        if config.get(name):
+            return f"chosen by ArchytasNB.{name} in the configuration"
+        for variable in settings.SETTINGS[name].variables:
+            if os.environ.get(variable):
+                return f"chosen by the environment variable {variable}"
+    skipped = getattr(model, "instead_of", "")
+    return skipped or "chosen because no endpoint is configured"
 
 
 def _try_model(model: Any) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.words import did_you_mean, nearest
+from archytas_nb.words import did_you_mean, nearest, shorten
 
 PREFIX = "ARCHYTAS_NB_"
 Kind: TypeAlias = Literal[
@@ -114,8 +115,10 @@ class Setting:
         if self.choices:
             guess = did_you_mean(text.strip(), self.choices) or ";"
             expected = f"unknown{guess} expected one of {', '.join(self.choices)}"
-            return UnreadableError(f"{text!r} is {expected}")
-        return UnreadableError(f"{text!r} is not {self.expected}")
+            return UnreadableError(f"{shorten(text, 80)!r} is {expected}")
+        # Request fields may contain keys.
+        shown = "the value" if self.kind == "fields" else repr(shorten(text, 80))
+        return UnreadableError(f"{shown} is not {self.expected}")
 
     @property
     def expected(self) -> str:
@@ -138,7 +141,7 @@ def split_names(text: str) -> list[str]:
 def _fields(text: str) -> dict[str, Any]:
     fields = json.loads(text)
     if not isinstance(fields, dict):
-        raise UnreadableError(f"{text!r} is not a JSON object")
+        raise ValueError(text)  # noqa: TRY004 - as of a text that is not JSON
     check_fields(fields)
     return fields
 
@@ -336,8 +339,7 @@ def from_environment(name: str) -> Any:
         try:
             return setting.read(text)
         except UnreadableError as error:
-            shown = f"its value is not {setting.expected}" if setting.kind == "secret" else error
-            raise ConfigurationError(f"the environment variable {variable}: {shown}") from None
+            raise ConfigurationError(f"the environment variable {variable}: {error}") from None
     return copy(setting.default)
 
 
@@ -347,12 +349,17 @@ def where_to_set(name: str) -> str:
     return variable if _state.configured is None else f"{variable} (or %config ArchytasNB.{name})"
 
 
+_PREFIXES = re.compile(r"ARCHYTAS[_-]?NB[_-]?", re.IGNORECASE)
+"""Spellings of the prefix of variables."""
+
+
 def unknown_variables(names: Iterable[str]) -> dict[str, str]:
     """Environment variables that look like settings and are none, each with the nearest name."""
     known = {each.variable for each in SETTINGS.values()} | {*OTHER_VARIABLES}
     unknown: dict[str, str] = {}
     for name in names:
-        if name.upper().startswith(PREFIX) and name not in known:
-            setting = nearest(name[len(PREFIX) :], SETTINGS)
+        prefix = _PREFIXES.match(name)
+        if prefix is not None and name not in known:
+            setting = nearest(name[prefix.end() :], SETTINGS)
             unknown[name] = SETTINGS[setting].variable if setting else ""
     return unknown

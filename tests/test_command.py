@@ -98,6 +98,49 @@ def test_doctor_names_the_model_of_the_endpoint(tmp_path: Path) -> None:
     assert (status, "'no-such-model'" in text, "is not available there" in text) == (1, True, True)
 
 
+def test_doctor_names_what_is_misspelled_and_what_cannot_be_read(tmp_path: Path) -> None:
+    configure(tmp_path, "c.ArchytasNB.max_stpes = 7\n")
+    with Server() as server:
+        endpoint = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY}
+        status, text = run(tmp_path, "doctor", **endpoint, ARCHYTAS_NB_DISCOVR="0")
+        assert "'ARCHYTAS_NB_DISCOVR' is not one of a setting, did you mean" in text
+        assert "'ARCHYTAS_NB_DISCOVER'?" in text
+        assert "'max_stpes', which is not a setting, did you mean 'max_steps'?" in text
+        assert status == 0  # it has no effect, and nothing is missing
+        status, text = run(
+            tmp_path, "doctor", **endpoint, ARCHYTAS_NB_MAX_STEPS="many", ARCHYTAS_NB_QUIET="?"
+        )
+    assert "ARCHYTAS_NB_MAX_STEPS: 'many' is not a whole number" in text
+    assert "ARCHYTAS_NB_QUIET: '?' is not" in text
+    assert status == 1
+
+
+def test_doctor_says_nothing_of_mistakes_where_there_are_none(tmp_path: Path) -> None:
+    assert "mistakes" not in run(tmp_path, "doctor", OPENAI_BASE_URL="http://127.0.0.1:9")[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "variables", "reason"),
+    [
+        ("", ("OPENAI_BASE_URL",), "chosen by the environment variable OPENAI_BASE_URL"),
+        ("base_url", (), "chosen by ArchytasNB.base_url in the configuration"),
+        ("base_url", ("ARCHYTAS_NB_MODEL",), "by the environment variable ARCHYTAS_NB_MODEL"),
+    ],
+)
+def test_doctor_says_why_a_model_was_chosen(
+    tmp_path: Path, config: str, variables: tuple[str, ...], reason: str
+) -> None:
+    with Server() as server:
+        if config:
+            configure(tmp_path, f"c.ArchytasNB.{config} = {server.url!r}\n")
+        values = {"OPENAI_BASE_URL": server.url, "ARCHYTAS_NB_MODEL": "tiny-1"}
+        status, text = run(
+            tmp_path, "doctor", **{name: values[name] for name in variables}, OPENAI_API_KEY=KEY
+        )
+    assert status == 0, text
+    assert reason in text
+
+
 def test_doctor_shows_no_secrets(tmp_path: Path) -> None:
     configure(
         tmp_path,
@@ -169,7 +212,7 @@ def test_doctor_reports_a_crash_of_the_model(tmp_path: Path) -> None:
     if importlib.util.find_spec("xllamacpp") is None:
         assert "pip install" in text
         return
-    assert (status, "installed (to try it" in text, "after a crash" in text) == (0, True, False)
+    assert (status, "(to try it" in text, "after a crash" in text) == (0, True, False)
     process_dir = tmp_path / "archytas-nb"
     process_dir.mkdir(exist_ok=True)
     (process_dir / f"{Engine().identity(gguf)}.crash").write_text("SIGSEGV")

@@ -132,11 +132,13 @@ def test_a_default_that_was_changed_by_its_user_is_the_default_again() -> None:
 
 def test_unknown_variables_are_named_with_the_nearest_known_one() -> None:
     names = ["ARCHYTAS_NB_DISCOVR", "archytas_nb_model", "ARCHYTAS_NB_XYZ123", "HOME"]
+    names += ["ARCHYTASNB_CONTEXT"]
     names += [each.variable for each in SETTINGS.values()] + [*settings.OTHER_VARIABLES]
     assert settings.unknown_variables(names) == {
         "ARCHYTAS_NB_DISCOVR": "ARCHYTAS_NB_DISCOVER",
         "archytas_nb_model": "ARCHYTAS_NB_MODEL",
         "ARCHYTAS_NB_XYZ123": "",
+        "ARCHYTASNB_CONTEXT": "ARCHYTAS_NB_CONTEXT",
     }
 
 

@@ -46,7 +46,7 @@ def test_the_environment_sets_every_kind(monkeypatch: pytest.MonkeyPatch) -> Non
         ("max_steps", "many", "'many' is not a whole number of at least 1"),
         ("approve", "maybe", "'maybe' is unknown; expected one of ask, auto, deny$"),
         ("max_seconds", "-1", "'-1' is not a number of at least"),
-        ("request", "temperature=0", "'temperature=0' is not a JSON object"),
+        ("request", "temperature=0", "the value is not a JSON object"),
     ],
 )
 def test_a_wrong_environment_variable_is_named(
