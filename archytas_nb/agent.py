@@ -137,6 +137,8 @@ class Agent(AsksMany):
     ) -> None:
         for name in unknown:
             raise unknown_argument("Agent()", name, [*inspect.signature(Agent).parameters][:-1])
+        if isinstance(tools, str) and tools in toolbox:
+            prepare.toolbox_of(tools)  # the name of a tool, which raises ValueError
         if _names_model(tools) and not _names_model(model):
             tools, model = model, tools
         if model is not None and not _names_model(model):

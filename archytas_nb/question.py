@@ -24,8 +24,8 @@ from archytas_nb.loop.record import Exchange
 from archytas_nb.settings import SETTINGS
 from archytas_nb.tools.data import encode_image, is_data
 from archytas_nb.tools.tool import Tool
-from archytas_nb.tools.toolbox import Toolbox
-from archytas_nb.words import did_you_mean
+from archytas_nb.tools.toolbox import Toolbox, toolbox
+from archytas_nb.words import did_you_mean, nearest
 
 F = TypeVar("F", bound=Callable[..., Any])
 Tools: TypeAlias = Toolbox | Iterable[Tool | Callable[..., Any]] | None
@@ -92,8 +92,29 @@ def toolbox_of(tools: Any) -> Toolbox | None:
     if isinstance(tools, Tool) or callable(tools) or is_data(tools):
         return Toolbox(tools)
     if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
-        raise invalid_argument("tools", tools, "functions, Tools or a Toolbox")
+        expected = "functions, Tools or a Toolbox"
+        raise invalid_argument("tools", tools, expected + _meant([tools]))
+    if not isinstance(tools, (set, frozenset, list, tuple)):
+        tools = [*tools]
+    if names := [each for each in tools if isinstance(each, str)]:
+        expected = "functions and Tools, not texts"
+        raise invalid_argument("tools", tools, expected + _meant(names))
     return Toolbox(*tools)
+
+
+def _meant(values: Sequence[Any]) -> str:
+    """What to write instead of the names of tools, or of models; empty for anything else."""
+    names = [each for each in values if isinstance(each, str)]
+    known = [each for each in names if each in toolbox]
+    if known:
+        written = ", ".join(map(repr, known))
+        return f". For tools that are known by name, write tools=nb.toolbox.only({written})"
+    for name in names:
+        meant = nearest(name, toolbox)
+        if meant is not None:
+            return f". If you mean the tool {meant!r}, write tools=nb.toolbox.only({meant!r})"
+        return f". If {name!r} is the name of a model, write model={name!r}"
+    return ""
 
 
 _ARGUMENTS = (

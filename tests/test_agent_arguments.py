@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ def test_accepts_tools_one_by_one_or_together(tools: Any) -> None:
     ("name", "value", "expected"),
     [
         ("tools", 3, "functions, Tools or a Toolbox"),
-        ("tools", "add", "functions, Tools or a Toolbox"),
+        ("tools", "add", r"functions, Tools or a Toolbox\. If 'add' is the name of a model, .*"),
         ("tools", {"add": add}, "functions, Tools or a Toolbox"),
         ("instructions", 3, "text"),
         ("instructions", ["be brief"], "text"),
@@ -75,3 +76,39 @@ def test_rejects_a_script_with_an_invalid_reply(reply: Any) -> None:
 def test_a_model_of_another_kind_is_refused_when_the_agent_is_made(model: Any) -> None:
     with pytest.raises(nb.ConfigurationError, match=r"^model is .*; expected a model's name, an"):
         nb.Agent([add], model)
+
+
+@pytest.fixture
+def named() -> Iterator[None]:
+    """The default toolbox contains one tool."""
+    before = nb.toolbox.snapshot()
+    nb.toolbox.restore(({}, set()))
+    nb.toolbox.add(add, name="add_numbers")
+    yield
+    nb.toolbox.restore(before)
+
+
+@pytest.mark.usefixtures("named")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nb.Agent(tools="add_numbers"),
+        lambda: nb.Agent("add_numbers", "gpt-5"),
+        lambda: nb.Agent(["add_numbers"]),
+        lambda: nb.Agent([add, "add_nubmers"]),
+        lambda: made().run("Well?", tools="add_numbers"),
+    ],
+)
+def test_the_name_of_a_tool_is_refused_with_what_to_write_instead(make: Any) -> None:
+    with pytest.raises(ValueError, match=r"tools is .*only\('add_numbers'\)") as error:
+        make()
+    written = str(error.value).partition("tools=")[2]
+    assert [*eval(written, {"nb": nb})] == ["add_numbers"]
+
+
+@pytest.mark.usefixtures("named")
+def test_another_text_is_the_name_of_a_model() -> None:
+    assert "model='gpt-5'" in repr(nb.Agent("gpt-5"))
+    assert "model='gpt-5'" in repr(nb.Agent(tools="gpt-5"))
+    with pytest.raises(ValueError, match="write model='gpt-5'"):
+        nb.Agent(["gpt-5"])
