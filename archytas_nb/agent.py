@@ -23,7 +23,6 @@ from typing import (
 )  # fmt: skip
 
 from archytas_nb import question as prepare
-from archytas_nb.aio import RunStream, events_of, waits_on_thread
 from archytas_nb.batch.map import AsksMany
 from archytas_nb.driver import (
     ActiveRun,
@@ -65,6 +64,9 @@ from archytas_nb.question import AgentSettings, Options, Tools, takes_options
 from archytas_nb.run import Run, T
 from archytas_nb.settings import UNSET
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
+
+if TYPE_CHECKING:
+    from archytas_nb.aio import RunStream
 
 __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
 
@@ -393,6 +395,8 @@ class Agent(AsksMany):
         """
         run, begin, agent = self._prepared(question, output_type, options)
         has_policy = callable(self._configuration.approve)
+        from archytas_nb.aio import RunStream, events_of, waits_on_thread  # loads asyncio
+
         waits = partial(waits_on_thread, agent.tools, has_policy=has_policy)
         observers = options.get("observers", ())
         return RunStream(run, events_of(run, begin, waits, observers, self._current))

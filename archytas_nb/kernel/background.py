@@ -13,29 +13,17 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel.interrupts import TimeLimit
+from archytas_nb.kernel.interrupts import Ended, TimeLimit
 
 _CANCEL_SECONDS = 2.0  # how long a cancelled coroutine may take to clean up
 _POLL = 0.05  # seconds between two checks for an interrupt
 
 Job: TypeAlias = tuple[Callable[[], Awaitable[Any]], TimeLimit | None]
 """A function that returns the awaitable, and its time limit. It has a context of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a call ended."""
-
-    how: Literal["done", "error", "interrupted"]
-    value: Any = None
-    error: BaseException | None = None
-    seconds: float = 0.0
-    running: bool = False  # whether it was interrupted, but has not stopped
-    begun: bool = True  # False if it was interrupted before it began
 
 
 def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended]:

@@ -22,9 +22,8 @@ from typing import Any, TypeVar
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel import Namespace, current_shell, output
 from archytas_nb.kernel.approval import Approve, Approver, Decision
-from archytas_nb.kernel.background import Ended, run_jobs
 from archytas_nb.kernel.guard import guard_tools
-from archytas_nb.kernel.interrupts import CallGuard, TimeLimit, guard_calls
+from archytas_nb.kernel.interrupts import CallGuard, Ended, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
 from archytas_nb.kernel.transaction import Watch
@@ -341,6 +340,8 @@ class KernelExecutor:
             (partial(job, ready, start), self._limit(ready.tool, spent))
             for ready, start, spent in starts
         ]
+        from archytas_nb.kernel.background import run_jobs  # loads asyncio
+
         return run_jobs(jobs, lambda: self._guard.interrupts > 0)
 
     def _rendered(self, ready: _Ready, ended: Ended) -> CallOutcome:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.loop.stop import Stop, stoppable
@@ -76,6 +76,18 @@ class TimeLimit:
 
     def __str__(self) -> str:
         return f"{self.whole:.3g} s, which is {self.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a call ended."""
+
+    how: Literal["done", "error", "interrupted"]
+    value: Any = None
+    error: BaseException | None = None
+    seconds: float = 0.0
+    running: bool = False  # whether it was interrupted, but has not stopped
+    begun: bool = True  # False if it was interrupted before it began
 
 
 class CallGuard:

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from archytas_nb.kernel import current_shell
 from archytas_nb.kernel.guard import ToolGuard, current_guard, guarded_tree, with_guard
+from archytas_nb.tools.names import Namespace
 from archytas_nb.tools.tool import Tool
 
 PythonMode: TypeAlias = Literal["off", "ask", "undoable", "auto"]
@@ -30,7 +31,7 @@ MODES: tuple[str, ...] = get_args(PythonMode)
 _NOT_PYTHON = re.compile(r"\s*(?:[%!?]|[^#\"']*?=\s*[%!]\s*\w)|.*\w\?+\s*$")
 
 
-def python(code: str, variables: Any) -> Any:  # noqa: D417
+def python(code: str, variables: Namespace) -> Any:  # noqa: D417
     """Run Python code in the user's notebook and return the value of its last expression.
 
     It works on the variables of the notebook, and what it defines stays there. The other tools can be called as
@@ -94,9 +95,6 @@ def compiled(code: str, guard: ToolGuard | None = None) -> list[CodeType]:
 @functools.cache
 def python_tool(mode: PythonMode) -> Tool:
     """The tool; made once for a mode, so that an approval for the whole notebook holds."""
-    from archytas_nb.tools import signature  # loads pydantic
-
-    python.__annotations__["variables"] = signature.Namespace
     approve = names_used if mode == "ask" else None
     return Tool.from_function(python, approve=approve, repeat=True, runs_code=True)
 

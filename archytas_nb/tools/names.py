@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, MutableMapping
 from types import ModuleType
-from typing import Any
+from typing import Any, NewType
 
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import ANSWER, FAIL
@@ -53,6 +53,10 @@ _ABOUT_ONE = re.compile(
 """What makes a name one of a property of a secret, such as its length, or where it is kept."""
 _SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})  # defined by IPython
 _MISSING = object()
+
+
+Namespace = NewType("Namespace", MutableMapping[str, Any])
+"""The annotation of a parameter that receives the live namespace; the model does not see it."""
 
 
 class ByName:

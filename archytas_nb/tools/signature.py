@@ -9,9 +9,9 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Annotated, Any, NewType, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -20,13 +20,10 @@ from archytas_nb.errors import ToolError
 from archytas_nb.tools import docstring
 from archytas_nb.tools.annotation import Unusable, is_simple, type_text
 from archytas_nb.tools.docstring import Description, Docstring
-from archytas_nb.tools.names import legal_name
+from archytas_nb.tools.names import Namespace, legal_name
 from archytas_nb.tools.parameter import MISSING, Parameter, type_line
 from archytas_nb.tools.schema import argument_type
 from archytas_nb.words import nearest, shorten
-
-Namespace = NewType("Namespace", MutableMapping[str, Any])
-"""The annotation of a parameter that receives the live namespace; the model does not see it."""
 
 
 class _Draft:

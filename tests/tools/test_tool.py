@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ToolError
-from archytas_nb.tools.signature import Namespace
+from archytas_nb.tools.names import Namespace
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
 from tests.tools.shapes import Counter, count_to, later, order, ping
 
