@@ -49,7 +49,7 @@ DOORS = {
     "filelock": {"models", "cassettes.file"},
     "platformdirs": {"models"},
     "psutil": {"models.process"},
-    "xxhash": {"kernel.content"},
+    "xxhash": {"kernel.tables"},
     "pytest": {"pytest_plugin"},
     "nbclient": {"pytest_plugin.runs"},
     "nbformat": {"pytest_plugin.runs"},

@@ -1,132 +1,89 @@
 """What objects contain: how each type is read, compared, described in words and restored.
 
 A `Kind` reads an object as a flat tuple of parts: its keys, then their values. Comparing
-two readings finds every change, whatever code made it.
+two readings finds every change, whatever code made it. Objects are read and restored by the methods
+of the built-in type, never by those of a subclass, which may show something else.
 """
 
-# ruff: noqa: SLF001  (pandas offers no other way to restore the content of a table)
 from __future__ import annotations
 
 import collections
-import ctypes
 import datetime as dt
-import decimal
-import enum
-import fractions
 import functools
 import itertools
-import operator
-import pathlib
-import re
-import sys
-import uuid
-from collections.abc import Callable, Hashable, Iterable
+import types
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
-import xxhash
-
+from archytas_nb.kernel.values import (
+    ATOMS,
+    FROM_OUTSIDE,
+    Parts,
+    Summary,
+    differing,
+    is_atom,
+    is_from_library,
+    is_of,
+    only_atoms,
+    same_value,
+    same_values,
+)
 from archytas_nb.words import shorten
 
-
-class Summary(NamedTuple):
-    """Stands for a part that is too large to keep: a short description and a hash."""
-
-    text: str
-    digest: Hashable
+_WORDED = 8  # maximum number of differences that are described
+_EXAMINED = 1000  # maximum number of parts that are compared for the description
 
 
-_ATOMS = {
-    Summary,
-    *(type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes, range),
-    *(re.Pattern, decimal.Decimal, fractions.Fraction, uuid.UUID, dt.date, dt.time),
-    *(dt.datetime, dt.timedelta, dt.timezone, slice),
-}
-_PANDAS_ATOMS = ("Timestamp", "Timedelta", "Period", "Interval", "NaTType", "NAType", "BaseOffset")
-_LIBRARY_ATOMS = (
-    ("numpy", "number", "character", "bool", "bool_", "datetime64", "dtype"),
-    ("zoneinfo", "ZoneInfo"),
-    ("pandas", "ExtensionDtype", *_PANDAS_ATOMS),
-    ("polars", "Expr", "LazyFrame", "DataType"),
+# ── in words ──────────────────────────────────────────────────────────────────────────────────────
+
+_WITH_SHAPE = (
+    ("numpy", "ndarray"),
+    ("pandas", "DataFrame", "Series"),
+    ("polars", "DataFrame", "Series"),
 )
-_SMALL = 8 << 20  # bytes up to which a table is copied although copy-on-write keeps it
-
-Parts: TypeAlias = tuple[Any, ...]
-
-
-# ── values ────────────────────────────────────────────────────────────────────────────────────────
-
-
-@functools.lru_cache(4096)
-def is_of(cls: Any, library: str, *names: str) -> bool:
-    """Whether a type is one of a library's classes, or derived from one."""
-    return any(
-        base.__name__ in names and base.__module__.partition(".")[0].lstrip("_") == library
-        for base in cls.__mro__
-    )
-
-
-@functools.lru_cache(4096)
-def is_atom(cls: Any) -> bool:
-    """Whether the values of a type cannot change."""
-    return (
-        cls in _ATOMS
-        or issubclass(cls, pathlib.PurePath)
-        or (issubclass(cls, enum.Enum) and not _has_state(cls))
-        or any(is_of(cls, *each) for each in _LIBRARY_ATOMS)
-    )
-
-
-def _has_state(cls: type[enum.Enum]) -> bool:
-    """Whether the members of an Enum have attributes of their own, or values that can change."""
-    members = [vars(each) for each in cls.__members__.values()]
-    own = any(not name.startswith("_") for each in members for name in each)
-    return own or not only_atoms(each["_value_"] for each in members)
-
-
-def only_atoms(values: Iterable[Any]) -> bool:
-    """Whether no value can change."""
-    return (found := set(map(type, values))) <= _ATOMS or all(map(is_atom, found))
-
-
-def same_value(one: Any, other: Any) -> bool:
-    """Whether two values are the same object, or equal atoms of the same type."""
-    if one is other or type(one) is not type(other):
-        return one is other
-    cls: Any = type(one)
-    if cls in {str, bytes, bool, int}:
-        return bool(one == other)
-    if issubclass(cls, tuple):
-        return len(one) == len(other) and all(map(same_value, one, other))
-    if is_of(cls, "numpy", "generic"):
-        return bool(one.dtype == other.dtype and one.tobytes() == other.tobytes())
-    if not is_atom(cls) or is_of(cls, "polars", "Expr", "LazyFrame"):  # they compare to a plan
-        return False
-    return (cls is float or cls not in _ATOMS or one == other) and repr(one) == repr(other)
 
 
 def brief(value: Any) -> str:
     """A short description of a value. Text is not shown: it may be long, or a secret."""
+    try:
+        return _brief(value)
+    except FROM_OUTSIDE:
+        raise
+    except BaseException:  # noqa: BLE001  (an object may raise anything)
+        return str(type.__getattribute__(type(value), "__name__"))
+
+
+def _brief(value: Any) -> str:
     cls: Any = type(value)
     name: str = cls.__name__
     if cls is Summary:
         return str(value.text)
     if issubclass(cls, (str, bytes, bytearray)):
-        return f"{name} of {len(value):,} {'characters' if issubclass(cls, str) else 'bytes'}"
+        base = next(each for each in (str, bytes, bytearray) if issubclass(cls, each))
+        unit = "characters" if base is str else "bytes"
+        return f"{name} of {base.__len__(value):,} {unit}"
+    if issubclass(cls, type):
+        return f"class {type.__getattribute__(value, '__name__')}"
     if cls in {type(None), bool, float, dt.date} or (cls is int and abs(value) < 1 << 64):
         return repr(value)
-    if issubclass(cls, (list, tuple, dict, set, frozenset, collections.deque)):
-        return f"{name} of {len(value):,}"
-    if not any(is_of(cls, *each) for each, _ in DATA):
+    for container in (list, tuple, dict, set, frozenset, collections.deque):
+        if issubclass(cls, container):
+            return f"{name} of {container.__len__(value):,}"
+    if not any(is_of(cls, *each) for each in _WITH_SHAPE):
         return name
     dtype = f" {value.dtype}" if hasattr(cls, "dtype") else ""
     shape = " × ".join(f"{each:,}" for each in value.shape)
     return f"{name}{dtype} of {shape or 'no dimension'}"
 
 
-def _short(key: Any) -> str:
-    known = type(key) in _ATOMS or (type(key) is tuple and only_atoms(key))
-    return shorten(repr(key) if known else f"<{type(key).__name__}>", 40)
+def short_key(key: Any) -> str:
+    """A key or a label as text."""
+    is_known = type(key) in ATOMS or (type(key) is tuple and only_atoms(key))
+    try:
+        return shorten(repr(key) if is_known else f"<{type(key).__name__}>", 40)
+    except ValueError:  # an integer has more digits than Python turns into text
+        return f"<{type(key).__name__}>"
 
 
 # ── kinds of objects ──────────────────────────────────────────────────────────────────────────────
@@ -148,7 +105,7 @@ class Kind:
 
     read: Callable[[Any], Parts]
     restore: Callable[[Any, Any], None]
-    place: Callable[[Any], str] = lambda key: f"[{_short(key)}]"
+    place: Callable[[Any], str] = lambda key: f"[{short_key(key)}]"
     keyed: bool = True
     keep: Callable[[Any, int], tuple[tuple[Any, ...], int]] | None = None
     objects: Callable[[Any], Iterable[tuple[Any, Any]]] | None = None
@@ -166,50 +123,114 @@ class Kind:
             return ()
         keys = parts[: len(parts) // 2] if self.keyed else ()
         pairs = itertools.chain(self.pairs(parts), zip(keys, keys, strict=True))
-        return (pair for pair in pairs if type(pair[1]) not in _ATOMS)
+        return (pair for pair in pairs if not _is_simple(pair[1]))
 
     def same(self, old: Parts, new: Parts) -> bool:
         """Whether two readings have the same content in the same order."""
-        if len(old) != len(new):
-            return False
-        return all(map(operator.is_, old, new)) or all(map(same_value, old, new))
+        return same_values(old, new)
 
     def differences(self, old: Parts, new: Parts) -> list[str]:
-        """The differences between two readings, as texts; empty if there are none."""
+        """The first differences between two readings, as texts; empty if there are none."""
         if self.same(old, new):
             return []
-        if not self.keyed and len(old) != len(new):
-            return [f"{len(old):,} → {len(new):,} elements"]
-        one = {self.place(key): each for key, each in self.pairs(old)}
-        other = {self.place(key): each for key, each in self.pairs(new)}
-        gone = {key: each for key, each in one.items() if key not in other}
-        found = []
-        for key in [key for key in other if key not in one]:
-            new = other[key]
-            if renamed := [k for k, v in gone.items() if type(v) is Summary and same_value(v, new)]:
-                gone.pop(renamed[0])
-                found.append(
-                    f"{shorten(renamed[0], 60)} → {shorten(key.removeprefix('column '), 60)}"
-                )
-            else:
-                found.append(f"{shorten(key, 60)} added")
-        found += [f"{shorten(key, 60)} removed" for key in gone]
-        resized = one.get("rows") != other.get("rows")  # different rows have different values
-        for key in [key for key in one if key in other and not same_value(one[key], other[key])]:
-            texts = brief(one[key]), brief(other[key])
-            if texts[0] != texts[1]:
-                found.append(f"{shorten(key, 60)}: {texts[0]} → {texts[1]}")
-            elif not (resized and isinstance(one[key], Summary)):
-                found.append(f"{shorten(key, 60)}: values")
+        if not self.keyed:
+            found, more = _of_elements(old, new, self.place)
+        else:
+            found, more = _of_keyed(self, old, new)
         found = found or ["other objects, or another order"]
-        return found if len(found) <= 8 else [*found[:8], f"{len(found) - 8:,} more"]
+        if more:
+            return [*found[:_WORDED], "and more"]
+        left = len(found) - _WORDED
+        return found if left <= 0 else [*found[:_WORDED], f"{left:,} more"]
 
 
-# ── containers and objects with attributes ────────────────────────────────────────────────────────
+def _is_simple(value: Any) -> bool:
+    cls: Any = type(value)
+    try:
+        return is_atom(cls)
+    except FROM_OUTSIDE:
+        raise
+    except BaseException:  # noqa: BLE001  (a metaclass may raise anything when it is hashed)
+        return False
+
+
+def _of_elements(old: Parts, new: Parts, place: Callable[[Any], str]) -> tuple[list[str], bool]:
+    """The differences of two sequences, and whether there may be more."""
+    if len(old) != len(new):
+        return [f"{len(old):,} → {len(new):,} elements"], False
+    places = list(itertools.islice(differing(old, new), _EXAMINED + 1))
+    found = [_change(place(each), old[each], new[each]) for each in places]
+    return found, len(places) > _EXAMINED
+
+
+def _change(place: str, before: Any, now: Any) -> str:
+    texts = brief(before), brief(now)
+    what = f"{texts[0]} → {texts[1]}" if texts[0] != texts[1] else "values"
+    return f"{shorten(place, 60)}: {what}"
+
+
+def _of_keyed(kind: Kind, old: Parts, new: Parts) -> tuple[list[str], bool]:
+    """The differences of two readings with keys, and whether there may be more."""
+    half, other_half = len(old) // 2, len(new) // 2
+    keys, values = old[:half], old[half:]
+    new_keys, new_values = new[:other_half], new[other_half:]
+    # Only what lies between the keys that both begin and end with is compared by key.
+    least = min(half, other_half)
+    head = next(differing(keys[:least], new_keys[:least]), least)
+    rest = least - head
+    ends = keys[half - rest :][::-1], new_keys[other_half - rest :][::-1]
+    tail = next(differing(*ends), rest)
+    if max(half, other_half) - head - tail > _EXAMINED:
+        return [f"{half:,} → {other_half:,} keys" if half != other_half else "other keys"], True
+    places = list(itertools.islice(differing(values[:head], new_values[:head]), _EXAMINED + 1))
+    aligned = [(each, each) for each in places]
+    if tail:
+        pairs = values[half - tail :], new_values[other_half - tail :]
+        places = list(itertools.islice(differing(*pairs), _EXAMINED + 1))
+        aligned += [(half - tail + each, other_half - tail + each) for each in places]
+    one = {kind.place(keys[each]): values[each] for each, _ in aligned}
+    other = {kind.place(new_keys[each]): new_values[each] for _, each in aligned}
+    one |= {kind.place(keys[each]): values[each] for each in range(head, half - tail)}
+    other |= {
+        kind.place(new_keys[each]): new_values[each] for each in range(head, other_half - tail)
+    }
+    return _of_places(one, other), len(aligned) > _EXAMINED
+
+
+def _of_places(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    gone = {key: each for key, each in one.items() if key not in other}
+    found = []
+    for key in [key for key in other if key not in one]:
+        new = other[key]
+        renamed = [k for k, v in gone.items() if type(v) is Summary and same_value(v, new)]
+        if renamed:
+            gone.pop(renamed[0])
+            name = shorten(key.removeprefix("column "), 60)
+            found.append(f"{shorten(renamed[0], 60)} → {name}")
+        else:
+            found.append(f"{shorten(key, 60)} added")
+    found += [f"{shorten(key, 60)} removed" for key in gone]
+    is_resized = one.get("rows") != other.get("rows")  # different rows have different values
+    for key in [key for key in one if key in other and not same_value(one[key], other[key])]:
+        text = _change(key, one[key], other[key])
+        if not (is_resized and isinstance(one[key], Summary) and text.endswith(": values")):
+            found.append(text)
+    return found
+
+
+# ── containers ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_list(value: Any) -> Parts:
+    return tuple(list.__iter__(value))
 
 
 def _restore_list(value: Any, parts: Parts) -> None:
     list.__setitem__(value, slice(None), parts)
+
+
+def _read_deque(value: Any) -> Parts:
+    return tuple(collections.deque.__iter__(value))
 
 
 def _restore_deque(value: Any, parts: Parts) -> None:
@@ -218,250 +239,261 @@ def _restore_deque(value: Any, parts: Parts) -> None:
 
 
 def _read_set(value: Any) -> Parts:
-    elements = sorted(value, key=id)
+    elements = sorted(set.__iter__(value), key=id)
     return *elements, *elements
 
 
 def _restore_set(value: Any, parts: Parts) -> None:
+    before = set(parts)  # an element whose hash raises does so before anything is lost
     set.clear(value)
-    set.update(value, parts)
-
-
-def _dict_of(value: Any) -> Any:
-    return collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+    set.update(value, before)
 
 
 def _read_dict(value: Any) -> Parts:
-    is_plain = type(value).__iter__ is dict.__iter__  # else `copy` asks its own keys()
-    own = dict.copy(value) if is_plain else dict(_dict_of(value).items(value))
-    return *own, *own.values()
+    if isinstance(value, collections.OrderedDict):  # it has an order of its own
+        own = dict(collections.OrderedDict.items(value))
+        return *own, *own.values()
+    return *dict.keys(value), *dict.values(value)
 
 
 def _restore_dict(value: Any, parts: Parts) -> None:
-    base = _dict_of(value)
-    base.clear(value)
-    for key, each in DICT.pairs(parts):
-        base.__setitem__(value, key, each)
+    before = dict(DICT.pairs(parts))
+    if not isinstance(value, collections.OrderedDict):
+        dict.clear(value)
+        dict.update(value, before)
+        return
+    collections.OrderedDict.clear(value)
+    for key, each in before.items():
+        collections.OrderedDict.__setitem__(value, key, each)
+
+
+def _read_default(value: Any) -> Parts:
+    return "default_factory", value.default_factory
+
+
+def _restore_default(value: Any, parts: Parts) -> None:
+    value.default_factory = parts[1]
+
+
+def _nothing(_value: Any, _parts: Parts) -> None:
+    """Restore what cannot change."""
+
+
+def _attribute(key: Any) -> str:
+    return f".{key}" if type(key) is str else f"[{short_key(key)}]"
+
+
+DICT = Kind(_read_dict, _restore_dict)
+SEQUENCE = Kind(_read_list, _restore_list, keyed=False)
+CONTAINERS: tuple[tuple[type, Kind], ...] = (
+    (list, SEQUENCE),
+    (tuple, Kind(lambda value: tuple(tuple.__iter__(value)), _nothing, keyed=False)),
+    (frozenset, Kind(lambda value: tuple(frozenset.__iter__(value)), _nothing, keyed=False)),
+    (collections.deque, Kind(_read_deque, _restore_deque, keyed=False)),
+    (dict, DICT),
+    (collections.defaultdict, Kind(_read_default, _restore_default, _attribute)),
+    (set, Kind(_read_set, _restore_set, lambda key: f"{{{brief(key)}}}")),
+)
+
+
+# ── objects with attributes ───────────────────────────────────────────────────────────────────────
+
+
+@functools.lru_cache(4096)
+def slots_of(cls: Any) -> dict[str, Any]:
+    """What reads and writes each attribute of ``__slots__``, by name."""
+    found: dict[str, Any] = {}
+    for base in cls.__mro__:
+        members = vars(base).items() if "__slots__" in vars(base) else ()
+        for name, each in members:
+            if isinstance(each, types.MemberDescriptorType):
+                found.setdefault(name, each)
+    return found
+
+
+def _dict_of(value: Any) -> dict[Any, Any]:
+    """The attributes themselves; empty if there are only slots."""
+    if not type(value).__dictoffset__:
+        return {}
+    own: dict[Any, Any] = object.__getattribute__(value, "__dict__")
+    return own
 
 
 def _read_attributes(value: Any) -> Parts:
-    own = dict(object.__getattribute__(value, "__dict__"))
     cls: Any = type(value)
-    return "__class__", *own, Summary(cls.__name__, cls), *own.values()
+    own = dict(_dict_of(value))
+    for name, slot in slots_of(cls).items():
+        try:
+            own[name] = slot.__get__(value)
+        except AttributeError:  # it has no value
+            continue
+    return "__class__", *own, cls, *own.values()
 
 
 def _restore_attributes(value: Any, parts: Parts) -> None:
     before = dict(DICT.pairs(parts))
-    cls = before.pop("__class__").digest
+    cls = before.pop("__class__")
     if type(value) is not cls:
         object.__setattr__(value, "__class__", cls)
+    for name, slot in slots_of(cls).items():
+        if name in before:
+            slot.__set__(value, before.pop(name))
+        else:
+            try:
+                slot.__delete__(value)
+            except AttributeError:  # it has no value now either
+                continue
+    own = _dict_of(value)
+    dict.clear(own)
+    dict.update(own, before)
+
+
+def _is_of_library(value: Any) -> bool:
+    """Whether an object is a class or a function of a library."""
+    if issubclass(type(value), types.BuiltinFunctionType):
+        return True
+    kinds = (type, types.FunctionType)
+    return issubclass(type(value), kinds) and is_from_library(value.__module__)
+
+
+def _in_attributes(value: Any) -> Iterable[tuple[Any, Any]]:
+    """The objects inside, without classes and functions of libraries."""
+    parts = _read_attributes(value)
+    for key, each in DICT.children(value, parts):
+        if not _is_of_library(each):
+            yield key, each
+
+
+def _in_assigned_attributes(value: Any) -> Iterable[tuple[Any, Any]]:
+    """The containers and the user's objects inside; others are of the library."""
+    for key, each in _in_attributes(value):
+        cls: Any = type(each)
+        if cls in {list, dict, set} or not is_from_library(cls.__module__):
+            yield key, each
+
+
+ATTRIBUTES = Kind(_read_attributes, _restore_attributes, _attribute, objects=_in_attributes)
+ATTRIBUTES_ALONE = Kind(
+    _read_attributes, _restore_attributes, _attribute, objects=_in_assigned_attributes
+)  # of objects whose own state cannot change
+
+
+# ── functions and classes of the user ─────────────────────────────────────────────────────────────
+
+_OF_FUNCTION = ("__code__", "__defaults__", "__kwdefaults__")
+
+
+def _read_function(value: Any) -> Parts:
+    own = {name: getattr(value, name) for name in _OF_FUNCTION}
+    own["__closure__"] = value.__closure__
+    own |= value.__dict__
+    return *own, *own.values()
+
+
+def _restore_function(value: Any, parts: Parts) -> None:
+    before = dict(DICT.pairs(parts))
+    before.pop("__closure__")  # its cells are restored by themselves
+    for name in _OF_FUNCTION:
+        setattr(value, name, before.pop(name))
+    value.__dict__.clear()
+    value.__dict__.update(before)
+
+
+def _read_cell(value: Any) -> Parts:
+    try:
+        return "cell_contents", value.cell_contents
+    except ValueError:  # the variable has no value
+        return ()
+
+
+def _restore_cell(value: Any, parts: Parts) -> None:
+    if parts:
+        value.cell_contents = parts[1]
+    else:
+        del value.cell_contents
+
+
+def _read_partial(value: Any) -> Parts:
+    own = {"func": value.func, "args": value.args, "keywords": value.keywords}
+    own |= object.__getattribute__(value, "__dict__")
+    return *own, *own.values()
+
+
+def _restore_partial(value: Any, parts: Parts) -> None:
+    own = dict(DICT.pairs(parts))
+    state = own.pop("func"), own.pop("args"), own.pop("keywords"), own
+    functools.partial.__setstate__(value, state)  # type: ignore[attr-defined]
+
+
+def _reader(*names: str) -> Callable[[Any], Parts]:
+    """Reads what is fixed, and the attributes that have been added."""
+
+    def read(value: Any) -> Parts:
+        own = {name: getattr(value, name) for name in names}
+        if type(value).__dictoffset__:
+            own |= object.__getattribute__(value, "__dict__")
+        return *own, *own.values()
+
+    return read
+
+
+def _read_class(value: Any) -> Parts:
+    """The attributes of a class, without what Python notes there when the class is used."""
+    own = {"__bases__": value.__bases__}
+    for name, each in type.__getattribute__(value, "__dict__").items():
+        is_special = isinstance(name, str) and name.startswith("__") and name.endswith("__")
+        if name != "_abc_impl" and (
+            callable(each) or hasattr(type(each), "__get__") or not is_special
+        ):
+            own[name] = each
+    return *own, *own.values()
+
+
+def _restore_class(value: Any, parts: Parts) -> None:
+    before, now = dict(DICT.pairs(parts)), dict(DICT.pairs(_read_class(value)))
+    if now.pop("__bases__") != (bases := before.pop("__bases__")):
+        value.__bases__ = bases
+    for name in now.keys() - before.keys():
+        type.__delattr__(value, name)
+    for name, each in before.items():
+        if now.get(name, before) is not each:
+            type.__setattr__(value, name, each)
+
+
+def _in_class(value: Any) -> Iterable[tuple[Any, Any]]:
+    """The objects inside, without what belongs to libraries and other descriptors."""
+    own = dict(DICT.pairs(_read_class(value)))
+    bases = own.pop("__bases__")
+    for base in bases:
+        if not _is_of_library(base):
+            yield "__bases__", base
+    for name, each in own.items():
+        cls = type(each)
+        is_other = hasattr(cls, "__get__") and not issubclass(cls, _READ_AS_FUNCTIONS)
+        if not (is_other or _is_of_library(each) or _is_simple(each)):
+            yield name, each
+
+
+def _restore_dict_of(value: Any, parts: Parts) -> None:
     own = object.__getattribute__(value, "__dict__")
     own.clear()
-    own.update(before)
+    own.update(DICT.pairs(parts))
 
 
-ATTRIBUTES = Kind(_read_attributes, _restore_attributes, lambda key: f".{key}")
-DICT = Kind(_read_dict, _restore_dict)
-SEQUENCE = Kind(tuple, _restore_list, keyed=False)  # also tuples, whose elements may change
-CONTAINERS: tuple[tuple[type, Kind], ...] = (
-    *((cls, SEQUENCE) for cls in (list, tuple, frozenset)),
-    (collections.deque, Kind(tuple, _restore_deque, keyed=False)),
-    (dict, DICT),
-    (set, Kind(_read_set, _restore_set, lambda key: f"{{{brief(key)}}}")),
+CACHED: Any = type(functools.lru_cache(len))
+FUNCTION = Kind(_read_function, _restore_function, _attribute)
+CLASS = Kind(_read_class, _restore_class, _attribute, objects=_in_class)
+_WRAPPER = _reader("__func__")
+FUNCTIONS: tuple[tuple[type, Kind], ...] = (
+    (types.CellType, Kind(_read_cell, _restore_cell, _attribute)),
+    (types.MethodType, Kind(_reader("__func__", "__self__"), _nothing, _attribute)),
+    (functools.partial, Kind(_read_partial, _restore_partial, _attribute)),
+    (staticmethod, Kind(_WRAPPER, _nothing, _attribute)),
+    (classmethod, Kind(_WRAPPER, _nothing, _attribute)),
+    (property, Kind(_reader("fget", "fset", "fdel"), _nothing, _attribute)),
+    (CACHED, Kind(_reader(), _restore_dict_of, _attribute)),
+    (types.MappingProxyType, Kind(lambda value: _read_dict(value.copy()), _nothing)),
 )
+"""What leads to functions of the user, and from them to other objects."""
 
-# ── numpy ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _digest(values: Any) -> int:
-    """A hash of the bytes of a numpy array; of objects, of their addresses."""
-    numpy = sys.modules["numpy"]
-    values = values.view(numpy.ndarray)
-    values = values.T if values.flags.f_contiguous else numpy.ascontiguousarray(values)
-    memory = (ctypes.c_char * values.nbytes).from_address(values.ctypes.data)
-    return xxhash.xxh3_128_intdigest(memory)
-
-
-def _read_array(value: Any) -> Parts:
-    layout = value.strides, value.flags.writeable  # of the elements that it shows, not its base
-    content = Summary("", (layout, _digest(value)))
-    shape, dtype = Summary(str(value.shape), None), Summary(str(value.dtype), None)
-    return "shape", "dtype", "content", shape, dtype, content
-
-
-def _keep_array(value: Any, most: int) -> tuple[tuple[Any, ...], int]:
-    if value.nbytes > most and not value.dtype.hasobject:
-        return (None,), 0
-    copy = value.view(sys.modules["numpy"].ndarray).copy(order="K")
-    return (copy, value.flags.writeable), copy.nbytes
-
-
-def _restore_array(value: Any, kept: Any) -> None:
-    (copy, writeable), numpy = kept, sys.modules["numpy"]
-    if value.dtype != copy.dtype:
-        value.dtype = copy.dtype
-    if value.shape != copy.shape:
-        value.resize(copy.shape, refcheck=False)
-    if not value.flags.writeable:
-        value.flags.writeable = True
-    numpy.copyto(value.view(numpy.ndarray), copy, casting="no")
-    if not writeable:
-        value.flags.writeable = False
-
-
-def _objects(values: Any, place: str = "") -> Iterable[tuple[str, Any]]:
-    """The mutable objects in an array."""
-    for field in getattr(values.dtype, "fields", None) or ():
-        yield from _objects(values[field], f"{place}[{field!r}]")
-    if values.dtype == object and not only_atoms(values.flat):
-        yield from ((f"{place}[{i}]", each) for i, each in enumerate(values.flat))
-
-
-# ── pandas ────────────────────────────────────────────────────────────────────────────────────────
-
-_HIDDEN = {"_mgr", "_attrs", "_flags", "_cache", "_item_cache", "_is_copy", "_cacher", "plot"}
-"""What pandas itself keeps in the attributes of a table."""
-
-
-def _columns(value: Any) -> Iterable[tuple[Any, Any]]:
-    if value.ndim == 1:
-        return [(None, value._values)]
-    return zip(value.columns, value._iter_column_arrays(), strict=True)
-
-
-def _own(value: Any) -> dict[str, Any]:
-    """Other attributes: a Series' name, a subclass' metadata, and ``df.note = 1``."""
-    unseen = _HIDDEN | value._accessors  # pandas 2 puts `s.str` there when it is first used
-    return {name: each for name, each in vars(value).items() if name not in unseen}
-
-
-def _read_table(value: Any) -> Parts:
-    parts: dict[str, Any] = {"rows": len(value)}
-    for label, values in _columns(value):
-        name = "values" if label is None else f"column {label!r}"
-        name = name if name not in parts else f"{name} ({len(parts)})"
-        parts[name] = Summary(str(values.dtype), _mark(values))
-    *columns, index = value._mgr.axes
-    parts["index"] = Summary(str(list(index.names)), _mark_of_index(index))
-    for axis in columns:
-        kind = type(axis).__name__, str(axis.dtype)
-        parts["columns"] = Summary(str(list(axis.names)), kind)
-    parts |= {"attrs": value._attrs or None, "flags": str(value.flags)}
-    parts |= {"name" if k == "_name" else f".{k}": each for k, each in _own(value).items()}
-    return *parts, *parts.values()
-
-
-def _keep_table(value: Any, most: int) -> tuple[tuple[Any, ...], int]:
-    """Copy a table, if it is small or shares no memory with copies.
-
-    Writes can bypass copy-on-write (``df["x"].array[0] = 1``, numpy views). They are detected,
-    because values are hashed, and can be undone if the table was copied.
-    """
-    pandas = sys.modules["pandas"]
-    shares = not pandas.__version__.startswith("2.") or pandas.options.mode.copy_on_write is True
-    arrays = [getattr(values, "_ndarray", values) for _, values in _columns(value)]
-    size = sum(each.nbytes for each in arrays)
-    deep = (size <= _SMALL or not shares) and size <= most
-    copy = value.copy(deep=deep) if deep or shares else None
-    # Addresses that are hashed must not be reused.
-    alive = [each.copy() for each in arrays if each.dtype == object or hasattr(each, "_pa_array")]
-    size = size if deep else sum(each.nbytes for each in alive if each.dtype == object)
-    return (copy, deep, _own(value) | {"_attrs": value._attrs}, alive), size
-
-
-def _restore_table(value: Any, kept: Any) -> None:
-    copy, deep, own, _ = kept
-    value._update_inplace(copy.copy(deep=deep))
-    for name in _own(value).keys() - own.keys():
-        object.__delattr__(value, name)
-    for name, each in own.items():
-        object.__setattr__(value, name, each)
-    value.flags.allows_duplicate_labels = copy.flags.allows_duplicate_labels
-
-
-def _in_table(value: Any) -> Iterable[tuple[Any, Any]]:
-    yield ".attrs", value._attrs
-    yield from ((f".{name}", each) for name, each in _own(value).items())
-    for label, values in _columns(value):
-        if values.dtype == object:
-            yield from _objects(values, "" if label is None else f"[{_short(label)}]")
-
-
-def _mark_of_index(index: Any) -> Hashable:
-    if type(index).__name__ == "RangeIndex":
-        return index.start, index.stop, index.step
-    if type(index).__name__ == "MultiIndex":
-        return *map(_mark, index.codes), *map(_mark_of_index, index.levels)
-    freq = str(getattr(index, "freq", None))
-    return len(index), str(index.dtype), freq, _mark(index._values)
-
-
-def _mark(values: Any) -> Hashable:
-    """A hash of a column's memory, whatever class holds it."""
-    if isinstance(values, sys.modules["numpy"].ndarray):
-        return _digest(values)
-    if hasattr(values, "_pa_array"):  # arrow's memory does not change; its copies share it
-        return tuple(
-            (len(chunk), chunk.offset, *(each and each.address for each in chunk.buffers()))
-            for chunk in values._pa_array.chunks
-        )
-    own = vars(values) if hasattr(values, "__dict__") else {}
-    attributes = {"_ndarray": getattr(values, "_ndarray", None), **own}.values()
-    arrays = [each for each in attributes if hasattr(each, "dtype") and hasattr(each, "__len__")]
-    if not arrays:
-        raise TypeError(f"unknown storage of values in {type(values)!r}")
-    if hasattr(values, "sp_index"):
-        arrays.append(values.sp_index.to_int_index().indices)
-    categories = getattr(values.dtype, "categories", None)
-    return (
-        *(_mark(getattr(each, "_values", each)) for each in arrays),
-        categories is not None
-        and (values.dtype.ordered, str(categories.names), _mark_of_index(categories)),
-    )
-
-
-# ── polars ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _series(value: Any) -> list[Any]:
-    return [value] if hasattr(value, "_s") else value.get_columns()
-
-
-def _read_polars(value: Any) -> Parts:
-    series, labels = _series(value), ["name", "values"]
-    marks: list[Any] = [Summary(str(each.dtype), _mark_of_series(each)) for each in series]
-    if hasattr(value, "_s"):
-        marks.insert(0, value.name)
-    else:
-        labels = [f"column {each.name!r}" for each in series]
-    return "rows", *labels, len(value), *marks
-
-
-def _mark_of_series(values: Any) -> Hashable:
-    if str(values.dtype) == "Object":
-        raise TypeError("the contents of Python objects in a polars column are not read")
-    physical = values.to_physical()
-    if not physical.dtype.is_numeric() or "128" in str(physical.dtype):
-        return _digest(values.hash().to_numpy())
-    if not values.null_count():
-        return _digest(physical.to_numpy())
-    return _digest(physical.fill_null(0).to_numpy()), _digest(values.is_null().to_numpy())
-
-
-def _keep_polars(value: Any, _: int) -> tuple[tuple[Any, ...], int]:
-    return (value.clone(),), 0  # copies share memory until one of them is changed
-
-
-def _restore_polars(value: Any, kept: Any) -> None:
-    name = "_s" if hasattr(value, "_s") else "_df"
-    setattr(value, name, getattr(kept[0].clone(), name))
-
-
-_ARRAY = Kind(_read_array, _restore_array, str, keep=_keep_array, objects=_objects)
-_TABLE = Kind(_read_table, _restore_table, str, keep=_keep_table, objects=_in_table)
-_POLARS = Kind(_read_polars, _restore_polars, str, keep=_keep_polars)
-DATA: tuple[tuple[tuple[str, ...], Kind], ...] = (
-    (("numpy", "ndarray"), _ARRAY),
-    (("pandas", "DataFrame", "Series"), _TABLE),
-    (("polars", "DataFrame", "Series"), _POLARS),
-)
+_READ_AS_FUNCTIONS = (types.FunctionType, *(cls for cls, _ in FUNCTIONS))

@@ -17,6 +17,7 @@ from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
+from archytas_nb.kernel.values import contained
 from archytas_nb.loop.record import Context, Exchange
 from archytas_nb.tools import data
 from archytas_nb.tools.names import Namespace, is_secret, resolve, user_names, why_not_passed
@@ -180,14 +181,14 @@ def _split(name: str, namespace: Namespace) -> tuple[str, str]:
 
 def described(name: str, value: Any) -> str:
     """A variable with type, shape and columns, but no values, whatever the object does."""
-    with suppress(Exception):
+    with contained():
         more = ""
         if data.is_data(value) and hasattr(value, "columns"):
             more = f": {_columns(value)}"
         elif data.is_data(value) and hasattr(value, "describe"):
             more = _counts(value)
         return f"{name}: {_head(value)}{more}"
-    return f"{name}: {type(value).__name__}"
+    return f"{name}: {type.__getattribute__(type(value), '__name__')}"
 
 
 def _head(value: Any) -> str:
@@ -240,7 +241,7 @@ def _counts(column: Any) -> str:
         return ""
     missing = _missing(column)
     text = f", {missing} missing" if missing else ""
-    with suppress(Exception):  # values that cannot be hashed
+    with contained():  # values that cannot be hashed
         if _kind(column) not in "iufcmM":
             count = column.nunique if hasattr(column, "nunique") else column.n_unique
             text += f", {count()} different values"
@@ -320,11 +321,16 @@ def _counted(value: Any) -> list[tuple[Any, int]] | None:
 def _variables(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The user's variables without modules, tools, functions, classes, secrets and our objects."""
     for name in user_names(namespace):
-        value = namespace[name]
-        kind = type(value)
-        is_ours = str(kind.__module__).partition(".")[0] == __name__.partition(".")[0]
-        if not (is_ours or is_secret(name) or why_not_passed(name, value) or _is_code(value)):
+        value, is_left_out = namespace[name], True
+        with contained():
+            is_left_out = is_secret(name) or _is_left_out(name, value)
+        if not is_left_out:
             yield name, value
+
+
+def _is_left_out(name: str, value: Any) -> bool:
+    is_ours = str(type(value).__module__).partition(".")[0] == __name__.partition(".")[0]
+    return is_ours or bool(why_not_passed(name, value)) or _is_code(value)
 
 
 def _is_code(value: Any) -> bool:
@@ -374,6 +380,6 @@ def _place(name: str, question: str) -> int:
 
 def _state(value: Any) -> tuple[int, str]:
     """The id of a variable's object, and its type and shape."""
-    with suppress(Exception):
+    with contained():
         return id(value), _head(value)
-    return id(value), type(value).__name__
+    return id(value), type.__getattribute__(type(value), "__name__")

@@ -12,66 +12,113 @@ import enum
 import functools
 import itertools
 import operator
-import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, Protocol
 
 from archytas_nb.kernel import content
-from archytas_nb.kernel.content import Kind, Parts, brief, is_of
+from archytas_nb.kernel.content import Kind, brief
+from archytas_nb.kernel.tables import DATA
+from archytas_nb.kernel.values import (
+    FROM_OUTSIDE,
+    MADE_IN_PYTHON,
+    Parts,
+    is_atom,
+    is_from_library,
+    is_of,
+    only_atoms,
+    root_of,
+)
 from archytas_nb.loop.events import NotCovered
 
 BYTES = 1 << 30  # maximum that one snapshot copies
-OBJECTS = 100_000  # maximum that are watched inside others, or searched for code
+OBJECTS = 100_000  # maximum that are watched inside others
+NOTES = 100  # maximum of objects in one variable that are listed as not watched
 
-_MADE_IN_PYTHON = 1 << 9  # a flag of types
-_BASES = {object, abc.ABC, Generic, Protocol, types.SimpleNamespace, collections.OrderedDict}
-_BASES |= {collections.defaultdict, collections.Counter, enum.Enum}
+_BASES: set[type] = {object, abc.ABC, Generic, Protocol, types.SimpleNamespace}
+_BASES |= {collections.OrderedDict, collections.Counter, collections.ChainMap}
+_BASES |= {collections.UserDict, collections.UserList, collections.UserString}
+_BASES |= {enum.Enum, enum.IntEnum, enum.StrEnum, enum.ReprEnum, enum.Flag, enum.IntFlag}
 _BASES |= {cls for cls, _ in content.CONTAINERS}
+"""Classes whose state is their attributes, or is read as that of a container."""
 
 _NOT_PLAIN = {__name__.partition(".")[0], "numpy", "pandas", "polars", "matplotlib", "torch", "jax"}
+_OF_THE_NOTEBOOK = {__name__.partition(".")[0], "IPython", "ipykernel"}
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_READ_WHOLE = tuple(cls for cls, _ in content.FUNCTIONS)
+
+
+def kinds_of(value: Any) -> tuple[tuple[Kind, ...], str]:
+    """How an object is watched, and what of it is not; both empty if it is immutable."""
+    cls: Any = type(value)
+    if cls is types.FunctionType and not is_from_library(value.__module__):
+        return (content.FUNCTION,), ""
+    if issubclass(cls, type) and cls.__getattribute__ is type.__getattribute__:
+        is_users = value.__flags__ & MADE_IN_PYTHON and not is_from_library(value.__module__)
+        return ((content.CLASS,), "") if is_users else ((), "class")
+    return kinds_of_type(cls)
 
 
 @functools.lru_cache(4096)
-def kinds_of(cls: Any) -> tuple[tuple[Kind, ...], str]:
-    """How objects of a type are watched, and what of them is not; both empty if immutable."""
-    if content.is_atom(cls):
+def kinds_of_type(cls: Any) -> tuple[tuple[Kind, ...], str]:
+    """How the objects of a type are watched, and what of them is not."""
+    if is_atom(cls):
         return (), ""
     kinds = [kind for base, kind in content.CONTAINERS if issubclass(cls, base)]
-    kinds += [kind for names, kind in content.DATA if is_of(cls, *names)]
-    bases = [each for each in cls.__mro__ if each not in _BASES]
-    if cls is types.SimpleNamespace or (bases and all(map(_is_plain, bases))):
+    kinds += [kind for names, kind in DATA if is_of(cls, *names)]
+    kinds += [kind for base, kind in content.FUNCTIONS if issubclass(cls, base)]
+    if _is_constant_of_library(cls):
+        kinds.append(content.ATTRIBUTES_ALONE)
+    elif _is_plain(cls) and (cls.__dictoffset__ or content.slots_of(cls) or not kinds):
         kinds.append(content.ATTRIBUTES)
     return tuple(kinds), _not_covered(cls, kinds)
 
 
-def _is_plain(cls: type) -> bool:
+def _is_constant_of_library(cls: Any) -> bool:
+    """Whether objects cannot change, except that attributes can be assigned to them."""
+    if issubclass(cls, enum.Enum):
+        return is_from_library(cls.__module__)
+    expression = is_of(cls, "polars", "Expr", "LazyFrame", "DataType")
+    return expression or is_of(cls, "pandas", "ExtensionDtype")
+
+
+def _is_plain(cls: Any) -> bool:
+    """Whether the state of its objects is in attributes, besides what another kind reads."""
+    is_read = {base for each in cls.__mro__ if _is_read(each) for base in each.__mro__}
+    others = [each for each in cls.__mro__ if each not in _BASES and each not in is_read]
+    return bool(others or cls.__dictoffset__) and all(map(_keeps_attributes, others))
+
+
+def _is_read(cls: Any) -> bool:
+    return is_atom(cls) or (cls.__name__ == "ndarray" and root_of(cls) == "numpy")
+
+
+def _keeps_attributes(cls: type) -> bool:
     """Whether a class keeps its state in attributes: the user's, dataclasses, scikit-learn's."""
-    root = cls.__module__.partition(".")[0]
-    if not cls.__flags__ & _MADE_IN_PYTHON or root in _NOT_PLAIN or _has_slots(cls):
-        return False
-    if "__dataclass_fields__" in vars(cls) or root == "sklearn":
+    if vars(cls).get("__slots__") == ():  # it has no state, as the abstract classes of Python
         return True
-    file = str(getattr(sys.modules.get(cls.__module__), "__file__", None) or "")
-    installed = "site-packages" in file or "dist-packages" in file
-    return root == "__main__" or not (installed or root in sys.stdlib_module_names)
-
-
-def _has_slots(cls: type) -> bool:
-    own = {name: each for name, each in vars(cls).items() if name != "__dict__"}
-    return any(isinstance(each, types.MemberDescriptorType) for each in own.values())
+    root = root_of(cls)
+    if not cls.__flags__ & MADE_IN_PYTHON or root in _NOT_PLAIN:
+        return False
+    is_known = "__dataclass_fields__" in vars(cls) or root == "sklearn"
+    return is_known or not is_from_library(cls.__module__)
 
 
 def _not_covered(cls: Any, kinds: list[Kind]) -> str:
+    if issubclass(cls, content.CACHED):
+        return "its cache"
     if kinds:
-        reads_all = content.ATTRIBUTES in kinds or is_of(cls, "pandas", "NDFrame")
-        plain = cls.__name__ == "ndarray" or is_of(cls, "polars", "DataFrame", "Series")
-        more = cls.__dictoffset__ and not (reads_all or plain)
-        more = more or any(map(_has_slots, cls.__mro__))
-        return f"its attributes, because its class is {cls.__name__!r}" if more else ""
+        reads_own = {content.ATTRIBUTES, content.ATTRIBUTES_ALONE} & {*kinds}
+        is_data = is_of(cls, "pandas", "NDFrame") or is_of(cls, "polars", "DataFrame", "Series")
+        if reads_own or is_data or issubclass(cls, _READ_WHOLE) or cls in _BASES:
+            return ""
+        has_more = cls.__dictoffset__ or content.slots_of(cls)
+        return f"its attributes, because its class is {cls.__name__!r}" if has_more else ""
+    if root_of(cls) in _OF_THE_NOTEBOOK:
+        return "notebook"
     if issubclass(cls, (types.ModuleType, type)):
         return "class" if issubclass(cls, type) else "module"
-    if issubclass(cls, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+    if issubclass(cls, _FUNCTIONS):
         return "function"
     return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
 
@@ -86,6 +133,14 @@ class Record(NamedTuple):
     parts: Parts
     kept: tuple[Any, ...] = ()  # what restores data; begins with None if too large
     size: int = 0  # bytes that were copied
+
+    @property
+    def root(self) -> str:
+        """The variable by which it is reached."""
+        record = self
+        while record.within is not None:
+            record = record.within
+        return str(record.key)
 
     @property
     def name(self) -> str:
@@ -107,8 +162,14 @@ class Record(NamedTuple):
         try:
             now = self.kind.read(self.value)
             return now, self.kind.differences(self.parts, now)
-        except Exception:  # noqa: BLE001  (an object may raise anything)
+        except FROM_OUTSIDE:
+            raise
+        except BaseException:  # noqa: BLE001  (an object may raise anything)
             return None, ["it cannot be read any more"]
+
+
+def _raised(error: BaseException) -> str:
+    return f"reading it raised {type(error).__name__}"
 
 
 class Snapshot:
@@ -131,13 +192,20 @@ class Snapshot:
         self._bytes, self._left = budget, OBJECTS
         self._lists: dict[int, Any] = {}  # with keys and elements, by the number of the record
         self._seen: dict[int, Any] = {}  # kept, so that no id is reused
+        self._unlisted: dict[str, int] = {}  # how many notes there are in each variable
         todo: list[tuple[Record | None, Any, Any]] = [(None, *each) for each in roots.items()]
         todo.reverse()
         while todo:
             within, key, value = todo.pop()
-            cls: Any = type(value)
-            kinds, why = kinds_of(cls)
-            if not (kinds or why) or id(value) in self._seen:
+            if id(value) in self._seen:
+                continue
+            try:
+                kinds, why = kinds_of(value)
+            except FROM_OUTSIDE:
+                raise
+            except BaseException as error:  # noqa: BLE001  (a class may raise anything)
+                kinds, why = (), _raised(error)
+            if not (kinds or why):
                 continue
             self._seen[id(value)] = value
             if why:
@@ -145,18 +213,25 @@ class Snapshot:
             for kind in kinds:
                 record, children = self._record(within, key, value, kind)
                 todo += [(record, place, each) for place, each in reversed(children)]
+        for name, number in self._unlisted.items():
+            if number > NOTES:
+                more = f"{number - NOTES:,} more objects in it"
+                self.not_watched.append(NotCovered(name, more))
 
     def _record(
         self, within: Record | None, key: Any, value: Any, kind: Kind
     ) -> tuple[Record, list[tuple[Any, Any]]]:
         """Add an object; returns it, and the objects inside to add next, by key."""
-        record, children = Record(within, key, value, kind, ()), list[tuple[Any, Any]]()
+        record = Record(within, key, value, kind, ())
         try:
             kept, size = kind.keep(value, self._bytes) if kind.keep else ((), 0)
             record = Record(within, key, value, kind, kind.read(value), kept, size)
-            children += itertools.islice(kind.children(value, record.parts), self._left + 1)
-        except Exception as error:  # noqa: BLE001  (an object that raises is not watched)
-            self._note(record, f"reading it raised {type(error).__name__}")
+            children = self._new_children(record)
+            is_flat = self._add_flat_lists(children)
+        except FROM_OUTSIDE:
+            raise
+        except BaseException as error:  # noqa: BLE001  (an object may raise anything)
+            self._note(record, _raised(error))
             return record, []
         self.records.append(record)
         self._bytes -= size
@@ -166,21 +241,36 @@ class Snapshot:
             self._note(record, f"its objects are compared by identity only: over {OBJECTS:,}")
             return record, []
         self._left -= len(children)
-        return record, [] if self._add_flat_lists(children) else children
+        return record, [] if is_flat else children
+
+    def _new_children(self, record: Record) -> list[tuple[Any, Any]]:
+        """The objects inside that are not watched yet; if there are too many, one too many."""
+        found: dict[int, tuple[Any, Any]] = {}
+        for key, each in record.kind.children(record.value, record.parts):
+            if id(each) not in self._seen:
+                found.setdefault(id(each), (key, each))
+            if len(found) > self._left:
+                break
+        return [*found.values()]
 
     def _note(self, record: Record, why: str) -> None:
-        self.not_watched.append(NotCovered(record.name, why))
+        name = record.root
+        self._unlisted[name] = self._unlisted.get(name, 0) + 1
+        if self._unlisted[name] <= NOTES:
+            self.not_watched.append(NotCovered(record.name, why))
 
     def _add_flat_lists(self, children: list[tuple[Any, Any]]) -> bool:
         """Add objects all at once if they are lists of immutable values: there may be many."""
         lists = [each for _, each in children]
-        if {*map(type, lists)} != {list} or not content.only_atoms(itertools.chain(*lists)):
+        if not lists or len(lists) > self._left or any(type(each) is not list for each in lists):
+            return False
+        if not only_atoms(itertools.chain.from_iterable(lists)):
             return False
         ids = dict(zip(map(id, lists), lists, strict=True))
         if len(ids) < len(lists) or not self._seen.keys().isdisjoint(ids):
             return False
         self._seen |= ids
-        self._lists[len(self.records) - 1] = children, list(map(tuple, lists))
+        self._lists[len(self.records)] = children, list(map(tuple, lists))
         return True
 
     def changed(self) -> Iterator[tuple[Record, Parts | None, list[str]]]:
@@ -211,12 +301,14 @@ def restore(records: Iterable[Record]) -> list[NotCovered]:
     """Restore contents in the same objects; returns what could not be restored."""
     tried, failed = list(records), {}
     for number, record in enumerate(tried):
+        if not record.is_kept:
+            failed[number] = "it was too large to be kept"
+            continue
         try:
-            if record.is_kept:
-                record.kind.restore(record.value, record.kept or record.parts)
-            else:
-                failed[number] = "it was too large to be kept"
-        except Exception as error:  # noqa: BLE001  (an object may raise anything)
+            record.kind.restore(record.value, record.kept or record.parts)
+        except FROM_OUTSIDE:
+            raise
+        except BaseException as error:  # noqa: BLE001  (an object may raise anything)
             failed[number] = f"{type(error).__name__}: {error}"
     for number, record in enumerate(tried):
         if number not in failed and (words := record.changes()[1]):

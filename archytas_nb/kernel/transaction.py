@@ -1,31 +1,25 @@
 """Watches the user's variables while code runs: what the code changed, and how to undo it.
 
-A `Transaction` covers a block of code, a `Watch` the calls of a run. All names of the namespace are
-compared, but contents only of given variables; for a call, those that it may reach. Files,
-databases, other processes and what `Diff.not_watched` lists are not covered.
+A `Transaction` covers a block of code, a `Watch` the calls of a run. Everything that can be watched
+is: what code may reach cannot be told from its text. Files, databases, other processes and what
+`Diff.not_watched` lists are not covered.
 """
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import dis
-import functools
-import inspect
-import itertools
 import json
 import re
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias
 
 from archytas_nb.errors import argument_error
 from archytas_nb.kernel import Namespace, live_namespace
-from archytas_nb.kernel.content import Parts, brief, only_atoms, same_value
+from archytas_nb.kernel.content import brief, short_key
 from archytas_nb.kernel.interrupts import CallGuard, defer_interrupts
 from archytas_nb.kernel.python import python
-from archytas_nb.kernel.snapshot import BYTES, OBJECTS, Record, Snapshot, restore
+from archytas_nb.kernel.snapshot import BYTES, Record, Snapshot, restore
+from archytas_nb.kernel.values import Parts, contained, same_value
 from archytas_nb.loop.events import CHANGED, CallOutcome, Change, Diff, Json, NotCovered
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.words import clip
@@ -39,10 +33,24 @@ CHANGED_SINCE = "it was changed again since; it is as before now, without later 
 
 
 class Transaction:
-    """Watches variables while a block of code runs; see `transaction`."""
+    """Watches variables while a block of code runs; see `transaction`.
 
-    def __init__(self, names: Iterable[str] | None, namespace: Namespace, budget: int) -> None:
+    Args:
+        names: The variables whose contents are watched; None for all.
+        namespace: The variables.
+        budget: Maximum number of bytes to copy.
+        first: Variables that are copied before others, in case not all can be.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str] | None,
+        namespace: Namespace,
+        budget: int,
+        first: Collection[str] = (),
+    ) -> None:
         self._only = None if names is None else set(names)
+        self._first = first
         self._namespace, self._budget = namespace, budget
         self._before: dict[str, Any] = {}
         self._after: dict[str, Any] = {}
@@ -58,9 +66,13 @@ class Transaction:
             raise RuntimeError("a transaction can be used only once; create another one")
         before = dict(users_variables(self._namespace))
         only = before.keys() if self._only is None else self._only
-        self._snapshot = Snapshot({n: x for n, x in before.items() if n in only}, self._budget)
+        names = [name for name in before if name in only]
+        names.sort(key=lambda name: name not in self._first)
+        self._snapshot = Snapshot({name: before[name] for name in names}, self._budget)
         missing = sorted(filter(None, set(only) - self._namespace.keys()))
         self._snapshot.not_watched += [NotCovered(n, "no variable has this name") for n in missing]
+        if self._only is None:
+            self._snapshot.not_watched += _not_variables(self._namespace)
         self._before = before
         self._state = "open"
         return self
@@ -126,7 +138,7 @@ class Transaction:
         words = [f"{brief(before)} → {brief(now[name])}"]
         for each in self._snapshot.records:
             if each.value is before and each.kind.keep and type(before) is type(now[name]):
-                with contextlib.suppress(Exception):  # an object may raise anything
+                with contained():
                     words += each.kind.differences(each.parts, each.kind.read(now[name]))
         return Change("rebound", name, tuple(words))
 
@@ -195,8 +207,17 @@ def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYT
 def users_variables(namespace: Namespace) -> Iterator[tuple[str, Any]]:
     """The user's variables, without the names of Python and IPython, and transactions."""
     for name, value in dict(namespace).items():
-        if not _NOT_THE_USERS.fullmatch(name) and type(value) is not Transaction:
+        if type(name) is not str or _NOT_THE_USERS.fullmatch(name):
+            continue
+        if type(value) is not Transaction:
             yield name, value
+
+
+def _not_variables(namespace: Namespace) -> Iterator[NotCovered]:
+    """The keys of a namespace that cannot be names of variables."""
+    for key in dict(namespace):
+        if type(key) is not str:
+            yield NotCovered(short_key(key), "a key of the namespace that is not plain text")
 
 
 # ── the calls of a run ────────────────────────────────────────────────────────────────────────────
@@ -205,9 +226,6 @@ Call: TypeAlias = tuple[Tool, BoundCall, Json]
 """A tool, its validated arguments, and the input as the model sent it."""
 
 _NAME = re.compile(r"\\.|([^\W\d]\w*)")  # or an escaped character
-_STATIC = {"module", "function", "class"}  # that code reads, and that are not listed for each call
-_REACHES_ALL = {"exec", "eval", "globals", "locals", "vars", "__import__"}
-_REACHES_ALL |= {"get_ipython", "run_cell"}
 
 
 class Watch:
@@ -217,13 +235,18 @@ class Watch:
         self._namespace = namespace
         self._transactions: list[Transaction] = []  # those with changes
         self._is_discarded = False
+        self._listed: set[NotCovered] = set()  # is in the diff of an earlier call
         self.assigned: list[Diff] = []  # what `assign` changed
 
     def run(
         self, calls: Sequence[Call], work: Callable[[], list[CallOutcome]], guard: CallGuard
     ) -> list[CallOutcome]:
-        """Run calls, and add what they changed to the last outcome."""
-        transaction = Transaction(self._reachable(calls), self._namespace, BYTES)
+        """Run calls, and add what they changed to the last outcome.
+
+        What is not watched is listed once in a run, by the first call that could have changed it.
+        """
+        named = set(_NAME.findall(json.dumps([given for *_, given in calls], ensure_ascii=False)))
+        transaction = Transaction(None, self._namespace, BYTES, named)
         outcomes: list[CallOutcome] = []
         try:
             with transaction:
@@ -235,29 +258,11 @@ class Watch:
             self._transactions.append(transaction)
             if calls[-1][0].function is python:
                 text += CHANGED + clip(str(replace(diff, not_watched=())), 1000)
-        notes = tuple(each for each in diff.not_watched if each.why not in _STATIC)
+        notes = tuple(each for each in diff.not_watched if each not in self._listed)
+        self._listed.update(notes)
         if diff or notes:
             outcomes[-1] = replace(outcomes[-1], text=text, diff=replace(diff, not_watched=notes))
         return outcomes
-
-    def _reachable(self, calls: Sequence[Call]) -> set[str]:
-        """The variables that calls may change."""
-        names: set[str] = set()
-        for tool, bound, given in calls:
-            code: Any = tool.function
-            if code is python:
-                code = tool.arguments(bound)["code"]
-            elif any(each.injected for each in tool.parameters):
-                code = "globals()"
-            try:
-                mentioned = set(_NAME.findall(json.dumps(given, ensure_ascii=False)))
-                names |= mentioned & self._namespace.keys()
-                names |= names_read(code, self._namespace)
-            except SyntaxError:  # nothing will run
-                continue
-            except Exception:  # noqa: BLE001  (an object may raise anything, and reach anything)
-                names |= {name for name, _ in users_variables(self._namespace)}
-        return names
 
     def assign(self, name: str, value: Any, not_watched: tuple[NotCovered, ...] = ()) -> None:
         """Assign a variable after the calls, as ``--out`` does; undoing the run restores it."""
@@ -281,61 +286,3 @@ class Watch:
         if self._is_discarded:
             return (NotCovered("", "its changes can no longer be undone"),)
         return tuple(note for each in reversed(self._transactions) for note in each.undo())
-
-
-def names_read(code: Any, namespace: Namespace) -> set[str]:
-    """The variables that code may read or write, also through functions and classes of the user.
-
-    ``code`` is text, or a function or an object whose methods may be called. All variables if it
-    may reach any, as with ``exec`` and ``globals``.
-
-    Raises:
-        SyntaxError: The text is not Python.
-    """
-    if isinstance(code, str):
-        code = compile(code, "<code>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    users = {name for name, _ in users_variables(namespace)}
-    todo: list[Any] = [code]
-    found: set[str] = set()
-    seen: set[int] = set()
-    while todo:
-        each = todo.pop()
-        if id(each) in seen or only_atoms([each]):
-            continue
-        seen.add(id(each))
-        if len(seen) > OBJECTS:
-            return users
-        if not isinstance(each, types.CodeType):
-            todo += _codes(each, namespace)
-            continue
-        if set(each.co_names) & _REACHES_ALL - users:
-            return users
-        steps = dis.get_instructions(each)
-        names = {step.argval for step in steps if re.search("_NAME|_GLOBAL", step.opname)}
-        todo += [const for const in each.co_consts if isinstance(const, types.CodeType)]
-        todo += [namespace[name] for name in names & users - found]
-        found |= names & users
-    return found
-
-
-def _codes(value: Any, namespace: Namespace) -> list[Any]:
-    """The code that a value may run, if it was defined in this namespace, or what leads to it."""
-    if isinstance(value, functools.partial):
-        return [value.func]
-    if isinstance(value, (types.MethodType, staticmethod, classmethod)):
-        return [value.__func__]
-    if isinstance(value, property):
-        return [value.fget, value.fset, value.fdel]
-    if isinstance(value, (list, tuple, set, dict)):
-        elements: Any = dict.values(value) if isinstance(value, dict) else value
-        return [] if only_atoms(elements) else [*itertools.islice(elements, OBJECTS)]
-    found = [getattr(value, "__dict__", {}).get("__wrapped__")]  # by a decorator
-    if isinstance(value, types.FunctionType):
-        if value.__globals__ is namespace:
-            found += value.__code__, *inspect.getclosurevars(value).nonlocals.values()
-        return found
-    is_class, name = isinstance(value, type), namespace.get("__name__", "__main__")
-    for each in value.__mro__ if is_class else (value,):
-        if (each if is_class else type(each)).__module__ == name:
-            found += getattr(each, "__dict__", {}).values()
-    return found if is_class else [*found, type(value)]

@@ -98,6 +98,9 @@ class Change:
         return f"{self.name}{also} {self.kind}: {'; '.join(self.words)}"
 
 
+_WITHOUT_DATA = ("module", "function", "class", "notebook")  # reasons in `NotCovered.why`
+
+
 @dataclass(frozen=True, slots=True)
 class Diff:
     """What code changed in the user's variables, in the order of the namespace."""
@@ -109,9 +112,14 @@ class Diff:
     def __bool__(self) -> bool:
         return bool(self.changes)
 
+    @property
+    def unseen(self) -> tuple[NotCovered, ...]:
+        """What is shown of `not_watched`: without agents, and what else has no data of the user."""
+        return tuple(each for each in self.not_watched if each.why not in _WITHOUT_DATA)
+
     def __str__(self) -> str:
         lines = [str(each) for each in self.changes] or ["nothing changed"]
-        notes = (("not watched", self.not_watched), ("cannot be undone", self.not_kept))
+        notes = (("not watched", self.unseen), ("cannot be undone", self.not_kept))
         lines += [f"{title}: {', '.join(map(str, those))}" for title, those in notes if those]
         return "\n".join(lines)
 

@@ -146,7 +146,7 @@ def undone(asked: Asked) -> str:
     back = [name for name in names if not failed & {name, ""}]
     lines = [f"restored: {', '.join(back)}"] if back else []
     lines += [f"note: {note}" for note in left]
-    unseen = [str(note) for note in diff.not_watched]
+    unseen = [str(note) for note in diff.unseen]
     return "\n".join(lines + ([f"not watched: {', '.join(unseen)}"] if unseen else []))
 
 
@@ -156,7 +156,7 @@ def changes(diff: Diff) -> Table:
         (" = ".join((each.name, *each.also)), each.label, "; ".join(each.words))
         for each in diff.changes
     ]
-    rows += [(each.name, "not watched", each.why) for each in diff.not_watched]
+    rows += [(each.name, "not watched", each.why) for each in diff.unseen]
     rows += [(each.name, "cannot be undone", each.why) for each in diff.not_kept]
     empty = "the last question changed no variable"
     return Table(("variable", "", "change"), tuple(rows), empty)
@@ -184,7 +184,7 @@ def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> 
 
 def _names_of_the_same(name: str, namespace: Mapping[str, Any]) -> list[str]:
     """The other variables that are bound to the object of this one, if it can change."""
-    from archytas_nb.kernel.content import only_atoms
+    from archytas_nb.kernel.values import only_atoms
     from archytas_nb.tools.names import user_names
 
     value = namespace.get(name)

@@ -460,7 +460,7 @@ def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
         yield f"called {', '.join(f'{name} × {n}' if n > 1 else name for name, n in times)}"
     if (diff := outcome.diff) is None:
         return
-    notes = (("not watched", diff.not_watched), ("cannot be undone", diff.not_kept))
+    notes = (("not watched", diff.unseen), ("cannot be undone", diff.not_kept))
     yield from (
         one_line(f"{title}: {', '.join(map(str, each))}", 300) for title, each in notes if each
     )

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from archytas_nb.kernel.content import Summary, is_atom
 from archytas_nb.kernel.snapshot import kinds_of
+from archytas_nb.kernel.values import Summary, is_atom
 
 Change = Callable[[Any, Random], Any]
 
@@ -30,7 +30,7 @@ def fingerprint(value: Any) -> Hashable:
         if id(each) in seen:
             continue
         seen.add(id(each))
-        for kind in kinds_of(type(each))[0]:
+        for kind in kinds_of(each)[0]:
             parts = kind.read(each)
             frozen = map(_frozen_value, parts)
             found.append(frozenset(frozen) if isinstance(each, set) else tuple(frozen))
@@ -113,6 +113,18 @@ def _frame() -> Any:
             "z": pd.arrays.SparseArray([0, 0, 1, 0, 0, 0, 0, 2]),
         }
     )
+
+
+def nested() -> Any:
+    """A polars table of nested columns."""
+    columns = {
+        "l": [[1, 2], None, []],
+        "s": [{"a": 1, "b": "x"}, {"a": None, "b": "y"}, None],
+        "a": pl.Series([[1, 2], [3, 4], [5, 6]], dtype=pl.Array(pl.Int64, 2)),
+        "d": pl.Series(["1.5", "2", None]).cast(pl.Decimal(10, 2)),
+        "o": [[{"q": [1]}], [], None],
+    }
+    return pl.DataFrame(columns)
 
 
 def _set_name(d: Any, r: Random) -> None:
@@ -255,6 +267,10 @@ KINDS: dict[str, tuple[Callable[[], Any], list[Change]]] = {
         [lambda v, r: setattr(v.index, "names", ["q", "r"]), lambda v, r: v.loc.__setitem__((1, "a"), 50),
          lambda v, r: v.sort_index(ascending=False, inplace=True), lambda v, r: v.reset_index("l", inplace=True)]),
     "polars frame": (lambda: pl.DataFrame({"a": [1, 2, 3], "b": [*"xyz"], "f": [0.0, 1.5, 2.5], "d": [dt.date(2024, 1, 1)] * 3}), POLARS),
+    "polars nested": (nested, [
+        lambda v, r: v.replace_column(0, pl.Series("l", [[1, 2], None, None])), lambda v, r: v.replace_column(1, v["s"].shift(1)),
+        lambda v, r: v.replace_column(2, pl.Series("a", [[1, 2], [3, 4], [5, 7]], dtype=v["a"].dtype)),
+        lambda v, r: v.replace_column(3, v["d"] + v["d"]), lambda v, r: v.replace_column(4, v["o"].reverse()), _attr("note")]),
     "polars series": (lambda: pl.Series("s", [1, 2, None]), [
         lambda v, r: v.__setitem__(0, 50 + r.randrange(9)), lambda v, r: v.append(pl.Series([4])), lambda v, r: v.__setitem__(1, None)]),
 }  # fmt: skip

@@ -257,10 +257,12 @@ def test_no_variables_are_read_if_nothing_is_watched(monkeypatch: pytest.MonkeyP
     assert made.undo() == ()
 
 
-def test_unwatched_objects_that_code_uses_are_listed() -> None:
+def test_unwatched_objects_are_listed_once_and_libraries_are_not_shown() -> None:
     names: Names = {"np": np, "numbers": iter([1, 2])}
-    made = asked("next(numbers)\nnp.zeros(1)", names=names, python="undoable")
-    assert [each.name for each in made.diff.not_watched] == ["numbers"]
+    made = asked("next(numbers)", "np.pi", names=names, python="undoable")
+    assert {each.name for each in made.diff.not_watched} == {"np", "numbers"}
+    assert [each.name for each in made.diff.unseen] == ["numbers"]
+    assert [outcome.diff is not None for _, outcome in made.calls] == [True, False]
 
 
 class Hostile:

@@ -15,8 +15,9 @@ import polars as pl
 import pytest
 
 from archytas_nb.kernel import snapshot as snapshot_module
-from archytas_nb.kernel.content import same_value
 from archytas_nb.kernel.snapshot import Snapshot, restore
+from archytas_nb.kernel.values import same_value
+from archytas_nb.loop.events import NotCovered
 from tests.kernel.live_objects import KINDS, Bag, fingerprint
 
 CASES = [(kind, i) for kind, (_, changes) in KINDS.items() for i in range(len(changes))]
@@ -207,11 +208,18 @@ def test_an_object_that_cannot_be_read_is_not_watched() -> None:
             raise RuntimeError
 
     class Raising(np.ndarray):
-        def view(self, *_: Any) -> Any:
-            raise RuntimeError
+        @property
+        def strides(self) -> Any:
+            raise self.kind
 
-    raising = np.zeros(3).view(Raising)
-    assert Snapshot({"r": raising}).not_watched[-1].why == "reading it raised RuntimeError"
+    for kind in (RuntimeError, GeneratorExit, type("Panic", (BaseException,), {})):
+        raising = np.zeros(3).view(type("Raising", (Raising,), {"kind": kind}))
+        (note,) = Snapshot({"r": raising}).not_watched
+        assert note == NotCovered("r", f"reading it raised {kind.__name__}")
+    for kind in (KeyboardInterrupt, SystemExit):
+        raising = np.zeros(3).view(type("Raising", (Raising,), {"kind": kind}))
+        with pytest.raises(kind):
+            Snapshot({"r": raising})
 
 
 def test_other_state_of_a_subclass_is_listed_as_not_watched() -> None:
@@ -228,10 +236,10 @@ def test_other_state_of_a_subclass_is_listed_as_not_watched() -> None:
         "p": pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)}), "row": structured[0],
         "n": types.SimpleNamespace(a=[1]),
     }  # fmt: skip
-    assert [note.name for note in Snapshot(values).not_watched] == ["m", "s", "p", "row"]
+    assert [note.name for note in Snapshot(values).not_watched] == ["m", "p", "row"]
 
 
-def test_a_member_of_an_enum_is_watched_if_it_has_state() -> None:
+def test_members_of_an_enum_are_watched() -> None:
     class Plain(enum.Enum):
         A = 1
 
@@ -242,8 +250,13 @@ def test_a_member_of_an_enum_is_watched_if_it_has_state() -> None:
             self.note = "x"
 
     snapshot = Snapshot({"plain": Plain.A, "number": Number.A, "names": [Plain.A, 2]})
-    assert [note.name for note in snapshot.not_watched] == ["number"]
-    assert [record.name for record in snapshot.records] == ["names"]
+    assert snapshot.not_watched == []
+    Plain.A.note = 1
+    Number.A.note = "y"
+    found = list(snapshot.changed())
+    assert [each.name for each, *_ in found] == ["plain", "number"]
+    assert restore(each for each, *_ in found) == []
+    assert (hasattr(Plain.A, "note"), Number.A.note) == (False, "x")
 
 
 def test_a_renaming_of_shared_categories_is_detected_and_reported_as_not_restored() -> None:
