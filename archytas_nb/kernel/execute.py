@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel import Namespace, current_shell, output
+from archytas_nb.kernel import Namespace, current_shell, output, turns
 from archytas_nb.kernel.approval import Approve, Approver, Decision
 from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.interrupts import CallGuard, Ended, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
 from archytas_nb.kernel.transaction import Watch
+from archytas_nb.kernel.turns import turn
 from archytas_nb.loop.events import PRINTED, ApprovalForm, CallOutcome, Edit, Json, ToolCall
 from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.data import MAX_IMAGES
@@ -41,6 +42,10 @@ _SECONDS_TO_RENDER = 2.0
 """Minimum time to render a result, so that it is not lost when its call used up its time."""
 
 _NOT_BEGUN = "Not run: the user interrupted here."
+_NOT_IN_TURN = (
+    "Not run: another agent is running a call on the same variables, and it could not be told "
+    "apart what each of the two changes. Try again."
+)
 _OURS = str(Path(__file__).parent.parent)
 
 
@@ -207,12 +212,27 @@ class KernelExecutor:
             if isinstance(prepared[-1], CallOutcome) and prepared[-1].status == "interrupted":
                 return [_not_run(e.call) if isinstance(e, _Ready) else e for e in prepared]
         ready = [each for each in prepared if isinstance(each, _Ready)]
-        run: Callable[[], list[CallOutcome]] = partial(self._run_ready, ready)
-        if ready and self._watch is not None:  # what they changed is added to the last outcome
-            watched = [(each.tool, each.bound, each.input) for each in ready]
-            run = partial(self._watch.run, watched, run, self._guard)
-        outcomes = iter(run() if ready else ())
+        outcomes = iter(self._run_in_turn(ready) if ready else ())
         return [next(outcomes) if isinstance(each, _Ready) else each for each in prepared]
+
+    def _run_in_turn(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
+        """Run calls when those of other agents leave the variables alone."""
+        watch, guard, limit = self._watch, self._guard, self._limit()
+        with turn(
+            self._namespace,
+            alone=watch is not None,
+            interrupted=lambda: guard.interrupts > 0,
+            seconds=None if limit is None else min(limit.seconds, turns.SECONDS),
+        ) as is_ours:
+            if guard.interrupts and not is_ours:
+                return [_not_run(each.call) for each in ready]
+            if not is_ours:
+                refused = CallOutcome("refused", _NOT_IN_TURN)
+                return [replace(refused, call_id=each.call.id) for each in ready]
+            if watch is None:
+                return self._run_ready(ready)
+            watched = [(each.tool, each.bound, each.input) for each in ready]
+            return watch.run(watched, partial(self._run_ready, ready), guard)
 
     def _limit(
         self, tool: Tool | None = None, spent: float = 0.0, least: float = 0.001

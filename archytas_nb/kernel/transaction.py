@@ -7,6 +7,7 @@ is: what code may reach cannot be told from its text. Files, databases, other pr
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from archytas_nb.kernel.content import brief, short_key
 from archytas_nb.kernel.interrupts import CallGuard, defer_interrupts
 from archytas_nb.kernel.python import python
 from archytas_nb.kernel.snapshot import BYTES, Record, Snapshot, restore
+from archytas_nb.kernel.turns import turn
 from archytas_nb.kernel.values import Parts, contained, same_value
 from archytas_nb.loop.events import CHANGED, CallOutcome, Change, Diff, Json, NotCovered
 from archytas_nb.tools.tool import BoundCall, Tool
@@ -282,7 +284,25 @@ class Watch:
         self._transactions.clear()
 
     def undo(self) -> tuple[NotCovered, ...]:
-        """Undo the changes, the last one first; returns what could not be restored."""
+        """Undo the changes, the last one first; returns what could not be restored.
+
+        Raises:
+            RuntimeError: Another agent is running a call on the variables.
+        """
         if self._is_discarded:
             return (NotCovered("", "its changes can no longer be undone"),)
-        return tuple(note for each in reversed(self._transactions) for note in each.undo())
+        notes: tuple[NotCovered, ...] = ()
+        with defer_interrupts() as deferred:
+            waits = turn(self._namespace, alone=True, interrupted=lambda: deferred.interrupted)
+            with waits as is_ours:
+                if is_ours:
+                    each_notes = [each.undo() for each in reversed(self._transactions)]
+                    notes = tuple(itertools.chain.from_iterable(each_notes))
+        if deferred.interrupted:
+            raise KeyboardInterrupt
+        if not is_ours:
+            raise RuntimeError(
+                "nothing was undone: another agent is running a call on the same variables; "
+                "undo it when that call has ended"
+            )
+        return notes
