@@ -427,6 +427,7 @@ class Agent(AsksMany):
         """As `preview`, with the tools of the run, which include those that read variables."""
         exchange, _ = prepare.read_question(self._variables(), question, **asked)
         model, (past, earlier) = self.model, self._past_and_earlier(exchange.origin)
+        exchange.model = ModelFacts(model).identity
         tools = self._tools_for(exchange, model, past, earlier)
         wire = self._wire(self._protocol(model), tools)
         guards = self._guards(model, tools, time.monotonic)
@@ -467,7 +468,8 @@ class Agent(AsksMany):
         if "tools" in given:
             vars(agent).update(_tools=prepare.toolbox_of(given["tools"]), _own_tools=Toolbox())
         if "model" in given:
-            agent.model = given["model"]
+            # Not the property's setter: what is known of the agent's own model stays.
+            agent._model, agent._chosen_model = given["model"], []
         limits = {name: each for name, each in given.items() if hasattr(Limits, name)}
         # What is configured now holds for the whole question.
         agent._configuration = self._configuration.fixed().having(**limits)
@@ -508,6 +510,7 @@ class Agent(AsksMany):
             start_question(model, *prepare.origin_and_execution(exchange.origin))
             protocol = self._protocol(model)
             run.model, run.protocol = model.name, protocol
+            exchange.model = ModelFacts(model).identity
             run.price = ModelFacts(model).price
         except (ModelError, ConfigurationError) as error:
             run.error, missing = error, isinstance(error, ConfigurationError)

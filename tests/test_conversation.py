@@ -219,6 +219,50 @@ def test_a_model_with_a_longer_context_is_sent_more(protocol: str) -> None:
     assert it.run("And now?").answer == "y"
 
 
+class Other(ScriptedModel):
+    """A model with another name and a context of its own."""
+
+    name = "other"
+
+    def __init__(self, *replies: Any, protocol: Any, context_tokens: int | None = None) -> None:
+        super().__init__(*replies, protocol=protocol)
+        self.context_tokens = context_tokens
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_model_for_one_question_leaves_what_was_learned_of_the_agents_own_model(
+    protocol: str,
+) -> None:
+    it = agent(
+        protocol, *[("look", {"a": n}) for n in range(4)], ModelError("long", kind="overflow")
+    )
+    more(it, *[("final_answer", "x")] * 2)
+    it.run("Look!")
+    learned = it.exchanges[-1].compaction
+    assert learned.max_tokens is not None
+    other = Other(("final_answer", "y"), protocol=protocol)
+    assert it.run("And now?", model=other).answer == "y"
+    assert it.exchanges[0].compaction == learned
+    it.run("And then?")
+    assert it.exchanges[-1].compaction.max_tokens == learned.max_tokens
+    sent = [len(str(ask.messages)) for ask in (*asked(it)[-1:], *other.asked)]
+    assert sent[0] < sent[1], "the other model is sent all of the conversation"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_short_context_of_a_model_for_one_question_shortens_nothing_for_the_own_model(
+    protocol: str,
+) -> None:
+    it = agent(protocol, *[("look", {"a": n}) for n in range(4)], *[("final_answer", "x")] * 2)
+    it.run("Look!")
+    short = Other(("final_answer", "y"), protocol=protocol, context_tokens=2500)
+    it.run("And now?", model=short)
+    assert it.exchanges[-1].compaction.dropped_steps or it.exchanges[-1].compaction.dropped
+    it.run("And then?")
+    assert "0 0 0" in str(asked(it)[-1].messages)
+    assert it.exchanges[-1].compaction == it.exchanges[0].compaction
+
+
 # ── images ────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -205,7 +205,9 @@ class Conversation:
         self.reply_tokens = reply_tokens
         self._exchange, self._exchanges = exchange, [*past, exchange]
         if not exchange.steps and past:
-            compaction, count = past[-1].compaction, len(past)
+            # What is too long for one model may not be for another.
+            own = [each for each in past if each.model == exchange.model]
+            compaction, count = own[-1].compaction if own else Compaction(), len(past)
             if compaction.dropped >= count:  # exchanges may have been removed since then
                 compaction = replace(compaction, dropped=count, dropped_steps=0)
             exchange.compaction = compaction

@@ -82,6 +82,11 @@ class ModelFacts:
         return hasattr(self._model, "cassette")
 
     @property
+    def identity(self) -> str:
+        """What tells it from other models: its name as given, and the address of its endpoint."""
+        return f"{self.given_name or ''} {getattr(self._model, 'base_url', '')}".strip()
+
+    @property
     def given_name(self) -> str | None:
         """The name that the user gave to it, without a request to the endpoint."""
         attribute = "given_name" if hasattr(self._model, "given_name") else "name"

@@ -100,6 +100,7 @@ class Exchange:
     origin: str = ""  # such as a cell: a question of the same origin replaces this one
     hint: str = ""  # text for the model below the question
     context: Context | None = None
+    model: str = ""  # what tells the model that was asked from others
     compaction: Compaction = Compaction()  # of the conversation up to the end of this exchange
     # The messages of a completed exchange, by the name of the wire protocol.
     message_cache: dict[str, Any] = field(
