@@ -97,7 +97,8 @@ class Agent(AsksMany):
             refuse it (``"deny"``); or a function that decides on every call. None means the
             setting.
         ask_user: Whether the model has a tool for asking you questions; if left out, only if the
-            setting is ``"on"``.
+            setting is ``"on"``. No other tool may then be named ``ask_user``; nor ``python``,
+            if that is not ``"off"``.
         allow: Names of tools that run without approval.
         context: Which variables are described below a question: those ``"mentioned"`` in it, also
             those ``"changed"`` since the last one, ``"all"`` or ``"none"``. Except with ``"none"``,
@@ -176,8 +177,13 @@ class Agent(AsksMany):
 
     @property
     def tools(self) -> Toolbox:
-        """The tools that the next question may use."""
-        return self._offered(self._chosen_model[0][1] if self._chosen_model else None)
+        """The tools that the next question may use; ``agent.tools.add(f)`` adds one to them.
+
+        Raises:
+            ConfigurationError: A tool of yours has the name of a built-in one that is switched on.
+        """
+        model = self._chosen_model[0][1] if self._chosen_model else None
+        return prepare.AgentTools(self._offered(model), self._own_tools)
 
     def _offered(self, model: Model | None) -> Toolbox:
         """The tools for a question to this model, or to one that is not known yet."""
@@ -187,10 +193,10 @@ class Agent(AsksMany):
             tools = self._tools.active()
         tools.extend(self._own_tools)
         if self._configuration.asks_user:
-            tools.add(prepare.ask_user_tool())
+            prepare.add_built_in(tools, prepare.ask_user_tool(), "ask_user=False")
         python = self._configuration.python(model)
-        if python != "off" and "python" not in tools:
-            tools.add(python_tool(python))
+        if python != "off":
+            prepare.add_built_in(tools, python_tool(python), 'python="off"')
         return tools
 
     @property

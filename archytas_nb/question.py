@@ -7,12 +7,12 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeAlias, TypedDict, TypeVar, get_args
+from typing import Any, Never, TypeAlias, TypedDict, TypeVar, get_args
 
 from archytas_nb import settings
 from archytas_nb.answers import Answers, Until
 from archytas_nb.driver import AnswerCheck, Observer
-from archytas_nb.errors import ConfigurationError, argument_error
+from archytas_nb.errors import ConfigurationError, ToolError, argument_error
 from archytas_nb.kernel import Namespace, current_shell, running_cell
 from archytas_nb.kernel.approval import Approve
 from archytas_nb.kernel.assigned import may_be_assigned
@@ -255,6 +255,44 @@ def ask_user_tool() -> Tool:
     from archytas_nb.kernel.person import ask_user
 
     return Tool.from_function(ask_user, repeat=True)
+
+
+def add_built_in(tools: Toolbox, built_in: Tool, off: str) -> None:
+    """Add a built-in tool; ``off`` is the setting that switches it off.
+
+    Raises:
+        ConfigurationError: A tool of the person's own has its name.
+    """
+    own = tools.get(built_in.name)
+    if own is not None and own.function is not built_in.function:
+        raise ConfigurationError(
+            f"{built_in.name!r} is the name of a built-in tool that is switched on, and of a tool "
+            f'of your own: give yours another name with @tool(name="…"), or set {off}'
+        )
+    tools.add(built_in)
+
+
+class AgentTools(Toolbox):
+    """The tools of an agent's next question; one that is added is added to the agent."""
+
+    def __init__(self, tools: Toolbox, own: Toolbox) -> None:
+        super().__init__()
+        self._tools = dict(tools)
+        self._own = own
+
+    def add(self, f: Any, **options: Any) -> Tool:
+        """Add a function or a tool to the agent, as `Agent.tool` does, and return the tool."""
+        tool = self._own.add(f, **options)
+        self._tools[tool.name] = tool
+        return tool
+
+    def _refuse(self, *_: Any) -> Never:
+        raise ToolError(
+            "the tools of an agent can only be added to: agent.tools.add(f). To remove or disable "
+            "one, change the Toolbox that the agent was made with, or pass tools=[…] for a question"
+        )
+
+    remove = disable = enable = refresh = restore = _refuse  # type: ignore[assignment]
 
 
 def origin_and_execution(origin: str) -> tuple[str, str]:

@@ -204,7 +204,7 @@ _LIST = (
     Setting(
         "ask_user", "choice", "auto",
         "Whether the model has a tool for asking you questions. auto: with %agent, unless it is a "
-        "small model; not with Agent.",
+        "small model or a tool of yours has the name ask_user; not with Agent.",
         choices=("auto", "on", "off"),
     ),
     Setting(

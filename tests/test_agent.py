@@ -7,7 +7,7 @@ import pytest
 from pydantic import AfterValidator
 
 import archytas_nb as nb
-from archytas_nb.errors import ModelError, TaskFailed
+from archytas_nb.errors import ConfigurationError, ModelError, TaskFailed, ToolError
 from archytas_nb.loop.events import Answered, AskModel, Delta, Notice, Started, Verdict
 from archytas_nb.testing import ScriptedModel
 from tests.scripted import Scripted
@@ -242,3 +242,62 @@ def test_endless_user_code_is_stopped_at_the_end_of_the_run(
         assert time.monotonic() - began < 10, asked
         assert run.incomplete, asked
         assert run.reason.startswith("max_seconds"), asked
+
+
+def named(name: str) -> Any:
+    """A tool of one's own that has a name."""
+
+    def f(text: str) -> str:
+        """Do something.
+
+        Args:
+            text: A text
+        """
+        return f"own {text}"
+
+    f.__name__ = f.__qualname__ = name
+    return f
+
+
+def test_a_tool_that_is_added_to_the_tools_of_an_agent_is_called() -> None:
+    it = agent(("own_tool", "a"), ("other", "b"), ("final_answer", "Done."))
+    tools = it.tools
+    assert tools.add(named("own_tool")).name == "own_tool"
+    tools.extend([named("other")])
+    assert {"own_tool", "other"} <= {*tools} == {*it.tools}
+    run = it.run("Call them.")
+    assert [outcome.value for _, outcome in run.calls] == ["own a", "own b"]
+    for change in (
+        lambda: tools.remove("own_tool"), lambda: tools.disable("own_tool"),
+        lambda: tools.enable("own_tool"), lambda: tools.refresh({}),
+    ):  # fmt: skip
+        with pytest.raises(ToolError, match=r"agent\.tools\.add"):
+            change()
+    assert "own_tool" in it.tools
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "off"),
+    [
+        ("ask_user", {"ask_user": True}, {"ask_user": False}),
+        *(("python", {"python": mode}, {"python": "off"}) for mode in ("ask", "undoable", "auto")),
+    ],
+)
+def test_the_name_of_a_built_in_tool_is_taken_only_while_it_is_switched_on(
+    name: str, on: dict[str, Any], off: dict[str, Any]
+) -> None:
+    script = ((name, "x"), ("final_answer", "Done."))
+    [(_, outcome)] = (
+        nb.Agent([named(name)], model=ScriptedModel(*script), namespace={}, **off).run("Go!").calls
+    )
+    assert outcome.value == "own x"
+    model = ScriptedModel()
+    it = nb.Agent([named(name)], model=model, namespace={}, **on)
+    with pytest.raises(ConfigurationError, match=rf"'{name}' is the name of a built-in tool"):
+        it.run("Go!")
+    assert (model.asked, it.exchanges) == ([], [])
+    own = nb.Agent([], model=ScriptedModel(), namespace={}, **on)
+    own.tool(named(name))
+    with pytest.raises(ConfigurationError, match="give yours another name"):
+        _ = own.tools
+    assert "[?]" in repr(own)

@@ -310,13 +310,15 @@ class ArchytasNB(Settings, Magics):
         model: Any = args.model if is_replay else self._model(args.model)
         small = ModelFacts(model).is_small
         allow, tools = settings.allow, settings.tools
-        may_ask = settings.ask_user == "on" or (settings.ask_user == "auto" and not small)
+        asks_user = settings.ask_user == "on"
+        if settings.ask_user == "auto":  # a tool of that name takes the place of the built-in one
+            asks_user = not small and "ask_user" not in toolbox
         return Agent(
             tools=toolbox.only(*chosen_tools(tools, toolbox)) if tools else None,
             model=model,
             namespace=self.shell.user_ns,
             allow=chosen_tools(allow, toolbox, "--allow") if "allow" in vars(args) else allow,
-            ask_user=may_ask and "ask_user" not in toolbox,
+            ask_user=asks_user,
             # A small model is not offered to write code unless this question says so.
             python="off" if small and "python" not in vars(args) else settings.python,
             **{name: getattr(settings, name) for name in _OF_AGENT},
