@@ -46,7 +46,7 @@ DOORS = {
     "xllamacpp": {"models"},
     "huggingface_hub": {"models"},
     "genai_prices": {"models.completion"},
-    "filelock": {"models", "cassettes.file"},
+    "filelock": {"models", "cassettes.file", "batch.store"},
     "platformdirs": {"models"},
     "psutil": {"models.process"},
     "xxhash": {"kernel.tables"},

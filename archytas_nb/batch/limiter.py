@@ -15,18 +15,48 @@ from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.loop.limits import REPLY_TOKENS, Clock
 from archytas_nb.loop.stop import Stop, sleep
+from archytas_nb.words import one_line
 
-_RETRIES, _RATE_RETRIES = 3, 8  # of a request that failed, and of one refused for its rate
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 600.0  # seconds until a retry
+FAILURES = frozenset({"unreachable", "timeout", "server", "bad_reply"})
+"""Kinds of failures of the endpoint itself: it may answer to another row."""
+REFUSALS = frozenset({"auth", "not_found", "rate_limit"})
+"""Kinds of failures that are the same for every row."""
+
+_RETRIES = 3  # of a request that failed
+_RATE_RETRIES = 8  # of one that was refused for its rate
+_FIRST_WAIT = 0.5  # seconds until a retry
+_LONGEST_WAIT = 600.0
 _TEMPLATE = 600  # tokens that a model's template may put around messages and tools
 _REPLY_SHARE = 4  # a reply may cost this part of the budget at most
+_AMOUNT = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*(USD|tokens)?")
 
 
 class Limiter:
     """Lets the requests of all workers begin: within a budget and a rate, and until a stop.
 
-    What a request may cost at most is reserved before it begins, so that the budget is kept. A
-    budget is like ``"3 USD"``, ``"500,000 tokens"``, or a number of USD; ValueError for another.
+    What a request may cost at most is reserved before it begins, so that the budget is kept. Where
+    a request has cost more than that, or more than the price list says, as much more is reserved
+    for all others, also those that are running.
+
+    Args:
+        budget: An amount like ``"3 USD"``, ``"500,000 tokens"``, or a number of USD; None for no
+            limit.
+        rpm: Requests per minute; None for no limit.
+        spent: What counts already.
+
+    Attributes:
+        budget: The amount, in USD or tokens.
+        in_usd: Whether it is in USD.
+        is_free: Whether no request waits for another one.
+        spent: What the requests have cost, or may have cost where that is unknown.
+        spent_elsewhere: What other kernels have spent since the map began; asked before a request.
+        reason: Why no request begins any more; empty while they do.
+        failure: Why the last request failed; empty after a reply.
+        replies: How many there were.
+        now: Ends what the workers wait for, too.
+
+    Raises:
+        ValueError: The budget is something else.
     """
 
     def __init__(
@@ -35,26 +65,26 @@ class Limiter:
         rpm: float | None = None,
         spent: Usage = Usage(),  # noqa: B008 - it is frozen
     ) -> None:
-        found = re.fullmatch(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*(USD|tokens)?", str(budget).strip())
-        if budget is not None and (found is None or isinstance(budget, bool)):
-            expected = "expected an amount such as '3 USD' or '500000 tokens'"
-            raise ValueError(f"budget is {budget!r}; {expected}")
-        self.budget = float(re.sub("[_,]", "", found[1])) if found else math.inf
-        self.in_usd = found[2] != "tokens" if found else spent.usd > 0
-        self.is_free = not found and not rpm  # then no request waits for another one
-        self.spent, self.replies = spent, 0
-        self.reason = ""  # why no request begins any more
-        self.now = Stop()  # ends what the workers wait for, too
+        self.budget, self.in_usd = _amount(budget)
+        self.is_free = budget is None and rpm is None
+        self.spent = spent
+        self.spent_elsewhere: Callable[[], Usage] = Usage
+        self.reason = ""
+        self.failure = ""
+        self.replies = 0
+        self.now = Stop()
         self._between = 60 / rpm if rpm else 0.0  # seconds between two requests
         self._opens = 0.0  # when the next one may begin
         self._reserved: list[Usage] = []  # by the requests that are running
+        self._scale = 1.0  # how many times as much as was expected a request has cost
+        self._highest = 0.0  # cost of a request so far
         self._changed = threading.Condition()
 
     def used(self, *usages: Usage) -> float:
         """Usages in the unit of the budget."""
         if self.in_usd:
             return math.fsum(each.usd for each in usages)
-        return sum(each.input_tokens + each.output_tokens for each in usages)
+        return sum(each.tokens for each in usages)
 
     def shown(self, amount: float) -> str:
         """An amount with the unit of the budget."""
@@ -73,8 +103,17 @@ class Limiter:
         if self.budget < math.inf:
             self.stop(f"the budget of {self.shown(self.budget)}")
 
-    def enter(self, most: Usage) -> None:
-        """Wait until a request that may cost `most` can begin.
+    def most(self, expected: Usage) -> Usage:
+        """The most that a request can cost, as far as is known from the others."""
+        if not self.in_usd:
+            read = math.ceil(expected.input_tokens * self._scale)
+            written = math.ceil(expected.output_tokens * self._scale)
+            return replace(expected, input_tokens=read, output_tokens=written)
+        # The price list may say that the model is free.
+        return replace(expected, usd=expected.usd * self._scale or self._highest)
+
+    def enter(self, expected: Usage) -> None:
+        """Wait until a request that is expected to cost this at most can begin.
 
         Raises:
             KeyboardInterrupt: The map was stopped, or what is left of the budget is not enough.
@@ -83,12 +122,13 @@ class Limiter:
             return
         with self._changed:
             while not self.reason:
-                if (wait := self._opens - time.monotonic()) > 0:
+                wait = self._opens - time.monotonic()
+                if wait > 0:
                     self._changed.wait(wait)
-                elif self.used(self.spent, most, *self._reserved) <= self.budget:
+                elif self._fits(expected):
                     self._opens = time.monotonic() + self._between
                     if not self.is_free:
-                        self._reserved.append(most)
+                        self._reserved.append(expected)
                     return
                 elif self._reserved:  # these may cost less in the end
                     self._changed.wait()
@@ -96,11 +136,28 @@ class Limiter:
                     self.stop_at_budget()
         raise KeyboardInterrupt
 
-    def leave(self, most: Usage, paid: Usage) -> None:
+    def _fits(self, expected: Usage) -> bool:
+        if self.budget == math.inf:
+            return True
+        running = map(self.most, (*self._reserved, expected))
+        return self.used(self.spent, self.spent_elsewhere(), *running) <= self.budget
+
+    def learn(self, expected: Usage, paid: Usage) -> None:
+        """Learn what a request has cost that was expected to cost this."""
+        if self.budget == math.inf:
+            return
+        cost = self.used(paid)
+        expected_cost = self.used(expected)
+        with self._changed:
+            self._highest = max(self._highest, cost)
+            if expected_cost:
+                self._scale = max(self._scale, cost / expected_cost)
+
+    def leave(self, expected: Usage, paid: Usage) -> None:
         """Settle a request; where none waits for another one, the map counts whole rows."""
         if not self.is_free:
             with self._changed:
-                self._reserved.remove(most)
+                self._reserved.remove(expected)
                 self.spent += paid
                 self._changed.notify_all()
 
@@ -110,6 +167,18 @@ class Limiter:
             self._opens = max(self._opens, time.monotonic() + seconds)
 
 
+def _amount(budget: float | str | None) -> tuple[float, bool]:
+    """The amount of a budget, and whether it is in USD; ValueError for what is none."""
+    if budget is None:
+        return math.inf, False
+    found = _AMOUNT.fullmatch(str(budget).strip())
+    if found is None or isinstance(budget, bool):
+        raise ValueError(
+            f"budget is {budget!r}; expected an amount such as '3 USD' or '500000 tokens'"
+        )
+    return float(re.sub("[_,]", "", found[1])), found[2] != "tokens"
+
+
 class RowModel:
     """The model of one row: its requests wait for the limiter, everything else is the model's own.
 
@@ -117,7 +186,10 @@ class RowModel:
     what the row may have cost after it.
 
     Attributes:
-        spent: What the row's requests have cost; of one that was cut off, the most that it can be.
+        usage: What the row's requests have cost, as far as the endpoint reported it; in USD by the
+            price list where it does not report them.
+        spent: The most that they can have cost: also requests that were cut off, and by the price
+            list where the endpoint reports less.
         clock: The clock of the row; the seconds that it waits do not count.
     """
 
@@ -127,38 +199,34 @@ class RowModel:
     def __init__(
         self, model: Any, limiter: Limiter, note: Callable[[Usage], None] = lambda _: None
     ) -> None:
-        self.spent, self.clock = Usage(), Clock()
-        self._model, self._limiter, self._note = model, limiter, note
+        self.usage = self.spent = Usage()
+        self.clock = Clock()
+        self._model = model
+        self._limiter = limiter
+        self._note = note
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
         """Ask for a reply as the model does, as soon as the limiter lets it."""
-        limiter, tried, seen = self._limiter, 0, self._limiter.replies
-        ask, most = self._limited(ask)
+        limiter = self._limiter
+        ask, expected = self._limited(ask)
+        tried = 0
+        seen = limiter.replies
         while True:
-            started = time.monotonic()
             try:
-                limiter.enter(most)
-            finally:
-                self.clock.waited += time.monotonic() - started
-            paid, failed = most, None
-            try:
-                self._note(self.spent + most)
-                reply: ModelReply = yield from self._model.complete(ask)
-                if reply.usage.input_tokens or reply.usage.output_tokens:
-                    paid = self._priced(reply.usage)
-                limiter.replies += 1
-                return reply
+                reply: ModelReply = yield from self._once(ask, expected)
             except ModelError as error:
-                paid, failed = most if error.may_be_paid else Usage(), error
-            finally:
-                self.spent += paid
-                limiter.leave(most, paid)
+                failed = error
+            else:
+                return reply
+            if failed.kind in FAILURES | REFUSALS:
+                limiter.failure = one_line(str(failed))
             is_rate = failed.kind == "rate_limit"
             if is_rate and limiter.replies != seen:  # the others get on: so will this row
-                tried, seen = 0, limiter.replies
+                tried = 0
+                seen = limiter.replies
             wait = _FIRST_WAIT * 2**tried if failed.wait is None else failed.wait
             tried += 1
             retries = _RATE_RETRIES if is_rate else _RETRIES
@@ -169,20 +237,59 @@ class RowModel:
             else:
                 sleep(wait)
 
+    def _once(self, ask: AskModel, expected: Usage) -> Generator[Delta | Notice, None, ModelReply]:
+        """Make one request, and count what it has cost."""
+        limiter = self._limiter
+        started = time.monotonic()
+        try:
+            limiter.enter(expected)
+        finally:
+            self.clock.waited += time.monotonic() - started
+        paid = limiter.most(expected)  # unless something else is known in the end
+        try:
+            self._note(self.spent + paid)
+            reply: ModelReply = yield from self._model.complete(ask)
+            limiter.replies += 1
+            limiter.failure = ""
+            paid = self._settled(reply.usage, expected)
+        except ModelError as error:
+            if not error.may_be_paid:
+                paid = Usage()
+            raise
+        finally:
+            self.spent += paid
+            limiter.leave(expected, paid)
+        return reply
+
+    def _settled(self, reported: Usage, expected: Usage) -> Usage:
+        """The most that a request can have cost that was replied to."""
+        limiter = self._limiter
+        listed = self._priced(reported)
+        self.usage += reported if reported.usd else listed
+        higher = replace(reported, usd=max(reported.usd, listed.usd))
+        if not reported.tokens:  # the endpoint does not report them
+            most = limiter.most(expected)
+            return replace(most, usd=max(most.usd, higher.usd))
+        limiter.learn(listed, higher)
+        limiter.learn(expected, higher)
+        return higher
+
     def _limited(self, ask: AskModel) -> tuple[AskModel, Usage]:
-        """A request with a limit of its reply, and the most that it can cost."""
-        if self._limiter.budget == math.inf:
+        """A request with a limit of its reply, and the most that it is expected to cost."""
+        limiter = self._limiter
+        if limiter.budget == math.inf:
             return ask, Usage()
         tokens = max(ask.max_tokens or REPLY_TOKENS, ask.thinking_tokens or 0)
-        if cost := self._limiter.used(self._priced(Usage(0, 0, 0, tokens))):
-            tokens = int(tokens * min(1.0, self._limiter.budget / _REPLY_SHARE / cost))
+        cost = limiter.used(limiter.most(self._priced(Usage(output_tokens=tokens))))
+        if cost:
+            tokens = int(tokens * min(1.0, limiter.budget / _REPLY_SHARE / cost))
         sent = [list(ask.messages), list(ask.tools), ask.schema, dict(ask.asides)]
         # No tokenizer makes more of a text than its bytes.
         sent_tokens = len(json.dumps(sent, default=str)) + _TEMPLATE
-        most = self._priced(Usage(1, sent_tokens, 0, tokens))
-        return replace(ask, max_tokens=tokens, thinking_tokens=None), most
+        expected = self._priced(Usage(1, sent_tokens, 0, tokens))
+        return replace(ask, max_tokens=tokens, thinking_tokens=None), expected
 
     def _priced(self, usage: Usage) -> Usage:
-        """A usage with its USD, where the price is known and the endpoint did not say them."""
-        price = None if usage.usd else getattr(self._model, "price", None)
-        return usage if price is None else replace(usage, usd=price.cost(usage))
+        """A usage with its USD by the price list, where there is one."""
+        price = getattr(self._model, "price", None)
+        return replace(usage, usd=0.0 if price is None else price.cost(usage))

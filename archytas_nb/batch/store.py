@@ -1,37 +1,81 @@
-"""Keeps the result of every row in a SQLite file, so that a map that was cut off goes on."""
+"""Keeps the result of every row in a SQLite file, which several kernels may use at the same time.
+
+The states of a row, how the file holds them, and what changes them:
+
+    state        in the file                    what changes it
+    ───────────  ─────────────────────────────  ────────────────────────────────────────────────────
+    open         no line, or status "open"      `claim` → in progress
+    failed       status "failed"                `claim` → in progress, unless it failed during this
+                                                map, in another kernel
+    in progress  its owner is in the table      `put` by the owner → done, failed, or open after an
+                 of owners                      interrupt;
+                                                the owner closes the file or is gone → as before it
+    done         status "done"                  nothing
+
+An owner is a `Store` that is open. It is gone if its process has ended, which others on the same
+machine see from a lock that the process held; or if it has not changed its sign of life in the file
+for `LEASE` seconds, as on another machine, or in a kernel that is suspended. Every kernel measures
+these seconds with its own clock, so the clocks need not agree. An owner that was taken for gone
+and continues is in the table again with its next claim or sign of life, keeps the rows that nobody
+has claimed since, and adds to the others what it has paid.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import sqlite3
+import tempfile
 import threading
-from collections import deque
+import time
+import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
-from operator import attrgetter
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from filelock import FileLock, Timeout
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import Json, Usage
 from archytas_nb.models.secrets import mask_secrets
 
+LEASE = 30.0
+"""Seconds after which an owner that shows no sign of life is gone."""
+_BEAT = 5.0  # seconds between two signs of life
 _WAIT = 30.0  # seconds for another kernel that writes into the same file
-_TABLE = """
-CREATE TABLE IF NOT EXISTS archytas_nb_rows (
-    key TEXT PRIMARY KEY, status TEXT NOT NULL, answer TEXT NOT NULL, error TEXT NOT NULL,
-    usage TEXT NOT NULL, seconds REAL NOT NULL, spent TEXT NOT NULL
-) WITHOUT ROWID
-"""
-_PUT = """
-INSERT INTO archytas_nb_rows VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT(key) DO UPDATE SET
-    status=excluded.status, answer=excluded.answer, error=excluded.error, usage=excluded.usage,
-    seconds=excluded.seconds, spent=excluded.spent
-WHERE archytas_nb_rows.status != 'done'
-"""
+
+_TABLES = (
+    """
+    CREATE TABLE IF NOT EXISTS archytas_nb_rows (
+        key TEXT PRIMARY KEY, status TEXT NOT NULL, answer TEXT NOT NULL, error TEXT NOT NULL,
+        usage TEXT NOT NULL, seconds REAL NOT NULL, spent TEXT NOT NULL
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS archytas_nb_owners (
+        owner TEXT PRIMARY KEY, beat INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+)
+_LATER_COLUMNS = {
+    "kind": "ALTER TABLE archytas_nb_rows ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
+    "owner": "ALTER TABLE archytas_nb_rows ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+}
+"""Columns that the table lacks in a file of an earlier version, and what adds them."""
 _GET = "SELECT * FROM archytas_nb_rows WHERE key IN (SELECT value FROM json_each(?))"
-_numbers = attrgetter(*(each.name for each in fields(Usage)))
+_PUT = """
+INSERT INTO archytas_nb_rows (key, status, answer, error, usage, seconds, spent, kind, owner)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT(key) DO UPDATE SET
+    status=excluded.status, answer=excluded.answer, error=excluded.error, usage=excluded.usage,
+    seconds=excluded.seconds, spent=excluded.spent, kind=excluded.kind, owner=excluded.owner
+"""
+_SIGN_OF_LIFE = """
+INSERT INTO archytas_nb_owners VALUES (?, ?) ON CONFLICT(owner) DO UPDATE SET beat = excluded.beat
+"""
+_REGISTER = "INSERT OR IGNORE INTO archytas_nb_owners VALUES (?, ?)"
+_LEAVE = "DELETE FROM archytas_nb_owners WHERE owner = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +86,10 @@ class RowResult:
         status: ``"done"``, ``"failed"``, or ``"open"`` where it was not asked, or not to its end.
         answer: The answer as JSON; text where no type was asked for.
         error: Why it failed; empty otherwise.
-        usage: What its last attempt cost.
-        seconds: How long that took.
+        usage: What all its attempts have cost, as far as it was reported.
+        seconds: How long the last one took.
         spent: The most that all attempts can have cost, including those that were cut off.
-        kind: The kind of an endpoint's failure; it is not kept.
+        kind: The kind of the endpoint's failure; empty if it failed for another reason.
     """
 
     status: str
@@ -60,15 +104,18 @@ class RowResult:
 OPEN = RowResult("open")
 
 
-@contextlib.contextmanager
-def _naming(path: Path | None) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, sqlite3.Error, ValueError, TypeError) as error:
-        raise ConfigurationError(
-            f"{str(path)!r} cannot be used for the results of a map: {error}. Results that were "
-            "written before are kept: make room or name another file with store=…, and run it again"
-        ) from error
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The answer to a request for a row.
+
+    Attributes:
+        state: ``"mine"``: the row is to be asked about; ``"elsewhere"``: it is in progress,
+            as a rule in another kernel; ``"ended"``: there is a result.
+        row: What is known of it.
+    """
+
+    state: Literal["mine", "elsewhere", "ended"]
+    row: RowResult
 
 
 def stored(path: Path | None, keys: Iterable[str]) -> dict[str, RowResult]:
@@ -84,10 +131,10 @@ def stored(path: Path | None, keys: Iterable[str]) -> dict[str, RowResult]:
         _naming(path),
         contextlib.closing(sqlite3.connect(where, uri=True, timeout=_WAIT)) as database,
     ):
-        tables = database.execute("SELECT name FROM sqlite_master").fetchall()
-        if ("archytas_nb_rows",) not in tables:  # another kernel is about to make it
+        if not _columns(database):  # another kernel is about to make the table
             return {}
-        return dict(map(_read, database.execute(_GET, (json.dumps(list(keys)),))))
+        found = _rows(database, keys)
+    return {key: row for key, (row, _) in found.items()}
 
 
 class Store:
@@ -96,87 +143,262 @@ class Store:
     Args:
         path: The file; its folder is made. None keeps nothing.
 
-    Attributes:
-        is_second: Whether another kernel has the file open, or had when it was killed; of several
-            kernels, every second one gets True.
-
     Raises:
-        ConfigurationError: The file cannot be written, as on a full disk; also by `put`.
+        ConfigurationError: The file cannot be written, as on a full disk; also by its methods.
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._path, self.is_second, self._is_shared, self._version = path, False, False, 0
-        self._lock, self._waiting = threading.Lock(), deque[tuple[Any, ...]]()
+        self._path = path
+        self._lock = threading.Lock()
         self._database: sqlite3.Connection | None = None
+        self._owner = uuid.uuid4().hex
+        self._process: FileLock | None = None
+        self._beats: dict[str, tuple[int, float]] = {}  # of others, and since when
+        self._closed = threading.Event()
         if path is not None:
             with _naming(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._database = self._opened(path)
+                self._database = _opened(path)
+            try:
+                self._process = _held_lock(self._owner)
+                self._register()
+            except BaseException:
+                self.close()
+                raise
+            threading.Thread(target=self._show_life, daemon=True).start()
 
-    def get(self, key: str) -> RowResult | None:
-        """The result of a row, where another kernel may have written it."""
-        if not self._is_shared:
-            return None
-        with self._lock:
-            if self._database is None:
-                return None
-            row = self._database.execute(_GET, (json.dumps([key]),)).fetchone()
-        return None if row is None else _read(row)[1]
+    def claim(self, key: str, known: RowResult = OPEN) -> Claim:
+        """Ask for a row, of which this is known from before the map."""
+        with self._transaction() as database:
+            if database is None:
+                return Claim("mine" if self._path is None else "elsewhere", known)
+            row, owner = self._get(database, key)
+            if row.status == "done":
+                return Claim("ended", row)
+            if owner and self._is_at_work(database, owner):
+                return Claim("elsewhere", row)
+            has_changed = replace(row, spent=known.spent) != known  # `note` is no result
+            if row.status == "failed" and has_changed:
+                return Claim("ended", row)
+            database.execute(_REGISTER, (self._owner, time.time_ns()))
+            self._write(database, key, row, self._owner)
+            return Claim("mine", row)
 
-    def put(self, *results: tuple[str, RowResult]) -> None:
-        """Keep results; threads share a commit, which a killed process does not lose.
+    def note(self, key: str, spent: Usage) -> None:
+        """Add to what a row in progress may have cost, so that it is known after a crash, too."""
+        with self._transaction() as database:
+            if database is not None:
+                row, owner = self._get(database, key)
+                self._write(database, key, replace(row, spent=row.spent + spent), owner)
 
-        A row that is done stays done.
+    def put(self, key: str, attempt: RowResult) -> RowResult:
+        """Keep how an attempt has ended; a row that is done stays done.
+
+        Returns:
+            The row, with the costs of all attempts. In the file, secrets are masked.
         """
-        for key, each in results if self._path is not None else ():
-            answer = json.dumps(_hidden(each.answer)), mask_secrets(each.error)
-            usage, spent = json.dumps(_numbers(each.usage)), json.dumps(_numbers(each.spent))
-            self._waiting.append((key, each.status, *answer, usage, each.seconds, spent))
-        with self._lock, _naming(self._path):  # who has the lock writes what all have brought
-            rows = [self._waiting.popleft() for _ in range(len(self._waiting))]
-            if rows and self._database is not None:  # not of a worker that nobody waits for
-                with self._database:
-                    self._database.executemany(_PUT, rows)
-                # It changes when another connection writes.
-                [version] = self._database.execute("PRAGMA data_version").fetchone()
-                self._is_shared = self._is_shared or version != self._version
+        with self._transaction() as database:
+            if database is None:  # nothing is kept, or nobody waits for this worker any more
+                return attempt
+            before, owner = self._get(database, key)
+            usage, spent = before.usage + attempt.usage, before.spent + attempt.spent
+            ended = before if before.status == "done" else attempt
+            row = replace(ended, usage=usage, spent=spent)
+            kept = replace(row, answer=_hidden(row.answer), error=mask_secrets(row.error))
+            # Where another kernel has taken the row over, it goes on.
+            is_mine = owner == self._owner
+            self._write(database, key, kept, "" if is_mine else owner)
+            return row
+
+    def put_open(self, keys: Iterable[str]) -> None:
+        """Keep that these rows belong to a map, where nothing else is known of them."""
+        with self._transaction() as database:
+            if database is not None:
+                keys = list(keys)
+                known = _rows(database, keys)
+                for key in keys:
+                    if key not in known:
+                        self._write(database, key, OPEN, "")
 
     def close(self) -> None:
         """Close the file; after a clean end no other file is left beside it."""
+        self._closed.set()
         with self._lock:
             database, self._database = self._database, None
             if database is not None:
+                with contextlib.suppress(sqlite3.Error):  # then the others see that it is gone
+                    database.execute(_LEAVE, (self._owner,))
                 with contextlib.suppress(sqlite3.Error):  # another kernel has it open, and will
                     database.execute("PRAGMA busy_timeout=0")
                     database.execute("PRAGMA journal_mode=DELETE")
-                    database.execute("PRAGMA user_version=0")
                 database.close()
+        if self._process is not None:
+            self._process.release()
+            with contextlib.suppress(OSError):
+                _lock_path(self._owner).unlink(missing_ok=True)
 
-    def _opened(self, path: Path) -> sqlite3.Connection:
-        database = sqlite3.connect(path, timeout=_WAIT, check_same_thread=False)
-        try:
-            # With a write-ahead log a commit takes microseconds, and a killed process loses none.
-            with contextlib.suppress(sqlite3.OperationalError):  # another kernel switches to it
-                database.execute("PRAGMA journal_mode=WAL")
-            database.execute("PRAGMA synchronous=NORMAL")
+    # ── rows ──────────────────────────────────────────────────────────────────────────────────────
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection | None]:
+        """The file, which nobody else writes in the block; None where there is none to write."""
+        with self._lock, _naming(self._path):
+            database = self._database
+            if database is None:
+                yield None
+                return
             database.execute("BEGIN IMMEDIATE")
-            database.execute(_TABLE)
-            # How many have opened it since its only user closed it.
-            [others] = database.execute("PRAGMA user_version").fetchone()
-            database.execute(f"PRAGMA user_version={others + 1}")
-            database.commit()
-            [self._version] = database.execute("PRAGMA data_version").fetchone()
-        except BaseException:
-            database.close()
-            raise
-        self._is_shared, self.is_second = others > 0, others % 2 > 0
-        return database
+            try:
+                yield database
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
+
+    @staticmethod
+    def _get(database: sqlite3.Connection, key: str) -> tuple[RowResult, str]:
+        """A row and its owner, which may be gone."""
+        return _rows(database, [key]).get(key, (OPEN, ""))
+
+    @staticmethod
+    def _write(database: sqlite3.Connection, key: str, row: RowResult, owner: str) -> None:
+        answer, usage, spent = map(json.dumps, (row.answer, astuple(row.usage), astuple(row.spent)))
+        values = key, row.status, answer, row.error, usage, row.seconds, spent, row.kind
+        database.execute(_PUT, (*values, owner))
+
+    # ── owners ────────────────────────────────────────────────────────────────────────────────────
+
+    def _register(self) -> None:
+        with self._transaction() as database:
+            if database is not None:
+                database.execute(_REGISTER, (self._owner, time.time_ns()))
+                for (owner,) in database.execute("SELECT owner FROM archytas_nb_owners").fetchall():
+                    self._is_at_work(database, owner)
+
+    def _show_life(self) -> None:
+        """Change the sign of life until the file is closed, in a thread of its own."""
+        while not self._closed.wait(_BEAT):
+            # On a full disk the workers fail, too, and say so.
+            with contextlib.suppress(ConfigurationError), self._transaction() as database:
+                if database is not None:
+                    # Only that it changes matters, not what the clock says.
+                    database.execute(_SIGN_OF_LIFE, (self._owner, time.time_ns()))
+
+    def _is_at_work(self, database: sqlite3.Connection, owner: str) -> bool:
+        """Whether an owner is not gone; one that is gone leaves the table."""
+        if owner == self._owner:
+            return True
+        select = "SELECT beat FROM archytas_nb_owners WHERE owner = ?"
+        found = database.execute(select, (owner,)).fetchone()
+        if found is None:
+            return False
+        beat, since = self._beats.get(owner, (None, 0.0))
+        now = time.monotonic()
+        if beat != found[0]:
+            self._beats[owner] = found[0], now
+            since = now
+        if now - since <= LEASE and not _has_ended(owner):
+            return True
+        database.execute(_LEAVE, (owner,))
+        return False
 
 
-def _read(row: tuple[Any, ...]) -> tuple[str, RowResult]:
-    key, status, answer, error, usage, seconds, spent = row
-    used, all_used = Usage(*json.loads(usage)), Usage(*json.loads(spent))
-    return key, RowResult(status, json.loads(answer), error, used, seconds, all_used)
+def _opened(path: Path) -> sqlite3.Connection:
+    # Transactions are begun and ended explicitly.
+    database = sqlite3.connect(path, timeout=_WAIT, check_same_thread=False, isolation_level=None)
+    try:
+        # With a write-ahead log a commit takes microseconds, and a killed process loses none.
+        with contextlib.suppress(sqlite3.OperationalError):  # another kernel switches to it
+            database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=NORMAL")
+        database.execute("BEGIN IMMEDIATE")
+        for table in _TABLES:
+            database.execute(table)
+        known = _columns(database)
+        for name, definition in _LATER_COLUMNS.items():
+            if name not in known:
+                database.execute(definition)
+        database.execute("COMMIT")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _columns(database: sqlite3.Connection) -> set[str]:
+    """The columns of the table of rows; none where there is no such table."""
+    return {column[1] for column in database.execute("PRAGMA table_info(archytas_nb_rows)")}
+
+
+@contextlib.contextmanager
+def _naming(path: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error, ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"{str(path)!r} cannot be used for the results of a map: {error}. Results that were "
+            "written before are kept: make room or name another file with store=…, and run it again"
+        ) from error
+
+
+# ── the lock of a process ─────────────────────────────────────────────────────────────────────────
+
+
+def _lock_path(owner: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"archytas_nb-map-{owner}.lock"
+
+
+def _held_lock(owner: str) -> FileLock | None:
+    """The lock of an owner, which the system releases when the process ends, however it does.
+
+    None where there are no such locks: the other kernels then wait for its sign of life.
+    """
+    lock = FileLock(_lock_path(owner), timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except (OSError, NotImplementedError):
+        return None
+    return lock
+
+
+def _has_ended(owner: str) -> bool:
+    """Whether the process of an owner has certainly ended."""
+    path = _lock_path(owner)
+    if not owner.isalnum() or not path.exists():  # on another machine, or without such locks
+        return False
+    lock = FileLock(path, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except (Timeout, OSError, NotImplementedError):
+        return False
+    lock.release()
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+    return True
+
+
+# ── rows as they are kept ─────────────────────────────────────────────────────────────────────────
+
+
+def _rows(database: sqlite3.Connection, keys: Iterable[str]) -> dict[str, tuple[RowResult, str]]:
+    """The rows that there are with these keys, and their owners, which may be gone."""
+    cursor = database.execute(_GET, (json.dumps(list(keys)),))
+    names = [column[0] for column in cursor.description]
+    found = {}
+    for values in cursor:
+        row = dict(zip(names, values, strict=True))
+        result = RowResult(
+            status=row["status"],
+            answer=json.loads(row["answer"]),
+            error=row["error"],
+            usage=Usage(*json.loads(row["usage"])),
+            seconds=row["seconds"],
+            spent=Usage(*json.loads(row["spent"])),
+            kind=row.get("kind", ""),
+        )
+        found[row["key"]] = result, row.get("owner", "")
+    return found
 
 
 def _hidden(answer: Json) -> Json:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pickle
+import signal
+import threading
+import time
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +21,7 @@ import pytest
 from archytas_nb import Agent, ConfigurationError, OpenAIModel, Tool
 from archytas_nb.tools.names import Namespace
 from tests.batch.shop import Shop
-from tests.servers.plays import Say, Status
+from tests.servers.plays import Hang, Say, Status
 from tests.servers.server import Server
 
 FACTOR = 10
@@ -130,3 +135,40 @@ def test_a_tool_can_be_pickled_with_its_options() -> None:
     assert copy.text == tool.text
     assert (copy.timeout, copy.max_chars, copy.repeat, copy.pure) == (3.0, 50, False, True)
     assert copy.call({"text": "abc", "unit": "tens"}).value == 30
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads", "dask"])
+def test_an_interrupt_of_a_map_with_an_executor_returns_what_is_there(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    shop = Shop(lambda row, asked: Hang() if row >= 6 and not seen else None)
+    seen: list[int] = []
+
+    def interrupt() -> None:
+        while len(shop.asked) < 8:
+            time.sleep(0.01)
+        seen.append(shop.asked.total())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    store = str(tmp_path / "map.sqlite")
+    with Server(then=shop) as server, contextlib.ExitStack() as stack:
+        if kind == "dask":
+            executor = request.getfixturevalue("dask")
+        else:
+            pool = ProcessPoolExecutor if kind == "processes" else ThreadPoolExecutor
+            executor = stack.enter_context(pool(2))
+        model = OpenAIModel("tiny-1", base_url=server.url, api_key="none", timeout=2, max_retries=0)
+        rows = [f"row {n}" for n in range(40)]
+        asked = {"executor": executor, "store": store, "progress": False}
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        out = Agent([], model=model).map(rows, "Go.", workers=4, **asked)
+        thread.join()
+        statuses = [each["status"] for each in out]
+        assert set(statuses[:6]) <= {"done", "open"}
+        assert "done" in statuses[:6]
+        assert statuses[6:] == ["open"] * 34
+        whole = Agent([], model=model).map(rows, "Go.", **asked)
+    assert {each["status"] for each in whole} == {"done"}
+    done = [row for row, status in enumerate(statuses) if status == "done"]
+    assert [shop.paid[row] for row in done] == [1] * len(done)

@@ -1,0 +1,288 @@
+"""The file of a map's results: rows are claimed by one kernel at a time, and come back from those that are gone."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from archytas_nb import ConfigurationError
+from archytas_nb.batch import store as module
+from archytas_nb.batch.store import OPEN, RowResult, Store, stored
+from archytas_nb.loop.events import Usage
+
+ROOT = Path(__file__).parent.parent.parent
+DONE = RowResult("done", "yes", usage=Usage(1, 10, 0, 5), spent=Usage(1, 10, 0, 5))
+FAILED = RowResult("failed", error="no", usage=Usage(1, 10), spent=Usage(1, 10), kind="server")
+HOLDER = """
+import sys, time
+from pathlib import Path
+from archytas_nb.batch.store import Store
+store = Store(Path(sys.argv[1]))
+print(store.claim("a").state, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "map.sqlite"
+
+
+@pytest.fixture
+def pair(path: Path) -> Iterator[tuple[Store, Store]]:
+    one, two = Store(path), Store(path)
+    yield one, two
+    one.close()
+    two.close()
+
+
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system without locks, or on another machine."""
+    monkeypatch.setattr(module, "_held_lock", lambda owner: None)
+
+
+def test_a_row_in_progress_is_left_to_its_owner_until_it_has_a_result(
+    pair: tuple[Store, Store],
+) -> None:
+    one, two = pair
+    assert one.claim("a").state == "mine"
+    assert two.claim("a").state == "elsewhere"
+    assert two.claim("b").state == "mine"
+    assert one.put("a", DONE) == DONE
+    claim = two.claim("a")
+    assert (claim.state, claim.row) == ("ended", DONE)
+
+
+def test_a_row_that_failed_before_the_map_is_tried_again_and_one_that_failed_during_it_is_not(
+    pair: tuple[Store, Store], path: Path
+) -> None:
+    one, two = pair
+    one.claim("a")
+    one.put("a", FAILED)
+    assert two.claim("a").state == "ended"
+    assert two.claim("a", stored(path, ["a"])["a"]).state == "mine"
+
+
+def test_an_interrupted_row_is_open_to_others(pair: tuple[Store, Store]) -> None:
+    one, two = pair
+    one.claim("a")
+    one.put("a", OPEN)
+    assert two.claim("a").state == "mine"
+
+
+def test_closing_the_file_gives_back_the_rows_and_leaves_no_other_file(path: Path) -> None:
+    one = Store(path)
+    one.claim("a")
+    one.close()
+    two = Store(path)
+    assert two.claim("a").state == "mine"
+    two.close()
+    assert [each.name for each in path.parent.iterdir()] == ["map.sqlite"]
+    assert not list(Path(module.tempfile.gettempdir()).glob(f"*{one._owner}*"))
+
+
+def test_the_rows_of_a_killed_process_are_free_at_once(path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "mine\n"
+        other = Store(path)
+        assert other.claim("a").state == "elsewhere"
+        process.send_signal(signal.SIGSTOP)
+        assert other.claim("a").state == "elsewhere"
+        process.kill()
+        process.wait()
+        assert other.claim("a").state == "mine"
+        other.close()
+
+
+def test_an_owner_without_a_sign_of_life_is_gone_after_the_lease_and_may_come_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_locks(monkeypatch)
+    monkeypatch.setattr(module, "_BEAT", 1000.0)
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    one, two = Store(path), Store(path)
+    one.claim("a")
+    one.claim("b")
+    assert two.claim("a").state == "elsewhere"
+    now[0] = module.LEASE - 1
+    assert two.claim("a").state == "elsewhere"
+    now[0] = module.LEASE + 1
+    assert two.claim("a").state == "mine"
+    # It was suspended and goes on: what it has paid counts, and nobody disturbs the new owner.
+    one.put("a", FAILED)
+    assert one.claim("a", FAILED).state == "elsewhere"
+    row = two.put("a", DONE)
+    assert row.usage == FAILED.usage + DONE.usage
+    assert stored(path, ["a"])["a"] == replace(DONE, usage=row.usage, spent=row.spent)
+    one.claim("c")
+    assert two.claim("b").state == "elsewhere"
+    one.close()
+    assert two.claim("b").state == "mine"
+    two.close()
+
+
+def test_signs_of_life_keep_an_owner_for_longer_than_the_lease(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_locks(monkeypatch)
+    monkeypatch.setattr(module, "_BEAT", 0.05)
+    monkeypatch.setattr(module, "LEASE", 0.5)
+    one, two = Store(path), Store(path)
+    one.claim("a")
+    ends = time.monotonic() + 1.5
+    while time.monotonic() < ends:
+        assert two.claim("a").state == "elsewhere"
+        time.sleep(0.1)
+    one.close()
+    two.close()
+
+
+def test_a_row_that_is_done_stays_done_and_counts_what_was_paid_twice(
+    pair: tuple[Store, Store], path: Path
+) -> None:
+    one, two = pair
+    one.put("a", DONE)
+    late = two.put("a", replace(DONE, answer="no"))
+    assert late.answer == "yes"
+    assert late.usage == DONE.usage + DONE.usage
+    assert stored(path, ["a"]) == {"a": late}
+
+
+def test_what_a_request_may_cost_is_known_after_a_crash(path: Path) -> None:
+    one = Store(path)
+    one.claim("a")
+    one.note("a", Usage(1, 100, 0, 50, 0.5))
+    assert stored(path, ["a"])["a"].spent == Usage(1, 100, 0, 50, 0.5)
+    one.put("a", replace(DONE, spent=Usage(0, -90, 0, -45, -0.5)))
+    assert stored(path, ["a"])["a"].spent == DONE.spent
+    one.close()
+
+
+EARLIER = """
+CREATE TABLE archytas_nb_rows (
+    key TEXT PRIMARY KEY, status TEXT NOT NULL, answer TEXT NOT NULL, error TEXT NOT NULL,
+    usage TEXT NOT NULL, seconds REAL NOT NULL, spent TEXT NOT NULL
+) WITHOUT ROWID;
+INSERT INTO archytas_nb_rows VALUES ('a', 'done', '"yes"', '', '[1,10,0,5,0]', 0.0, '[1,10,0,5,0]');
+PRAGMA user_version=1;
+"""
+
+
+def test_a_file_of_the_earlier_layout_is_read_as_it_is_and_goes_on(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.executescript(EARLIER)
+    database.close()
+    before = path.read_bytes()
+    assert stored(path, ["a", "b"]) == {"a": DONE}
+    assert path.read_bytes() == before
+    store = Store(path)
+    assert store.claim("a").state == "ended"
+    assert store.claim("b").state == "mine"
+    store.put("b", FAILED)
+    store.close()
+    assert stored(path, ["a", "b"]) == {"a": DONE, "b": FAILED}
+
+
+def test_another_table_of_that_name_is_refused(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE archytas_nb_rows (id INTEGER)")
+    database.close()
+    with pytest.raises(ConfigurationError, match=r"map\.sqlite"):
+        stored(path, ["a"])
+    with pytest.raises(ConfigurationError, match=r"map\.sqlite"):
+        Store(path).claim("a")
+
+
+def test_a_file_that_another_process_locks_for_too_long_is_named(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WAIT", 0.1)
+    store = Store(path)
+    with sqlite3.connect(path) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ConfigurationError, match=r"map\.sqlite.*locked"):
+            store.claim("a")
+        other.rollback()
+    other.close()
+    assert store.claim("a").state == "mine"
+    store.close()
+
+
+class World:
+    """Three kernels, as seen by the file; any of them may be killed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.stores = [Store(path) for _ in range(3)]
+        self.mine: list[set[str]] = [set(), set(), set()]
+
+    def restart(self, at: int, *, kill: bool) -> None:
+        if kill:  # the system releases the lock; the table still has the owner
+            store = self.stores[at]
+            assert store._process is not None
+            store._process.release()
+            store._closed.set()
+            assert store._database is not None
+            store._database.close()
+        else:
+            self.stores[at].close()
+        self.stores[at] = Store(self.path)
+        self.mine[at] = set()
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["claim", "done", "failed", "kill", "close"]),
+        st.integers(0, 2),
+        st.sampled_from("abcd"),
+    ),
+    max_size=30,
+)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=STEPS)
+def test_a_row_has_one_owner_at_a_time_and_is_never_lost(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, str]]
+) -> None:
+    world = World(tmp_path_factory.mktemp("store") / "map.sqlite")
+    done = set[str]()
+    try:
+        for what, at, key in steps:
+            if what == "claim":
+                claim = world.stores[at].claim(key, stored(world.path, [key]).get(key, OPEN))
+                owned = [n for n in range(3) if key in world.mine[n]]
+                if key in done:
+                    assert claim.state == "ended"
+                elif owned:
+                    assert claim.state == "elsewhere"
+                else:
+                    assert claim.state == "mine"
+                    world.mine[at].add(key)
+            elif what in ("done", "failed") and key in world.mine[at]:
+                world.stores[at].put(key, DONE if what == "done" else FAILED)
+                world.mine[at].remove(key)
+                done |= {key} if what == "done" else set()
+            elif what in ("kill", "close"):
+                world.restart(at, kill=what == "kill")
+        assert {
+            key for key, row in stored(world.path, "abcd").items() if row.status == "done"
+        } == done
+    finally:
+        for each in world.stores:
+            each.close()
