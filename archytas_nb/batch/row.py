@@ -18,8 +18,8 @@ from archytas_nb.driver import run_events
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.limits import Clock
+from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.stop import Stop
 from archytas_nb.run import Run
 from archytas_nb.words import one_line

@@ -21,7 +21,7 @@ import pytest
 from archytas_nb import Agent, ConfigurationError, OpenAIModel, Tool
 from archytas_nb.tools.names import Namespace
 from tests.batch.shop import Shop
-from tests.servers.plays import Hang, Say, Status
+from tests.servers.plays import Say, Status
 from tests.servers.server import Server
 
 FACTOR = 10
@@ -137,17 +137,27 @@ def test_a_tool_can_be_pickled_with_its_options() -> None:
     assert copy.call({"text": "abc", "unit": "tens"}).value == 30
 
 
+class Late:
+    """Refuses the request, but only after an event."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def play(self, exchange: Any) -> None:
+        self.released.wait(30)
+        Status(400, "late").play(exchange)
+
+
 @pytest.mark.parametrize("kind", ["processes", "threads", "dask"])
 def test_an_interrupt_of_a_map_with_an_executor_returns_what_is_there(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    shop = Shop(lambda row, asked: Hang() if row >= 6 and not seen else None)
-    seen: list[int] = []
+    late = Late()
+    shop = Shop(lambda row, asked: late if row >= 6 and not late.released.is_set() else None)
 
     def interrupt() -> None:
         while len(shop.asked) < 8:
             time.sleep(0.01)
-        seen.append(shop.asked.total())
         os.kill(os.getpid(), signal.SIGINT)
 
     store = str(tmp_path / "map.sqlite")
@@ -157,18 +167,18 @@ def test_an_interrupt_of_a_map_with_an_executor_returns_what_is_there(
         else:
             pool = ProcessPoolExecutor if kind == "processes" else ThreadPoolExecutor
             executor = stack.enter_context(pool(2))
-        model = OpenAIModel("tiny-1", base_url=server.url, api_key="none", timeout=2, max_retries=0)
-        rows = [f"row {n}" for n in range(40)]
+        rows = [f"row {n}" for n in range(14)]
         asked = {"executor": executor, "store": store, "progress": False}
         thread = threading.Thread(target=interrupt)
         thread.start()
-        out = Agent([], model=model).map(rows, "Go.", workers=4, **asked)
+        out = agent(server).map(rows, "Go.", workers=4, **asked)
+        late.released.set()
         thread.join()
-        statuses = [each["status"] for each in out]
-        assert set(statuses[:6]) <= {"done", "open"}
-        assert "done" in statuses[:6]
-        assert statuses[6:] == ["open"] * 34
-        whole = Agent([], model=model).map(rows, "Go.", **asked)
+        whole = agent(server).map(rows, "Go.", **asked)
+    statuses = [each["status"] for each in out]
+    assert set(statuses[:6]) <= {"done", "open"}
+    assert "done" in statuses[:6]
+    assert statuses[6:] == ["open"] * 8
     assert {each["status"] for each in whole} == {"done"}
     done = [row for row, status in enumerate(statuses) if status == "done"]
     assert [shop.paid[row] for row in done] == [1] * len(done)
