@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from archytas_nb.answers import Answers
-from archytas_nb.batch.limiter import FAILURES, REFUSALS, Limiter, RowModel
+from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.row import RowAgent, ask_elsewhere
-from archytas_nb.batch.store import OPEN, RowResult, Store, stored
+from archytas_nb.batch.store import FAILURES, OPEN, REFUSALS, RowResult, Store, stored
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.person import Keyboard, ask_user, confirm
@@ -188,10 +188,8 @@ class Map:
         seen = set[str]()
         for key in self._keys:
             result = self._found.get(key, OPEN)
-            if key in seen:
-                result = replace(result, usage=Usage(), spent=Usage(), seconds=0.0)
+            results.append(result.repeated() if key in seen else result)
             seen.add(key)
-            results.append(result)
         return results
 
     def _replay(self) -> None:

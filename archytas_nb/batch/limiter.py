@@ -11,16 +11,12 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
+from archytas_nb.batch.store import FAILURES, REFUSALS
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.loop.limits import REPLY_TOKENS, Clock
 from archytas_nb.loop.stop import Stop, sleep
 from archytas_nb.words import one_line
-
-FAILURES = frozenset({"unreachable", "timeout", "server", "bad_reply"})
-"""Kinds of failures of the endpoint itself: it may answer to another row."""
-REFUSALS = frozenset({"auth", "not_found", "rate_limit"})
-"""Kinds of failures that are the same for every row."""
 
 _RETRIES = 3  # of a request that failed
 _RATE_RETRIES = 8  # of one that was refused for its rate

@@ -7,12 +7,13 @@ import math
 import operator
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, is_typeddict
 
 from archytas_nb.batch import STORE
-from archytas_nb.errors import users_frames
+from archytas_nb.errors import argument_error, users_frames
 from archytas_nb.loop.events import Usage
 from archytas_nb.tools.render import render
 from archytas_nb.words import did_you_mean
@@ -133,9 +134,7 @@ def mapped(settings: dict[str, Any], data: Any, prompt: str, **options: Any) -> 
     """Ask about every row, as `Agent.map`; the options are those of the engine's `Map`."""
     from archytas_nb.batch.engine import Map
 
-    library = str(type(data).__module__).partition(".")[0]
-    if library not in ("pandas", "polars") or not (library == "polars" or hasattr(data, "index")):
-        library = ""  # an Index of pandas has none itself
+    library = _library_of(data)
     names, parts = columns_of(options["output_type"])
     questions = questions_of(_items(data, library), prompt)
     found, values = Map(settings, questions, **options).results()
@@ -145,8 +144,8 @@ def mapped(settings: dict[str, Any], data: Any, prompt: str, **options: Any) -> 
             **(parts(value) if each.status == "done" else {}),
             "status": each.status,
             "error": each.error,
-            "tokens": each.usage.input_tokens + each.usage.output_tokens,
-            "cost": each.usage.usd or None,
+            "tokens": each.usage.tokens,
+            "cost": each.usage.usd if each.usage.usd or each.is_repeated else None,
             "seconds": each.seconds,
         }
         for each, value in zip(found, values, strict=True)
@@ -163,16 +162,37 @@ def mapped(settings: dict[str, Any], data: Any, prompt: str, **options: Any) -> 
     return frame.assign(**answers, cost=frame["cost"].astype("float64"))
 
 
+def _library_of(data: Any) -> str:
+    """The library of a Series or a DataFrame; empty for anything else."""
+    library = str(type(data).__module__).partition(".")[0]
+    if library not in ("pandas", "polars"):
+        return ""
+    module = sys.modules[library]
+    return library if isinstance(data, (module.Series, module.DataFrame)) else ""
+
+
 def _items(data: Any, library: str) -> list[Any]:
     """The rows: mappings by column, or values."""
     if library and hasattr(data, "columns"):
+        _check_columns(list(map(str, data.columns)))
         rows: list[Any] = data.to_dicts() if library == "polars" else data.to_dict("records")
         return rows
     if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
-        kind = type(data).__name__
-        text = f"data is of type {kind!r}; expected a Series, a DataFrame or a list"
-        raise ValueError(text)  # noqa: TRY004 - of arguments, as everywhere
+        text = f"data is of type {type(data).__name__!r}; expected a Series, a DataFrame or a list"
+        if callable(getattr(data, "collect", None)):  # of polars, Spark or dask
+            text += "; use .collect() to make one of it"
+        raise argument_error(text)
     return list(data)
+
+
+def _check_columns(names: Sequence[str]) -> None:
+    """Raise ValueError if two columns have the same name, as in ``{name}`` of a prompt."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        shown = ", ".join(map(repr, twice))
+        raise ValueError(
+            f"several columns are named {shown}; expected different names. Rename them with "
+            "data.columns = […]"
+        )
 
 
 def questions_of(items: Sequence[Any], prompt: str) -> list[str]:
@@ -243,7 +263,8 @@ class Score(NamedTuple):
     """How often the answers of a model were right, to one question or to all.
 
     ``rate`` is the share of the runs that ended; its 95 % interval (Wilson's) is from ``low`` to
-    ``high``. Runs that could not be asked about, as at the end of a budget, are left out.
+    ``high``. Runs without a reply of the model are left out: at the end of a budget, or where the
+    endpoint failed. ``tokens`` and ``usd`` are those of all runs.
     """
 
     model: str
@@ -323,11 +344,11 @@ def evaluated(
         mine = []
         for at, (question, expected, check) in enumerate(read):
             part = answers[at * runs : (at + 1) * runs]
-            ended = [(result, value) for result, value in part if result.status != "open"]
+            ended = [(result, value) for result, value in part if result.ended_by_model]
             passed = [each.status == "done" and bool(check(v, expected)) for each, v in ended]
-            used = sum((result.usage for result, _ in ended), Usage())
-            tokens = used.input_tokens + used.output_tokens
-            mine.append(Score(names[-1], question, sum(passed), len(ended), tokens, used.usd))
+            used = sum((result.usage for result, _ in part), Usage())
+            score = Score(names[-1], question, sum(passed), len(ended), used.tokens, used.usd)
+            mine.append(score)
         counts = [sum(column) for column in zip(*(each[2:] for each in mine), strict=True)]
         scores += mine
         totals.append(Score(names[-1], f"all {len(read)}", *counts))

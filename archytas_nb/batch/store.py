@@ -40,6 +40,11 @@ from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import Json, Usage
 from archytas_nb.models.secrets import mask_secrets
 
+FAILURES = frozenset({"unreachable", "timeout", "server", "bad_reply"})
+"""Kinds of failures of the endpoint itself: it may answer to another row."""
+REFUSALS = frozenset({"auth", "not_found", "rate_limit"})
+"""Kinds of failures that are the same for every row."""
+
 LEASE = 30.0
 """Seconds after which an owner that shows no sign of life is gone."""
 _BEAT = 5.0  # seconds between two signs of life
@@ -90,6 +95,7 @@ class RowResult:
         seconds: How long the last one took.
         spent: The most that all attempts can have cost, including those that were cut off.
         kind: The kind of the endpoint's failure; empty if it failed for another reason.
+        is_repeated: Whether it is the result of an earlier row; it has no costs of its own then.
     """
 
     status: str
@@ -99,6 +105,16 @@ class RowResult:
     seconds: float = 0.0
     spent: Usage = Usage()  # noqa: RUF009
     kind: str = ""
+    is_repeated: bool = False
+
+    @property
+    def ended_by_model(self) -> bool:
+        """Whether the model was asked, and the row failed by what it replied, if it failed."""
+        return self.status != "open" and self.kind not in FAILURES | REFUSALS
+
+    def repeated(self) -> RowResult:
+        """The result of an equal row."""
+        return replace(self, usage=Usage(), spent=Usage(), seconds=0.0, is_repeated=True)
 
 
 OPEN = RowResult("open")

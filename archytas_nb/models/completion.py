@@ -162,11 +162,12 @@ def from_stream(  # noqa: C901 - one loop, for speed
     An EOFError from `chunks` (a broken connection) is ignored after a complete reply.
 
     Raises:
-        NotACompletion: The body is neither a stream of events nor a reply.
+        NotACompletion: The body is neither a stream of events nor a reply, or has no choices.
         ServerError: The server sent an error instead of a reply.
         EOFError: The stream ended before the reply did, or the server aborted the reply.
     """
     reply, has_ended = new_builder(), False
+    last = ""  # the last event
     other: list[str] = []
     try:
         for lines in _lines(chunks):
@@ -178,6 +179,7 @@ def from_stream(  # noqa: C901 - one loop, for speed
                         event = _json(data)
                         if event is None and (reply.has_begun or data[0] == "{"):
                             raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
+                        last = data
                         yield from reply.add(event, data)
                 elif line and (line := line.rstrip("\r")) and not line.startswith(_OTHER_FIELDS):
                     other.append(line)
@@ -188,6 +190,8 @@ def from_stream(  # noqa: C901 - one loop, for speed
         return from_body("\n".join(other), new_builder)
     if not (reply.finish or has_ended):
         raise EOFError("the stream ended in the middle of the reply")
+    if not reply.has_choice:
+        raise NotACompletion(last)
     return reply.build()
 
 

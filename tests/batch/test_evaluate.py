@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from archytas_nb import Agent, OpenAIModel
 from archytas_nb.batch.map import wilson
-from tests.servers.plays import Say
+from tests.servers.plays import Say, Status
 from tests.servers.server import Server
 
 
@@ -53,6 +53,30 @@ def test_two_models_side_by_side(tmp_path: Path) -> None:
     assert len(lines) == 4
     assert "good" in lines[0]
     assert "bad" in lines[0]
+
+
+def test_a_failure_of_the_endpoint_is_no_wrong_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Half:
+        number = 0
+
+        def play(self, exchange: Any) -> None:
+            self.number += 1
+            if self.number % 2:
+                Say("It is Paris.", raw=True, usage=(90, 0, 10)).play(exchange)
+            else:
+                Status(501, "no").play(exchange)
+
+    store = str(tmp_path / "map.sqlite")
+    cases = [("What is the capital of France?", "paris")]
+    with Server(then=Half()) as server:
+        agent = Agent([], model=OpenAIModel("tiny-1", base_url=server.url, api_key="k"))
+        found = agent.evaluate(cases, runs=6, workers=1, store=store, progress=False)
+    assert (found.rate, found.totals[0].passed, found.totals[0].runs) == (1.0, 3, 3)
+    monkeypatch.setenv("ARCHYTAS_NB_CASSETTE_MODE", "replay")
+    nobody = Agent([], model="tiny-1")
+    assert nobody.evaluate(cases, runs=6, store=store, progress=False) == found
 
 
 @pytest.mark.parametrize("cases", [[], ["question"], [("", 1)], [("q", 1, "no function")]])

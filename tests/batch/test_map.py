@@ -18,11 +18,12 @@ import polars as pl
 import pytest
 
 from archytas_nb import Agent, ConfigurationError, ModelError, OpenAIModel, Tool
+from archytas_nb.batch import engine, limiter
 from archytas_nb.kernel import person
 from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
 from tests.batch.shop import Shop
-from tests.servers.plays import Hang, Say, Status
+from tests.servers.plays import HTML, Events, Hang, Raw, Say, Status
 from tests.servers.server import Server
 
 
@@ -84,6 +85,37 @@ def test_fills_columns_into_the_prompt_and_asks_equal_rows_once(
     assert 'Is row 2 number 2? {"a": 1}' in server.chats[1].body["messages"][-1]["content"]
 
 
+def test_a_repeated_row_costs_nothing_and_every_attempt_counts(server: Server, shop: Shop) -> None:
+    shop.fault = lambda row, asked: (
+        Say("no number", raw=True, usage=(20, 0, 5)) if row == 2 and not asked else None
+    )
+    data = pd.Series(["row 1", "row 2", "row 1", "row 2", "row 1"])
+    out = Agent([], model=Priced("tiny-1", base_url=server.url, api_key="none")).map(
+        data, "Label it.", type=Label, store=None
+    )
+    assert set(out["status"]) == {"done"}
+    assert out["tokens"].sum() == shop.charged + 25
+    assert out["cost"].sum() == pytest.approx((shop.charged + 25) / 1e6)
+    assert list(out["tokens"][2:]) == [0, 0, 0]
+    assert list(out["cost"][2:]) == [0, 0, 0]
+
+
+def test_the_costs_of_a_row_are_those_of_all_calls_of_the_map(
+    server: Server, shop: Shop, kept: Path
+) -> None:
+    failing = Say("no number", raw=True, usage=(20, 0, 5))
+    shop.fault = lambda row, asked: failing if row == 2 and asked < 6 else None
+    agent = Agent([], model=model(server), max_errors=3)
+    first = agent.map(rows(4), "Label it.", type=Label, store=str(kept))
+    assert first["status"][2] == "failed"
+    second = agent.map(rows(4), "Label it.", type=Label, store=str(kept))
+    third = agent.map(rows(4), "Label it.", type=Label, store=str(kept))
+    assert list(third["status"]) == ["done"] * 4
+    assert second["status"][2] == "done"
+    assert 0 < first["tokens"][2] < second["tokens"][2]
+    assert second["tokens"].sum() == third["tokens"].sum() == shop.charged + 6 * 25
+
+
 class Priced(OpenAIModel):
     """A model whose price is known: a USD for a million tokens, read or written."""
 
@@ -130,6 +162,11 @@ def test_takes_polars_lists_and_dicts(agent: Agent) -> None:
         (["row 1"], {"budget": "3 EUR"}, "'3 EUR'"),
         (["row 1"], {"workers": 0}, "workers"),
         (["row 1"], {"rpm": 0}, "rpm"),
+        (["row 1"], {"rpm": "5"}, "rpm is '5'; expected a number"),
+        (["row 1"], {"workers": "5"}, "workers is '5'; expected a whole number"),
+        (pl.LazyFrame({"text": ["row 1"]}), {}, "'LazyFrame'; expected .*collect"),
+        (pd.DataFrame([["row 1", "b"]], columns=["text", "text"]), {}, "'text'"),
+        (pd.DataFrame([["row 1", "b"]], columns=[1, "1"]), {}, "'1'"),
         (pd.DataFrame({"text": ["row 1"]}), {"prompt": "{txt}"}, "'txt'"),
         (["row 1"], {"prompt": " "}, "prompt"),
     ],
@@ -331,6 +368,39 @@ def test_an_endpoint_that_refuses_everything_is_an_error(status: int) -> None:
         Agent([], model=model(server)).map(rows(50), "Label it.", store=None)
     assert caught.value.kind in ("auth", "not_found")
     assert len(server.chats) == 1
+
+
+@pytest.mark.parametrize(
+    "play",
+    [
+        HTML,
+        Raw('{"id": "c", "choices": []}', kind="application/json"),
+        Events(('data: {"model": "tiny-1", "choices": []}', "data: [DONE]")),
+        Status(500, "no"),
+    ],
+    ids=["html", "no choices", "no choices in a stream", "500"],
+)
+def test_an_endpoint_that_never_replies_stops_the_map_and_is_named_at_once(
+    agent: Agent, shop: Shop, play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limiter, "_FIRST_WAIT", 0.0)
+    lines: list[str] = []
+    monkeypatch.setattr(engine, "line_writer", lambda: lambda text, **_: lines.append(text))
+    monkeypatch.setattr(engine, "_LOOK", 0.0)
+    shop.fault = lambda row, asked: play if row else None
+    out = agent.map(rows(300), "Label it.", type=Label, store=None, workers=2)
+    counts = out["status"].value_counts()
+    assert counts["done"] == 1
+    assert 5 <= counts["failed"] <= 6
+    assert len(shop.asked) <= 8
+    begun = [line for line in lines if "1 of 300" in line and "stopped" not in line]
+    after = [line for line in begun if "failed" in line]
+    assert after
+    assert all("the endpoint fails" in line and "s left" not in line for line in after)
+    assert out["error"][1] in lines[-1]
+    other = pd.Series([f"row {n} again" for n in range(1, 99)])
+    with pytest.raises(ModelError):
+        agent.map(other, "Label it.", type=Label, store=None)
 
 
 def test_an_endpoint_that_fails_later_leaves_a_partial_frame(agent: Agent, shop: Shop) -> None:
