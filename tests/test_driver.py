@@ -111,20 +111,17 @@ def test_a_run_has_finite_limits_by_default() -> None:
 
 
 def test_the_time_that_a_person_takes_to_answer_does_not_count() -> None:
-    class Thinking(ScriptedModel):
-        """A person who approves after a while."""
-
-        there = True
-
-        def person(self, real: Any) -> Any:
-            return self
+    class Thinking(Scripted):
+        """A person who answers after a while."""
 
         def ask(self, prompt: str, form: Any = None) -> str:
             time.sleep(0.4)
-            return "y"
+            return super().ask(prompt, form)
 
+    person = Thinking("y", "y")
     tool = nb.Tool.from_function(talk, approve=True)
-    model = Thinking(("talk", 1), ("talk", 2), ("final_answer", "Done."))
+    model = ScriptedModel(("talk", 1), ("talk", 2), ("final_answer", "Done."))
+    model.person = lambda real: person
     run = nb.Agent([tool], model, namespace={}, max_seconds=0.5).run("Talk!")
     assert (run.status, [outcome.status for _, outcome in run.calls]) == (
         "answered",

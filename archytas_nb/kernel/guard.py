@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import inspect
+import itertools
 import sys
 import threading
 import uuid
@@ -35,7 +37,8 @@ from archytas_nb.kernel.approval import Approver
 from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.tool import BoundCall, Tool
 
-_MAX_CONTAINERS = 100_000  # of the namespace that are searched for guarded functions
+_MAX_CONTAINERS = 1_000_000  # of the namespace that are searched for guarded functions
+_MAX_TUPLES = 50  # inside one another
 
 
 class _Original(NamedTuple):
@@ -137,8 +140,8 @@ class ToolGuard:
                 return
             ended = [each for each in _waiting if each.variables is self.variables]
             _waiting[:] = [each for each in _waiting if each not in ended]
-        if any(each.is_kept_elsewhere() for each in ended):
-            _restore_in_containers(self.variables)
+            if any(each.is_kept_elsewhere() for each in ended):
+                _restore_in_containers(self.variables)
 
     def is_kept_elsewhere(self) -> bool:
         """Whether something besides this object refers to one of the guarded functions."""
@@ -156,6 +159,8 @@ class ToolGuard:
 
     def __matmul__(self, value: Any) -> Any:
         """A value that a function of the code looked up: guarded if a tool calls it."""
+        if id(value) not in self._ids and type(value) is not MethodType:  # nearly every one
+            return value
         tools = self.tools_of(value)
         return self._guard(tools[0].function) if tools else value
 
@@ -238,14 +243,15 @@ def _original_of(value: Any) -> _Original | None:
 
 def _restore_in_containers(variables: Namespace) -> None:
     """Put the person's functions back into the lists, dicts, sets and tuples of the variables."""
-    todo: list[Any] = []
+    todo: deque[Any] = deque()
     seen: dict[int, Any] = {}  # keeps them, so that each id stays that of one object
 
     def restored(value: Any, depth: int = 0) -> Any:
         original = _original_of(value)
         if original is not None:
             return original.function
-        if issubclass(type(value), (list, dict, set, deque)) and id(value) not in seen:
+        is_container = issubclass(type(value), (list, dict, set, deque))
+        if is_container and id(value) not in seen and len(seen) < _MAX_CONTAINERS:
             seen[id(value)] = value
             todo.append(value)
         if type(value) is tuple and depth < _MAX_TUPLES:
@@ -257,12 +263,14 @@ def _restore_in_containers(variables: Namespace) -> None:
     for name, value in dict(variables).items():
         if (new := restored(value)) is not value:
             variables[name] = new
-    while todo and len(seen) < _MAX_CONTAINERS:
+    while todo:
+        container = todo.popleft()
         with suppress(Exception):  # a thread changes it meanwhile, or a key fails
-            _restore_in(todo.pop(), restored)
-
-
-_MAX_TUPLES = 50  # tuples inside one another that are searched
+            # Functions and containers are tracked; the numbers and texts of long lists are not.
+            tracked = filter(gc.is_tracked, _elements(container))
+            replaced = [each for each in tracked if restored(each) is not each]
+            if replaced:
+                _restore_in(container, restored)
 
 
 def _restore_in(container: Any, restored: Callable[[Any], Any]) -> None:
@@ -287,6 +295,14 @@ def _restore_in(container: Any, restored: Callable[[Any], Any]) -> None:
         for (key, new), (_, value) in zip(after, before, strict=True):
             if new is not value:
                 dict.__setitem__(container, key, new)
+
+
+def _elements(container: Any) -> Iterator[Any]:
+    if isinstance(container, dict):
+        return itertools.chain(dict.keys(container), dict.values(container))
+    kind = next(each for each in (list, deque, set) if isinstance(container, each))
+    elements: Iterator[Any] = kind.__iter__(container)
+    return elements
 
 
 # ── the code ──────────────────────────────────────────────────────────────────────────────────────

@@ -175,6 +175,13 @@ def test_containers_without_a_tool_are_not_touched() -> None:
     assert names["f"][0] is wipe
 
 
+def test_functions_are_found_among_many_containers() -> None:
+    names: Names = {"wipe": wipe, "many": [[n] for n in range(150_000)], "near": []}
+    run("near.append({'a': wipe})\nmany[-1].append(wipe)", names, careful())
+    assert names["near"][0]["a"] is wipe
+    assert names["many"][-1][1] is wipe
+
+
 # ── after the code has ended ───────────────────────────────────────────────────────────────────────
 
 LATER = {
