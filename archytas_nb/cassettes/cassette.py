@@ -30,6 +30,12 @@ class Slot:
 
     entry: Entry
     user: str | None = None
+    user_before: str | None = None  # on another tape of the same file
+
+    @property
+    def was_used(self) -> bool:
+        """Whether a cell used it, on this tape or on another one of the same file."""
+        return self.user is not None or self.user_before is not None
 
 
 class Tape:
@@ -65,6 +71,9 @@ class Tape:
 
     def give_back(self, origin: str, *, drop: bool = False) -> bool:
         """Make what a cell used unused again, or drop it, as the cell is run again."""
+        for slot in self.slots:
+            if origin and slot.user_before == origin:
+                slot.user_before = None
         places = [n for n, slot in enumerate(self.slots) if origin and slot.user == origin]
         self.at = places[0] if places else self.at
         for place in reversed(places):
@@ -73,12 +82,29 @@ class Tape:
                 del self.slots[place]
         return bool(places)
 
-    def drop_unused(self) -> int:
-        """Drop the exchanges that are not used, and return how many."""
-        dropped = len(self.unused)
-        self.at -= sum(slot.user is None for slot in self.slots[: self.at])
-        self.slots = [slot for slot in self.slots if slot.user is not None]
+    @property
+    def never_used(self) -> list[Entry]:
+        """The exchanges that are not used, and were not used on another tape of the file."""
+        return [slot.entry for slot in self.slots if not slot.was_used]
+
+    def drop_never_used(self) -> int:
+        """Drop the exchanges that were never used, and return how many."""
+        dropped = len(self.never_used)
+        self.at -= sum(not slot.was_used for slot in self.slots[: self.at])
+        self.slots = [slot for slot in self.slots if slot.was_used]
         return dropped
+
+    def note_uses(self, other: Tape) -> None:
+        """Take over which exchanges were used on another tape of the same file."""
+        used: dict[str, list[str]] = {}
+        for slot in other.slots:
+            user = slot.user_before if slot.user is None else slot.user
+            if user is not None:
+                used.setdefault(slot.entry.line(), []).append(user)
+        for slot in self.slots:
+            same = used.get(slot.entry.line())
+            if same:
+                slot.user_before = same.pop(0)
 
     def follow(self, entries: Sequence[Entry]) -> None:
         """Take over what the file holds now; what was used stays used."""
@@ -329,7 +355,7 @@ class Cassette:
         return len(self.tape.slots)
 
     def prune(self, unused: Mapping[str, int] | None = None) -> int:
-        """Remove the exchanges that were not used, and return how many.
+        """Remove the exchanges that were never used, and return how many.
 
         Args:
             unused: The keys of exchanges that another process did not use, with their counts.
@@ -348,8 +374,9 @@ class Cassette:
                 left = Counter(unused)
                 for slot in reversed(self.tape.slots):
                     slot.user = None if left[slot.entry.key] > 0 else ""
+                    slot.user_before = None
                     left[slot.entry.key] -= 1
-            dropped = self.tape.drop_unused()
+            dropped = self.tape.drop_never_used()
             if dropped:
                 self._file.write(self.tape.entries)
             self.tally.dropped += dropped

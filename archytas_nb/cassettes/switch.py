@@ -131,7 +131,17 @@ def _opened(path: str | Path, mode: Any, volatile: Iterable[str]) -> Cassette:
 
     folder = os.environ.get(REPORT)
     report = Path(folder) / f"{os.getpid()}-{next(_numbers)}.jsonl" if folder else None
-    return Cassette(path, mode, volatile=volatile, rerun=os.environ.get(RERUN), report=report)
+    rerun = os.environ.get(RERUN)
+    cassette = Cassette(path, mode, volatile=volatile, rerun=rerun, report=report)
+    note_uses(cassette)
+    return cassette
+
+
+def note_uses(cassette: Cassette) -> None:
+    """Have a cassette know what this process used of its file through other cassettes."""
+    for each in tuple(_state.open.values()):
+        if each is not cassette and each.where == cassette.where:
+            cassette.tape.note_uses(each.tape)
 
 
 def _absolute(path: str) -> Path | None:

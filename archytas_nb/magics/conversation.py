@@ -28,12 +28,14 @@ from archytas_nb.magics.shown import (
     changes,
     cost,
     history,
+    never_used,
     undone,
     why,
 )
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
+    from archytas_nb.cassettes.cassette import Cassette
     from archytas_nb.loop.record import Exchange
     from archytas_nb.run import Run
 
@@ -166,7 +168,7 @@ class Conversation(Magics):
         argument(
             "--prune",
             action="store_true",
-            help="Remove the exchanges that this kernel has not used.",
+            help="Remove the exchanges that this kernel has not used; you are asked first.",
         ),
     )
     def agent_cassette(self, args: Any) -> Any:
@@ -189,6 +191,8 @@ class Conversation(Magics):
         if args.prune:
             if cassette is None:
                 raise UsageError("no cassette is in use; set one with %agent_cassette PATH")
+            if not _may_prune(cassette):
+                return Message("nothing was removed")
             cassette.prune()
         elif args.path or args.mode:
             return None
@@ -335,6 +339,21 @@ class Conversation(Magics):
             size += watch.bytes
             if count > RUNS or (size > BYTES and count > 1):
                 watch.discard()
+
+
+def _may_prune(cassette: Cassette) -> bool:
+    """Say what would be removed from a cassette, and ask whether it may be; yes if nobody can."""
+    from archytas_nb.cassettes.switch import note_uses
+    from archytas_nb.kernel.person import Keyboard, confirm
+
+    note_uses(cassette)
+    found = never_used(cassette)
+    if not found or cassette.mode == "replay":  # for which there is an error
+        return True
+    if Keyboard().there:
+        return confirm(f"{found}\nRemove from the cassette? [y/n] ") is True
+    print(f"removed from the cassette:\n{found}")  # noqa: T201 - for the person who reads it later
+    return True
 
 
 def _exchanges(turns: Sequence[Turn]) -> list[Exchange]:

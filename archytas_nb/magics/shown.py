@@ -133,6 +133,28 @@ def cassette_state(cassette: Cassette | None) -> Message:
     return Message(f"{cassette.path} ({cassette.mode}): {', '.join(parts)}")
 
 
+_SHOWN = 10  # exchanges of a cassette that would be removed
+
+
+def never_used(cassette: Cassette) -> str:
+    """The exchanges that this kernel has not used, a line for each of the first ones."""
+    from archytas_nb.words import one_line
+
+    entries = cassette.tape.never_used
+    lines = [f"  {one_line(_asks(each), 90)}" for each in entries[:_SHOWN]]
+    if len(entries) > _SHOWN:
+        lines.append(f"  … and {len(entries) - _SHOWN:,} more")
+    return "\n".join(lines)
+
+
+def _asks(entry: Any) -> str:
+    """What an exchange of a cassette asks: the model's last message, or a question to a person."""
+    if hasattr(entry, "prompt"):
+        return str(entry.prompt)
+    content = entry.request.messages[-1].content.get("content")
+    return content if isinstance(content, str) else str(content)
+
+
 # ── what runs changed in the variables ────────────────────────────────────────────────────────────
 
 

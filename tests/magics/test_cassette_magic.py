@@ -10,8 +10,14 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb.cassettes import switch
+from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.file import RecordedReply
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.kernel import person
+from archytas_nb.loop.events import ModelReply
+from tests.cassettes.tapes import ask
 from tests.live_kernel import Kernel, live_kernel
+from tests.scripted import Scripted
 from tests.servers.plays import Say
 from tests.servers.server import Server
 
@@ -123,10 +129,6 @@ def test_a_path_may_have_spaces_and_variables(shell: InteractiveShell, tmp_path:
 
 
 def test_what_was_not_asked_for_can_be_dropped(shell: InteractiveShell, tmp_path: Path) -> None:
-    from archytas_nb.cassettes.cassette import Cassette
-    from archytas_nb.loop.events import ModelReply
-    from tests.cassettes.tapes import ask
-
     path = tmp_path / "x.jsonl"
     before = Cassette(path)
     for each in "abc":
@@ -137,6 +139,75 @@ def test_what_was_not_asked_for_can_be_dropped(shell: InteractiveShell, tmp_path
     cassette.find(ask("b"))
     assert repr(use(shell, "--prune")).partition(": ")[2] == "1 exchange, 1 replayed"
     assert Cassette(path, "replay").find(ask("b")) is not None
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A cassette with three exchanges."""
+    before = Cassette(tmp_path / "x.jsonl")
+    for each in "abc":
+        before.add(ask(each), ModelReply(each))
+    return before.path
+
+
+def find(text: str, origin: str = "") -> RecordedReply | None:
+    cassette = switch.cassette_in_use()
+    assert cassette is not None
+    return cassette.find(ask(text), origin=origin)
+
+
+def questions(path: Path) -> list[str]:
+    return [each.reply.text for each in Cassette(path).tape.entries if each.reply]  # type: ignore[union-attr]
+
+
+def test_what_was_used_before_the_same_path_was_set_again_is_not_dropped(
+    shell: InteractiveShell, recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(shell, str(recorded))
+    find("b", "cell 1")
+    use(shell, f"{recorded} --mode replay")
+    find("c", "cell 2")
+    use(shell, f"{recorded} --mode auto --prune")
+    assert questions(recorded) == ["b", "c"]
+    assert capsys.readouterr().out == "removed from the cassette:\n  a\n"
+    use(shell, f"{recorded} --prune")
+    assert questions(recorded) == ["b", "c"]
+
+
+def test_what_a_cell_used_before_it_was_changed_is_dropped(
+    shell: InteractiveShell, recorded: Path
+) -> None:
+    use(shell, str(recorded))
+    cassette = switch.cassette_in_use()
+    assert cassette is not None
+    cassette.start_question("cell", "1")
+    find("a", "cell")
+    use(shell, str(recorded))
+    cassette = switch.cassette_in_use()
+    assert cassette is not None
+    cassette.start_question("cell", "2")
+    find("b", "cell")
+    use(shell, "--prune")
+    assert questions(recorded) == ["b"]
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n", ["a", "b", "c"]), ("y", ["b"])])
+def test_a_person_who_is_there_sees_what_would_be_dropped_and_decides(
+    shell: InteractiveShell,
+    recorded: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    left: list[str],
+) -> None:
+    scripted = Scripted(answer)
+    monkeypatch.setattr(person, "Keyboard", lambda: scripted)
+    use(shell, str(recorded))
+    find("b")
+    said = repr(use(shell, "--prune"))
+    assert questions(recorded) == left
+    [prompt] = scripted.prompts
+    assert prompt.startswith("  a\n  c\n")
+    assert ("nothing was removed" in said) == (answer == "n")
 
 
 def test_a_line_that_makes_no_sense_is_refused_in_one_line(shell: InteractiveShell) -> None:
