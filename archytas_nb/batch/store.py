@@ -36,9 +36,9 @@ from typing import Literal
 
 from filelock import FileLock, Timeout
 
+from archytas_nb.cassettes.match import scrub
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import Json, Usage
-from archytas_nb.models.secrets import mask_secrets
 
 FAILURES = frozenset({"unreachable", "timeout", "server", "bad_reply"})
 """Kinds of failures of the endpoint itself: it may answer to another row."""
@@ -220,7 +220,7 @@ class Store:
             usage, spent = before.usage + attempt.usage, before.spent + attempt.spent
             ended = before if before.status == "done" else attempt
             row = replace(ended, usage=usage, spent=spent)
-            kept = replace(row, answer=_hidden(row.answer), error=mask_secrets(row.error))
+            kept = replace(row, answer=_hidden(row.answer), error=scrub(row.error))
             # Where another kernel has taken the row over, it goes on.
             is_mine = owner == self._owner
             self._write(database, key, kept, "" if is_mine else owner)
@@ -418,9 +418,11 @@ def _rows(database: sqlite3.Connection, keys: Iterable[str]) -> dict[str, tuple[
 
 
 def _hidden(answer: Json) -> Json:
-    """An answer without what looks like a secret, as in a cassette."""
+    """An answer without secrets, as in a cassette."""
     if isinstance(answer, str):
-        return mask_secrets(answer)
+        return scrub(answer)
     if isinstance(answer, dict):
-        return {name: _hidden(value) for name, value in answer.items()}
-    return [_hidden(each) for each in answer] if isinstance(answer, list) else answer
+        return {scrub(name): _hidden(value) for name, value in answer.items()}
+    if isinstance(answer, list):
+        return [_hidden(each) for each in answer]
+    return answer

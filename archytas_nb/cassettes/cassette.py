@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.cassettes.difference import explain
 from archytas_nb.cassettes.file import CassetteFile, Entry, RecordedAnswer, RecordedReply
-from archytas_nb.cassettes.match import Matcher
+from archytas_nb.cassettes.match import Matcher, scrub
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelErrorKind
 from archytas_nb.loop.events import AskModel, Json, ModelReply
 
@@ -299,7 +299,7 @@ class Cassette:
 
     def add_answer(self, prompt: str, answer: str | None, origin: str = "") -> None:
         """Record the answer of the user, or None where no user is there."""
-        kept = None if answer is None else self.matcher.scrub(answer)
+        kept = None if answer is None else scrub(answer)
         self._add(RecordedAnswer(self.matcher.text(prompt), kept), origin)
 
     def _add(self, entry: Entry, origin: str) -> None:

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,17 +17,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json, ModelReply, WireCall
-from archytas_nb.models.secrets import mask_secrets, passwords_in, replaced
-from archytas_nb.tools.names import is_secret
+from archytas_nb.models.secrets import known_secrets, mask_all
 
 Scrub: TypeAlias = Callable[[str], str]
 PartKind = Literal["message", "tool", "schema"]
 
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────
-
-_WORKING_DIRECTORY = ("PWD", "OLDPWD")  # a shell's; elsewhere "pwd" is a password
-_NO_SECRET = re.compile(r".{0,7}|\D{0,15}|\d*", re.DOTALL)
-"""Short values, words and numbers are placeholders such as ``not-needed``, and no secrets."""
 
 _functions: dict[str, Scrub] = {}
 
@@ -36,8 +30,8 @@ _functions: dict[str, Scrub] = {}
 def cassette_scrub(function: Scrub) -> Scrub:
     """Register a function that removes your own secrets from everything that cassettes store.
 
-    It applies to every cassette of this process from now on, and replaces an earlier function of
-    the same name. Usable as a decorator.
+    It applies to every cassette and every file of a map's results from now on, and replaces an
+    earlier function of the same name. Usable as a decorator.
 
     Args:
         function: Takes a text and returns it without the secrets. It must be idempotent and
@@ -54,6 +48,14 @@ def cassette_scrub(function: Scrub) -> Scrub:
         raise ConfigurationError(message)
     _functions[getattr(function, "__qualname__", repr(function))] = function
     return function
+
+
+def scrub(text: str) -> str:
+    """The text without secrets; raises ConfigurationError where a scrub function is broken."""
+    text = mask_all(text)
+    for name, function in tuple(_functions.items()):
+        text = _scrubbed(name, function, text)
+    return text
 
 
 def _scrubbed(name: str, function: Scrub, text: str) -> str:
@@ -176,36 +178,22 @@ class Matcher:
 
     def __init__(self, volatile: Iterable[str] | Mapping[str, Json] | None = None) -> None:
         self.volatile = self._declared = Volatile(volatile)
-        self._hidden: dict[str, str] = {}
         # A conversation of n steps sends each message n times; as messages never change, each is
         # reduced once. The message is kept with the result so that its id stays unique.
         self._known: dict[int, tuple[Any, Part]] = {}
         self._state: object = None
 
-    def hide(self, name: str, value: str) -> None:
-        """Replace a value, such as a key, by its name."""
-        self._hidden[name] = value
-
     def use(self, named: Json) -> None:
         """Allow what the header of a file allows, too."""
         self.volatile = Volatile({**Volatile(named).patterns, **self._declared.patterns})
 
-    def scrub(self, text: str) -> str:
-        """The text without secrets; raises ConfigurationError where a scrub function is broken."""
-        for name, value in self._secrets():
-            text = replaced(text, value, f"{{{name}}}")
-        text = mask_secrets(text)
-        for name, function in tuple(_functions.items()):
-            text = _scrubbed(name, function, text)
-        return text
-
     def text(self, text: str) -> str:
         """The text without secrets and volatile parts."""
-        return self.volatile(self.scrub(text))
+        return self.volatile(scrub(text))
 
     def request(self, ask: AskModel, model: str = DEFAULT) -> Request:
         """The request as it is compared."""
-        state = [*_functions.values(), *self._secrets(), self.volatile]
+        state = [*_functions.values(), *known_secrets(), self.volatile]
         if state != self._state or len(self._known) > 10_000:
             self._known, self._state = {}, state
         messages, tools = (
@@ -222,22 +210,12 @@ class Matcher:
 
     def reply(self, reply: ModelReply) -> ModelReply:
         """A reply as it is recorded: without secrets, its time in milliseconds."""
-        calls = tuple(WireCall(self.scrub(c.name), self.scrub(c.arguments)) for c in reply.calls)
-        text, reasoning = self.scrub(reply.text), self.scrub(reply.reasoning)
+        calls = tuple(WireCall(scrub(c.name), scrub(c.arguments)) for c in reply.calls)
+        text, reasoning = scrub(reply.text), scrub(reply.reasoning)
         seconds = round(reply.seconds, 3)
         return dataclasses.replace(
             reply, text=text, reasoning=reasoning, calls=calls, seconds=seconds
         )
-
-    def _secrets(self) -> list[tuple[str, str]]:
-        """Names and values of the secrets that are known now."""
-        found = list(self._hidden.items())
-        for name, value in os.environ.items():
-            if is_secret(name) and name not in _WORKING_DIRECTORY:
-                found.append((name, value))
-            elif "://" in value:
-                found += [(name, password) for password in passwords_in(value)]
-        return [(name, value) for name, value in found if not _NO_SECRET.fullmatch(value)]
 
     def _known_part(self, kind: Any, content: Json) -> Part:
         known = self._known.get(id(content))
@@ -254,4 +232,4 @@ class Matcher:
             return value
         if is_message and key == "url" and value.startswith("data:"):
             return f"{value.partition(',')[0]},{{image}}"
-        return self.text(value) if is_message and key in self._PROSE else self.scrub(value)
+        return self.text(value) if is_message and key in self._PROSE else scrub(value)

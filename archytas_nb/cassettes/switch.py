@@ -19,6 +19,7 @@ from archytas_nb.cassettes import DEFAULT
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
 from archytas_nb.loop.events import ApprovalForm, AskModel, Delta, ModelReply, Notice
 from archytas_nb.loop.model import FACTS, ActiveProtocol, ModelFacts
+from archytas_nb.models import secrets
 from archytas_nb.models.choose import Confirm, ModelSettings, choose_model
 from archytas_nb.settings import UNSET, configured
 
@@ -115,7 +116,7 @@ def recorded(
         return live()
     key = configured("api_key") if settings is None else settings.api_key
     if key and key is not UNSET:
-        used.matcher.hide("api_key", str(key))
+        secrets.remember("api_key", str(key))
     return CassetteModel(used, live, given_name(model))
 
 

@@ -23,7 +23,7 @@ from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
-from archytas_nb.models import refusals
+from archytas_nb.models import refusals, secrets
 from archytas_nb.models.body import checked_fields
 from archytas_nb.models.bounds import Connection, Deadline
 from archytas_nb.models.capabilities import Capabilities, capabilities_of
@@ -91,6 +91,9 @@ class RemoteModel:
         if not self._key and self.base_url == self.default_url:
             advice = f"Set {self.key_name}, or {self.url_variable} for another endpoint."
             raise ConfigurationError(f"no API key for {self.base_url!r}. {advice}")
+        secrets.remember("api_key", self._key)
+        secrets.remember("password", self._user[1] if self._user else "")
+        secrets.remember_fields({**self._headers, **self._query})
         others = (*self._headers.values(), *self._query.values())
         names = (self.key_name, self.url_name)
         self.errors = EndpointErrors(self.base_url, self._key, self._user, others, names)

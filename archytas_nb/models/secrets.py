@@ -1,15 +1,20 @@
 """Masks secrets in texts: known values in any encoding, and strings that look like secrets.
 
-Each secret is replaced by a name in braces; masking a text twice has no further effect.
+Known are the values of environment variables, and the keys that models were given. Each secret is
+replaced by a name in braces; masking a text twice has no further effect.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import urllib.parse
+from collections.abc import Mapping
 from functools import lru_cache
+
+from archytas_nb.tools.names import is_secret
 
 _SHAPES = re.compile(
     r"""
@@ -37,6 +42,48 @@ _URL = re.compile(
 )
 _MIN_BASE64 = 8
 """Minimum number of base64 characters to search for; shorter strings occur by chance."""
+
+_WORKING_DIRECTORY = ("PWD", "OLDPWD")  # a shell's; elsewhere "pwd" is a password
+_NO_SECRET = re.compile(r".{0,7}|\D{0,15}|\d*", re.DOTALL)
+"""Short values, words and numbers are placeholders such as ``not-needed``, and no secrets."""
+
+_given: dict[str, str] = {}
+"""The names of the secrets that this process was given in code, by their values."""
+
+_is_secret = lru_cache(maxsize=10_000)(is_secret)
+
+
+def remember(name: str, value: str) -> None:
+    """Mask a value, such as a key that a model was given, from now on."""
+    if not _NO_SECRET.fullmatch(value):
+        _given.setdefault(value, name)
+
+
+def remember_fields(fields: Mapping[str, str]) -> None:
+    """Mask the values of those headers and query parameters whose names are those of secrets."""
+    for name, value in fields.items():
+        word = name.replace("-", "_")
+        if _is_secret(word) or word.lower().endswith("authorization"):
+            remember(word.lower(), value.rpartition(" ")[2])  # without "Bearer"
+
+
+def known_secrets() -> list[tuple[str, str]]:
+    """The names and values of the secrets that are known now."""
+    found = []
+    for name, value in os.environ.items():
+        if _is_secret(name) and name not in _WORKING_DIRECTORY:
+            found.append((name, value))
+        elif "://" in value:
+            found += [(name, password) for password in passwords_in(value)]
+    found = [(name, value) for name, value in found if not _NO_SECRET.fullmatch(value)]
+    return found + [(name, value) for value, name in tuple(_given.items())]
+
+
+def mask_all(text: str) -> str:
+    """The text with the secrets masked that are known, and strings that look like secrets."""
+    for name, value in known_secrets():
+        text = replaced(text, value, f"{{{name}}}")
+    return mask_secrets(text)
 
 
 def mask_secrets(text: str) -> str:

@@ -17,9 +17,11 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from archytas_nb import Agent, ConfigurationError, ModelError, OpenAIModel, Tool
+from archytas_nb import Agent, ConfigurationError, ModelError, OpenAIModel, Tool, cassette_scrub
 from archytas_nb.batch import engine, limiter
+from archytas_nb.cassettes import match
 from archytas_nb.kernel import person
+from archytas_nb.models import secrets
 from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
 from tests.batch.shop import Shop
@@ -452,6 +454,43 @@ def test_secrets_in_answers_are_not_kept(kept: Path) -> None:
         out = Agent([], model=model(server)).map(["row 1"], "Go.", store=str(kept))
     assert secret in out[0]["answer"]
     assert secret.encode() not in kept.read_bytes()
+
+
+def test_secrets_that_are_known_are_masked_in_the_file_as_in_a_cassette(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "_given", {})
+    monkeypatch.setenv("WEATHER_TOKEN", "Kq7-zebra-Lm2w")
+    monkeypatch.setattr(match, "_functions", {})
+    cassette_scrub(without_customers)
+    said = "Kq7-zebra-Lm2w, Xw9-otter-Pn4v, customer-7"
+    with Server(then=Say(json.dumps({said: [said]}), raw=True)) as server:
+        given = OpenAIModel("tiny-1", base_url=server.url, api_key="Xw9-otter-Pn4v")
+        out = Agent([], model=given).map(
+            ["row 1"], "Go.", type=dict[str, list[str]], store=str(kept)
+        )
+        assert out[0]["answer"] == {said: [said]}
+        again = Agent([], model=given).map(
+            ["row 1"], "Go.", type=dict[str, list[str]], store=str(kept)
+        )
+    masked = "{WEATHER_TOKEN}, {api_key}, customer-0"
+    assert again[0]["answer"] == {masked: [masked]}
+    for each in (b"zebra", b"otter", b"customer-7"):
+        assert each not in kept.read_bytes()
+
+
+def test_secrets_in_the_error_of_a_row_are_masked_in_the_file(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEATHER_TOKEN", "Kq7-zebra-Lm2w")
+    with Server(then=Status(400, "no Kq7-zebra-Lm2w here")) as server:
+        out = Agent([], model=model(server)).map(["row 1"], "Go.", store=str(kept))
+    assert out[0]["status"] == "failed"
+    assert b"zebra" not in kept.read_bytes()
+
+
+def without_customers(text: str) -> str:
+    return re.sub(r"customer-\d+", "customer-0", text)
 
 
 def test_a_file_of_something_else_is_refused_by_name(agent: Agent, kept: Path) -> None:

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 import archytas_nb as nb
 from archytas_nb.cassettes import match
 from archytas_nb.cassettes.cassette import Cassette
-from archytas_nb.cassettes.match import PATTERNS, Matcher, Volatile
+from archytas_nb.cassettes.match import PATTERNS, Volatile
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import ModelReply, WireCall
+from archytas_nb.models import secrets
 from archytas_nb.models.refusals import EndpointErrors
 from archytas_nb.testing import ScriptedModel
 from tests.cassettes.tapes import ask, no_model
@@ -31,6 +32,7 @@ KEY = "sk-live-4242424242"
 @pytest.fixture(autouse=True)
 def no_functions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(match, "_functions", {})
+    monkeypatch.setattr(secrets, "_given", {})
     return iter(())
 
 
@@ -75,25 +77,50 @@ def test_hides_variables_that_are_named_like_secrets(monkeypatch: pytest.MonkeyP
     for name in NAMES.split():
         with monkeypatch.context() as patch:
             patch.setenv(name, KEY)
-            assert Matcher().scrub(f"it is {KEY}.") == f"it is {{{name}}}."
+            assert match.scrub(f"it is {KEY}.") == f"it is {{{name}}}."
     for name in ("MONKEY", "PWD", "OLDPWD", "COMPASS", "PATH", "SPARK_HOME", "KEYBOARD"):
         with monkeypatch.context() as patch:
             patch.setenv(name, VALUE)
-            assert Matcher().scrub(f"it is {VALUE}.") == f"it is {VALUE}."
+            assert match.scrub(f"it is {VALUE}.") == f"it is {VALUE}."
     for value in ("ollama", "not-needed", "1234567890", "EMPTY", ""):  # placeholders
         monkeypatch.setenv("OPENAI_API_KEY", value)
-        assert Matcher().scrub(f"it is {value}, not 1234567890") == f"it is {value}, not 1234567890"
-    matcher = Matcher()
-    matcher.hide("api_key", KEY)
-    assert matcher.scrub(f"Bearer {KEY}") == "Bearer {api_key}"
+        assert match.scrub(f"it is {value}, not 1234567890") == f"it is {value}, not 1234567890"
+    secrets.remember("api_key", KEY)
+    assert match.scrub(f"Bearer {KEY}") == "Bearer {api_key}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"api_key": "tok-Kq7zebraLm2w"},
+        {"headers": {"Authorization": "Bearer tok-Kq7zebraLm2w"}},
+        {"headers": {"X-Api-Key": "tok-Kq7zebraLm2w"}},
+        {"query": {"key": "tok-Kq7zebraLm2w"}},
+        {"base_url": "https://ann:tok-Kq7zebraLm2w@llm.example/v1"},
+    ],
+    ids=["api_key", "authorization", "header", "query", "password"],
+)
+def test_hides_what_a_model_was_given_in_code(given: dict[str, Any], tmp_path: Path) -> None:
+    nb.OpenAIModel("tiny-1", **{"base_url": "https://llm.example/v1", **given})
+    path = tmp_path / "x.jsonl"
+    cassette = Cassette(path, "record")
+    live = ScriptedModel(("final_answer", "The key is tok-Kq7zebraLm2w."))
+    agent = nb.Agent([], model=CassetteModel(cassette, lambda: live))
+    run = agent.run("Is tok-Kq7zebraLm2w my key, or dG9rLUtxN3plYnJhTG0ydw==?")
+    assert run.answer == "The key is tok-Kq7zebraLm2w."
+    assert "Kq7zebra" not in path.read_text("utf-8")
+    assert "dG9rLUtxN3plYnJhTG0ydw" not in path.read_text("utf-8")
+    replaying = nb.Agent([], model=CassetteModel(Cassette(path, "replay"), no_model))
+    again = replaying.run("Is tok-Kq7zebraLm2w my key, or dG9rLUtxN3plYnJhTG0ydw==?")
+    assert re.fullmatch(r"The key is \{\w+\}\.", again.answer)
 
 
 def test_hides_the_password_in_a_url_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     coded = urllib.parse.quote(f"p@ss/{VALUE}", safe="")
     monkeypatch.setenv("DATABASE_URL", f"postgres://ann:{coded}@db.example/main")
-    assert VALUE not in Matcher().scrub(f"connect('ann', 'p@ss/{VALUE}') {coded}")
+    assert VALUE not in match.scrub(f"connect('ann', 'p@ss/{VALUE}') {coded}")
     monkeypatch.setenv("DATABASE_URL", "sqlite:///data/penguins.db")
-    assert Matcher().scrub("sqlite:///data/penguins.db") == "sqlite:///data/penguins.db"
+    assert match.scrub("sqlite:///data/penguins.db") == "sqlite:///data/penguins.db"
 
 
 def test_a_scrub_function_applies_to_all_that_is_recorded_and_compared(tmp_path: Path) -> None:
@@ -120,7 +147,7 @@ def test_a_redefined_scrub_function_replaces_the_old_one() -> None:
     scrub = lambda text: text.replace("b", "2")  # noqa: E731 - it has the same name
     scrub.__qualname__ = name
     nb.cassette_scrub(scrub)
-    assert (old("ab"), Matcher().scrub("ab")) == ("1b", "a2")
+    assert (old("ab"), match.scrub("ab")) == ("1b", "a2")
     with pytest.raises(ConfigurationError, match="from str to str, not 5"):
         nb.cassette_scrub(5)  # type: ignore[arg-type]
 
@@ -167,7 +194,7 @@ SHAPES = [
 
 
 def test_hides_well_known_formats_of_keys() -> None:
-    scrub = Matcher().scrub
+    scrub = match.scrub
     for secret in SHAPES:
         hidden = scrub(f'it is {secret}, or "{secret}" or KEY={secret}\n')
         assert secret[8:] not in hidden
@@ -186,7 +213,7 @@ def test_hides_well_known_formats_of_keys() -> None:
 )
 def test_hides_a_secret_in_every_encoding(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APP_SECRET", value)
-    scrub = Matcher().scrub
+    scrub = match.scrub
     for text in spellings(value):
         hidden = scrub(f"before {text} after")
         assert hidden.startswith("before ")
@@ -199,9 +226,9 @@ def test_hides_a_secret_in_every_encoding(value: str, monkeypatch: pytest.Monkey
 
 def test_keeps_texts_without_secrets() -> None:
     for text in HARMLESS:
-        assert Matcher().scrub(text) == text
+        assert match.scrub(text) == text
     begins = "The text -----BEGIN PRIVATE KEY----- begins a key. More prose follows here."
-    assert Matcher().scrub(begins).endswith("begins a key. More prose follows here.")
+    assert match.scrub(begins).endswith("begins a key. More prose follows here.")
 
 
 def test_an_error_does_not_show_the_password_of_the_url() -> None:
@@ -213,7 +240,7 @@ def test_an_error_does_not_show_the_password_of_the_url() -> None:
 
 
 def test_hides_credentials_of_headers_and_urls() -> None:
-    scrub = Matcher().scrub
+    scrub = match.scrub
     basic = base64.b64encode(b"ann:s3cret").decode()
     for text in (
         f"Authorization: Basic {basic}",
