@@ -96,9 +96,9 @@ class Agent(AsksMany):
         approve: What to do when a tool requires approval: ``"ask"`` you, run it (``"auto"``) or
             refuse it (``"deny"``); or a function that decides on every call. None means the
             setting.
-        ask_user: Whether the model has a tool for asking you questions; if left out, only if the
-            setting is ``"on"``. No other tool may then be named ``ask_user``; nor ``python``,
-            if that is not ``"off"``.
+        ask_user: Whether the model has a tool for asking you questions: True or ``"on"``, False or
+            ``"off"``; ``"auto"``, the default of the setting, means no. No other
+            tool may then be named ``ask_user``; nor ``python``, if that is not ``"off"``.
         allow: Names of tools that run without approval.
         context: Which variables are described below a question: those ``"mentioned"`` in it, also
             those ``"changed"`` since the last one, ``"all"`` or ``"none"``. Except with ``"none"``,
@@ -130,7 +130,7 @@ class Agent(AsksMany):
         namespace: Namespace | None = None,
         approve: Approve | None = None,
         *,
-        ask_user: bool = UNSET,
+        ask_user: bool | Literal["auto", "on", "off"] = UNSET,
         allow: Collection[str] = UNSET,
         context: ContextName = UNSET,
         max_reply_tokens: int | None = UNSET,

@@ -162,8 +162,12 @@ class AgentSettings:
             raise invalid_argument("instructions", instructions, "text")
         if not (isinstance(allow, Collection) and all(isinstance(each, str) for each in allow)):
             raise invalid_argument("allow", allow, "names of tools")
-        for name in ("approve", "ask_user", "undo"):  # the environment's value may be unreadable
-            self.value(name)
+        asks, undo = self.value("ask_user"), self.value("undo")
+        if not (isinstance(asks, bool) or asks in SETTINGS["ask_user"].choices):
+            raise invalid_argument("ask_user", asks, "True, False, 'on', 'off' or 'auto'")
+        if not (undo is None or isinstance(undo, bool)):
+            raise invalid_argument("undo", undo, "True, False or None")
+        _ = self.approve  # the environment's value may be unreadable
         _ = self.limits  # which validates them
 
     @property
@@ -185,9 +189,7 @@ class AgentSettings:
     @property
     def asks_user(self) -> bool:
         """Whether the model has a tool for asking the user questions."""
-        if "ask_user" in self.given:
-            return bool(self.given["ask_user"])
-        return bool(settings.value("ask_user") == "on")
+        return self.value("ask_user") in (True, "on")
 
     def python(self, model: Model | None) -> PythonMode:
         """How a model may run code; a small one only if the argument says so."""

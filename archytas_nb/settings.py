@@ -128,9 +128,8 @@ class Setting:
             parts.append(f"of at least {self.least:g}")
         if self.most is not None:
             parts.append(f"and at most {self.most:g}")
-        if self.optional:
-            parts.append("or None")
-        return " ".join(parts)
+        text = " ".join(parts)
+        return f"{text}, or None" if self.optional else text
 
 
 def split_names(text: str) -> list[str]:
@@ -345,7 +344,10 @@ def from_environment(name: str) -> Any:
 
 def where_to_set(name: str) -> str:
     """How a person sets it here, for error messages: the variable, and ``%config`` if it counts."""
-    variable = SETTINGS[name].variables[-1]
+    if configured(name) is not UNSET:  # it precedes every variable
+        return f"%config ArchytasNB.{name}"
+    variables = SETTINGS[name].variables
+    variable = next((each for each in variables if os.environ.get(each)), variables[-1])
     return variable if _state.configured is None else f"{variable} (or %config ArchytasNB.{name})"
 
 

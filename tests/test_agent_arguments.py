@@ -44,6 +44,9 @@ def test_accepts_tools_one_by_one_or_together(tools: Any) -> None:
         ("namespace", 3, "a dict of variables"),
         ("namespace", [], "a dict of variables"),
         ("allow", 3, "names of tools"),
+        ("undo", "no", "True, False or None"),
+        ("ask_user", "no", "True, False, 'on', 'off' or 'auto'"),
+        ("ask_user", None, "True, False, 'on', 'off' or 'auto'"),
         ("allow", [add], "names of tools"),
     ],
 )

@@ -142,6 +142,15 @@ def test_unknown_variables_are_named_with_the_nearest_known_one() -> None:
     }
 
 
+def test_an_error_advises_the_setting_that_takes_precedence(environ: pytest.MonkeyPatch) -> None:
+    assert settings.where_to_set("base_url") == "OPENAI_BASE_URL"
+    environ.setenv("ARCHYTAS_NB_BASE_URL", "http://127.0.0.1:9/v1")
+    assert settings.where_to_set("base_url") == "ARCHYTAS_NB_BASE_URL"
+    configure(base_url="http://127.0.0.1:8/v1")
+    assert settings.where_to_set("base_url") == "%config ArchytasNB.base_url"
+    assert settings.where_to_set("api_key") == "OPENAI_API_KEY (or %config ArchytasNB.api_key)"
+
+
 # ── an agent ──────────────────────────────────────────────────────────────────────────────────────
 
 VALUES: dict[str, tuple[Any, Any, Any]] = {
@@ -300,7 +309,8 @@ def test_the_setting_python_is_not_for_small_models_but_the_argument_is() -> Non
         assert ("python" in json.dumps(run.messages)) == is_there
         assert (run.watch is not None) == is_there
     assert "ask_user" in agent.tools
-    assert "ask_user" not in Agent([], ask_user=False).tools
+    for value, asks in ((False, False), ("off", False), ("auto", False), (True, True)):
+        assert ("ask_user" in Agent([], ask_user=value).tools) == asks
 
 
 @pytest.mark.parametrize("name", ["max_steps", "context", "undo", "approve", "ask_user"])

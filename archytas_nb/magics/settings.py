@@ -80,6 +80,13 @@ class _Hidden(str):
         return "'…'" if self else "''"
 
 
+class _Whole(Int):  # type: ignore[type-arg]
+    """A whole number, which True is not."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        return self.error(obj, value) if isinstance(value, bool) else super().validate(obj, value)
+
+
 class _Names(List):  # type: ignore[type-arg]
     """Names as a list or as ``"one,two"``."""
 
@@ -108,7 +115,7 @@ _KINDS: dict[Kind, Any] = {
     "secret": Secret,
     "flag": Bool,
     "choice": Enum,
-    "whole": Int,
+    "whole": _Whole,
     "number": Float,
     "names": _Names,
     "fields": _Fields,

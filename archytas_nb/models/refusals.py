@@ -213,8 +213,9 @@ class EndpointErrors:
     def of_server(self, error: ServerError, model: str, ask: AskModel | None = None) -> ModelError:
         """The error for a server's response to a request to a model; `ask` as in `of_client`."""
         if error.to:  # a conversation is sent only to the configured address
-            name = self._url_name.partition(" ")[0]
-            advice = f"If that is the base URL of the API, set {name} (or base_url) to it."
+            advice = (
+                f"If that is the base URL of the API, set {self._url_name}, or base_url=, to it."
+            )
             to = self.clean(error.to)
             text = f"{self._at} redirects to {to!r}; nothing was sent there. {advice}"
             return ModelError(text, kind="refused", status=error.status)

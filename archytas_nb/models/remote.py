@@ -89,7 +89,7 @@ class RemoteModel:
         self._query = {**own_query, **usable_fields("query", query)}
         self._key = usable_key(key, self.key_variable)
         if not self._key and self.base_url == self.default_url:
-            advice = f"Set {self.key_name}, or {self.url_variable} for another endpoint."
+            advice = f"Set {self.key_name}, or {self.url_name} for another endpoint."
             raise ConfigurationError(f"no API key for {self.base_url!r}. {advice}")
         secrets.remember("api_key", self._key)
         secrets.remember("password", self._user[1] if self._user else "")
@@ -393,12 +393,12 @@ class RemoteModel:
                 names = [self.errors.clean(model.name) for model in self.listed()]
                 return error.with_advice(refusals.models_hint(names, self._model or ""))
         if error.kind in ("not_found", "bad_reply"):
-            variable, where = self.url_variable, "the base URL of the API"
+            where = "the base URL of the API"
             if "/v1" in self.path:
                 where += ", without '/v1'"
             elif not self.base_url.endswith("/v1"):
                 where = f"{self.base_url + '/v1'!r}, if that is {where}"
-            return error.with_advice(f"Set {variable} (or base_url) to {where}.")
+            return error.with_advice(f"Set {self.url_name}, or base_url=, to {where}.")
         return error
 
 

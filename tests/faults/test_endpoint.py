@@ -126,7 +126,7 @@ def test_an_error_without_v1_in_the_url_names_the_longer_url(talk: Talk, elsewhe
     model = OpenAIModel("tiny-1", talk.server.root, KEY, stream=talk.stream)
     talk.agent = Agent([add], model, protocol=talk.protocol, namespace={})  # type: ignore[arg-type]
     said = talk.fails("not_found" if elsewhere is None else "bad_reply")
-    assert f"Set OPENAI_BASE_URL (or base_url) to {talk.server.url!r}, if that is" in said
+    assert f"Set OPENAI_BASE_URL, or base_url=, to {talk.server.url!r}, if that is" in said
     endpoint.close_clients(talk.server.root)
 
 

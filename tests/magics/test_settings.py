@@ -64,6 +64,7 @@ def test_a_wrong_value_is_refused_in_one_line_and_the_old_one_stays() -> None:
     for name, value, said in (
         ("max_steps", 0, "should not be less than 1"),
         ("max_steps", "many", "expected an int"),
+        ("max_steps", True, "expected an int"),
         ("max_retries", -1, "should not be less than 0"),
         ("max_seconds", 0, "should not be less than"),
         ("approve", "maybe", "expected any of"),
