@@ -109,8 +109,8 @@ class Engine:
         """Raise ConfigurationError if the engine is not installed; it is not imported."""
         if importlib.util.find_spec(self.module) is None:
             raise ConfigurationError(
-                f"The embedded model needs {self.module}, which is not installed. In a clone run: "
-                'pip install ".[local]"'
+                f"The embedded model needs {self.module}, which is not installed. Choose one:\n"
+                f"{ALTERNATIVES}"
             )
 
 

