@@ -1,4 +1,4 @@
-"""The order of the rooms: a file imports from lower floors only, and each outside thing has one door."""
+"""The order of the packages: a module imports from lower layers only, and each library has a fixed importer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "archytas_nb"
 NAME = "archytas_nb"
 
-FLOORS = {
+LAYERS = {
     "version": 0, "errors": 0, "words": 0, "loop.events": 0,
     "tools": 1, "loop": 1, "settings": 1,
     "models": 2, "kernel": 2, "trace": 2,
@@ -29,7 +29,7 @@ ALONE = {
 }
 """Files that may import nothing of ours but this."""
 
-DOORS = {
+IMPORTERS = {
     "openai": {"models.endpoint"},
     "anthropic": {"models.anthropic"},
     "ipywidgets": {"trace.live"},
@@ -54,7 +54,7 @@ DOORS = {
     "nbclient": {"pytest_plugin.runs"},
     "nbformat": {"pytest_plugin.runs"},
 }
-"""Who may import what is not ours and not Python's: a file, or a room. Anything else has no door."""
+"""Who may import a third-party library: a module, or a package. Any other library is not imported."""
 
 LATE = {"IPython": {"kernel", "trace"}}
 """Who may look something up while it runs, so that it works without it."""
@@ -65,8 +65,8 @@ NEVER = {"numpy", "pandas", "polars", "matplotlib"}
 class Import(ast.NodeVisitor):
     """The modules that a file imports, also those that it imports late; not those for type checkers only."""
 
-    def __init__(self, module: str, is_room: bool) -> None:
-        self.module, self.is_room = module, is_room
+    def __init__(self, module: str, is_package: bool) -> None:
+        self.module, self.is_package = module, is_package
         self.found: list[tuple[int, str]] = []
         self.late: set[int] = set()
         self._functions = 0
@@ -95,7 +95,7 @@ class Import(ast.NodeVisitor):
         base = node.module or ""
         if node.level:
             parts = [NAME, *[part for part in self.module.split(".") if part]]
-            up = node.level - (1 if self.is_room else 0)
+            up = node.level - (1 if self.is_package else 0)
             base = ".".join([*parts[: len(parts) - up], *([node.module] if node.module else [])])
         if base == NAME or (PACKAGE / Path(*base.split(".")[1:])).is_dir():
             self._add(node.lineno, *(f"{base}.{alias.name}" for alias in node.names))
@@ -121,14 +121,14 @@ def modules(package: Path) -> Iterator[tuple[str, Path]]:
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
-def room(module: str) -> str:
+def package_of(module: str) -> str:
     return (
         module.split(".", maxsplit=1)[0] if "." in module or (PACKAGE / module).is_dir() else module
     )
 
 
-def floor(module: str) -> int | None:
-    return FLOORS.get(module, FLOORS.get(room(module)))
+def layer(module: str) -> int | None:
+    return LAYERS.get(module, LAYERS.get(package_of(module)))
 
 
 def faults(package: Path) -> list[str]:
@@ -136,13 +136,13 @@ def faults(package: Path) -> list[str]:
     said = []
     for module, path in modules(package):
         text = path.read_text(encoding="utf-8")
-        if floor(module) is None and module not in ALONE:
-            said.append(f"{module} stands on no floor; say on which in FLOORS")
+        if layer(module) is None and module not in ALONE:
+            said.append(f"{module} is on no layer; add it to LAYERS")
             continue
         visitor = Import(module, path.name == "__init__.py")
         visitor.visit(ast.parse(text))
         for line, imported in visitor.found:
-            if line in visitor.late and room(module) in LATE.get(imported.split(".")[0], ()):
+            if line in visitor.late and package_of(module) in LATE.get(imported.split(".")[0], ()):
                 continue
             wrong = fault(module, imported)
             if wrong:
@@ -159,13 +159,13 @@ def fault(module: str, imported: str) -> str:
         return "the package never imports it"
     if top in sys.stdlib_module_names:
         return ""
-    doors = DOORS.get(top)
-    if doors is None:
-        return "it has no door"
+    importers = IMPORTERS.get(top)
+    if importers is None:
+        return "no module may import it; add it to IMPORTERS"
     return (
         ""
-        if module in doors or room(module) in doors
-        else f"its door is {', '.join(sorted(doors))}"
+        if module in importers or package_of(module) in importers
+        else f"only these may import it: {', '.join(sorted(importers))}"
     )
 
 
@@ -178,19 +178,19 @@ def inner_fault(module: str, inner: str) -> str:
             else "it may import less"
         )
     target = next(
-        (each for each in (inner, inner.rpartition(".")[0]) if floor(each) is not None), ""
+        (each for each in (inner, inner.rpartition(".")[0]) if layer(each) is not None), ""
     )
-    mine, theirs = floor(module), floor(target)
+    mine, theirs = layer(module), layer(target)
     assert mine is not None
     assert theirs is not None
     if theirs < mine:
         return ""
     if theirs > mine:
-        return f"floor {theirs} is above floor {mine}"
+        return f"layer {theirs} is above layer {mine}"
     same = (
-        room(module) == room(target) or mine > 3
-    )  # session and run, magics and the doors of the package
-    return "" if same else "another room on the same floor"
+        package_of(module) == package_of(target) or mine > 3
+    )  # session and run, magics and what is imported as the package itself
+    return "" if same else "another package on the same layer"
 
 
 def test_every_file_keeps_the_rules_of_layers_and_libraries() -> None:
@@ -199,7 +199,7 @@ def test_every_file_keeps_the_rules_of_layers_and_libraries() -> None:
 
 def test_the_files_were_found_and_read() -> None:
     assert len(list(modules(PACKAGE))) > 30
-    visitor = Import("agent", is_room=False)
+    visitor = Import("agent", is_package=False)
     visitor.visit(ast.parse((PACKAGE / "agent.py").read_text(encoding="utf-8")))
     assert "archytas_nb.loop.loop" in [name for _, name in visitor.found]
 
@@ -207,33 +207,45 @@ def test_the_files_were_found_and_read() -> None:
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("loop/x.py", "from archytas_nb.kernel import execute", "floor 2 is above floor 1"),
-        ("loop/x.py", "from archytas_nb.tools.tool import Tool", "another room on the same floor"),
+        ("loop/x.py", "from archytas_nb.kernel import execute", "layer 2 is above layer 1"),
+        (
+            "loop/x.py",
+            "from archytas_nb.tools.tool import Tool",
+            "another package on the same layer",
+        ),
         (
             "tools/x.py",
             "from archytas_nb.loop.loop import react_loop",
-            "another room on the same floor",
+            "another package on the same layer",
         ),
-        ("models/x.py", "import archytas_nb.kernel.execute", "another room on the same floor"),
+        ("models/x.py", "import archytas_nb.kernel.execute", "another package on the same layer"),
         (
             "trace/x.py",
             "def f():\n    from archytas_nb.models.choose import choose_model",
-            "another room",
+            "another package",
         ),
-        ("kernel/x.py", "from ..agent import Agent", "floor 4 is above floor 2"),
-        ("agent.py", "from . import magics", "floor 5 is above floor 4"),
+        ("kernel/x.py", "from ..agent import Agent", "layer 4 is above layer 2"),
+        ("agent.py", "from . import magics", "layer 5 is above layer 4"),
         ("errors.py", "from archytas_nb.loop.events import ToolCall", "it may import less"),
         ("loop/events.py", "from archytas_nb.errors import ToolError", "it may import less"),
         ("testing.py", "from archytas_nb.agent import Agent", "it may import less"),
-        ("models/x.py", "import openai", "its door is models.endpoint"),
-        ("trace/text.py", "import ipywidgets", "its door is trace.live"),
-        ("kernel/x.py", "from IPython.display import display", "its door is command, magics"),
-        ("models/x.py", "def f():\n    import IPython", "its door is command, magics"),
-        ("loop/x.py", "import pydantic", "its door is tools"),
+        ("models/x.py", "import openai", "only these may import it: models.endpoint"),
+        ("trace/text.py", "import ipywidgets", "only these may import it: trace.live"),
+        (
+            "kernel/x.py",
+            "from IPython.display import display",
+            "only these may import it: command, magics",
+        ),
+        (
+            "models/x.py",
+            "def f():\n    import IPython",
+            "only these may import it: command, magics",
+        ),
+        ("loop/x.py", "import pydantic", "only these may import it: tools"),
         ("tools/x.py", "import numpy as np", "never imports it"),
         ("trace/x.py", "import importlib\nimportlib.import_module('pandas')", "never imports it"),
-        ("tools/x.py", "import requests", "it has no door"),
-        ("attic/x.py", "", "stands on no floor"),
+        ("tools/x.py", "import requests", "no module may import it; add it to IMPORTERS"),
+        ("attic/x.py", "", "is on no layer"),
     ],
 )
 def test_reports_a_file_that_breaks_a_rule(tmp_path: Path, file: str, text: str, said: str) -> None:

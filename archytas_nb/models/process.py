@@ -31,7 +31,7 @@ from typing import Any
 
 from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
 from archytas_nb.models import serve
-from archytas_nb.models.weights import Progress, locked, silent
+from archytas_nb.models.weights import ALTERNATIVES, Progress, locked, silent
 
 POLL_SECONDS = 0.05
 HANDSHAKE_SECONDS = 5.0
