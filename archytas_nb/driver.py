@@ -134,18 +134,23 @@ class Driver:
         try:
             reply = yield from self.model.complete(request)
         except KeyboardInterrupt:
-            return ev.NoReply("interrupted")
+            # A question aside, whether a tool fits, is not shown.
+            return ev.NoReply("interrupted", self._written if request.step else "")
         except (ModelError, ConfigurationError) as error:
             self.run.error = error
             match getattr(error, "kind", ""):
                 case "deadline":
-                    texts = [each.text for each in self.run.pieces if each.kind == "text"]
-                    return ev.NoReply("deadline", "".join(texts))
+                    return ev.NoReply("deadline", self._written)
                 case "no_tools" | "overflow" as kind:  # the loop can still handle it
                     return ev.NoReply(kind, str(error))
             return ev.NoReply("endpoint", str(error))
         self.run.error = None  # the run has recovered from any earlier error
         return reply
+
+    @property
+    def _written(self) -> str:
+        """What the model has written of its next reply."""
+        return "".join(each.text for each in self.run.pieces if each.kind == "text")
 
     def _check_answer(self, request: ev.CheckAnswer) -> ev.Verdict | ev.NoReply:
         if self.check is None:

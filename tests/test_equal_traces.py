@@ -94,7 +94,7 @@ class Speaker:
         self.script = list(script)
 
     def complete(self, ask: AskModel) -> Generator[Delta, None, ModelReply]:
-        yield Delta("text", self.protocol)
+        yield Delta("text", "Well, ")
         act = self.script.pop(0) if self.script else Act(answer="That is all.")
         return act.said(self.protocol)
 

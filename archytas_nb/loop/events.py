@@ -271,7 +271,7 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """There is no reply; the text is the error message, or at a deadline the partial reply.
+    """There is no reply; the text is the error message, or what was written of the reply.
 
     The kind is ``"endpoint"`` if it failed, ``"interrupted"`` by a person, ``"no_tools"`` if it
     does not support function calling, ``"overflow"`` if the request is too long for the model,
@@ -414,9 +414,13 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """A person interrupted the run during a request to the model or a tool call."""
+    """A person interrupted the run during a request to the model or a tool call.
+
+    It is no answer, so `Run.answer` is empty, and it is not part of the conversation.
+    """
 
     during: str
+    text: str = ""  # what the model had written of its reply, as it was shown
 
 
 Request: TypeAlias = AskModel | RunCalls | CheckAnswer | Notice

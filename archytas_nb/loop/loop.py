@@ -51,7 +51,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.limits import Guards, call_key
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.record import Exchange, Step
-from archytas_nb.loop.reply import Action, as_text, rejection_text
+from archytas_nb.loop.reply import Action, as_text, rejection_text, written
 from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.verify import (
     KNOWN_HINT,
@@ -174,7 +174,7 @@ class _Loop:
         if not isinstance(reply, NoReply):
             raise _unexpected("the model", reply, "ModelReply or NoReply")
         if reply.kind == "interrupted":
-            raise _RunEndedError(Interrupted("a request to the model"))
+            raise _RunEndedError(Interrupted("a request to the model", written(reply.text)))
         if reply.kind == "deadline":
             limit = f"max_seconds={self.guards.limits.max_seconds or 0:g}"
             yield Notice("limit", f"the limit {limit} was reached during a request to the model")

@@ -112,7 +112,8 @@ class Exchange:
         """Whether the exchange stays in the conversation; False if the question had no result."""
         ending = self.ending
         gave_up = isinstance(ending, Failed) and ending.by == "model"
-        return bool(self.steps) or gave_up or getattr(ending, "text", "") != ""
+        has_text = not isinstance(ending, Interrupted) and getattr(ending, "text", "") != ""
+        return bool(self.steps) or gave_up or has_text
 
     @property
     def closing_text(self) -> str:

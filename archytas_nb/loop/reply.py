@@ -354,6 +354,14 @@ def read_partial(text: str) -> Partial:
     return Partial(_decode_string(thought[1]) if thought else "", name, shown)
 
 
+def written(text: str) -> str:
+    """The readable part of an incomplete reply: its thought, then the call or the answer."""
+    partial = read_partial(text)
+    is_call = partial.tool not in ("", *_ENDS)
+    shown = f"{partial.tool} {partial.text}" if is_call else partial.text
+    return "\n\n".join(part for part in (partial.thought.strip(), shown.strip()) if part)
+
+
 def _decode_string(inside: str) -> str:
     """Decode the inside of a JSON string that may be truncated within an escape sequence."""
     inside = _HALF_ESCAPE.sub(r"\1", inside)

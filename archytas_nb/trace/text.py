@@ -206,7 +206,8 @@ class TerminalLayer:
     def finish(self, view: RunView) -> None:
         """Print the rest and the ending; without an answer, the error of the cell says why."""
         self._steps(view.steps, is_over=True)
-        if not isinstance(view.ending, (Failed, Interrupted)):
+        is_empty = isinstance(view.ending, Interrupted) and not view.ending.text
+        if not (is_empty or isinstance(view.ending, Failed)):
             self._write([*([""] if self._has_printed else []), ending_lines(view)])
 
     def _steps(self, steps: Sequence[StepView], *, is_over: bool) -> None:

@@ -510,7 +510,8 @@ def ending_title(ending: ev.Ending | None) -> str:
             more = "; the answer is incomplete" if ending.text else ""
             return f"■ Stopped by the limit {tidy(ending.limit, 200)}{more}"
         case ev.Interrupted():
-            return f"■ Interrupted during {tidy(ending.during, 200)}"
+            more = "; the answer is incomplete" if ending.text else ""
+            return f"■ Interrupted during {tidy(ending.during, 200)}{more}"
         case None:
             return "■ The run did not finish"
 
@@ -518,7 +519,12 @@ def ending_title(ending: ev.Ending | None) -> str:
 def ending_text(ending: ev.Ending | None) -> str:
     """The answer in the model's Markdown, or the reason why there is none."""
     match ending:
-        case ev.Answered(text=text) | ev.Stopped(text=text) | ev.Failed(reason=text):
+        case (
+            ev.Answered(text=text)
+            | ev.Stopped(text=text)
+            | ev.Interrupted(text=text)
+            | ev.Failed(reason=text)
+        ):
             return tidy(text, _ANSWER_LIMIT).strip()
         case _:
             return ""
@@ -526,5 +532,5 @@ def ending_text(ending: ev.Ending | None) -> str:
 
 def answer_markdown(ending: ev.Ending | None) -> str:
     """The answer as Markdown, if there is one; "124." is a number, not an empty list."""
-    answer = ending_text(ending) if isinstance(ending, (ev.Answered, ev.Stopped)) else ""
+    answer = "" if isinstance(ending, ev.Failed) else ending_text(ending)
     return re.sub(r"\A(\d+)([.)])\Z", r"\1\\\2", answer)
