@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 CALL = Say(calls=(("count_species", {"species": "Gentoo"}),))
+LOAD = "%load_ext archytas_nb\n\nfrom palmerpenguins"
 ANSWER = "There are 124 Gentoo penguins."
 
 
@@ -41,7 +42,7 @@ def snippet(kernel: Kernel, beginning: str) -> str:
 
 
 def test_the_shortest_example_does_what_it_shows(kernel: Kernel, server: Server) -> None:
-    assert snippet(kernel, "%load_ext") == ""
+    assert snippet(kernel, LOAD) == ""
     snippet(kernel, "%%tool")
     server.plays += [CALL, Say(ANSWER)]
     shown = snippet(kernel, "%agent How many")
@@ -52,7 +53,7 @@ def test_the_shortest_example_does_what_it_shows(kernel: Kernel, server: Server)
 
 
 def test_a_typed_answer_is_put_into_its_variable(kernel: Kernel, server: Server) -> None:
-    snippet(kernel, "%load_ext")
+    snippet(kernel, LOAD)
     snippet(kernel, "%%tool")
     server.plays += [CALL, Say("124")]
     snippet(kernel, "%agent --type int")
@@ -60,7 +61,7 @@ def test_a_typed_answer_is_put_into_its_variable(kernel: Kernel, server: Server)
 
 
 def test_code_on_the_users_data_is_shown_and_undone(kernel: Kernel, server: Server) -> None:
-    snippet(kernel, "%load_ext")
+    snippet(kernel, LOAD)
     code = "penguins = penguins.dropna(subset=['body_mass_g'])"
     server.plays += [Say(calls=(("python", {"code": code}),)), Say("Done.")]
     assert "rows: 344 → 342" in snippet(kernel, "%agent --python")
@@ -72,7 +73,7 @@ def test_a_cassette_that_is_named_is_filled_and_needs_no_model_afterwards(tmp_pa
     for plays in ([CALL, Say(ANSWER)], []):
         with Server(*plays) as server, live_kernel(tmp_path, OPENAI_BASE_URL=server.url) as kernel:
             kernel.run("from palmerpenguins import load_penguins\npenguins = load_penguins()")
-            for beginning in ("%load_ext", "%%tool", "%agent_cassette"):
+            for beginning in (LOAD, "%%tool", "%agent_cassette"):
                 snippet(kernel, beginning)
             assert ANSWER in snippet(kernel, "%agent How many")
             assert len(server.chats) == len(plays)
@@ -80,7 +81,7 @@ def test_a_cassette_that_is_named_is_filled_and_needs_no_model_afterwards(tmp_pa
 
 
 def test_plain_python_works_as_shown(kernel: Kernel, server: Server) -> None:
-    snippet(kernel, "%load_ext")
+    snippet(kernel, LOAD)
     snippet(kernel, "%%tool")
     server.plays += [CALL, Say(ANSWER)]
     assert ANSWER in snippet(kernel, "import archytas_nb as nb")
@@ -89,7 +90,7 @@ def test_plain_python_works_as_shown(kernel: Kernel, server: Server) -> None:
 
 
 def test_field_notes_become_columns(kernel: Kernel, server: Server) -> None:
-    snippet(kernel, "%load_ext")
+    snippet(kernel, LOAD)
     snippet(kernel, "from dataclasses")
     server.then = Say('{"topic": "blood sample", "is_data_missing": true}')
     snippet(kernel, "%%agent_map")
