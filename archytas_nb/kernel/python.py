@@ -14,7 +14,7 @@ import inspect
 import linecache
 import re
 import symtable
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -131,13 +131,6 @@ def mentions(code: str) -> list[tuple[str, int, bool]]:
     return mentioned.found
 
 
-_COMPREHENSIONS = {
-    ast.Lambda: "lambda", ast.GeneratorExp: "genexpr", ast.ListComp: "listcomp",
-    ast.SetComp: "setcomp", ast.DictComp: "dictcomp",
-}  # fmt: skip
-"""The names of the scopes that have none in the code."""
-
-
 class _Mentions(ast.NodeVisitor):
     """Finds the names that are variables of the namespace where they stand.
 
@@ -148,8 +141,11 @@ class _Mentions(ast.NodeVisitor):
     def __init__(self, tables: Sequence[symtable.SymbolTable]) -> None:
         self.found: list[tuple[str, int, bool]] = []
         self._tables = tables  # those that the scope may be; none if nothing is known
+        self._bound: frozenset[str] = frozenset()  # by a comprehension, or a type parameter
 
     def _add(self, name: str, line: int, *, changed: bool) -> None:
+        if name in self._bound:
+            return
         if not self._tables or any(
             _is_variable(name, each, changed=changed) for each in self._tables
         ):
@@ -171,23 +167,35 @@ class _Mentions(ast.NodeVisitor):
         self._visit_all(parts)
         self._tables = outside
 
+    def _visit_binding(self, names: Iterable[str], parts: Sequence[ast.AST | None]) -> None:
+        outside = self._bound
+        self._bound = outside.union(names)
+        self._visit_all(parts)
+        self._bound = outside
+
     def visit(self, node: ast.AST) -> None:
         """Visit a node; what is evaluated outside of a new scope first."""
+        parameters = [each.name for each in getattr(node, "type_params", [])]
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._add(node.name, node.lineno, changed=True)
-                self._visit_all([*node.decorator_list, node.args, node.returns])
+                self._visit_all(node.decorator_list)
+                self._visit_binding(parameters, [node.args, node.returns])
                 self._visit_inside(node.name, node.lineno, node.body)
             case ast.ClassDef():
                 self._add(node.name, node.lineno, changed=True)
-                self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
+                self._visit_all(node.decorator_list)
+                self._visit_binding(parameters, [*node.bases, *node.keywords])
                 self._visit_inside(node.name, node.lineno, node.body)
             case ast.Lambda():
                 self.visit(node.args)
                 self._visit_inside("lambda", node.lineno, [node.body])
             case ast.GeneratorExp() | ast.ListComp() | ast.SetComp() | ast.DictComp():
                 self.visit(node.generators[0].iter)
-                self._visit_inside(_COMPREHENSIONS[type(node)], node.lineno, _inner_parts(node))
+                targets = [ast.walk(each.target) for each in node.generators]
+                names = [x for each in targets for x in each if isinstance(x, ast.Name)]
+                bound = [each.id for each in names if isinstance(each.ctx, ast.Store)]
+                self._visit_binding(bound, _inner_parts(node))
             case _:
                 self._visit_name(node)
                 self.generic_visit(node)
@@ -213,6 +221,10 @@ class _Mentions(ast.NodeVisitor):
                 self._add(name, node.lineno, changed=True)
 
 
+_COMPREHENSIONS = {"genexpr", "listcomp", "setcomp", "dictcomp"}
+"""The names of their scopes."""
+
+
 def _inner_parts(
     node: ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp,
 ) -> list[ast.AST]:
@@ -223,11 +235,17 @@ def _inner_parts(
 
 
 def _children(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    """The scopes in a scope; between them, type parameters have one of their own."""
+    """The functions and classes in a scope.
+
+    What stands between them (type parameters, and comprehensions in some versions of Python) is
+    passed over.
+    """
     for each in table.get_children():
-        yield each
-        if each.get_type() not in ("function", "class"):
-            yield from each.get_children()
+        is_comprehension = each.get_name().strip("<>") in _COMPREHENSIONS
+        if each.get_type() in ("function", "class") and not is_comprehension:
+            yield each
+        else:
+            yield from _children(each)
 
 
 def _is_variable(name: str, table: symtable.SymbolTable, *, changed: bool) -> bool:

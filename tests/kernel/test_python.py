@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import sys
 import threading
 from typing import Any
 
@@ -140,6 +141,9 @@ def test_the_names_are_those_of_the_edited_code() -> None:
         ("f = lambda x: x; g = lambda y: x", "reads x; assigns to f, g"),  # the second one reads it
         ("import a.b, c as d\nfrom e import f as g", "assigns to a, d, g"),
         ("for i in r:\n    del t", "reads r; assigns to i, t"),
+        ("def f(rows):\n    return [lambda y: x + y + z for x in rows for z in x]", "assigns to f"),
+        ("f = [lambda y: x + y + w for x in r]", "reads r, w; assigns to f"),
+        ("x = [x for x in x]", "reads x; assigns to x"),
         ("x = (", "it is not valid Python and will not run"),
         ("1 + 1", ""),
     ],
@@ -147,6 +151,18 @@ def test_the_names_are_those_of_the_edited_code() -> None:
 def test_only_variables_of_the_namespace_are_named_not_those_of_functions(
     code: str, names: str
 ) -> None:
+    assert names_used(code) == names
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no type parameters")
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("def f[T](a: T, b) -> T:\n    c = a\n    return c + d", "reads d; assigns to f"),
+        ("class A[T](B[T]):\n    def m(self, x: T):\n        return x + y", "reads B, y; assigns to A"),
+    ],
+)  # fmt: skip
+def test_type_parameters_are_not_named(code: str, names: str) -> None:
     assert names_used(code) == names
 
 
