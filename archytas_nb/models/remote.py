@@ -217,8 +217,12 @@ class RemoteModel:
         try:
             reply = yield from with_retries(in_any_form, self.max_retries, deadline, self.errors)
         except ModelError as error:
-            raise self._with_advice(error) from None
-        return replace(reply, seconds=perf_counter() - started)
+            failed = self._with_advice(error)
+        else:
+            return replace(reply, seconds=perf_counter() - started)
+        # Without the client's exceptions and frames: their variables contain the key.
+        failed.__context__ = None
+        raise failed.with_traceback(None)
 
     def without_retries(self) -> Self:
         """A copy that raises each failure at once."""

@@ -123,7 +123,7 @@ def test_flags_reach_the_tool_and_are_refused_where_the_cell_decorates(kernel: K
 
 
 def test_a_flag_that_is_no_number_is_refused_in_plain_words(kernel: Kernel) -> None:
-    for flag, expected in (("--timeout soon", "a float"), ("--max-chars 1.5", "an int")):
+    for flag, expected in (("--timeout soon", "a number"), ("--max-chars 1.5", "a whole number")):
         cell = kernel.run(COUNT.replace("%%tool", f"%%tool {flag}"))
         name, _, value = flag.partition(" ")
         assert f"UsageError: argument {name}: {value!r} is not {expected}\n" in cell.printed
