@@ -270,6 +270,9 @@ class Map:
     def _run(self) -> None:
         """Ask about the rows, the first alone: the endpoint's cache of the prompt is warm then."""
         self._rows = Rows(self._todo, self._found, self._store, self._ended)
+        if self._limiter.budget < math.inf:
+            self._store.watch({key: self._found.get(key, OPEN).spent for key in self._keys})
+            self._limiter.spent_elsewhere = self._store.spent_elsewhere
         self._agent = RowAgent(**self._settings)
         self._agent.on_main = self._on_main
         threads: list[threading.Thread] = []

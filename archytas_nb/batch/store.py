@@ -66,15 +66,23 @@ _TABLES = (
 _LATER_COLUMNS = {
     "kind": "ALTER TABLE archytas_nb_rows ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
     "owner": "ALTER TABLE archytas_nb_rows ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    # The number of the write, so that each kernel finds what the others have written.
+    "changed": "ALTER TABLE archytas_nb_rows ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
 }
 """Columns that the table lacks in a file of an earlier version, and what adds them."""
+_INDEX = "CREATE INDEX IF NOT EXISTS archytas_nb_changes ON archytas_nb_rows (changed)"
+_CHANGES = "SELECT key, spent, changed FROM archytas_nb_rows WHERE changed > ? ORDER BY changed"
 _GET = "SELECT * FROM archytas_nb_rows WHERE key IN (SELECT value FROM json_each(?))"
 _PUT = """
-INSERT INTO archytas_nb_rows (key, status, answer, error, usage, seconds, spent, kind, owner)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO archytas_nb_rows
+    (key, status, answer, error, usage, seconds, spent, kind, owner, changed)
+VALUES (
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(changed), 0) + 1 FROM archytas_nb_rows)
+)
 ON CONFLICT(key) DO UPDATE SET
     status=excluded.status, answer=excluded.answer, error=excluded.error, usage=excluded.usage,
-    seconds=excluded.seconds, spent=excluded.spent, kind=excluded.kind, owner=excluded.owner
+    seconds=excluded.seconds, spent=excluded.spent, kind=excluded.kind, owner=excluded.owner,
+    changed=excluded.changed
 """
 _SIGN_OF_LIFE = """
 INSERT INTO archytas_nb_owners VALUES (?, ?) ON CONFLICT(owner) DO UPDATE SET beat = excluded.beat
@@ -171,6 +179,9 @@ class Store:
         self._process: FileLock | None = None
         self._beats: dict[str, tuple[int, float]] = {}  # of others, and since when
         self._closed = threading.Event()
+        self._known: dict[str, Usage] = {}  # what the rows of the map have cost
+        self._seen = 0  # the last write of which this is known
+        self._spent_elsewhere = Usage()
         if path is not None:
             with _naming(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,6 +217,19 @@ class Store:
             if database is not None:
                 row, owner = self._get(database, key)
                 self._write(database, key, replace(row, spent=row.spent + spent), owner)
+
+    def watch(self, known: dict[str, Usage]) -> None:
+        """Count from now on what others spend for these rows, which have cost so much."""
+        self._known = known
+
+    def spent_elsewhere(self) -> Usage:
+        """What other kernels have spent and reserved for the rows that are watched."""
+        with self._lock, _naming(self._path):
+            if self._database is not None:
+                for key, spent, changed in self._database.execute(_CHANGES, (self._seen,)):
+                    self._count(key, Usage(*json.loads(spent)))
+                    self._seen = changed
+            return self._spent_elsewhere
 
     def put(self, key: str, attempt: RowResult) -> RowResult:
         """Keep how an attempt has ended; a row that is done stays done.
@@ -272,13 +296,21 @@ class Store:
                     database.execute("ROLLBACK")
                 raise
 
-    @staticmethod
-    def _get(database: sqlite3.Connection, key: str) -> tuple[RowResult, str]:
+    def _get(self, database: sqlite3.Connection, key: str) -> tuple[RowResult, str]:
         """A row and its owner, which may be gone."""
-        return _rows(database, [key]).get(key, (OPEN, ""))
+        row, owner = _rows(database, [key]).get(key, (OPEN, ""))
+        self._count(key, row.spent)
+        return row, owner
 
-    @staticmethod
-    def _write(database: sqlite3.Connection, key: str, row: RowResult, owner: str) -> None:
+    def _count(self, key: str, spent: Usage) -> None:
+        """Take in what a row has cost by now: what is new of it, others have spent."""
+        if key in self._known:
+            self._spent_elsewhere += spent - self._known[key]
+            self._known[key] = spent
+
+    def _write(self, database: sqlite3.Connection, key: str, row: RowResult, owner: str) -> None:
+        if key in self._known:
+            self._known[key] = row.spent
         answer, usage, spent = map(json.dumps, (row.answer, astuple(row.usage), astuple(row.spent)))
         values = key, row.status, answer, row.error, usage, row.seconds, spent, row.kind
         database.execute(_PUT, (*values, owner))
@@ -335,6 +367,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         for name, definition in _LATER_COLUMNS.items():
             if name not in known:
                 database.execute(definition)
+        database.execute(_INDEX)
         database.execute("COMMIT")
     except BaseException:
         database.close()

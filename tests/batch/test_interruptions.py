@@ -76,6 +76,36 @@ def test_killed_at_any_moment_no_row_is_lost_and_only_those_in_progress_are_paid
     assert [path.name for path in tmp_path.iterdir()] == ["map.sqlite"]
 
 
+@pytest.mark.parametrize("kernels", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("rows", "kills"), [(300, 2), pytest.param(3000, 20, marks=pytest.mark.slow)]
+)
+def test_a_budget_holds_for_all_kernels_together_whoever_is_killed(
+    tmp_path: Path, kernels: int, rows: int, kills: int
+) -> None:
+    chance = random.Random(kills)
+    shop = Shop(sometimes, latency=0.03)
+    store = tmp_path / "map.sqlite"
+    budget = rows * 200  # too little for all rows, which take about 290 tokens each
+    with Server(then=shop) as server:
+        processes = [run(server, store, rows, f"{budget} tokens") for _ in range(kernels)]
+        for kill in range(kills):
+            at = (kill + 1) % kernels
+            wait_for(shop, rows * (kill + 0.5) / (kills + 1) / 3, processes)
+            time.sleep(chance.uniform(0, 0.1))
+            processes[at].kill()
+            processes[at].communicate()
+            processes[at] = run(server, store, rows, f"{budget} tokens")
+        for process in processes:
+            process.communicate(timeout=600)
+    over = shop.charged / budget - 1
+    print(f"{rows=} {kernels=} {kills=} {budget=} charged={shop.charged} {over=:.1%}")
+    most_of_a_row = 1500
+    assert shop.charged <= budget + kernels * WORKERS * most_of_a_row
+    assert shop.charged <= budget or kernels > 1
+    assert shop.paid.total() - len(shop.paid) <= kills * WORKERS
+
+
 def wait_for(shop: Shop, paid: float, processes: list[subprocess.Popen[str]]) -> None:
     """Until so many replies are paid, or all processes have ended."""
     while shop.paid.total() < paid and any(process.poll() is None for process in processes):

@@ -145,6 +145,46 @@ def test_a_budget_in_usd_needs_a_price_and_holds(agent: Agent, server: Server, s
         Agent([], model=fixed).map(rows(9), "Label it.", store=None, budget=1)
 
 
+class Dearer:
+    """Reports a cost of its own, several times that of the price list."""
+
+    def __init__(self, times: float) -> None:
+        self.times = times
+        self.charged = 0.0
+        self._lock = threading.Lock()
+
+    def play(self, exchange: Any) -> None:
+        sent, written = 400, 20
+        usd = (sent + written) / 1e6 * self.times
+        with self._lock:
+            self.charged += usd
+        body = {
+            "id": "c", "object": "chat.completion", "model": "tiny-1",
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "even"},
+                         "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": sent, "completion_tokens": written, "cost": usd},
+        }  # fmt: skip
+        exchange.send(200, json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("times", [0.2, 3.0, 20.0])
+@pytest.mark.parametrize("workers", [1, 8])
+def test_a_budget_in_usd_holds_where_the_endpoint_reports_another_cost_than_the_price_list(
+    times: float, workers: int
+) -> None:
+    endpoint = Dearer(times)
+    with Server(then=endpoint) as server:
+        priced = Priced("tiny-1", base_url=server.url, api_key="none", stream=False)
+        out = Agent([], model=priced, max_reply_tokens=300).map(
+            rows(300), "Label it.", store=None, workers=workers, budget="0.1 USD"
+        )
+    assert {"done", "open"} == set(out["status"])
+    assert out["cost"].sum() == pytest.approx(endpoint.charged)
+    assert endpoint.charged <= 0.1
+    listed = (out["status"] == "done").sum() * 420 / 1e6
+    assert max(listed, endpoint.charged) > 0.05
+
+
 def test_takes_polars_lists_and_dicts(agent: Agent) -> None:
     frame = agent.map(pl.Series(["row 3", "row 4"]), "Label it.", type=Label, store=None)
     assert isinstance(frame, pl.DataFrame)

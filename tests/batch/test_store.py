@@ -286,3 +286,23 @@ def test_a_row_has_one_owner_at_a_time_and_is_never_lost(
     finally:
         for each in world.stores:
             each.close()
+
+
+def test_each_kernel_counts_what_the_others_spend_for_the_same_rows(
+    pair: tuple[Store, Store], path: Path
+) -> None:
+    one, two = pair
+    two.put("a", DONE)
+    two.put("x", DONE)
+    one.watch({"a": Usage(), "b": Usage(), "c": Usage()})
+    assert one.spent_elsewhere() == DONE.spent
+    two.claim("b")
+    two.note("b", Usage(1, 100))
+    one.claim("c")
+    one.note("c", Usage(1, 100))
+    assert one.spent_elsewhere() == DONE.spent + Usage(1, 100)
+    two.put("b", replace(FAILED, spent=Usage(0, -90)))
+    assert one.spent_elsewhere() == DONE.spent + Usage(1, 10)
+    two.put("c", DONE)  # it was taken for gone
+    one.put("c", DONE)
+    assert one.spent_elsewhere() == DONE.spent + DONE.spent + Usage(1, 10)
