@@ -21,6 +21,7 @@ from archytas_nb.kernel.values import (
     FROM_OUTSIDE,
     Parts,
     Summary,
+    contained,
     differing,
     is_atom,
     is_from_library,
@@ -275,6 +276,10 @@ def _restore_default(value: Any, parts: Parts) -> None:
     value.default_factory = parts[1]
 
 
+def _read_slice(value: Any) -> Parts:
+    return "start", "stop", "step", value.start, value.stop, value.step
+
+
 def _nothing(_value: Any, _parts: Parts) -> None:
     """Restore what cannot change."""
 
@@ -292,6 +297,7 @@ CONTAINERS: tuple[tuple[type, Kind], ...] = (
     (collections.deque, Kind(_read_deque, _restore_deque, keyed=False)),
     (dict, DICT),
     (collections.defaultdict, Kind(_read_default, _restore_default, _attribute)),
+    (slice, Kind(_read_slice, _nothing, _attribute)),
     (set, Kind(_read_set, _restore_set, lambda key: f"{{{brief(key)}}}")),
 )
 
@@ -346,6 +352,13 @@ def _restore_attributes(value: Any, parts: Parts) -> None:
     own = _dict_of(value)
     dict.clear(own)
     dict.update(own, before)
+
+
+def is_from_user(cls: Any) -> bool:
+    """Whether a class was defined by the user."""
+    with contained():
+        return not is_from_library(cls.__module__)
+    return False
 
 
 def _is_of_library(value: Any) -> bool:
@@ -415,7 +428,7 @@ def _restore_cell(value: Any, parts: Parts) -> None:
 
 def _read_partial(value: Any) -> Parts:
     own = {"func": value.func, "args": value.args, "keywords": value.keywords}
-    own |= object.__getattribute__(value, "__dict__")
+    own |= _dict_of(value)
     return *own, *own.values()
 
 
@@ -425,16 +438,20 @@ def _restore_partial(value: Any, parts: Parts) -> None:
     functools.partial.__setstate__(value, state)  # type: ignore[attr-defined]
 
 
-def _reader(*names: str) -> Callable[[Any], Parts]:
-    """Reads what is fixed, and the attributes that have been added."""
+def _wrapper(*fixed: str) -> Kind:
+    """The kind of objects with fixed parts, to which attributes may have been added."""
 
     def read(value: Any) -> Parts:
-        own = {name: getattr(value, name) for name in names}
-        if type(value).__dictoffset__:
-            own |= object.__getattribute__(value, "__dict__")
+        own = {name: getattr(value, name) for name in fixed} | _dict_of(value)
         return *own, *own.values()
 
-    return read
+    def restore(value: Any, parts: Parts) -> None:
+        before = dict(DICT.pairs(parts))
+        own = _dict_of(value)
+        own.clear()
+        own.update((name, each) for name, each in before.items() if name not in fixed)
+
+    return Kind(read, restore, _attribute)
 
 
 def _read_class(value: Any) -> Parts:
@@ -474,24 +491,17 @@ def _in_class(value: Any) -> Iterable[tuple[Any, Any]]:
             yield name, each
 
 
-def _restore_dict_of(value: Any, parts: Parts) -> None:
-    own = object.__getattribute__(value, "__dict__")
-    own.clear()
-    own.update(DICT.pairs(parts))
-
-
 CACHED: Any = type(functools.lru_cache(len))
 FUNCTION = Kind(_read_function, _restore_function, _attribute)
 CLASS = Kind(_read_class, _restore_class, _attribute, objects=_in_class)
-_WRAPPER = _reader("__func__")
 FUNCTIONS: tuple[tuple[type, Kind], ...] = (
     (types.CellType, Kind(_read_cell, _restore_cell, _attribute)),
-    (types.MethodType, Kind(_reader("__func__", "__self__"), _nothing, _attribute)),
+    (types.MethodType, _wrapper("__func__", "__self__")),
     (functools.partial, Kind(_read_partial, _restore_partial, _attribute)),
-    (staticmethod, Kind(_WRAPPER, _nothing, _attribute)),
-    (classmethod, Kind(_WRAPPER, _nothing, _attribute)),
-    (property, Kind(_reader("fget", "fset", "fdel"), _nothing, _attribute)),
-    (CACHED, Kind(_reader(), _restore_dict_of, _attribute)),
+    (staticmethod, _wrapper("__func__")),
+    (classmethod, _wrapper("__func__")),
+    (property, _wrapper("fget", "fset", "fdel")),
+    (CACHED, _wrapper()),
     (types.MappingProxyType, Kind(lambda value: _read_dict(value.copy()), _nothing)),
 )
 """What leads to functions of the user, and from them to other objects."""

@@ -14,7 +14,7 @@ import itertools
 import operator
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
 from archytas_nb.kernel import content
 from archytas_nb.kernel.content import Kind, brief
@@ -168,6 +168,10 @@ class Record(NamedTuple):
             return None, ["it cannot be read any more"]
 
 
+_Found: TypeAlias = tuple[Record | None, Any, Any]
+"""An object, and where it was found: in which one, by which key."""
+
+
 def _raised(error: BaseException) -> str:
     return f"reading it raised {type(error).__name__}"
 
@@ -193,30 +197,38 @@ class Snapshot:
         self._lists: dict[int, Any] = {}  # with keys and elements, by the number of the record
         self._seen: dict[int, Any] = {}  # kept, so that no id is reused
         self._unlisted: dict[str, int] = {}  # how many notes there are in each variable
-        todo: list[tuple[Record | None, Any, Any]] = [(None, *each) for each in roots.items()]
+        todo: list[_Found] = [(None, *each) for each in roots.items()]
         todo.reverse()
         while todo:
-            within, key, value = todo.pop()
-            if id(value) in self._seen:
-                continue
-            try:
-                kinds, why = kinds_of(value)
-            except FROM_OUTSIDE:
-                raise
-            except BaseException as error:  # noqa: BLE001  (a class may raise anything)
-                kinds, why = (), _raised(error)
-            if not (kinds or why):
-                continue
-            self._seen[id(value)] = value
-            if why:
-                self._note(Record(within, key, value, content.SEQUENCE, ()), why)
-            for kind in kinds:
-                record, children = self._record(within, key, value, kind)
-                todo += [(record, place, each) for place, each in reversed(children)]
+            todo += reversed(self._add(*todo.pop()))
         for name, number in self._unlisted.items():
             if number > NOTES:
                 more = f"{number - NOTES:,} more objects in it"
                 self.not_watched.append(NotCovered(name, more))
+
+    def _add(self, within: Record | None, key: Any, value: Any) -> list[_Found]:
+        """Add an object as it can be watched; returns those inside to add next."""
+        if id(value) in self._seen:
+            return []
+        try:
+            kinds, why = kinds_of(value)
+        except FROM_OUTSIDE:
+            raise
+        except BaseException as error:  # noqa: BLE001  (a class may raise anything)
+            kinds, why = (), _raised(error)
+        if not (kinds or why):
+            return []
+        self._seen[id(value)] = value
+        record, found = Record(within, key, value, content.ATTRIBUTES, ()), list[_Found]()
+        if why:
+            self._note(record, why)
+        cls: Any = type(value)
+        if id(cls) not in self._seen and content.is_from_user(cls):
+            found.append((record, "__class__", cls))
+        for kind in kinds:
+            record, children = self._record(within, key, value, kind)
+            found += [(record, place, each) for place, each in children]
+        return found
 
     def _record(
         self, within: Record | None, key: Any, value: Any, kind: Kind

@@ -66,6 +66,21 @@ def _restore_array(value: Any, kept: Any) -> None:
         value.flags.writeable = False
 
 
+def _in_array(value: Any) -> Iterable[tuple[str, Any]]:
+    if value.dtype.names is not None:  # they can be changed in the same dtype
+        yield ".dtype", value.dtype
+    yield from _objects(value)
+
+
+def _read_dtype(value: Any) -> Parts:
+    return ".names", value.names
+
+
+def _restore_dtype(value: Any, parts: Parts) -> None:
+    if value.names is not None:
+        value.names = parts[1]
+
+
 def _objects(values: Any, place: str = "") -> Iterable[tuple[str, Any]]:
     """The mutable objects in an array."""
     for field in getattr(values.dtype, "fields", None) or ():
@@ -243,11 +258,12 @@ def _in_polars(value: Any) -> Iterable[tuple[Any, Any]]:
     yield from ((f".{name}", each) for name, each in _own_of_polars(value).items())
 
 
-_ARRAY = Kind(_read_array, _restore_array, str, keep=_keep_array, objects=_objects)
+_ARRAY = Kind(_read_array, _restore_array, str, keep=_keep_array, objects=_in_array)
 _TABLE = Kind(_read_table, _restore_table, str, keep=_keep_table, objects=_in_table)
 _POLARS = Kind(_read_polars, _restore_polars, str, keep=_keep_polars, objects=_in_polars)
 DATA: tuple[tuple[tuple[str, ...], Kind], ...] = (
     (("numpy", "ndarray"), _ARRAY),
+    (("numpy", "dtype"), Kind(_read_dtype, _restore_dtype, str)),
     (("pandas", "DataFrame", "Series"), _TABLE),
     (("polars", "DataFrame", "Series"), _POLARS),
 )

@@ -51,12 +51,12 @@ ATOMS: set[type] = {
     Summary,
     *(type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes, range),
     *(re.Pattern, decimal.Decimal, fractions.Fraction, uuid.UUID, dt.date, dt.time),
-    *(dt.datetime, dt.timedelta, dt.timezone, slice, types.CodeType),
+    *(dt.datetime, dt.timedelta, dt.timezone, types.CodeType),
     *(pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
     *(pathlib.Path, pathlib.PosixPath, pathlib.WindowsPath),
 }
 _LIBRARY_ATOMS = (
-    ("numpy", "number", "character", "bool", "bool_", "datetime64", "dtype"),
+    ("numpy", "number", "character", "bool", "bool_", "datetime64"),
     ("zoneinfo", "ZoneInfo"),
     ("pandas", "Timestamp", "Timedelta", "Period", "Interval", "NaTType", "NAType", "BaseOffset"),
 )
