@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-import time
 import weakref
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -23,50 +22,33 @@ from typing import (
 )  # fmt: skip
 
 from archytas_nb import question as prepare
-from archytas_nb.batch.map import AsksMany
-from archytas_nb.driver import (
-    ActiveRun,
-    AnswerCheck,
-    Driver,
-    Events,
-    Observer,
-    ending_only,
-    observer_callback,
-    run_events,
-)
-from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.asking import ActiveRun, Asked, ModelChoice, RunSetup, place_of
+from archytas_nb.batch import STORE
+from archytas_nb.driver import Events, Observer
+from archytas_nb.errors import ConfigurationError, users_frames
 from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
-from archytas_nb.kernel import Namespace, live_namespace
+from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.approval import Approve, usable_policy
-from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.namespace import ContextName
-from archytas_nb.kernel.person import Keyboard, Person, confirm
-from archytas_nb.kernel.python import PythonMode, python_tool
-from archytas_nb.kernel.transaction import Watch
+from archytas_nb.kernel.python import PythonMode
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.conversation import messages_of
-from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.limits import Guards, Limits
-from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import (
-    ActiveProtocol,
     Model,
-    ModelFacts,
     is_model,
-    person_of,
-    start_question,
 )
-from archytas_nb.loop.record import Exchange, index_of
-from archytas_nb.loop.text_protocol import TextProtocol
-from archytas_nb.loop.wire import Wire
+from archytas_nb.loop.record import Exchange
 from archytas_nb.progress import progress_line
 from archytas_nb.question import AgentSettings, Options, Tools, takes_options
 from archytas_nb.run import Run, T
 from archytas_nb.settings import UNSET
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
+from archytas_nb.words import count
 
 if TYPE_CHECKING:
     from archytas_nb.aio import RunStream
+    from archytas_nb.batch.map import Evaluation
 
 __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
 
@@ -74,7 +56,7 @@ ProtocolName: TypeAlias = Literal["auto", "react", "native"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Agent(AsksMany):
+class Agent:
     """A conversation with a model that uses tools on live objects.
 
     An argument that is left out takes the value of the setting of the same name: ``%config
@@ -164,15 +146,17 @@ class Agent(AsksMany):
             "undo": undo,
         }
         given = {name: each for name, each in given.items() if each is not UNSET}
-        self._configuration = AgentSettings(given)
-        self._configuration.check()
+        configuration = AgentSettings(given)
+        configuration.check()
         prepare.check_namespace(namespace)
-        self._tools, self._own_tools = prepare.toolbox_of(tools), Toolbox()
-        self._model: Any = model
-        self._chosen_model: list[tuple[object, Model]] = []
-        self._namespace = namespace
+        self._setup = RunSetup(
+            configuration,
+            ModelChoice(model),
+            prepare.toolbox_of(tools),
+            Toolbox(),
+            namespace,
+        )
         self.exchanges: list[Exchange] = []
-        self._deleted_results: dict[str, Any] = {}  # results of a question that is asked again
         self._current = ActiveRun()
 
     @property
@@ -182,60 +166,50 @@ class Agent(AsksMany):
         Raises:
             ConfigurationError: A tool of yours has the name of a built-in one that is switched on.
         """
-        model = self._chosen_model[0][1] if self._chosen_model else None
-        return prepare.AgentTools(self._offered(model), self._own_tools)
-
-    def _offered(self, model: Model | None) -> Toolbox:
-        """The tools for a question to this model, or to one that is not known yet."""
-        if self._tools is None:
-            tools = prepare.default_tools(toolbox.active(), self._configuration.value("tools"))
-        else:
-            tools = self._tools.active()
-        tools.extend(self._own_tools)
-        if self._configuration.asks_user:
-            prepare.add_built_in(tools, prepare.ask_user_tool(), "ask_user=False")
-        python = self._configuration.python(model)
-        if python != "off":
-            prepare.add_built_in(tools, python_tool(python), 'python="off"')
-        return tools
+        offered = self._setup.offered(self._setup.choice.chosen)
+        return prepare.AgentTools(offered, self._setup.own_tools)
 
     @property
     def protocol(self) -> ProtocolName:
         """The wire protocol; "auto" for the one that the model supports."""
-        protocol: ProtocolName = self._configuration.value("protocol")
+        protocol: ProtocolName = self._setup.configuration.value("protocol")
         return protocol
 
     @protocol.setter
     def protocol(self, protocol: ProtocolName) -> None:
-        self._configuration = self._configuration.having(protocol=protocol)
+        self._configure(protocol=protocol)
 
     @property
     def instructions(self) -> str:
         """The text that is added to the system prompt."""
-        return str(self._configuration.value("instructions"))
+        return str(self._setup.configuration.value("instructions"))
 
     @instructions.setter
     def instructions(self, instructions: str) -> None:
-        self._configuration = self._configuration.having(instructions=instructions)
+        self._configure(instructions=instructions)
 
     @property
     def context(self) -> ContextName:
         """Which variables are described below a question."""
-        context: ContextName = self._configuration.value("context")
+        context: ContextName = self._setup.configuration.value("context")
         return context
 
     @context.setter
     def context(self, context: ContextName) -> None:
-        self._configuration = self._configuration.having(context=context)
+        self._configure(context=context)
 
     @property
     def limits(self) -> Limits:
         """The limits of a run."""
-        return self._configuration.limits
+        return self._setup.configuration.limits
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        self._configuration = self._configuration.having(**dataclasses.asdict(limits))
+        self._configure(**dataclasses.asdict(limits))
+
+    def _configure(self, **given: Any) -> None:
+        configuration = self._setup.configuration.having(**given)
+        self._setup = replace(self._setup, configuration=configuration)
 
     @property
     def model(self) -> Model:
@@ -244,41 +218,23 @@ class Agent(AsksMany):
         A model that is given by its name, or by None, is chosen again when the configuration of
         models or the cassette has changed.
         """
-        from archytas_nb.cassettes.switch import answers_itself, cassette_in_use, recorded
-        from archytas_nb.models.choose import ModelSettings
-
-        cassette = None if answers_itself(self._model) else cassette_in_use()
-        is_named = self._model is None or isinstance(self._model, str)
-        configuration = ModelSettings().resolved() if is_named else None
-        chosen_for = (cassette, configuration)
-        if self._chosen_model and self._chosen_model[0][0] == chosen_for:
-            return self._chosen_model[0][1]
-        model: Model = recorded(self._model, cassette=cassette, confirm=confirm)
-        if self._chosen_model:
-            self._forget_lengths()
-        self._chosen_model[:] = [(chosen_for, model)]
-        return model
+        return self._setup.choice.choose()
 
     @model.setter
     def model(self, model: str | Model | None) -> None:
-        if model is not self._model:
-            self._forget_lengths()
-        self._model, self._chosen_model = model, []
-
-    def _forget_lengths(self) -> None:
-        """Send all of the conversation again: another model may take more of it."""
-        for each in self.exchanges:
-            each.compaction = replace(each.compaction, max_tokens=None)
+        if model is not self._setup.choice.given:
+            for each in self.exchanges:  # what was too long before may not be any more
+                each.compaction = replace(each.compaction, max_tokens=None)
+        self._setup = replace(self._setup, choice=ModelChoice(model))
 
     @property
     def messages(self) -> list[ev.Message]:
         """The history as it is sent, in a form that even a strict server accepts."""
-        last, model = self.exchanges[-1] if self.exchanges else Exchange(""), self.model
-        past_and_earlier = self._past_and_earlier(last.origin)
-        tools = self._tools_for(
-            replace(last), model, *past_and_earlier
-        )  # a copy, so that the context does not change
-        return messages_of(self._wire(self._protocol(model), tools), self.exchanges)
+        setup, model = self._setup, self.model
+        last = self.exchanges[-1] if self.exchanges else Exchange("")
+        copy = replace(last)  # so that its context does not change
+        tools = setup.question_tools(copy, model, *place_of(last, self.exchanges))
+        return messages_of(setup.wire(setup.protocol(model), tools), self.exchanges)
 
     def reset(self) -> None:
         """Start a new conversation with the same tools, model and settings."""
@@ -332,14 +288,14 @@ class Agent(AsksMany):
                 function of one argument.
             TypeError: There is no such option.
         """
-        run, begin, _ = self._prepared(question, output_type, options)
+        asked = self._asked(question, output_type, options)
         try:
             with _progress(question, options) as line:
-                for _ in begin((*options.get("observers", ()), *line)):
+                for _ in self._events(asked, (*options.get("observers", ()), *line)):
                     pass
         except KeyboardInterrupt:
-            raise run.interrupt() from None
-        return run.checked()
+            raise asked.run.interrupt() from None
+        return asked.run.checked()
 
     __call__ = run
 
@@ -358,12 +314,12 @@ class Agent(AsksMany):
         Returns:
             The run, as `run` does; raises the errors of `run` after the ending.
         """
-        run, begin, _ = self._prepared(question, output_type, options)
+        asked = self._asked(question, output_type, options)
         try:
-            yield from begin(options.get("observers", ()))
+            yield from self._events(asked, options.get("observers", ()))
         except KeyboardInterrupt:
-            raise run.interrupt() from None
-        return run.checked()
+            raise asked.run.interrupt() from None
+        return asked.run.checked()
 
     @overload
     async def arun(
@@ -399,13 +355,131 @@ class Agent(AsksMany):
 
         Arguments and errors are those of `arun`; the run is the stream's attribute ``run``.
         """
-        run, begin, agent = self._prepared(question, output_type, options)
-        has_policy = callable(self._configuration.approve)
         from archytas_nb.aio import RunStream, events_of, waits_on_thread  # loads asyncio
 
-        waits = partial(waits_on_thread, agent.tools, has_policy=has_policy)
+        asked = self._asked(question, output_type, options)
+        setup = asked.setup
+        waits = partial(
+            waits_on_thread,
+            setup.offered(setup.choice.chosen),
+            has_policy=callable(setup.configuration.approve),
+        )
+        begin = partial(self._events, asked)
         observers = options.get("observers", ())
-        return RunStream(run, events_of(run, begin, waits, observers, self._current))
+        return RunStream(asked.run, events_of(asked.run, begin, waits, observers, self._current))
+
+    @users_frames
+    def map(
+        self,
+        data: Any,
+        prompt: str,
+        *,
+        type: Any = None,  # noqa: A002 - as in %agent --type
+        workers: int = 8,
+        budget: float | str | None = None,
+        rpm: float | None = None,
+        executor: Any = None,
+        store: str | None = STORE,
+        progress: bool = True,
+    ) -> Any:
+        """Ask about every row of a column or a frame, each in a conversation of its own.
+
+        Identical rows are sent once. Results are stored in a file: after an interrupt, a crash or
+        a spent budget, the same call continues with the open and failed rows. A replay
+        (``pytest --agent-replay``) takes all results from the file.
+
+        After 20 rows the estimated total cost is shown; if it exceeds the budget and you are at
+        the keyboard, you decide how to continue. Tools marked ``pure`` run on the workers' threads,
+        others one at a time on the calling thread. Approval is asked for before the first row.
+
+        Args:
+            data: A pandas or polars Series or DataFrame, or a list.
+            prompt: What to do with each row. ``{column}`` is replaced with the row's value; if no
+                column is named, the whole row is added below the prompt.
+            type: The type of each answer, whose fields become columns; None for text.
+            workers: Maximum number of rows in progress at once.
+            budget: The maximum cost, such as ``"3 USD"`` or ``"500000 tokens"``, of all calls with
+                these rows and this file together.
+            rpm: Maximum number of requests per minute.
+            executor: Runs the rows instead of this process: any `concurrent.futures.Executor`,
+                such as that of a Dask cluster.
+            store: The file; None stores nothing.
+            progress: Whether to show progress.
+
+        Returns:
+            A DataFrame with the index of the data: the fields of the type (or ``answer``),
+            ``status`` (``"done"``, ``"failed"``, ``"open"``), ``error``, ``tokens``, ``cost`` in
+            USD, ``seconds``. For a list, a list of dicts. An interrupt returns the results so far.
+
+        Raises:
+            ConfigurationError: The map cannot start: no model, no price for a budget in USD, a
+                tool that does not work in a map, a file that cannot be written.
+            ModelError: The endpoint failed before any row was done.
+            ValueError: An argument is invalid.
+        """
+        from archytas_nb.batch.map import mapped
+
+        return mapped(
+            self._setup.for_rows(),
+            data,
+            prompt,
+            output_type=type,
+            workers=workers,
+            budget=budget,
+            rpm=rpm,
+            executor=executor,
+            store=store,
+            progress=progress,
+        )
+
+    @users_frames
+    def evaluate(
+        self,
+        cases: Iterable[Any],
+        *,
+        runs: int = 5,
+        models: Sequence[Any] = (),
+        type: Any = None,  # noqa: A002 - as in %agent --type
+        workers: int = 8,
+        budget: float | str | None = None,
+        store: str | None = STORE,
+        progress: bool = True,
+    ) -> Evaluation:
+        """Ask each question several times, and count how often the answer is right.
+
+        Args:
+            cases: A tuple ``(question, expected)`` or ``(question, expected, check)`` for each
+                case. ``check(answer, expected)`` returns whether the answer passes; without it, a
+                text must contain the expected value (ignoring case), and a typed value must
+                equal it.
+            runs: How many times each question is asked.
+            models: Models to compare; empty for the agent's own.
+            type: The type of each answer; None for text.
+            workers: Maximum number of questions in progress at once.
+            budget: The maximum cost for each model; as in `map`.
+            store: The file that stores the answers, as in `map`; None stores nothing.
+            progress: Whether to show progress.
+
+        Returns:
+            The pass rates with their 95% intervals, tokens and cost, for each case and in total.
+
+        Raises:
+            ConfigurationError, ModelError: As in `map`.
+            ValueError: A case or an argument is invalid.
+        """
+        from archytas_nb.batch.map import evaluated
+
+        return evaluated(
+            self._setup.for_rows(),
+            list(cases),
+            runs,
+            list(models),
+            output_type=type,
+            workers=workers,
+            budget=budget,
+            store=store,
+            progress=progress,
+        )
 
     @overload
     def tool(self, f: F, /) -> F: ...
@@ -423,7 +497,7 @@ class Agent(AsksMany):
         Raises:
             ToolError: The function cannot be a tool, or there is no such option.
         """
-        return decorate(self._own_tools, f, options)
+        return decorate(self._setup.own_tools, f, options)
 
     def preview(self, question: str, **asked: Any) -> ev.AskModel:
         """The first request of a run with these arguments; nothing is sent or stored."""
@@ -431,18 +505,8 @@ class Agent(AsksMany):
 
     def planned(self, question: str, **asked: Any) -> tuple[ev.AskModel, Toolbox]:
         """As `preview`, with the tools of the run, which include those that read variables."""
-        exchange, _ = prepare.read_question(self._variables(), question, **asked)
-        model, (past, earlier) = self.model, self._past_and_earlier(exchange.origin)
-        exchange.model = ModelFacts(model).identity
-        tools = self._tools_for(exchange, model, past, earlier)
-        wire = self._wire(self._protocol(model), tools)
-        guards = self._guards(model, tools, time.monotonic)
-        flow = react_loop(wire, guards, past, exchange, model=model)
-        request = next(flow)
-        while not (isinstance(request, ev.AskModel) and request.step):
-            # The questions to a small model before the first step are answered with yes.
-            request = flow.send(ev.ModelReply("yes") if isinstance(request, ev.AskModel) else None)
-        return request, tools
+        exchange, _ = prepare.read_question(self._setup.variables, question, **asked)
+        return self._setup.first_request(exchange, self.exchanges)
 
     def __repr__(self) -> str:
         asked = len(self.exchanges)
@@ -450,7 +514,8 @@ class Agent(AsksMany):
             tools = ", ".join(self.tools)
         except ConfigurationError:  # a repr never fails
             tools = "?"
-        return f"<Agent model={self._model!r} tools=[{tools}] {asked} question{'s' * (asked != 1)}>"
+        model = self._setup.choice.given
+        return f"<Agent model={model!r} tools=[{tools}] {count(asked, 'question')}>"
 
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
@@ -459,135 +524,26 @@ class Agent(AsksMany):
 
     # ── private ───────────────────────────────────────────────────────────────────────────────────
 
-    def _prepared(
-        self, question: str, output_type: Any, options: Options
-    ) -> tuple[Run[Any], Callable[[Sequence[Observer]], Events], Agent]:
-        """Read a question: return its run, the function that starts it, and the agent for it."""
+    def _asked(self, question: str, output_type: Any, options: Options) -> Asked:
+        """Read a question and its options; nothing is sent yet."""
         for name in options:
             if name not in Options.__annotations__:
                 raise unknown_argument(
                     "Agent.run()", name, ["output_type", *Options.__annotations__]
                 )
-        agent = object.__new__(type(self))  # a copy for this question, with the same conversation
-        vars(agent).update(vars(self))
+        setup = self._setup.for_question(options)
         given: dict[str, Any] = {**options}
-        if "tools" in given:
-            vars(agent).update(_tools=prepare.toolbox_of(given["tools"]), _own_tools=Toolbox())
-        if "model" in given:
-            # Not the property's setter: what is known of the agent's own model stays.
-            agent._model, agent._chosen_model = given["model"], []
-        limits = {name: each for name, each in given.items() if hasattr(Limits, name)}
-        # What is configured now holds for the whole question.
-        agent._configuration = self._configuration.fixed().having(**limits)
-        _ = agent.limits  # which validates them
-        question_options = {
-            name: given[name] for name in ("until", "images", "origin") if name in given
-        }
-        asked = prepare.read_question(self._variables(), question, output_type, **question_options)
+        about = {name: given[name] for name in ("until", "images", "origin") if name in given}
+        exchange, check = prepare.read_question(setup.variables, question, output_type, **about)
         run = Run[Any](question, _is_typed=output_type is not None)
-        return run, partial(agent._events, run, *asked), agent
+        return Asked(setup, run, exchange, check, self.exchanges)
 
-    def _events(
-        self, run: Run, exchange: Exchange, check: AnswerCheck | None, observers: Sequence[Observer]
-    ) -> Events:
-        """All events of a run; its record is kept however it ends."""
+    def _events(self, asked: Asked, observers: Sequence[Observer]) -> Events:
+        """All events of a question; an abandoned run of an earlier one is ended first."""
         self._current.end()
-        begin = partial(self._begin, run, exchange, check, observers)
-        events = run_events(run, exchange, begin, partial(self._keep, exchange), observers)
+        events = asked.events(observers)
         self._current.events = weakref.ref(events)
         return events
-
-    def _keep(self, exchange: Exchange) -> None:
-        """Store an exchange at its index if it is worth keeping; may be called repeatedly."""
-        if all(each is not exchange for each in self.exchanges) and exchange.is_worth_keeping:
-            index = index_of(self.exchanges, exchange.origin)
-            self.exchanges[index : index + 1] = [exchange]
-        while self._deleted_results:  # results that were not created again are restored
-            self._variables().setdefault(*self._deleted_results.popitem())
-
-    def _begin(
-        self, run: Run, exchange: Exchange, check: AnswerCheck | None, observers: Sequence[Observer]
-    ) -> Events:
-        """Choose the model; return the events of the run, or only the ending if there is none."""
-        variables = self._variables()
-        ending: ev.Ending | None = None
-        try:
-            model = self.model
-            start_question(model, *prepare.origin_and_execution(exchange.origin))
-            protocol = self._protocol(model)
-            run.model, run.protocol = model.name, protocol
-            exchange.model = ModelFacts(model).identity
-            run.price = ModelFacts(model).price
-        except (ModelError, ConfigurationError) as error:
-            run.error, missing = error, isinstance(error, ConfigurationError)
-            ending = ev.Failed(str(error), by="setup" if missing else "endpoint")
-        except KeyboardInterrupt:
-            ending = ev.Interrupted("a request to the model")
-        if ending is not None:
-            return ending_only(exchange, ending)
-        past, earlier = self._past_and_earlier(exchange.origin)
-        self._deleted_results.update(prepare.delete_stored_results(earlier, variables))
-        tools = self._tools_for(exchange, model, past, earlier)
-        person: Person = person_of(model, Keyboard())
-        run.watch = Watch(variables) if self._configuration.watches(model) else None
-        executor = self._executor(tools, variables, person, observers, run.watch)
-        # The time that a person takes to answer does not count.
-        guards = self._guards(model, tools, executor.clock)
-        driver = Driver(
-            run, exchange, past, model, executor, guards,
-            partial(self._wire, tools=tools), check,
-            may_fall_back=self.protocol == "auto",
-        )  # fmt: skip
-        return driver.events(protocol)
-
-    def _executor(
-        self, tools: Toolbox, variables: Namespace, person: Person, observers: Sequence[Observer],
-        watch: Watch | None,
-    ) -> KernelExecutor:  # fmt: skip
-        """The executor for the calls of one run."""
-        callbacks = observer_callback(observers, "output"), observer_callback(observers, "person")
-        configuration = self._configuration
-        given = tools, variables, configuration.approve, person, *callbacks
-        return KernelExecutor(*given, allow=configuration.allow, watch=watch)
-
-    def _settings(self) -> dict[str, Any]:
-        """The arguments for an equivalent agent with a new conversation."""
-        # The question of a row contains all that it is about, and nobody is asked about it.
-        rows = {"context": "none", "ask_user": False, "python": "off", "undo": False}
-        return {
-            **self._configuration.fixed().given,
-            **rows,
-            "model": self._model,
-            "tools": list(self.tools.values()),
-            "namespace": self._variables(),
-        }
-
-    def _tools_for(
-        self, exchange: Exchange, model: Model, past: Sequence[Exchange], earlier: Exchange | None
-    ) -> Toolbox:
-        """The tools for a question; also sets the context of its exchange."""
-        small, names = ModelFacts(model).is_small, self._variables()
-        return prepare.question_toolbox(
-            self._offered(model), self.context, names, exchange, past, earlier, small=small
-        )
-
-    def _past_and_earlier(self, origin: str) -> tuple[tuple[Exchange, ...], Exchange | None]:
-        """The exchanges before a question, and the exchange that it replaces."""
-        index = index_of(self.exchanges, origin)
-        return tuple(self.exchanges[:index]), next(iter(self.exchanges[index:]), None)
-
-    def _variables(self) -> Namespace:
-        return live_namespace() if self._namespace is None else self._namespace
-
-    def _protocol(self, model: Model) -> ActiveProtocol:
-        return model.protocol if self.protocol == "auto" else self.protocol
-
-    def _wire(self, protocol: ActiveProtocol, tools: Toolbox) -> Wire:
-        return (FunctionCalling if protocol == "native" else TextProtocol)(tools, self.instructions)
-
-    def _guards(self, model: Model, tools: Toolbox, clock: Callable[[], float]) -> Guards:
-        may_repeat = {name for name, tool in tools.items() if tool.repeat}
-        return Guards(self.limits, clock, may_repeat, ModelFacts(model).is_small)
 
 
 def _progress(question: str, options: Options) -> AbstractContextManager[tuple[Observer, ...]]:
@@ -600,8 +556,5 @@ def _names_model(value: Any) -> bool:
     """Whether a value can only be a model: a name, or an object that can be asked."""
     return isinstance(value, str) or is_model(value)
 
-
-for _many in (AsksMany.map, AsksMany.evaluate):  # for Python's error messages
-    inspect.unwrap(_many).__qualname__ = f"Agent.{_many.__name__}"
 
 sys.modules[__name__].__class__ = AgentModule

@@ -6,14 +6,11 @@ reaches its ending, so that the record is complete. Neither IPython nor any othe
 
 from __future__ import annotations
 
-import inspect
-import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from archytas_nb.errors import (
     CassetteMiss,
@@ -168,112 +165,6 @@ class Driver:
         if not verdict.fault:
             self.run.value = verdict.value
         return verdict
-
-
-class ActiveRun:
-    """The unfinished run of an agent; the agent's copies for one question share it."""
-
-    def __init__(self) -> None:
-        self.events: Callable[[], Events | None] = lambda: None
-        self.is_awaited = False  # by a task: nothing else may request the next event
-
-    def end(self) -> None:
-        """End an abandoned run, such as that of a stream that is no longer iterated."""
-        earlier = self.events()
-        if earlier is not None:
-            if self.is_awaited or inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
-                raise RuntimeError(
-                    "this agent is already answering a question; ask another agent, or wait"
-                )
-            earlier.close()
-
-
-def run_events(
-    run: Run, exchange: Exchange, begin: Callable[[], Events], keep: Callable[[], None],
-    observers: Sequence[Observer],
-) -> Events:  # fmt: skip
-    """Start a run; record its events, pass them to the observers, and yield them.
-
-    In any case the run gets an ending and is kept. An interrupt while an event is handled
-    interrupts the run, which still ends properly.
-    """
-    events = _started_lazily(begin)
-
-    def finish() -> None:
-        events.close()
-        exchange.ending = exchange.ending or ev.Interrupted("the run")
-        run.ending = exchange.ending
-        keep()
-
-    try:
-        try:
-            yield from _observe(run, exchange, events, observers)
-        finally:
-            finish()
-    finally:  # again, because an interrupt may have stopped the first attempt
-        finish()
-
-
-def _started_lazily(begin: Callable[[], Events]) -> Events:
-    """The events of a run that starts when the first one is requested."""
-    yield from begin()
-
-
-def _observe(run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer]) -> Events:
-    started, interrupted = time.perf_counter(), False
-    event = next(events, None)
-    while event is not None:
-        if isinstance(event, ev.Delta):
-            run.pieces.append(event)
-        else:
-            run.pieces.clear()
-            run.events.append(event)
-            run.seconds = time.perf_counter() - started
-        try:
-            for observer in observers:
-                observer(event)
-            yield event
-        except KeyboardInterrupt as stop:
-            interrupted = True
-            event = _throw(events, stop)
-        else:
-            event = next(events, None)
-    if interrupted and not isinstance(exchange.ending, ev.Interrupted):
-        raise KeyboardInterrupt  # too late for this run, but not for the code after it
-
-
-def _throw(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
-    """The next event after an interrupt; None if the run had already ended."""
-    try:
-        return events.throw(stop)
-    except StopIteration:
-        return None
-
-
-def ending_only(exchange: Exchange, ending: ev.Ending) -> Events:
-    """The events of a run that could not start."""
-    exchange.ending = ending
-    yield ending
-
-
-def observer_callback(
-    observers: Sequence[Observer], kind: Literal["output", "person"]
-) -> Callable[..., bool]:
-    """A function that passes what a running call prints or asks to the observers.
-
-    Their errors do not reach the tool. It returns whether an observer displays the form.
-    """
-    lock = threading.RLock()  # several threads of a tool may print
-
-    def notify(text: str, form: ev.ApprovalForm | None = None) -> bool:
-        is_shown = False
-        for observer in observers:
-            with lock, suppress(Exception):  # this runs inside the tool's print
-                returned = observer(ev.Delta(kind, text, form))
-                is_shown = is_shown or (form is not None and returned is form)
-        return is_shown
-
-    return notify
 
 
 def emit(event: ev.Event) -> Generator[ev.Event, None, bool]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import fnmatch
-import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Never, TypeAlias, TypedDict, TypeVar, get_args
 
 from archytas_nb import settings
 from archytas_nb.answers import Answers, Until
 from archytas_nb.driver import AnswerCheck, Observer
 from archytas_nb.errors import ConfigurationError, ToolError, argument_error
-from archytas_nb.kernel import Namespace, current_shell, running_cell
+from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.approval import Approve
-from archytas_nb.kernel.assigned import may_be_assigned
-from archytas_nb.kernel.namespace import ContextName, context_of, look_tools
+from archytas_nb.kernel.namespace import ContextName
 from archytas_nb.kernel.python import PythonMode
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import Model, ModelFacts
@@ -251,29 +249,6 @@ def invalid_argument(name: str, value: Any, expected: str) -> ValueError:
     return argument_error(f"{name} is {shown}; expected {expected}")
 
 
-@functools.cache
-def ask_user_tool() -> Tool:
-    """The tool with which a model asks the user."""
-    from archytas_nb.kernel.person import ask_user
-
-    return Tool.from_function(ask_user, repeat=True)
-
-
-def add_built_in(tools: Toolbox, built_in: Tool, off: str) -> None:
-    """Add a built-in tool; ``off`` is the setting that switches it off.
-
-    Raises:
-        ConfigurationError: A tool of the person's own has its name.
-    """
-    own = tools.get(built_in.name)
-    if own is not None and own.function is not built_in.function:
-        raise ConfigurationError(
-            f"{built_in.name!r} is the name of a built-in tool that is switched on, and of a tool "
-            f'of your own: give yours another name with @tool(name="…"), or set {off}'
-        )
-    tools.add(built_in)
-
-
 class AgentTools(Toolbox):
     """The tools of an agent's next question; one that is added is added to the agent."""
 
@@ -295,57 +270,3 @@ class AgentTools(Toolbox):
         )
 
     remove = disable = enable = refresh = restore = _refuse  # type: ignore[assignment]
-
-
-def origin_and_execution(origin: str) -> tuple[str, str]:
-    """The origin of a question, and the execution of its cell if that may ask several questions.
-
-    Without an origin, as for an agent in Python, it is the running cell. Both may be empty.
-    """
-    if origin:
-        return origin, ""
-    cell, execution = running_cell(current_shell())
-    return (f"{cell} in Python", execution) if cell else ("", "")
-
-
-def question_toolbox(
-    tools: Toolbox,
-    context: ContextName,
-    variables: Namespace,
-    exchange: Exchange,
-    past: Sequence[Exchange],
-    earlier: Exchange | None,
-    *,
-    small: bool,
-) -> Toolbox:
-    """The tools for a question, including those that read variables; sets its context."""
-    own_tools = dict(tools)
-    found = context_of(
-        context, variables, exchange.question, past, earlier, small=small, alone=not own_tools
-    )
-    if found is not None:
-        again = exchange.question if small else ""
-        reading_tools = [each for each in look_tools(again) if each.name not in own_tools]
-        # A tool that requires approval changes something, so it is not a way to read variables.
-        instead = [name for name, tool in own_tools.items() if not tool.may_require_approval]
-        alternatives = tuple(instead) if context == "auto" else ()
-        names = tuple(each.name for each in reading_tools)
-        exchange.context = replace(found, tools=names, preferred_tools=alternatives)
-        tools.extend(Toolbox(*reading_tools))
-    return tools
-
-
-def delete_stored_results(earlier: Exchange | None, variables: Namespace) -> dict[str, Any]:
-    """Delete the stored results of a question that is asked again; return them by name.
-
-    A variable that the person has assigned since is left alone, also if it holds the same object.
-    """
-    deleted: dict[str, Any] = {}
-    for step in [] if earlier is None else earlier.steps:
-        for _, outcome in step.pairs:
-            name = outcome.stored
-            is_there = name != "" and name in variables and variables[name] is outcome.value
-            if is_there and not may_be_assigned(name, variables):
-                deleted[name] = variables[name]
-                del variables[name]
-    return deleted

@@ -167,10 +167,10 @@ def test_a_preview_equals_the_request_and_changes_nothing(
     it = agent(protocol, context=context)
     for n, looks in enumerate(cells):
         run_cell(it, n, looks)
-    names, messages = dict(it._namespace or {}), it.messages
+    names, messages = dict(it._setup.namespace or {}), it.messages
     wanted: dict[str, Any] = {"output_type": kind, "images": [PNG], "origin": "cell 0"}
     shown = it.preview("What next?", **wanted)
-    assert (dict(it._namespace or {}), it.messages) == (names, messages)
+    assert (dict(it._setup.namespace or {}), it.messages) == (names, messages)
     more(it, ("final_answer", {None: "x", int: 3, list[str]: ["a"]}[kind]))
     it.run("What next?", **wanted)
     assert shown == asked(it)[-1]

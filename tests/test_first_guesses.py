@@ -75,7 +75,7 @@ def limited(**limits: Any) -> Any:
 
 def model_of(*args: Any, **options: Any) -> Any:
     agent = nb.Agent(*args, **options)
-    return agent._model, list(agent.tools)
+    return agent._setup.choice.given, list(agent.tools)
 
 
 def ask(value: str = "run") -> nb.Run[Any]:

@@ -17,7 +17,7 @@ LAYERS = {
     "tools": 1, "loop": 1, "settings": 1,
     "models": 2, "kernel": 2, "trace": 2,
     "cassettes": 3,
-    "agent": 4, "driver": 4, "answers": 4, "run": 4, "batch": 4,
+    "agent": 4, "asking": 4, "driver": 4, "answers": 4, "run": 4, "batch": 4,
     "aio": 4, "hints": 4, "progress": 4, "question": 4,
     "magics": 5, "command": 5, "": 5, "__main__": 5, "pytest_plugin": 5,
 }  # fmt: skip
@@ -201,7 +201,7 @@ def test_the_files_were_found_and_read() -> None:
     assert len(list(modules(PACKAGE))) > 30
     visitor = Import("agent", is_package=False)
     visitor.visit(ast.parse((PACKAGE / "agent.py").read_text(encoding="utf-8")))
-    assert "archytas_nb.loop.loop" in [name for _, name in visitor.found]
+    assert "archytas_nb.asking" in [name for _, name in visitor.found]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ OURS = (
     "loop/",
     "driver.py",
     "run.py:note",
-    "agent.py:_begin",
+    "asking.py:_begin",
     "agent.py:_events",
     "agent.py:_keep",
 )

@@ -165,7 +165,7 @@ VALUES: dict[str, tuple[Any, Any, Any]] = {
 
 def shown(agent: Agent, name: str) -> Any:
     """What a run of an agent would be given."""
-    configuration = agent._configuration
+    configuration = agent._setup.configuration
     match name:
         case "protocol" | "context" | "instructions":
             return getattr(agent, name)

@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from archytas_nb.answers import Answers
+from archytas_nb.asking import ModelChoice, RunSetup
 from archytas_nb.batch.limiter import Limiter, RowModel
-from archytas_nb.batch.row import RowAgent, ask_elsewhere
+from archytas_nb.batch.row import ask_elsewhere, ask_row
 from archytas_nb.batch.store import FAILURES, OPEN, REFUSALS, RowResult, Store, stored
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
 from archytas_nb.errors import ConfigurationError, ModelError
@@ -39,6 +40,7 @@ from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
 from archytas_nb.progress import line_writer
 from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.toolbox import Toolbox
 
 T = TypeVar("T")
 _SAMPLE = 20  # rows after which the cost of all is estimated
@@ -119,13 +121,13 @@ class Rows:
 class Map:
     """Many questions, each in a conversation of its own; equal ones are asked once.
 
-    `settings` are the arguments of `Agent`; where there are `salts`, questions are equal only where
+    `setup` is what the rows are asked with; where there are `salts`, questions are equal only where
     these are, too; `name` identifies the model in the file, by default the name that it was given.
     The others, and the errors, are those of `Agent.map`.
     """
 
     def __init__(
-        self, settings: dict[str, Any], questions: Sequence[str], salts: Sequence[str] = (), *,
+        self, setup: RunSetup, questions: Sequence[str], salts: Sequence[str] = (), *,
         output_type: Any = None, workers: int = 8, budget: float | str | None = None,
         rpm: float | None = None, executor: Executor | None = None, store: str | None = None,
         progress: bool = False, name: str = "",
@@ -134,19 +136,24 @@ class Map:
         if executor is not None and (budget, rpm) != (None, None):
             raise ValueError("budget= and rpm= cannot be combined with executor=")
         # Nobody is asked in a row, and it runs no code in the notebook.
-        tools = [each for each in settings["tools"] if each.function not in (ask_user, python)]
-        self._settings = {**settings, "tools": tools}
+        offered = setup.offered(setup.choice.chosen).values()
+        tools = [each for each in offered if each.function not in (ask_user, python)]
+        self._tools = tools
+        self._setup = replace(setup, tools=Toolbox(*tools), own_tools=Toolbox())
         self._type = output_type
         self._workers = workers
         self._executor = executor
         self._show = line_writer() if progress else lambda *_, **__: None
-        self._answers = Answers(output_type, None, settings["namespace"])
+        self._answers = Answers(output_type, None, setup.variables)
         if self._answers.by_reference:
             raise ConfigurationError(
                 f"type={output_type!r}: the answers are kept in a file, which holds no variables"
             )
-        parts = settings["instructions"] or "", repr(self._answers.form)
-        self._keys = keys_of(questions, salts, tools, name or given_name(settings["model"]), *parts)
+        instructions = setup.configuration.value("instructions")
+        parts = instructions, repr(self._answers.form)
+        self._keys = keys_of(
+            questions, salts, tools, name or given_name(setup.choice.given), *parts
+        )
         self._path = None if store is None or os.environ.get(MODE) == "off" else Path(store)
         self._found = stored(self._path, self._keys)
         pairs = zip(self._keys, questions, strict=True)
@@ -165,10 +172,10 @@ class Map:
 
     def results(self) -> tuple[list[RowResult], list[Any]]:
         """Ask; for each question its result, and the value of its answer."""
-        if is_replay(self._settings["model"]):
+        if is_replay(self._setup.choice.given):
             self._replay()
         elif self._todo:
-            self._settings = {**self._settings, **self._usable()}
+            self._setup = self._usable()
             with closing(Store(self._path)) as self._store:
                 self._run()
         self._show(self._line(), final=True)
@@ -204,13 +211,13 @@ class Map:
 
     # ── what the map can use ──────────────────────────────────────────────────────────────────────
 
-    def _usable(self) -> dict[str, Any]:
-        """The model, without a cassette and retries of its own, and the tools that are allowed.
+    def _usable(self) -> RunSetup:
+        """The setup with a model without cassette and retries of its own, and the allowed tools.
 
         Raises:
             ConfigurationError: Nothing can be asked with them.
         """
-        named = self._settings["model"]
+        named = self._setup.choice.given
         is_recorded = isinstance(named, CassetteModel)
         model = named.real() if is_recorded else choose_model(named, None, confirm)
         if self._limiter.budget < math.inf:
@@ -219,7 +226,9 @@ class Map:
             self._check_tools_for_executor()
         allow = self._allowed()
         once = hasattr(model, "without_retries")
-        return {"model": model.without_retries() if once else model, "allow": allow}
+        choice = ModelChoice(model.without_retries() if once else model)
+        configuration = self._setup.configuration.having(allow=allow)
+        return replace(self._setup, choice=choice, configuration=configuration)
 
     def _check_budget(self, model: Any) -> None:
         """Raise ConfigurationError if a budget cannot be kept with a model."""
@@ -237,7 +246,7 @@ class Map:
 
     def _check_tools_for_executor(self) -> None:
         """Raise ConfigurationError if a tool does not work in another process."""
-        for tool in self._settings["tools"]:
+        for tool in self._tools:
             for each in tool.parameters:
                 if each.injected or each.type.by_reference:
                     raise ConfigurationError(
@@ -247,13 +256,13 @@ class Map:
 
     def _allowed(self) -> frozenset[str]:
         """The names of tools that run without approval, of which the user may be asked for some."""
-        allow = frozenset(self._settings["allow"])
+        allow = self._setup.configuration.allow
         asking = [
             tool.name
-            for tool in self._settings["tools"]
+            for tool in self._tools
             if tool.may_require_approval and not allow & {tool.name, tool.source_name}
         ]
-        if not asking or self._settings["approve"] not in (None, "ask"):
+        if not asking or self._setup.configuration.approve not in (None, "ask"):
             return allow
         tools = ", ".join(asking)
         if not confirm(
@@ -273,8 +282,6 @@ class Map:
         if self._limiter.budget < math.inf:
             self._store.watch({key: self._found.get(key, OPEN).spent for key in self._keys})
             self._limiter.spent_elsewhere = self._store.spent_elsewhere
-        self._agent = RowAgent(**self._settings)
-        self._agent.on_main = self._on_main
         threads: list[threading.Thread] = []
         try:
             self._ask_with(1, 1, threads)
@@ -337,20 +344,18 @@ class Map:
                 noted = spent
 
         if self._executor is None:
-            model = RowModel(self._settings["model"], self._limiter, note)
-            result = self._agent.ask(model, row.question, self._answers)
+            model = RowModel(self._setup.choice.given, self._limiter, note)
+            result = ask_row(self._setup, model, row.question, self._answers, self._on_main)
         else:
             result = self._ask_elsewhere(self._executor, row.question)
         return self._store.put(row.key, replace(result, spent=result.spent - noted))
 
     def _ask_elsewhere(self, executor: Executor, question: str) -> RowResult:
         """Ask in another process; an interrupt leaves the row open there and then."""
-        settings = {**self._settings, "namespace": {}}
+        setup = replace(self._setup, namespace={})
         ended = threading.Event()
         try:
-            future = executor.submit(
-                ask_elsewhere, settings, question, self._type, uuid.uuid4().hex
-            )
+            future = executor.submit(ask_elsewhere, setup, question, self._type, uuid.uuid4().hex)
             future.add_done_callback(lambda _: ended.set())
             with stoppable(ended.set):
                 ended.wait()

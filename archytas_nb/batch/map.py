@@ -1,4 +1,4 @@
-"""`Agent.map` and `Agent.evaluate`: reads rows, makes a frame of the answers, and scores them."""
+"""What `Agent.map` and `Agent.evaluate` do: read rows, make a frame of the answers, score them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, is_typeddict
 
-from archytas_nb.batch import STORE
-from archytas_nb.errors import argument_error, users_frames
+from archytas_nb.asking import ModelChoice, RunSetup
+from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import Usage
 from archytas_nb.tools.render import render
 from archytas_nb.words import did_you_mean
@@ -25,119 +26,17 @@ _MAX_CHARS = 20_000  # of a value that is not text; text is sent whole
 _Z = 1.959964  # 95 %
 
 
-class AsksMany:
-    """The methods of an agent that ask about many rows; its conversation stays as it is."""
-
-    def _settings(self) -> dict[str, Any]:
-        """The arguments that make such an agent, without its conversation."""
-        raise NotImplementedError
-
-    @users_frames
-    def map(
-        self,
-        data: Any,
-        prompt: str,
-        *,
-        type: Any = None,  # noqa: A002 - as in %agent --type
-        workers: int = 8,
-        budget: float | str | None = None,
-        rpm: float | None = None,
-        executor: Any = None,
-        store: str | None = STORE,
-        progress: bool = True,
-    ) -> Any:
-        """Ask about every row of a column or a frame, each in a conversation of its own.
-
-        Identical rows are sent once. Results are stored in a file: after an interrupt, a crash or
-        a spent budget, the same call continues with the open and failed rows. A replay
-        (``pytest --agent-replay``) takes all results from the file.
-
-        After 20 rows the estimated total cost is shown; if it exceeds the budget and you are at
-        the keyboard, you decide how to continue. Tools marked ``pure`` run on the workers' threads,
-        others one at a time on the calling thread. Approval is asked for before the first row.
-
-        Args:
-            data: A pandas or polars Series or DataFrame, or a list.
-            prompt: What to do with each row. ``{column}`` is replaced with the row's value; if no
-                column is named, the whole row is added below the prompt.
-            type: The type of each answer, whose fields become columns; None for text.
-            workers: Maximum number of rows in progress at once.
-            budget: The maximum cost, such as ``"3 USD"`` or ``"500000 tokens"``, of all calls with
-                these rows and this file together.
-            rpm: Maximum number of requests per minute.
-            executor: Runs the rows instead of this process: any `concurrent.futures.Executor`,
-                such as that of a Dask cluster.
-            store: The file; None stores nothing.
-            progress: Whether to show progress.
-
-        Returns:
-            A DataFrame with the index of the data: the fields of the type (or ``answer``),
-            ``status`` (``"done"``, ``"failed"``, ``"open"``), ``error``, ``tokens``, ``cost`` in
-            USD, ``seconds``. For a list, a list of dicts. An interrupt returns the results so far.
-
-        Raises:
-            ConfigurationError: The map cannot start: no model, no price for a budget in USD, a
-                tool that does not work in a map, a file that cannot be written.
-            ModelError: The endpoint failed before any row was done.
-            ValueError: An argument is invalid.
-        """
-        return mapped(
-            self._settings(), data, prompt, output_type=type, workers=workers, budget=budget,
-            rpm=rpm, executor=executor, store=store, progress=progress,
-        )  # fmt: skip
-
-    @users_frames
-    def evaluate(
-        self,
-        cases: Iterable[Any],
-        *,
-        runs: int = 5,
-        models: Sequence[Any] = (),
-        type: Any = None,  # noqa: A002 - as in %agent --type
-        workers: int = 8,
-        budget: float | str | None = None,
-        store: str | None = STORE,
-        progress: bool = True,
-    ) -> Evaluation:
-        """Ask each question several times, and count how often the answer is right.
-
-        Args:
-            cases: A tuple ``(question, expected)`` or ``(question, expected, check)`` for each
-                case. ``check(answer, expected)`` returns whether the answer passes; without it, a
-                text must contain the expected value (ignoring case), and a typed value must
-                equal it.
-            runs: How many times each question is asked.
-            models: Models to compare; empty for the agent's own.
-            type: The type of each answer; None for text.
-            workers: Maximum number of questions in progress at once.
-            budget: The maximum cost for each model; as in `map`.
-            store: The file that stores the answers, as in `map`; None stores nothing.
-            progress: Whether to show progress.
-
-        Returns:
-            The pass rates with their 95% intervals, tokens and cost, for each case and in total.
-
-        Raises:
-            ConfigurationError, ModelError: As in `map`.
-            ValueError: A case or an argument is invalid.
-        """
-        return evaluated(
-            self._settings(), list(cases), runs, list(models), output_type=type, workers=workers,
-            budget=budget, store=store, progress=progress,
-        )  # fmt: skip
-
-
 # ── rows and their frame ──────────────────────────────────────────────────────────────────────────
 
 
-def mapped(settings: dict[str, Any], data: Any, prompt: str, **options: Any) -> Any:
+def mapped(setup: RunSetup, data: Any, prompt: str, **options: Any) -> Any:
     """Ask about every row, as `Agent.map`; the options are those of the engine's `Map`."""
     from archytas_nb.batch.engine import Map
 
     library = _library_of(data)
     names, parts = columns_of(options["output_type"])
     questions = questions_of(_items(data, library), prompt)
-    found, values = Map(settings, questions, **options).results()
+    found, values = Map(setup, questions, **options).results()
     records = [
         {
             **dict.fromkeys(names),
@@ -322,7 +221,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluated(
-    settings: dict[str, Any], cases: Sequence[Any], runs: int, models: Sequence[Any], **options: Any
+    setup: RunSetup, cases: Sequence[Any], runs: int, models: Sequence[Any], **options: Any
 ) -> Evaluation:
     """Ask every question `runs` times with each model; the options are those of `Map`."""
     from archytas_nb.batch.engine import Map
@@ -336,10 +235,11 @@ def evaluated(
     questions = [question for question, _, _ in read for _ in range(runs)]
     salts = [str(run) for _ in read for run in range(runs)]
     scores, totals, names = [], [], list[str]()
-    for model in models or [settings["model"]]:
+    for model in models or [setup.choice.given]:
         name = given_name(model)
         names.append(name if name not in names else f"{name} ({len(names) + 1})")
-        asked = Map({**settings, "model": model}, questions, salts, name=names[-1], **options)
+        with_model = replace(setup, choice=ModelChoice(model))
+        asked = Map(with_model, questions, salts, name=names[-1], **options)
         answers = list(zip(*asked.results(), strict=True))
         mine = []
         for at, (question, expected, check) in enumerate(read):

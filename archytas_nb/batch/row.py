@@ -6,31 +6,42 @@ import time
 from collections import ChainMap
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, TypeVar
 
-from archytas_nb.agent import Agent
 from archytas_nb.answers import Answers
+from archytas_nb.asking import Asked, ModelChoice, RunSetup
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.store import RowResult
-from archytas_nb.driver import run_events
+from archytas_nb.driver import Observer
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.kernel.person import Keyboard
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Clock
+from archytas_nb.loop.model import Model, person_of
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.stop import Stop
 from archytas_nb.run import Run
+from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.words import one_line
 
 T = TypeVar("T")
 
 
+OnMain: TypeAlias = Callable[[Callable[[], Any]], Any]
+"""Calls something on the main thread, waits for it, and returns its result."""
+
+
+def run_here(work: Callable[[], T]) -> T:
+    """Call something on this thread, where there is no other one to call it on."""
+    return work()
+
+
 class _RowExecutor(KernelExecutor):
     """Runs the calls of one row: on the main thread, unless their tools are pure."""
 
-    on_main: Callable[[Callable[[], Any]], Any]
+    on_main: OnMain
 
     def run(
         self, calls: Sequence[ev.ToolCall], seconds: float | None = None
@@ -53,41 +64,73 @@ class _RowExecutor(KernelExecutor):
         return work()
 
 
-class RowAgent(Agent):
-    """The agent of a map's rows: made once, it asks about several rows at a time."""
+@dataclass(slots=True)
+class _AskedRow(Asked):
+    """A row that is asked about."""
 
-    on_main: Callable[[Callable[[], Any]], Any] = staticmethod(lambda work: work())
-    """Calls something on the main thread."""
+    clock: Clock = field(default_factory=Clock)
+    on_main: OnMain = run_here
 
-    def ask(self, model: RowModel, question: str, answers: Answers) -> RowResult:
-        """Ask about a row; raises ConfigurationError where none can be asked about."""
-        row = object.__new__(RowAgent)
-        vars(row).update(vars(self))
-        row.model = model
-        run = Run[Any](question, _is_typed=answers.form is not None)
-        exchange = Exchange(question, form=answers.form)
-        check = None if answers.form is None else answers.check
-        begin = partial(row._begin, run, exchange, check, ())
-        started = time.perf_counter()
-        with closing(run_events(run, exchange, begin, lambda: None, ())) as events:
-            for _ in events:
-                stop = Stop.current.get()
-                if stop is not None and stop.event.is_set():
-                    break
-        if isinstance(run.error, ConfigurationError):
-            raise run.error
-        seconds = round(time.perf_counter() - started, 3)
-        return replace(_result(run), usage=model.usage, seconds=seconds, spent=model.spent)
+    def _executor(
+        self,
+        tools: Toolbox,
+        model: Model,
+        observers: Sequence[Observer],  # noqa: ARG002 - nobody observes a row
+    ) -> KernelExecutor:
+        configuration = self.setup.configuration
+        person = person_of(model, Keyboard())
+        executor = _RowExecutor(
+            tools,
+            self.setup.variables,
+            configuration.approve,
+            person,
+            allow=configuration.allow,
+            clock=self.clock,
+        )
+        executor.on_main = self.on_main
+        return executor
 
-    def _variables(self) -> ChainMap[str, Any]:
-        return ChainMap({}, super()._variables())  # what a row keeps in variables goes with it
 
-    def _executor(self, tools: Any, variables: Any, person: Any, *_: Any) -> _RowExecutor:
-        clock: Clock = self.model.clock  # type: ignore[attr-defined]
-        given = tools, variables, self._configuration.approve, person
-        made = _RowExecutor(*given, allow=self._configuration.allow, clock=clock)
-        made.on_main = self.on_main
-        return made
+def ask_row(
+    setup: RunSetup,
+    model: RowModel,
+    question: str,
+    answers: Answers,
+    on_main: OnMain = run_here,
+) -> RowResult:
+    """Ask about a row in a conversation of its own.
+
+    Args:
+        setup: What all rows are asked with.
+        model: The model of this row.
+        question: The question.
+        answers: The type of the answers.
+        on_main: Calls something on the main thread.
+
+    Raises:
+        ConfigurationError: No row can be asked about.
+    """
+    run = Run[Any](question, _is_typed=answers.form is not None)
+    # What a row keeps in variables goes with it.
+    variables = ChainMap({}, setup.variables)
+    asked = _AskedRow(
+        replace(setup, choice=ModelChoice(model), namespace=variables),
+        run,
+        Exchange(question, form=answers.form),
+        None if answers.form is None else answers.check,
+        clock=model.clock,
+        on_main=on_main,
+    )
+    started = time.perf_counter()
+    with closing(asked.events()) as events:
+        for _ in events:
+            stop = Stop.current.get()
+            if stop is not None and stop.event.is_set():
+                break
+    if isinstance(run.error, ConfigurationError):
+        raise run.error
+    seconds = round(time.perf_counter() - started, 3)
+    return replace(_result(run), usage=model.usage, seconds=seconds, spent=model.spent)
 
 
 def _result(run: Run[Any]) -> RowResult:
@@ -107,12 +150,11 @@ def _result(run: Run[Any]) -> RowResult:
 
 
 def ask_elsewhere(
-    settings: dict[str, Any],
+    setup: RunSetup,
     question: str,
     output_type: Any,
     attempt: str,  # noqa: ARG001
 ) -> RowResult:
     """Ask about a row in another process; a cluster may keep the result of an equal attempt."""
-    model = RowModel(settings["model"], Limiter())
-    answers = Answers(output_type, None, {})
-    return RowAgent(**settings).ask(model, question, answers)
+    model = RowModel(setup.choice.given, Limiter())
+    return ask_row(setup, model, question, Answers(output_type, None, {}))

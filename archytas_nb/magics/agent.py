@@ -131,7 +131,7 @@ class ArchytasNB(Settings, Magics):
             data = options.rows_of(args.on, names)
             agent = self._agent(args, settings, is_replay=is_replay(None))
             frame = mapped(
-                agent._settings(), data, prompt,  # noqa: SLF001 - as Agent.map
+                agent._setup.for_rows(), data, prompt,  # noqa: SLF001 - as Agent.map
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
                 store=args.store, progress=True, name=args.model or "default",
             )  # fmt: skip

@@ -251,7 +251,7 @@ def test_a_row_that_another_kernel_has_asked_about_is_not_asked_again(
     outs: list[Any] = [None, None]
 
     def ask(at: int) -> None:
-        other = Agent([], model=agent._model)
+        other = Agent([], model=agent._setup.choice.given)
         outs[at] = other.map(
             rows(60), "Label it.", type=Label, store=str(kept), workers=4, progress=False
         )

@@ -215,7 +215,7 @@ def delete(name: str) -> str:
 def approvals(
     path: Path, mode: Any, person: Any, monkeypatch: pytest.MonkeyPatch, steps_recorded: int = 0
 ) -> nb.Run:
-    monkeypatch.setattr("archytas_nb.agent.Keyboard", lambda: person)
+    monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
     script = [("delete", {"name": "a"}), ("delete", {"name": "b"}), ("final_answer", "Done.")]
     live = ScriptedModel(*script[steps_recorded:])
     model = CassetteModel(Cassette(path, mode), lambda: live)
@@ -254,7 +254,7 @@ def test_a_question_to_the_user_that_was_not_recorded_fails_the_run(
 ) -> None:
     path = tmp_path / "x.jsonl"
     person = Scripted("blue")
-    monkeypatch.setattr("archytas_nb.agent.Keyboard", lambda: person)
+    monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
     script = (("ask_user", {"question": "Which one?"}), ("final_answer", "Blue it is."))
     live = CassetteModel(Cassette(path, "record"), lambda: ScriptedModel(*script))
     nb.Agent([], live, namespace={}, ask_user=True).run("Paint it.")

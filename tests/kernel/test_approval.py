@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.driver import observer_callback
+from archytas_nb.asking import observer_callback
 from archytas_nb.kernel import person as module
 from archytas_nb.kernel.approval import bounded_repr, read_answer
 from archytas_nb.kernel.execute import KernelExecutor
