@@ -78,7 +78,7 @@ def test_killed_at_any_moment_no_row_is_lost_and_only_those_in_progress_are_paid
 
 @pytest.mark.parametrize("kernels", [1, 2, 3])
 @pytest.mark.parametrize(
-    ("rows", "kills"), [(300, 2), pytest.param(3000, 20, marks=pytest.mark.slow)]
+    ("rows", "kills"), [(300, 0), (300, 2), pytest.param(3000, 20, marks=pytest.mark.slow)]
 )
 def test_a_budget_holds_for_all_kernels_together_whoever_is_killed(
     tmp_path: Path, kernels: int, rows: int, kills: int
