@@ -288,14 +288,15 @@ class Agent:
                 function of one argument.
             TypeError: There is no such option.
         """
-        asked = self._asked(question, output_type, options)
+        run = _new_run(question, output_type)
         try:
+            asked = self._asked(run, output_type, options)
             with _progress(question, options) as line:
                 for _ in self._events(asked, (*options.get("observers", ()), *line)):
                     pass
         except KeyboardInterrupt:
-            raise asked.run.interrupt() from None
-        return asked.run.checked()
+            raise run.interrupt() from None
+        return run.checked()
 
     __call__ = run
 
@@ -314,12 +315,13 @@ class Agent:
         Returns:
             The run, as `run` does; raises the errors of `run` after the ending.
         """
-        asked = self._asked(question, output_type, options)
+        run = _new_run(question, output_type)
         try:
+            asked = self._asked(run, output_type, options)
             yield from self._events(asked, options.get("observers", ()))
         except KeyboardInterrupt:
-            raise asked.run.interrupt() from None
-        return asked.run.checked()
+            raise run.interrupt() from None
+        return run.checked()
 
     @overload
     async def arun(
@@ -357,7 +359,8 @@ class Agent:
         """
         from archytas_nb.aio import RunStream, events_of, waits_on_thread  # loads asyncio
 
-        asked = self._asked(question, output_type, options)
+        run = _new_run(question, output_type)
+        asked = self._asked(run, output_type, options)
         setup = asked.setup
         waits = partial(
             waits_on_thread,
@@ -366,7 +369,7 @@ class Agent:
         )
         begin = partial(self._events, asked)
         observers = options.get("observers", ())
-        return RunStream(asked.run, events_of(asked.run, begin, waits, observers, self._current))
+        return RunStream(run, events_of(run, begin, waits, observers, self._current))
 
     @users_frames
     def map(
@@ -524,8 +527,8 @@ class Agent:
 
     # ── private ───────────────────────────────────────────────────────────────────────────────────
 
-    def _asked(self, question: str, output_type: Any, options: Options) -> Asked:
-        """Read a question and its options; nothing is sent yet."""
+    def _asked(self, run: Run[Any], output_type: Any, options: Options) -> Asked:
+        """Read the question of a run and its options; nothing is sent yet."""
         for name in options:
             if name not in Options.__annotations__:
                 raise unknown_argument(
@@ -534,8 +537,7 @@ class Agent:
         setup = self._setup.for_question(options)
         given: dict[str, Any] = {**options}
         about = {name: given[name] for name in ("until", "images", "origin") if name in given}
-        exchange, check = prepare.read_question(setup.variables, question, output_type, **about)
-        run = Run[Any](question, _is_typed=output_type is not None)
+        exchange, check = prepare.read_question(setup.variables, run.question, output_type, **about)
         return Asked(setup, run, exchange, check, self.exchanges)
 
     def _events(self, asked: Asked, observers: Sequence[Observer]) -> Events:
@@ -544,6 +546,10 @@ class Agent:
         events = asked.events(observers)
         self._current.events = weakref.ref(events)
         return events
+
+
+def _new_run(question: str, output_type: Any) -> Run[Any]:
+    return Run[Any](question, _is_typed=output_type is not None)
 
 
 def _progress(question: str, options: Options) -> AbstractContextManager[tuple[Observer, ...]]:

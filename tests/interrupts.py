@@ -20,14 +20,15 @@ class AtLine:
         where: Files or folders of the package whose lines count; a function's name may follow after a colon.
         line: The number of the line among those that count; 0 presses nothing.
 
+    Raises:
+        ValueError: There is no such file, folder or function.
+
     Attributes:
         count: How many lines were run.
     """
 
     def __init__(self, *where: str, line: int = 0) -> None:
-        self.places = [
-            (str(PACKAGE / file), name) for file, _, name in (each.partition(":") for each in where)
-        ]
+        self.places = list(map(_place, where))
         self.line = line
         self.count = 0
 
@@ -45,6 +46,18 @@ class AtLine:
             if self.count == self.line:
                 signal.raise_signal(signal.SIGINT)
         return self._line
+
+
+def _place(where: str) -> tuple[str, str]:
+    """The beginning of the names of the files, and the name of the function or an empty text."""
+    file, _, name = where.partition(":")
+    path = PACKAGE / file
+    exists = path.is_dir() if file.endswith("/") else path.is_file()
+    if not exists or (name and f"def {name}(" not in path.read_text(encoding="utf-8")):
+        raise ValueError(
+            f"{where!r} is no place in the package; expected a file, folder or file:function"
+        )
+    return f"{path}/" if file.endswith("/") else str(path), name
 
 
 @contextmanager

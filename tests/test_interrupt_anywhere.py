@@ -18,10 +18,9 @@ REPLIES = [[("put", {"place": "a", "n": 1}), ("wait", {"n": 1})], [("put", {"pla
 OURS = (
     "loop/",
     "driver.py",
-    "run.py:note",
-    "asking.py:_begin",
+    "asking.py",
+    "agent.py:_asked",
     "agent.py:_events",
-    "agent.py:_keep",
 )
 EVERY = 23
 """Every so many lines there is an interrupt: a prime, so that it hits a loop at different places."""
@@ -75,9 +74,9 @@ def test_an_outcome_is_recorded_wherever_the_interrupt_comes(
 ) -> None:
     where = (
         "loop/loop.py:_run_calls",
-        "loop/loop.py:_run_batches",
-        "loop/limits.py:note",
-        "loop/limits.py:note_step",
+        "loop/loop.py:_collect_outcomes",
+        "loop/limits.py:record",
+        "loop/limits.py:record_step",
         "loop/conversation.py:add",
     )
     for line in range(1, lines(protocol, *where), 3):
