@@ -6,9 +6,11 @@ as they do on the site.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ipython_pygments_lexers import IPython3Lexer
+from pygments.lexer import bygroups
+from pygments.token import Keyword, Operator, Text
 
 from archytas_nb import __version__
 
@@ -36,8 +38,6 @@ default_role = "code"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "archytas_nb"
-html_static_path = ["_static"]
-html_css_files = ["trace.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "show_prev_next": True,
@@ -51,6 +51,19 @@ html_additional_pages = {"index": "redirect.html"}
 copybutton_exclude = ".linenos, .gp, .go"
 
 
+class CellLexer(IPython3Lexer):
+    """Python with magics; the cell below ``%%tool`` is Python, too."""
+
+    tokens: ClassVar[dict[str, Any]] = {
+        **IPython3Lexer.tokens,
+        "root": [
+            (r"\A(%%)(tool)(.*\n)", bygroups(Operator, Keyword, Text)),
+            *IPython3Lexer.tokens["root"],
+        ],
+    }
+
+
 def setup(app: Any) -> None:
-    """Highlight magics in blocks that are marked as Python, as GitHub expects them to be."""
-    app.add_lexer("python", IPython3Lexer)
+    """Highlight magics in notebooks, and in blocks that are marked as Python for GitHub."""
+    for language in ("python", "ipython3"):
+        app.add_lexer(language, CellLexer)
