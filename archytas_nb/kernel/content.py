@@ -21,7 +21,6 @@ from archytas_nb.kernel.values import (
     FROM_OUTSIDE,
     Parts,
     Summary,
-    contained,
     differing,
     is_atom,
     is_from_library,
@@ -352,13 +351,6 @@ def _restore_attributes(value: Any, parts: Parts) -> None:
     own = _dict_of(value)
     dict.clear(own)
     dict.update(own, before)
-
-
-def is_from_user(cls: Any) -> bool:
-    """Whether a class was defined by the user."""
-    with contained():
-        return not is_from_library(cls.__module__)
-    return False
 
 
 def _is_of_library(value: Any) -> bool:

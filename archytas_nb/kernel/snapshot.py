@@ -210,8 +210,11 @@ class Snapshot:
         """Add an object as it can be watched; returns those inside to add next."""
         if id(value) in self._seen:
             return []
+        cls: Any = type(value)
+        is_users = False
         try:
             kinds, why = kinds_of(value)
+            is_users = not is_from_library(cls.__module__)
         except FROM_OUTSIDE:
             raise
         except BaseException as error:  # noqa: BLE001  (a class may raise anything)
@@ -222,8 +225,7 @@ class Snapshot:
         record, found = Record(within, key, value, content.ATTRIBUTES, ()), list[_Found]()
         if why:
             self._note(record, why)
-        cls: Any = type(value)
-        if id(cls) not in self._seen and content.is_from_user(cls):
+        if is_users and id(cls) not in self._seen:
             found.append((record, "__class__", cls))
         for kind in kinds:
             record, children = self._record(within, key, value, kind)
