@@ -7,16 +7,14 @@ import itertools
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from archytas_nb.cassettes.file import RecordedReply
 from archytas_nb.cassettes.match import Part, Request
+from archytas_nb.cassettes.tape import Tape
 from archytas_nb.errors import CassetteMiss, MissCause
 from archytas_nb.loop.events import ANSWER, FAIL
 from archytas_nb.words import shorten
-
-if TYPE_CHECKING:
-    from archytas_nb.cassettes.cassette import Tape
 
 _OUTCOME = re.compile(r"^Outcome of (\S+) \(\w+\):", re.MULTILINE)
 _LIMIT = re.compile(r"^The run must end now: its (limit \S+)", re.MULTILINE)

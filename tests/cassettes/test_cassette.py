@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.cassettes.cassette import Cassette, Tally, Tape
+from archytas_nb.cassettes.cassette import Cassette, Tally
 from archytas_nb.cassettes.difference import nearest_reply
 from archytas_nb.cassettes.file import RecordedAnswer, RecordedReply
 from archytas_nb.cassettes.switch import CassetteModel
+from archytas_nb.cassettes.tape import Tape
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
 from archytas_nb.loop.events import ModelReply, Usage
 from archytas_nb.testing import ScriptedModel
