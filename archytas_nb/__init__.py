@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from archytas_nb.models.anthropic import AnthropicModel
     from archytas_nb.models.endpoint import OpenAIModel
     from archytas_nb.run import Run
-    from archytas_nb.tools.names import ByName
     from archytas_nb.tools.tool import Tool
     from archytas_nb.tools.toolbox import Toolbox, tool, toolbox
+    from archytas_nb.tools.variables import ByName
 
 _NAMES = {
     "agent": "Agent",
@@ -45,9 +45,9 @@ _NAMES = {
     "models.anthropic": "AnthropicModel",
     "models.endpoint": "OpenAIModel",
     "run": "Run",
-    "tools.names": "ByName",
     "tools.tool": "Tool ToolError",
     "tools.toolbox": "Toolbox tool toolbox",
+    "tools.variables": "ByName",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -20,9 +20,10 @@ from typing import Any, Literal, TypeAlias
 from archytas_nb.kernel.values import contained
 from archytas_nb.loop.record import Context, Exchange
 from archytas_nb.tools import data
-from archytas_nb.tools.names import Namespace, is_secret, resolve, user_names, why_not_passed
+from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import is_lazy, render
 from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.variables import Namespace, resolve, user_names, why_not_passed
 from archytas_nb.words import did_you_mean, shorten
 
 ContextName: TypeAlias = Literal["auto", "none", "mentioned", "changed", "all"]

@@ -20,8 +20,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from archytas_nb.kernel import current_shell
 from archytas_nb.kernel.guard import ToolGuard, current_guard, guarded_tree, with_guard
-from archytas_nb.tools.names import Namespace
 from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.variables import Namespace
 
 PythonMode: TypeAlias = Literal["off", "ask", "undoable", "auto"]
 """Whether a model may run code: not at all, after approval, with undo, or without."""

@@ -128,7 +128,7 @@ class Conversation(Magics):
     @line_magic_with(argument("name", help="A variable."))
     def agent_why(self, args: Any) -> Any:
         """Say which questions, and which cells before them, made or changed a variable."""
-        from archytas_nb.tools.names import user_names
+        from archytas_nb.tools.variables import user_names
         from archytas_nb.words import did_you_mean
 
         known = why(args.name, self.asked, self._inputs, self.shell)

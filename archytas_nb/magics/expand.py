@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 
 from IPython.core.error import UsageError
 
-from archytas_nb.tools.names import is_hidden, is_secret, user_names
+from archytas_nb.tools.names import is_secret
+from archytas_nb.tools.variables import is_hidden, user_names
 from archytas_nb.words import did_you_mean, one_line
 
 MAX_SECONDS = 10.0

@@ -340,7 +340,7 @@ def _words(magics: Any, name: str, parser: Any, option: str, word: str) -> list[
         owner = word.partition(".")[0]
         members = dir(names[owner]) if owner in names else ()  # names alone, none of them is read
         return [f"{owner}.{each}" for each in members if not each.startswith("_")]
-    from archytas_nb.tools.names import user_names
+    from archytas_nb.tools.variables import user_names
 
     match option if name in ("agent", "agent_map") else "":
         case "--image" | "--out" | "--on" | "{":

@@ -23,7 +23,7 @@ from traitlets import Bool
 from archytas_nb.batch import STORE
 from archytas_nb.errors import ConfigurationError, ToolError
 from archytas_nb.magics.settings import Settings, integer, number
-from archytas_nb.tools.names import user_names
+from archytas_nb.tools.variables import user_names
 from archytas_nb.words import did_you_mean
 
 if TYPE_CHECKING:

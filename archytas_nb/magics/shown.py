@@ -207,7 +207,7 @@ def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> 
 def _names_of_the_same(name: str, namespace: Mapping[str, Any]) -> list[str]:
     """The other variables that are bound to the object of this one, if it can change."""
     from archytas_nb.kernel.values import only_atoms
-    from archytas_nb.tools.names import user_names
+    from archytas_nb.tools.variables import user_names
 
     value = namespace.get(name)
     if only_atoms([value]):

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
-from archytas_nb.tools.names import VAR, ByName, reference_name, resolve
+from archytas_nb.tools.variables import VAR, ByName, reference_name, resolve
 from archytas_nb.words import with_article
 
 _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.Reversible}

@@ -17,9 +17,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from archytas_nb.tools.annotation import ENUM, is_by_name
-from archytas_nb.tools.names import reference_name
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_name
+from archytas_nb.tools.variables import reference_name
 from archytas_nb.words import did_you_mean, shorten, with_article
 
 Path = tuple[str | int, ...]

@@ -1,26 +1,14 @@
-"""Names of tools, and references to variables for values that JSON cannot represent.
-
-A reference is looked up, never evaluated, and only variables that the user defined are passed to a
-tool, so that a prompt injection cannot reach anything else.
-"""
+"""What a name says: whether a tool may have it, and whether it is the name of a secret."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Mapping, MutableMapping
-from types import ModuleType
-from typing import Any, NewType
 
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import ANSWER, FAIL
-from archytas_nb.words import nearest, with_article
 
 RESERVED = frozenset({ANSWER, FAIL})
 """Names of the actions that end a run; tools cannot use them."""
-
-VAR = "$var"
-"""The key of an explicit reference: ``{"$var": "df"}``."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SECRET = re.compile(
@@ -51,23 +39,6 @@ _ABOUT_ONE = re.compile(
     r"|required|enabled|valid|errors?)$"
 )
 """What makes a name one of a property of a secret, such as its length, or where it is kept."""
-_SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})  # defined by IPython
-_MISSING = object()
-
-
-Namespace = NewType("Namespace", MutableMapping[str, Any])
-"""The annotation of a parameter that receives the live namespace; the model does not see it."""
-
-
-class ByName:
-    """Annotate a parameter with this to have the model name a variable instead of sending a value.
-
-    Parameters of types that JSON cannot represent, such as data frames, always work this way. All
-    others accept only values, so that the model cannot pass arbitrary variables to a tool.
-
-    Example:
-        >>> def archive(text: Annotated[str, nb.ByName]) -> str: ...
-    """
 
 
 def legal_name(name: str) -> str:
@@ -81,51 +52,6 @@ def legal_name(name: str) -> str:
         expected = "expected 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
         why = f"{name!r} is not a valid tool name: {expected}"
     raise ToolError(f'{why}; choose another with @tool(name="…")')
-
-
-def reference_name(value: object) -> str | None:
-    """The name in ``{"$var": name}``, or None if the value has another form."""
-    if isinstance(value, dict) and len(value) == 1 and isinstance(value.get(VAR), str):
-        return str(value[VAR])
-    return None
-
-
-def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label: str = "") -> Any:
-    """The object that ``"df"`` or ``{"$var": "df"}`` refers to; Python code may pass the object.
-
-    Raises:
-        ValueError: There is no such variable, or its value is not an instance of the class.
-    """
-    what = with_article(label or getattr(cls, "__name__", str(cls)))
-    name = value if isinstance(value, str) and namespace is not None else reference_name(value)
-    if name is None and is_instance(value, cls):
-        return value
-    if name is None and not isinstance(value, str):
-        raise ValueError(f"expected the name of a variable that holds {what}")
-    if namespace is None:
-        why = "call the tool with namespace=…"
-        raise ValueError(f"there is no namespace to look {name or value!r} up in: {why}")
-    name = str(name).strip()
-    found = namespace.get(name, _MISSING)
-    if why := why_not_passed(name, found):
-        fault = f"{name!r} is not passed to tools: {why}; expected {what}"
-    elif found is _MISSING:
-        fault = f"no variable is named {name!r}"
-    elif is_instance(found, cls):
-        return found
-    else:
-        fault = f"the variable {name!r} is {with_article(type(found).__name__)}, expected {what}"
-    raise ValueError(f"{fault}{_hint(name, cls, namespace, what)}")
-
-
-def user_names(namespace: Mapping[str, Any]) -> list[str]:
-    """The variables that the user defined, without private ones and IPython's own."""
-    return [name for name in list(namespace) if isinstance(name, str) and not is_hidden(name)]
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a name is private or one of IPython's own."""
-    return name.startswith("_") or name in _SHELL
 
 
 def is_secret(name: str) -> bool:
@@ -144,58 +70,3 @@ def is_secret(name: str) -> bool:
 def _words(name: str) -> str:
     """The words of a name in lower case, joined by underscores; numbers are left out."""
     return re.sub(r"[\W\d_]+", "_", name).strip("_").lower()
-
-
-def is_instance(value: object, cls: Any) -> bool:
-    """``isinstance``, also for types that it does not support, such as most protocols."""
-    if cls is Callable:
-        return callable(value)
-    try:
-        return isinstance(value, cls)
-    except Exception:  # noqa: BLE001  (__class__ may be a user's property)
-        from typing_extensions import get_protocol_members, is_protocol
-
-        return is_protocol(cls) and all(
-            inspect.getattr_static(value, name, _MISSING) is not _MISSING
-            for name in get_protocol_members(cls)
-        )
-
-
-def name_of(value: Any, namespace: Mapping[str, Any]) -> str:
-    """The name of a variable that holds this object, or an empty string."""
-    return next((name for name in user_names(namespace) if namespace[name] is value), "")
-
-
-def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
-    """Store a result in a new variable for later calls, and return its name."""
-    stem = re.sub(r"\W", "_", hint).strip("_") or "result"
-    stem = f"result_{stem}" if stem[0].isdigit() else stem
-    number = 1
-    while f"{stem}_{number}" in namespace:
-        number += 1
-    namespace[f"{stem}_{number}"] = value
-    return f"{stem}_{number}"
-
-
-def why_not_passed(name: str, value: Any) -> str:
-    """Why a variable must not be passed to a tool; empty if it may be."""
-    from archytas_nb.tools.tool import is_tool
-
-    if name.startswith("_"):
-        return "its name begins with '_'"
-    if name in _SHELL:
-        return "it belongs to IPython"
-    if issubclass(type(value), ModuleType):
-        return "it is a module"
-    return "it is a tool, and a tool is called, not passed on" if is_tool(value) else ""
-
-
-def _hint(name: str, cls: Any, namespace: Mapping[str, Any], what: str) -> str:
-    """A hint that lists the variables of the expected type and suggests one of them."""
-    found = [(each, namespace[each]) for each in user_names(namespace)]
-    names = [each for each, it in found if is_instance(it, cls) and not why_not_passed(each, it)]
-    if not names:
-        return f"; no variable holds {what}"
-    near = nearest(name, names) or (names[0] if len(names) == 1 else None)
-    shown = ", ".join(repr(each) for each in names[:8]) + (", …" if len(names) > 8 else "")
-    return f"{f', did you mean {near!r}?' if near else '.'} Variables that hold {what}: {shown}"

@@ -20,9 +20,10 @@ from archytas_nb.errors import ToolError
 from archytas_nb.tools import docstring
 from archytas_nb.tools.annotation import Unusable, is_simple, type_text
 from archytas_nb.tools.docstring import Description, Docstring
-from archytas_nb.tools.names import Namespace, legal_name
+from archytas_nb.tools.names import legal_name
 from archytas_nb.tools.parameter import MISSING, Parameter, type_line
 from archytas_nb.tools.schema import argument_type
+from archytas_nb.tools.variables import Namespace
 from archytas_nb.words import nearest, shorten
 
 

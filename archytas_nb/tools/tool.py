@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, Json
-from archytas_nb.tools.names import keep, name_of
 from archytas_nb.tools.render import MAX_CHARS, Drained, drain, failure_text, is_lazy, render
+from archytas_nb.tools.variables import keep, name_of
 from archytas_nb.words import clip, did_you_mean
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 from archytas_nb import Agent, ConfigurationError, OpenAIModel, Tool
-from archytas_nb.tools.names import Namespace
+from archytas_nb.tools.variables import Namespace
 from tests.batch.shop import Shop
 from tests.servers.plays import Say, Status
 from tests.servers.server import Server

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from archytas_nb.errors import ToolError
-from archytas_nb.tools.names import Namespace
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
+from archytas_nb.tools.variables import Namespace
 from tests.tools.shapes import Counter, count_to, later, order, ping
 
 
