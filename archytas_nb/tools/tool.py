@@ -12,14 +12,13 @@ import inspect
 import marshal
 import threading
 import time
-import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
-from types import MethodType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, Json
+from archytas_nb.tools.registry import ToolLike, register
 from archytas_nb.tools.render import MAX_CHARS, Drained, drain, failure_text, is_lazy, render
 from archytas_nb.tools.variables import keep, name_of
 from archytas_nb.words import clip, did_you_mean
@@ -68,7 +67,7 @@ class BoundCall:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tool:
+class Tool(ToolLike):
     """A function that a model can call. Created by `Tool.from_function`; compares by identity.
 
     Attributes:
@@ -99,7 +98,7 @@ class Tool:
     runs_code: bool = False
 
     def __post_init__(self) -> None:
-        _TOOLS.add(self)
+        register(self)
 
     @classmethod
     def from_function(
@@ -356,21 +355,6 @@ def _rebuild(
     if any(isinstance(each, str) for each in getattr(function, "__annotations__", {}).values()):
         function.__annotations__ = annotations
     return Tool.from_function(function, name, **options)
-
-
-_TOOLS: weakref.WeakSet[Tool] = weakref.WeakSet()
-
-
-def is_tool(value: Any) -> bool:
-    """Whether a value is a tool, a toolbox, or the function of a tool."""
-    from archytas_nb.tools.toolbox import Toolbox
-
-    if issubclass(type(value), (Tool, Toolbox)):
-        return True
-    functions = [each.function for each in _TOOLS] if callable(value) else []
-    if type(value) is MethodType:  # each lookup creates a new object
-        return any(type(each) is MethodType and value == each for each in functions)
-    return any(value is each for each in functions)
 
 
 # ── approval ──────────────────────────────────────────────────────────────────────────────────────

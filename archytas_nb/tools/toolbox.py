@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.data import is_data
+from archytas_nb.tools.registry import ToolLike
 from archytas_nb.tools.tool import OPTIONS, Approval, Tool
 from archytas_nb.words import did_you_mean, shorten, with_article
 
@@ -18,7 +19,7 @@ _METHODS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictio
 """Options of decorated methods; they become tools when their class or object is added."""
 
 
-class Toolbox(Mapping[str, Tool]):
+class Toolbox(ToolLike, Mapping[str, Tool]):
     """An ordered mapping of names to tools.
 
     Args:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from types import ModuleType
 from typing import Any, NewType
 
+from archytas_nb.tools.registry import is_tool
 from archytas_nb.words import nearest, with_article
 
 VAR = "$var"
@@ -114,8 +115,6 @@ def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
 
 def why_not_passed(name: str, value: Any) -> str:
     """Why a variable must not be passed to a tool; empty if it may be."""
-    from archytas_nb.tools.tool import is_tool
-
     if name.startswith("_"):
         return "its name begins with '_'"
     if name in _SHELL:
