@@ -23,7 +23,7 @@ from archytas_nb.tools import data
 from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import is_lazy, render
 from archytas_nb.tools.tool import Tool
-from archytas_nb.tools.variables import Namespace, resolve, user_names, why_not_passed
+from archytas_nb.tools.variables import LiveNamespace, resolve, user_names, why_not_passed
 from archytas_nb.words import did_you_mean, shorten
 
 ContextName: TypeAlias = Literal["auto", "none", "mentioned", "changed", "all"]
@@ -123,14 +123,14 @@ def _look_tools() -> tuple[Tool, ...]:
     return tuple(Tool.from_function(each, repeat=True) for each in (variables, look))
 
 
-def variables(namespace: Namespace) -> str:
+def variables(namespace: LiveNamespace) -> str:
     """List the variables of the notebook with their types, shapes and columns."""
     found = dict(_variables(namespace))
     return digest(found, list(found), _LISTED) or "The notebook has no variables."
 
 
 def look(  # noqa: D417 - the model does not see the namespace
-    name: str, namespace: Namespace, what: What = "describe"
+    name: str, namespace: LiveNamespace, what: What = "describe"
 ) -> str:
     """Look at a variable of the notebook; nothing is changed.
 
@@ -168,7 +168,7 @@ def look(  # noqa: D417 - the model does not see the namespace
     return f"{name}: {_listed(counts)}"
 
 
-def _split(name: str, namespace: Namespace) -> tuple[str, str]:
+def _split(name: str, namespace: LiveNamespace) -> tuple[str, str]:
     """The names of a variable and of a column: from ``df.x``, ``df["x"]`` or ``x`` alone."""
     found = re.fullmatch(r"""(\w+)(?:\.(.+)|\[(["'])(.+)\3\])""", name)
     if found and found[1] in namespace:

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from archytas_nb.kernel import current_shell
 from archytas_nb.kernel.guard import ToolGuard, current_guard, guarded_tree, with_guard
 from archytas_nb.tools.tool import Tool
-from archytas_nb.tools.variables import Namespace
+from archytas_nb.tools.variables import LiveNamespace
 
 PythonMode: TypeAlias = Literal["off", "ask", "undoable", "auto"]
 """Whether a model may run code: not at all, after approval, with undo, or without."""
@@ -31,7 +31,7 @@ MODES: tuple[str, ...] = get_args(PythonMode)
 _NOT_PYTHON = re.compile(r"\s*(?:[%!?]|[^#\"']*?=\s*[%!]\s*\w)|.*\w\?+\s*$")
 
 
-def python(code: str, variables: Namespace) -> Any:  # noqa: D417
+def python(code: str, variables: LiveNamespace) -> Any:  # noqa: D417
     """Run Python code in the user's notebook and return the value of its last expression.
 
     It works on the variables of the notebook, and what it defines stays there. The other tools can be called as

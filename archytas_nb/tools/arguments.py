@@ -23,7 +23,7 @@ from archytas_nb.tools.variables import reference_name
 from archytas_nb.words import did_you_mean, shorten, with_article
 
 Path = tuple[str | int, ...]
-Namespace = Mapping[str, Any] | None
+Variables = Mapping[str, Any] | None
 Result = tuple[dict[str, Any], tuple["Fault", ...]]
 
 MAX_FAULTS = 10
@@ -78,7 +78,7 @@ def _received(value: Any) -> str:
 # ── all arguments ─────────────────────────────────────────────────────────────────────────────────
 
 
-def read(parameters: Sequence[Parameter], tool_input: Any, namespace: Namespace) -> Result:
+def read(parameters: Sequence[Parameter], tool_input: Any, namespace: Variables) -> Result:
     """Read the input of a tool.
 
     Args:
@@ -103,7 +103,7 @@ def read(parameters: Sequence[Parameter], tool_input: Any, namespace: Namespace)
     return {}, (Fault(f"this tool takes no arguments, send null; {_received(tool_input)}"),)
 
 
-def _read_single(parameter: Parameter, tool_input: Any, namespace: Namespace) -> Result:
+def _read_single(parameter: Parameter, tool_input: Any, namespace: Variables) -> Result:
     """Read the input of a tool with one argument: an object with its name, or just the value."""
     name, kind = parameter.name, parameter.type
     if tool_input is None and not kind.admits_none:
@@ -131,7 +131,7 @@ def _has_field(kind: ArgumentType, name: str) -> bool:
     return any(name in each.get("properties", {}) for each in branches or [reader.resolve(schema)])
 
 
-def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Namespace) -> Result:
+def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Variables) -> Result:
     """Read an object with a field for each argument."""
     names = [each.name for each in parameters]
     fields = {} if tool_input is None else tool_input
@@ -167,7 +167,7 @@ def _unknown_name(
 
 
 def read_value(
-    kind: ArgumentType, sent: Any, namespace: Namespace = None, path: Path = ()
+    kind: ArgumentType, sent: Any, namespace: Variables = None, path: Path = ()
 ) -> tuple[Any, tuple[Fault, ...]]:
     """The typed value and no faults, or None and at least one."""
     reader = _Reader(kind.validation_schema.get("$defs", {}))

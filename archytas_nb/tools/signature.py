@@ -23,7 +23,7 @@ from archytas_nb.tools.docstring import Description, Docstring
 from archytas_nb.tools.names import legal_name
 from archytas_nb.tools.parameter import MISSING, Parameter, type_line
 from archytas_nb.tools.schema import argument_type
-from archytas_nb.tools.variables import Namespace
+from archytas_nb.tools.variables import LiveNamespace
 from archytas_nb.words import nearest, shorten
 
 
@@ -204,7 +204,7 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
     # functools.singledispatch requires that its first argument is passed by position.
     dispatches = hasattr(draft.base, "registry") and hasattr(draft.base, "dispatch")
     positional = param.kind is param.POSITIONAL_ONLY or (dispatches and not draft.parameters)
-    if annotation is Namespace:
+    if annotation is LiveNamespace:
         kind = argument_type(Any)
         draft.parameters.append(Parameter(param.name, "", kind, None, positional, injected=True))
         return

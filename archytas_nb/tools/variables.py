@@ -22,7 +22,7 @@ _SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})  # defi
 _MISSING = object()
 
 
-Namespace = NewType("Namespace", MutableMapping[str, Any])
+LiveNamespace = NewType("LiveNamespace", MutableMapping[str, Any])
 """The annotation of a parameter that receives the live namespace; the model does not see it."""
 
 

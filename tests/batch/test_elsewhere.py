@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 from archytas_nb import Agent, ConfigurationError, OpenAIModel, Tool
-from archytas_nb.tools.variables import Namespace
+from archytas_nb.tools.variables import LiveNamespace
 from tests.batch.shop import Shop
 from tests.servers.plays import Say, Status
 from tests.servers.server import Server
@@ -112,7 +112,7 @@ def reads_a_variable(frame: pd.DataFrame) -> int:
     return len(frame)
 
 
-def reads_all_variables(names: Namespace) -> int:
+def reads_all_variables(names: LiveNamespace) -> int:
     """Count variables."""
     return len(names)
 

@@ -13,7 +13,7 @@ import pytest
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
-from archytas_nb.tools.variables import Namespace
+from archytas_nb.tools.variables import LiveNamespace
 from tests.tools.shapes import Counter, count_to, later, order, ping
 
 
@@ -100,7 +100,7 @@ def test_a_function_created_by_exec_works():
 
 
 def test_a_namespace_parameter_gets_the_variables_and_is_hidden_from_the_model():
-    def peek(name: str, ns: Namespace) -> int:
+    def peek(name: str, ns: LiveNamespace) -> int:
         """Read a variable.
 
         Args:
@@ -264,7 +264,7 @@ def test_an_error_in_approve_is_raised() -> None:
 
 def test_approve_does_not_get_the_namespace() -> None:
 
-    def look(name: str, names: Namespace) -> str:
+    def look(name: str, names: LiveNamespace) -> str:
         """Look.
 
         Args:
