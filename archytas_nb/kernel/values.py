@@ -15,7 +15,7 @@ import types
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import compress
+from itertools import compress, islice
 from typing import Any, NamedTuple, TypeAlias
 
 Parts: TypeAlias = tuple[Any, ...]
@@ -205,12 +205,16 @@ def same_values(old: Parts, new: Parts) -> bool:
         return False
     if all(map(operator.is_, old, new)):
         return True
-    if len(old) > 1000:  # millions of new objects with equal values are compared in C
-        kinds = list(map(id, map(type, old)))
-        if kinds != list(map(id, map(type, new))):
-            return False
-        if set(kinds) <= set(map(id, _SAME_IF_EQUAL)):
+    others = compress(range(len(old)), map(operator.is_not, old, new))
+    if not all(same_value(old[place], new[place]) for place in islice(others, 1000)):
+        return False
+    if len(old) <= 1000:
+        return True
+    # Of very many new objects with equal values, the rest is compared at the speed of C.
+    if all(map(operator.is_, map(type, old), map(type, new))):
+        kinds = set(map(id, map(type, old)))
+        if kinds <= set(map(id, _SAME_IF_EQUAL)):
             return old == new
-        if set(kinds) == {id(float)}:
+        if kinds == {id(float)}:
             return array.array("d", old).tobytes() == array.array("d", new).tobytes()
-    return next(differing(old, new), None) is None
+    return all(same_value(old[place], new[place]) for place in others)
