@@ -1,9 +1,10 @@
 """Reads JSON as models write it: valid JSON as it is, and invalid JSON by repairing its tokens.
 
 Only unambiguous mistakes are repaired: trailing and missing commas, comments, other quotes, Python
-literals, unquoted keys, raw line breaks, unescaped backslashes, and a missing last brace. An
-unescaped quote belongs to a string if what follows it cannot follow a value, and if such quotes
-come in pairs. The arguments of a Python call are read in the same way.
+literals, unquoted keys, raw line breaks, unescaped backslashes, and a missing last brace. Unescaped
+quotes belong to a string if they come in pairs, like those of a quotation, and what follows each of
+them cannot follow a string; or if they are those of a JSON object that fills the string. The
+arguments of a Python call are read in the same way.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import functools
 import itertools
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -22,25 +24,31 @@ MAX_DEPTH = 80
 """Maximum levels of nesting; no tool needs more, and recursion elsewhere must end."""
 
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
-_ENDS_VALUE = r"""\s*(?:["”’'()\[\]{},:#]|//|/\*|</|<\||```|[A-Za-z_][\w-]*\s*:|\Z)"""
-_IN_WORD = r"(?<=\w)['’](?=\w)"
-_STRINGS = {
-    opening: re.compile(rf"{opening}((?:[^{ends}\\]|\\.|{inside})*+)[{ends}]", re.DOTALL)
-    for opening, ends, inside in (
-        ('"', '"', rf'"(?!{_ENDS_VALUE})'),
-        ("'", "'", _IN_WORD),
-        ("“", '“”"', r"(?!)"),
-        ("”", '“”"', r"(?!)"),
-        ("‘", "‘’'", _IN_WORD),
-        ("’", "‘’'", _IN_WORD),
-    )
+_CLOSING_QUOTES = {'"': '"', "'": "'", "“": '“”"', "”": '“”"', "‘": "‘’'", "’": "‘’'"}
+"""By opening quote, the quotes that may close the string."""
+
+_QUOTES = {
+    opening: re.compile(rf"\\.|[{closing}]", re.DOTALL)
+    for opening, closing in _CLOSING_QUOTES.items()
 }
-_EXACT_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+"""By opening quote, the quotes that may close the string, and escapes, which do not."""
 _COMMENT = r"""(?://|\#)[^\n"'“”‘’]*+(?=\n|\Z)|/\*[^"'“”‘’*]*+\*/"""
 """A comment with a quote in it may be the rest of a broken string."""
 _GAP = re.compile(rf"(?:\s|{_COMMENT})*+")
 _WORD = re.compile(r"[\w.+-]+")
 _BARE_KEY = re.compile(r"[A-Za-z_][\w-]*(?=\s*[:=])")
+_KEY = r"""(?:"[^"\n]*"|'[^'\n]*'|[“”][^“”"\n]*[“”"]|[‘’][^‘’'\n]*[‘’']|[A-Za-z_][\w-]*)\s*[:=]"""
+_MEMBER = re.compile(rf"{_KEY}|[}})]")
+_ITEM = re.compile(r"""["'“”‘’\[{(\])\d.+-]|(?:true|false|null|True|False|None)\b""")
+_QUOTED_OBJECT = re.compile(r"""\s*(?P<object>\{)\s*"(?=[^"\n]*"\s*:)""")
+"""The beginning of an object, after an opening quote, up to the first quote in it."""
+_QUOTED_KEY = re.compile(r"""["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
+_BEFORE_QUOTATION = " \t\n([{=<>:,/+-\"'“”‘’"
+_AFTER_QUOTATION = " \t\n)]}=<>:;,.!?/+-\"'“”‘’"
+_NOT_IN_QUOTATION = ",:;.!?)]}"
+"""Characters that do not follow the opening quote of a quotation."""
+
+_ENDS_TEXT = re.compile(r"\s*(?:\Z|[`<,\])}])|[^\S\n]*\n")
 _NAMED = re.compile(r"\(\s*[A-Za-z_]\w*\s*=")
 _LITERALS = {"True": "true", "False": "false", "None": "null"}
 _KEY_FOLLOWS = re.compile(r"""["'“”‘’]\w[^"'“”‘’\n]*["'“”‘’]\s*:""")
@@ -193,25 +201,33 @@ class _Tokens:
             opener = "{" if mark == "{" or _NAMED.match(self._text, self._at) else "["
             self._closers.append((_CLOSERS[mark], _CLOSERS[opener]))
             self._append(opener, 1)
-        elif mark in _STRINGS:
+        elif mark in _QUOTES:
             self._append(*self._string())
         else:
             self._append(*self._word())
 
     def _missing_token(self, closer: str) -> str:
         """The token, a comma or a brace, that must be missing after a value."""
-        text, end = self._text, self.end
+        text = self._text
         if closer == "}" and _KEY_FOLLOWS.match(text, self._at):
             self.repairs["a missing comma"] = None
             return ","
-        is_whole = text[end - 1] in "}]\"'“”‘’"  # a number may be truncated
-        is_over = is_whole and _ENDS_OBJECT.match(text, end) and _last_mark(text) < end
-        if not (self._allow_unclosed and is_over and self._closers == [("}", "}")]):
+        is_whole = text[self.end - 1] in "}]\"'“”‘’"  # a number may be truncated
+        if not (is_whole and self._is_over(self.end)):
             why = f"expected , or {closer}" if text[self._at :] else "it is cut off"
             raise UnreadableError(self._at, why)
         self.repairs["a missing brace at the end"] = None
         self.unclosed = True
         return self._closers.pop()[1]
+
+    def _is_over(self, end: int) -> bool:
+        """Whether only the last brace is missing: what follows cannot belong to the object."""
+        return (
+            self._allow_unclosed
+            and self._closers == [("}", "}")]
+            and _ENDS_OBJECT.match(self._text, end) is not None
+            and _last_mark(self._text) < end
+        )
 
     def _append(self, token: str, width: int) -> None:
         self._out.append(token)
@@ -241,18 +257,99 @@ class _Tokens:
         return _LITERALS.get(word[0], word[0]), len(word[0])
 
     def _string(self) -> tuple[str, int]:
-        """A string; unescaped backslashes in it are escaped if that is unambiguous."""
+        """A string as JSON, and its width in the text."""
         opening, start = self._text[self._at], self._at
+        object_in_quotes = _QUOTED_OBJECT.match(self._text, start + 1) if opening == '"' else None
+        if object_in_quotes and not self._string_may_end(object_in_quotes.end()):
+            return self._quoted_object(object_in_quotes.start("object"))
         is_key = self._closers[-1:] == [("}", "}")] and self._out[-1] in ("{", ",")
-        pattern = _EXACT_STRING if is_key and opening == '"' else _STRINGS[opening]
-        found = pattern.match(self._text, start)
-        raw = found[1] if found else ""
-        escapes = [each for each in _ESCAPE.finditer(raw) if each[1]]
-        inside = raw.count('"') - sum(each[1] == '"' for each in escapes) if opening == '"' else 0
-        if found is None or inside % 2:
+        close = next(self._quotes(), -1) if is_key else self._closing_quote()
+        if close == -1:
             raise UnreadableError(start, "a string has no closing quote")
-        if inside:
-            self.repairs["unescaped quotes in a string"] = None
+        if opening != '"':
+            self.repairs["quotes that are not valid in JSON"] = None
+        return self._decoded(start + 1, close), close + 1 - start
+
+    def _quoted_object(self, start: int) -> tuple[str, int]:
+        """An object in quotes whose own quotes are unescaped, as a string."""
+        try:
+            _, end = _STRICT.raw_decode(self._text, start)
+        except json.JSONDecodeError as error:
+            why = "an object in quotes is no valid JSON"
+            raise UnreadableError(error.pos, why) from None
+        inside = self._text[start:end]
+        if "\\" in inside:
+            raise UnreadableError(start, "an object in quotes has backslashes")
+        gap = _GAP.match(self._text, end)
+        close = gap.end() if gap else end
+        if self._text[close : close + 1] != '"':
+            raise UnreadableError(end, "an object in quotes has no closing quote")
+        self.repairs["unescaped quotes in a string"] = None
+        return json.dumps(inside), close + 1 - self._at
+
+    def _closing_quote(self) -> int:
+        """The index of the quote that closes the string value here, or -1.
+
+        It is the first quote after which the object or array may continue, with only pairs of
+        quotation marks before it.
+        """
+        for quotes_before, quote in enumerate(self._quotes()):
+            is_paired = quotes_before % 2 == 0
+            if is_paired and self._string_may_end(quote + 1):
+                if quotes_before and _QUOTED_KEY.search(self._text, self._at + 1, quote):
+                    return -1  # a quote may be missing before a member
+                if quotes_before:
+                    self.repairs["unescaped quotes in a string"] = None
+                return quote
+            if not self._is_quotation_mark(quote, opens=is_paired):
+                return -1
+        return -1
+
+    def _quotes(self) -> Iterator[int]:
+        """The indices of quotes that may close the string here: no escapes, no apostrophes."""
+        text = self._text
+        for found in _QUOTES[text[self._at]].finditer(text, self._at + 1):
+            at = found.start()
+            is_in_word = (
+                text[at] != '"' and text[at - 1].isalnum() and text[at + 1 : at + 2].isalnum()
+            )
+            if text[at] != "\\" and not is_in_word:
+                yield at
+
+    def _string_may_end(self, end: int) -> bool:
+        """Whether the object or array may continue or end at an index, after a string."""
+        text = self._text
+        if not self._closers:
+            return _ENDS_TEXT.match(text, end) is not None
+        gap = _GAP.match(text, end)
+        at = gap.end() if gap else end
+        closer, json_closer = self._closers[-1]
+        if at == len(text) or text.startswith(closer, at):
+            return True
+        if text.startswith(",", at):
+            gap = _GAP.match(text, at + 1)
+            follows = _MEMBER if json_closer == "}" else _ITEM
+            return follows.match(text, gap.end() if gap else at + 1) is not None
+        if json_closer == "}" and (_KEY_FOLLOWS.match(text, at) or _BARE_KEY.match(text, at)):
+            return True  # a comma is missing
+        return self._is_over(end)
+
+    def _is_quotation_mark(self, at: int, *, opens: bool) -> bool:
+        """Whether a quotation may begin or end at a quote, judging by what is next to it."""
+        before, after = self._text[at - 1], self._text[at + 1 : at + 2]
+        follows_text = before not in _BEFORE_QUOTATION
+        if opens:
+            precedes_text = bool(after) and not after.isspace() and after not in _NOT_IN_QUOTATION
+            return precedes_text or not follows_text
+        return follows_text or after in _AFTER_QUOTATION
+
+    def _decoded(self, start: int, end: int) -> str:
+        """The inside of a string as a JSON string.
+
+        Unescaped backslashes are escaped if that is unambiguous.
+        """
+        raw = self._text[start:end]
+        escapes = [each for each in _ESCAPE.finditer(raw) if each[1]]
         strange = [each for each in escapes if not _is_known(each[1])]
         if strange:
             mixed = any(_is_known(each[1]) and each[1][0] in "bfnrtu\\" for each in escapes)
@@ -261,10 +358,8 @@ class _Tokens:
             self.repairs["unescaped backslashes in a string"] = None
         if any(mark in raw for mark in "\n\t\r"):
             self.repairs["a raw line break or tab in a string"] = None
-        if opening != '"':
-            self.repairs["quotes that are not valid in JSON"] = None
         value = json.loads(f'"{_ESCAPE.sub(_as_json, raw)}"', strict=False)
-        return json.dumps(value), len(found[0])
+        return json.dumps(value)
 
 
 def _is_known(escape: str) -> bool:

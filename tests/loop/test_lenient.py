@@ -49,11 +49,16 @@ def test_rejects_a_missing_comma_between_values(text: str) -> None:
     [
         ('say "hi" to them', True),
         ('"hi" to <a href="x">them</a>', True),
+        ('call print("a", "b") now', True),
+        ('"" is empty', True),
+        ('"{x}" and "y"', True),
         ('a 5" pipe', False),
         ('he wrote ("b": 2) here', False),
         ('say "x" "b": "y" and go', False),
         ('say "yes", "no": 3', False),
         ('x" b: "y', False),
+        ('x", "b" "y', False),
+        ('""" x', False),
     ],
 )
 def test_reads_unescaped_quotes_where_they_have_one_meaning(inside: str, is_read: bool) -> None:
@@ -62,6 +67,43 @@ def test_reads_unescaped_quotes_where_they_have_one_meaning(inside: str, is_read
         return
     with pytest.raises(UnreadableError):
         read_json(f'{{"a": "{inside}"}}')
+
+
+@over(
+    "text, value",
+    [
+        ('{"a": "{"b": 3, "c": "x, y"}"}', {"a": '{"b": 3, "c": "x, y"}'}),
+        ('{"a": "{ "b": {"c": [1, "d"]}}"}', {"a": '{ "b": {"c": [1, "d"]}}'}),
+        ('{"a": "{"b": 1}", "c": 2}', {"a": '{"b": 1}', "c": 2}),
+        ('["{", ":", "}",]', ["{", ":", "}"]),
+    ],
+)
+def test_reads_a_quoted_object_with_unescaped_quotes_as_one_string(text: str, value: Any) -> None:
+    assert read_json(text).value == value
+
+
+@over(
+    "inside",
+    [
+        '{"a": 1} and more',
+        '{"a": 1',
+        '{"a": "C:\\new"}',
+        '{"a": 1, "a": 2}',
+        '{"a": 1}, {"b": 2}',
+        '{"a": x}',
+    ],
+)
+def test_rejects_an_ambiguous_quoted_object(inside: str) -> None:
+    with pytest.raises(UnreadableError):
+        read_json(f'{{"x": "{inside}"}}')
+
+
+@over("quotes", ["‘’", "“”"])
+def test_reads_straight_quotes_in_curly_ones(quotes: str) -> None:
+    opening, closing = quotes
+    text = "city = 'Rome' or \"x\";"
+    made = f'{{"a": {opening}{text}{closing}, "b": 1}}'
+    assert read_json(made).value == {"a": text, "b": 1}
 
 
 @over(

@@ -110,13 +110,13 @@ def measured(calls: list[Truth], seeds: int) -> tuple[Counter[str], Counter[str]
     return verdicts, kinds, wrong
 
 
-def test_reads_at_least_95_percent_of_damaged_replies_and_none_wrong() -> None:
+def test_reads_at_least_999_of_1000_damaged_replies_and_none_wrong() -> None:
     verdicts, kinds, wrong = measured(truths.built_in(), seeds=4)
     total = verdicts.total()
     assert total >= 3900
     assert len(kinds) >= 55
     assert wrong == []
-    assert verdicts["right"] / total >= 0.95, verdicts
+    assert verdicts["right"] / total >= 0.999, verdicts
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_the_same_holds_for_the_calls_of_a_public_benchmark(every: int, cases: i
     verdicts, _, wrong = measured(truths.bfcl()[::every], seeds=1)
     assert verdicts.total() >= cases
     assert wrong == []
-    assert verdicts["right"] / verdicts.total() >= 0.95, verdicts
+    assert verdicts["right"] / verdicts.total() >= 0.999, verdicts
 
 
 STYLES = [Style(), Style(indent=True), Style(quote=("'", "'")), Style(bare=True)]
@@ -266,6 +266,7 @@ PIECES = [
     "look(\n", "<function=look>", '<function=look><parameter=a>', "Action: look\nAction Input: ", "\\",
     '{\\"', "```json\n{", "“", "'a': ",
     "//", "/*", "<tool_call>", "1", "[TOOL_CALLS]look", "\ud800", "{'s': 'it's",
+    '"{"a":', '"{"a": 1}", ', ' ("b", "c") ', ', "b', '"a", b: ',
 ]  # fmt: skip
 HARD = 8.0
 """Seconds of processor time, several times what the slowest takes."""
