@@ -75,9 +75,8 @@ class Answers:
             bound = self._tool.bind(answer, self._namespace)
             if isinstance(bound, CallOutcome):
                 faults = _fault_text(bound)
-                bound = self._tool.bind(
-                    {"answer": answer}, self._namespace
-                )  # a field of the type may have this name
+                # The answer may be an object with this one field, which looks like its argument.
+                bound = self._tool.bind({"answer": {"answer": answer}}, self._namespace)
             if isinstance(bound, CallOutcome):
                 return Verdict(faults)
             [value] = (*bound.args, *bound.kwargs.values())

@@ -301,6 +301,8 @@ def to_json(value: Any) -> ev.Json:
     if dataclasses.is_dataclass(value):
         names = [each.name for each in dataclasses.fields(value)]
         fields = {name: getattr(value, name) for name in names if name not in ("value", "error")}
+        if isinstance(value, ev.CallOutcome):
+            fields["text"] = value.text
         return {"event": type(value).__name__, **{key: to_json(fields[key]) for key in fields}}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]

@@ -31,7 +31,7 @@ from archytas_nb.kernel.turns import turn
 from archytas_nb.loop.events import PRINTED, ApprovalForm, CallOutcome, Edit, Json, ToolCall
 from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.data import MAX_IMAGES
-from archytas_nb.tools.render import MAX_CHARS, edited_text, type_name
+from archytas_nb.tools.render import MAX_CHARS, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.words import clip
@@ -405,8 +405,8 @@ def interrupted_late(outcome: CallOutcome) -> CallOutcome:
     """The outcome of a call that ended normally although the user had interrupted."""
     text = "Interrupted by the user while it ran."
     if outcome.status in ("done", "error"):
-        text += f" It came to its end all the same: {outcome.text}"
-    return replace(outcome, status="interrupted", text=text, value=None)
+        text += f" It came to its end all the same: {outcome.result}"
+    return replace(outcome, status="interrupted", result=text, value=None)
 
 
 def _expired(ended: Ended, limit: TimeLimit) -> Ended:
@@ -452,18 +452,22 @@ def _not_rendered(ended: Ended, why: str) -> CallOutcome:
 
 def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
     """Add the output: the user sees all of it, the model what fits next to the result."""
-    edited = edited_text(ready.edit) if ready.edit is not None else ""
-    text, images, outputs = outcome.text, outcome.images, ready.capture.outputs()
+    outputs = ready.capture.outputs()
     if outputs:
-        room = (ready.tool.max_chars or MAX_CHARS) - len(text)
-        shown = clip(ready.capture.text(), max(room - len(PRINTED), 0))
-        text = text + PRINTED + shown if shown else text
-        images = _distinct(images, ready.capture)
+        room = (ready.tool.max_chars or MAX_CHARS) - len(outcome.text) - len(PRINTED)
+        outcome = replace(
+            outcome,
+            outputs=outputs,
+            printed=clip(ready.capture.text(), max(room, 0)),
+            images=_distinct(outcome.images, ready.capture),
+        )
     return replace(
-        outcome, text=edited + text, call_id=ready.call.id, decision=ready.decision,
+        outcome,
+        call_id=ready.call.id,
+        decision=ready.decision,
         edit=ready.edit,
-        outputs=outputs, images=images, called=tuple(ready.called),
-    )  # fmt: skip
+        called=tuple(ready.called),
+    )
 
 
 def _with_shared(outcomes: Sequence[CallOutcome], shared: Capture) -> list[CallOutcome]:
@@ -472,10 +476,14 @@ def _with_shared(outcomes: Sequence[CallOutcome], shared: Capture) -> list[CallO
     if not outputs:
         return list(outcomes)
     *others, last = outcomes
-    text = f"{last.text}\n\nShown while these {len(outcomes)} calls ran, by one of them:\n"
-    images = _distinct(last.images, shared)
-    outputs = (*last.outputs, *outputs)
-    return [*others, replace(last, text=text + shared.text(), outputs=outputs, images=images)]
+    while_running = f"Shown while these {len(outcomes)} calls ran, by one of them:\n"
+    last = replace(
+        last,
+        shared=while_running + shared.text(),
+        outputs=(*last.outputs, *outputs),
+        images=_distinct(last.images, shared),
+    )
+    return [*others, last]
 
 
 def _distinct(images: Sequence[str], capture: Capture) -> tuple[str, ...]:

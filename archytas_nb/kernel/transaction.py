@@ -22,7 +22,7 @@ from archytas_nb.kernel.python import python
 from archytas_nb.kernel.snapshot import BYTES, Record, Snapshot, restore
 from archytas_nb.kernel.turns import turn
 from archytas_nb.kernel.values import Parts, contained, same_value
-from archytas_nb.loop.events import CHANGED, CallOutcome, Change, Diff, Json, NotCovered
+from archytas_nb.loop.events import CallOutcome, Change, Diff, Json, NotCovered
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.words import clip
 
@@ -255,15 +255,15 @@ class Watch:
                 outcomes = work()
         except KeyboardInterrupt:  # the user interrupted the comparison
             guard.interrupts += 1
-        diff, text = transaction.diff, outcomes[-1].text
+        diff, last = transaction.diff, outcomes[-1]
         if diff:
             self._transactions.append(transaction)
             if calls[-1][0].function is python:
-                text += CHANGED + clip(str(replace(diff, not_watched=())), 1000)
+                last = replace(last, changed=clip(str(replace(diff, not_watched=())), 1000))
         notes = tuple(each for each in diff.not_watched if each not in self._listed)
         self._listed.update(notes)
         if diff or notes:
-            outcomes[-1] = replace(outcomes[-1], text=text, diff=replace(diff, not_watched=notes))
+            outcomes[-1] = replace(last, diff=replace(diff, not_watched=notes))
         return outcomes
 
     def assign(self, name: str, value: Any, not_watched: tuple[NotCovered, ...] = ()) -> None:

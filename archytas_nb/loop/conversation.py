@@ -85,7 +85,7 @@ def _truncate(outcome: CallOutcome, length: int) -> CallOutcome:
         text = f"{text[:length].rstrip()}{note}{text[-_TAIL:].lstrip()}"
     elif outcome.images:
         text = f"{text}\n… (the image is not shown any more)"
-    return replace(outcome, text=text, images=())
+    return replace(outcome.with_text(text), images=())
 
 
 def compact_further(

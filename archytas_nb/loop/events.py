@@ -7,10 +7,13 @@ one ending.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
+
+from archytas_nb.words import clip
 
 T = TypeVar("T")
 
@@ -35,14 +38,11 @@ ANSWER = "final_answer"
 FAIL = "fail_task"
 """The action with which the model gives up; no tool may have this name."""
 
-CHANGED = "\n\nChanged in the notebook:\n"
-"""Precedes the list of changes in the text of an outcome."""
-
 PRINTED = "\n\nIt printed:\n"
 """Precedes the output of a tool in the text of an outcome."""
 
-EDITED = "The user changed the input before the call was run."
-"""How the text of an outcome begins if the person edited the call's arguments."""
+_MAX_EDITED = 8000
+"""Maximum number of characters of an edited input that the model reads."""
 
 REFUSED = "tool_use_failed"
 """`ModelReply.finish` of a reply that the server rejected; it may contain a call, but no answer."""
@@ -131,10 +131,12 @@ class Diff:
 class CallOutcome:
     """The result of one call.
 
+    It keeps its parts; the model reads all of them as `text`, and a person sees some of them.
+
     Attributes:
         status: ``"done"``, ``"error"`` (invalid input, or the tool raised), ``"refused"`` (by a
             person or a policy), ``"interrupted"``, or ``"not_run"``.
-        text: What the model reads; limited in length, and never empty.
+        result: What was returned, or why nothing was, as text; limited in length, and never empty.
         value: The object that the tool returned; None unless done.
         error: The exception that caused an error; None otherwise.
         call_id: The `ToolCall.id` of the call; empty for a call made by hand.
@@ -148,13 +150,18 @@ class CallOutcome:
             calls that ran at the same time has the diff of all.
         called: The tools that its code called, in order.
         stored: The new variable that its value was stored in; empty if there is none.
+        hint: What the model is told about the result, such as the name that it is kept under.
+        printed: What the model reads of `outputs`.
+        shared: What the model reads of the output of several calls that ran at the same time.
+        changed: What the model reads of `diff`.
+        advice: What the model is told at the end, such as not to repeat the call.
 
     Raises:
-        ValueError: The status is unknown, or the text is empty.
+        ValueError: The status is unknown, or the result is empty.
     """
 
     status: Status
-    text: str
+    result: str
     value: Any = field(default=None, compare=False, repr=False)
     error: BaseException | None = field(default=None, compare=False)
     call_id: str = ""
@@ -166,12 +173,43 @@ class CallOutcome:
     diff: Diff | None = None
     called: tuple[str, ...] = ()
     stored: str = ""
+    hint: str = ""
+    printed: str = ""
+    shared: str = ""
+    changed: str = ""
+    advice: str = ""
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
             raise ValueError(f"status is {self.status!r}; expected one of {get_args(Status)}")
-        if not self.text:
-            raise ValueError("an outcome's text is never empty: the model must read what happened")
+        if not self.result:
+            raise ValueError(
+                "an outcome's result is never empty: the model must read what happened"
+            )
+
+    @property
+    def text(self) -> str:
+        """What the model reads."""
+        text = self.result + self.hint
+        if self.edit is not None:
+            given = clip(json.dumps(self.edit.input, ensure_ascii=False), _MAX_EDITED)
+            changed = "The user changed the input before the call was run."
+            text = f"{changed} It was run with: {given}\n{text}"
+        if self.printed:
+            text += PRINTED + self.printed
+        if self.shared:
+            text += f"\n\n{self.shared}"
+        if self.changed:
+            text += f"\n\nChanged in the notebook:\n{self.changed}"
+        if self.advice:
+            text += f"\n{self.advice}"
+        return text
+
+    def with_text(self, text: str) -> CallOutcome:
+        """A copy of which the model reads this text."""
+        return replace(
+            self, result=text, edit=None, hint="", printed="", shared="", changed="", advice=""
+        )
 
 
 @dataclass(frozen=True, slots=True)

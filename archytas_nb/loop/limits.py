@@ -185,7 +185,8 @@ class Guards:
         if last.times > 2:
             self.disabled_tools.add(call.name)
         text = _AGAIN.format(outcome=last.outcome.text)
-        return replace(last.outcome, text=text, call_id=call.id, outputs=(), seconds=0.0)
+        again = last.outcome.with_text(text)
+        return replace(again, call_id=call.id, outputs=(), seconds=0.0)
 
     def is_duplicate(self, call: ToolCall, others: Collection[str]) -> bool:
         """Whether a call must not run together with an identical one; `others` are keys."""
@@ -199,7 +200,7 @@ class Guards:
             last.outcome, last.new_outcomes = outcome, self._new_outcomes
             last.times += 1
             failed = outcome.status == "error"
-            return replace(outcome, text=f"{outcome.text}\n{_FAILED_AGAIN}") if failed else outcome
+            return replace(outcome, advice=_FAILED_AGAIN) if failed else outcome
         self._new_outcomes += 1
         self._calls_made[key] = _CallRecord(outcome, self._new_outcomes)
         if outcome.status == "done":

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archytas_nb.loop.events import EDITED, Edit, Output
+from archytas_nb.loop.events import Output
 from archytas_nb.tools import data
 from archytas_nb.tools.data import MAX_IMAGES, STOPS, picture
 from archytas_nb.words import clip
@@ -47,12 +47,6 @@ _LAZY = (
 _AS_TEXT = {"decimal", "fractions", "pathlib", "uuid", "re"}  # modules of values shown as str()
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _ANSI = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]")
-
-
-def edited_text(edit: Edit) -> str:
-    """How the outcome of a call begins that a person changed before it ran."""
-    given = json.dumps(edit.input, ensure_ascii=False)
-    return f"{EDITED} It was run with: {clip(given, MAX_CHARS)}\n"
 
 
 @dataclass(frozen=True, slots=True)

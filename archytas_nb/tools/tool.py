@@ -317,19 +317,24 @@ class Tool(ToolLike):
         shown = render(value, limit)
         kept = value.items if isinstance(value, Drained) else value
         # Without this sentence, a model that does not see images calls the tool again.
-        more = " It is drawn, and the user sees it." if shown.images else ""
+        hint = " It is drawn, and the user sees it." if shown.images else ""
         stored = ""
         if namespace is not None and not shown.whole:
             with contextlib.suppress(Exception):  # if the namespace is read-only, there is no name
                 name = name_of(kept, namespace)
                 if not name:
                     name = stored = keep(kept, namespace, self.source_name)
-                more += f'\n(kept as the variable {name}: send "{name}" to pass it on)'
+                hint += f'\n(kept as the variable {name}: send "{name}" to pass it on)'
                 # Rendered again, because truncating twice would lose the first count of characters.
-                shown = render(value, max(limit - len(more), 1))
-        text = shown.text + more
+                shown = render(value, max(limit - len(hint), 1))
         return CallOutcome(
-            "done", text, value=kept, images=shown.images, seconds=seconds, stored=stored
+            "done",
+            shown.text,
+            value=kept,
+            images=shown.images,
+            seconds=seconds,
+            stored=stored,
+            hint=hint,
         )
 
     def failure(self, error: BaseException, *, seconds: float = 0.0) -> CallOutcome:

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Literal, assert_never
 
 from archytas_nb.loop import events as ev
-from archytas_nb.tools.render import NO_OUTPUT, edited_text, output_text, rich_media_type
+from archytas_nb.tools.render import NO_OUTPUT, output_text, rich_media_type
 from archytas_nb.trace.safe import KEEP, PICTURES, Table, table_of
 from archytas_nb.trace.safe import tidy as cleaned
 from archytas_nb.words import edit_in_words, omit_middle, one_line, visible
@@ -423,18 +423,16 @@ def _approved_texts(texts: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     call = _decided(call, outcome)
-    text = outcome.text.partition(ev.CHANGED)[0]
-    if outcome.edit is not None:  # the trace shows what was changed
-        text = text.removeprefix(edited_text(outcome.edit))
+    text = outcome.result + outcome.hint
+    if outcome.shared:
+        text += f"\n\n{outcome.shared}"
+    if outcome.advice and not outcome.printed:
+        text += f"\n{outcome.advice}"
+    text = tidy(text)
     shown = [_shown(output) for output in outcome.outputs]
     is_frame = hasattr(type(outcome.value), "columns")
     table = table_of(outcome.value) if is_frame else None
-    result, _, printed = text.rpartition(ev.PRINTED)
-    first = tidy(printed[:KEEP].split("\n", 1)[0])
-    if result and first and any(first in tidy(output_text(output)) for output in outcome.outputs):
-        text = tidy(result)
-    else:  # what was printed is in the text, which is folded if there is a table
-        text = tidy(text)
+    if not outcome.printed:  # what was shown may be the result itself
         known = "" if table else text
         shown = [each for each in shown if each.picture or (each.text and each.text not in known)]
     seen = {item.picture[1] for item in shown if item.picture}

@@ -75,11 +75,19 @@ def call(
     outputs: tuple[Output, ...] = (),
     images: tuple[str, ...] = (),
     reasoning: str = "",
+    printed: str = "",
 ) -> list[Event]:
     """One step with one call."""
     asked = ToolCall(f"q01s{step:02}c01", name, given)
     outcome = CallOutcome(
-        status, text, value=value, call_id=asked.id, outputs=outputs, images=images, seconds=0.1
+        status,
+        text,
+        value=value,
+        call_id=asked.id,
+        outputs=outputs,
+        images=images,
+        seconds=0.1,
+        printed=printed,
     )
     return [
         *ask(step, reasoning=reasoning),
@@ -200,7 +208,8 @@ RICH = [
         1,
         "plot_masses",
         {"by": "species"},
-        "(no output)\n\nIt printed:\ndrawing 3 groups",
+        "(no output)",
+        printed="drawing 3 groups",
         outputs=(
             Output("stdout", {"text/plain": "drawing 3 groups\n"}),
             Output("stderr", {"text/plain": "UserWarning: 2 rows without a mass\n"}),

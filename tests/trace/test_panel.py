@@ -25,7 +25,6 @@ from archytas_nb.loop.events import (
     RunCalls,
     ToolCall,
 )
-from archytas_nb.tools.render import edited_text
 from archytas_nb.tools.tool import BoundCall
 from archytas_nb.trace.html import PageLimits, html, language_of, panel_html, step_html
 from archytas_nb.trace.live import static_copy
@@ -134,8 +133,7 @@ def run(outcome: CallOutcome) -> Any:
 
 def test_the_finished_trace_shows_the_decision_on_a_call() -> None:
     edit = Edit({"limit": 10}, (FormArgument("limit", "10", before="5"),))
-    told = f"{edited_text(edit)}10 rows"
-    edited = run(CallOutcome("done", told, decision="approved", edit=edit))
+    edited = run(CallOutcome("done", "10 rows", decision="approved", edit=edit))
     assert "1. query(limit=10) (approved, edited limit 5 → 10) → 10 rows" in plain(edited)
     assert "query(limit=10) (approved, edited limit 5 → 10)" in words(html(edited))
     refusal = CallOutcome(

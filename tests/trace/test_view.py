@@ -212,11 +212,10 @@ def test_distinguishes_a_typed_answer_from_prose(value: object, typed: bool) -> 
     assert fold("q", events).typed is typed
 
 
-def with_text(text: str, *outputs: Output) -> CallView:
+def with_text(text: str, *outputs: Output, printed: str = "") -> CallView:
     """A call with an outcome of this text."""
-    [view] = with_outcomes(
-        (call_view(ToolCall("a", "f")),), (CallOutcome("done", text, outputs=outputs),)
-    )
+    outcome = CallOutcome("done", text, outputs=outputs, printed=printed)
+    [view] = with_outcomes((call_view(ToolCall("a", "f")),), (outcome,))
     return view
 
 
@@ -227,7 +226,7 @@ def test_text_that_the_model_read_is_not_shown_twice() -> None:
         Output("stderr", {"text/plain": "careful\n"}),
         Output("display", {"image/png": png()}),
     )
-    events = call(1, "f", {}, "done\n\nIt printed:\nhello", outputs=outputs, images=(png(),))
+    events = call(1, "f", {}, "done", outputs=outputs, images=(png(),), printed="hello")
     (view,) = fold("q", events).steps[0].calls
     assert view.text == "done"
     assert [(each.kind, each.text, bool(each.picture)) for each in view.shown] == [
@@ -257,7 +256,7 @@ def test_keeps_multiline_arguments_besides_the_one_line_call() -> None:
 def test_printed_output_is_shown_next_to_a_table() -> None:
     """A table stands for the text that the model read, not for what the tool printed."""
     outputs = (Output("stdout", {"text/plain": "hello\n"}),)
-    events = call(1, "f", {}, "3 rows\n\nIt printed:\nhello", outputs=outputs, value=frame())
+    events = call(1, "f", {}, "3 rows", outputs=outputs, value=frame(), printed="hello")
     (view,) = fold("q", events).steps[0].calls
     assert view.table is not None
     assert [each.text for each in view.shown] == ["hello"]
@@ -265,7 +264,7 @@ def test_printed_output_is_shown_next_to_a_table() -> None:
 
 def test_printed_output_is_shown_once_and_separate_from_the_result() -> None:
     """The words that only the model needs are not shown to the person."""
-    view = with_text("5 rows\n\nIt printed:\nhello", Output("stdout", {"text/plain": "hello\n"}))
+    view = with_text("5 rows", Output("stdout", {"text/plain": "hello\n"}), printed="hello")
     assert view.text == "5 rows"
     assert [each.text for each in view.shown] == ["hello"]
 
@@ -274,11 +273,11 @@ def test_a_figure_is_shown_without_its_placeholder_text() -> None:
     figure = Output(
         "display", {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": png()}
     )
-    view = with_text("(no output)\n\nIt printed:\n<Figure size 640x480 with 1 Axes>", figure)
+    view = with_text("(no output)", figure, printed="<Figure size 640x480 with 1 Axes>")
     assert (view.text, view.pictures) == ("(no output)", 1)
     name = "<IPython.core.display.Markdown object>"
     prose = Output("display", {"text/plain": name, "text/markdown": "# Masses"})
-    view = with_text("(no output)\n\nIt printed:\n# Masses", prose)
+    view = with_text("(no output)", prose, printed="# Masses")
     assert view.text == "(no output)"
     assert [(each.text, each.prose) for each in view.shown] == [("# Masses", True)]
     markup = Output(
@@ -295,7 +294,7 @@ def test_a_widget_is_shown_by_name_without_its_outdated_text() -> None:
         "application/vnd.jupyter.widget-view+json": {"model_id": "a"},
         "text/plain": "0%|   | 0/30",
     }
-    view = with_text("done\n\nIt printed:\n0%|   | 0/30", Output("display", data))
+    view = with_text("done", Output("display", data), printed="0%|   | 0/30")
     assert (view.text, [each.text for each in view.shown]) == ("done", ["[a widget]"])
 
 
