@@ -18,8 +18,9 @@ def register(shell: Any) -> None:
     from traitlets import TraitError
 
     from archytas_nb.magics.agent import ArchytasNB
+    from archytas_nb.magics.completion import matcher
     from archytas_nb.magics.conversation import Conversation
-    from archytas_nb.magics.line import keep_question_marks, matcher
+    from archytas_nb.magics.line import keep_question_marks
     from archytas_nb.magics.tool import ToolMagics
 
     if _ours(shell):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
-from dataclasses import fields
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +25,7 @@ from archytas_nb.errors import (
     ToolTimeout,
 )
 from archytas_nb.magics.line import brief, print_help, split_options, with_options
+from archytas_nb.magics.models import held_model, model_settings
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.settings import Settings
 from archytas_nb.settings import UNSET, configure
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from archytas_nb.loop import events
     from archytas_nb.loop.model import Model
     from archytas_nb.magics.conversation import Conversation
-    from archytas_nb.models.choose import Confirm, ModelSettings
+    from archytas_nb.models.choose import Confirm
     from archytas_nb.run import Run
 
 _LIMITS = ("max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens")
@@ -255,7 +254,7 @@ class ArchytasNB(Settings, Magics):
         settings, origin = self._settings(vars(args)), keywords["origin"]
         agent = self._agent(args, settings)
         if args.dry_run:
-            from archytas_nb.magics.shown import dry_run
+            from archytas_nb.magics.dry_run import dry_run
 
             agent.exchanges = self.conversation.exchanges_for(origin, new=args.new)
             return dry_run(agent, question, keywords)
@@ -348,31 +347,6 @@ class ArchytasNB(Settings, Magics):
                 ) from None
             self._models[choice] = model
         return self._models[choice]
-
-
-def held_model(namespace: dict[str, Any], name: str | None) -> Model | None:
-    """The model in a variable of the notebook, or None where no variable of that name has one."""
-    held = namespace.get(name) if name else None
-    from archytas_nb.loop.model import is_model
-
-    if not is_model(held):
-        return None
-    from archytas_nb.cassettes.switch import recorded
-
-    model: Model = recorded(held)
-    return model
-
-
-def model_settings(config: Settings) -> ModelSettings:
-    """The configured model settings."""
-    from archytas_nb.models.choose import ModelSettings
-
-    values: dict[str, Any] = {
-        each.name: getattr(config, each.name) for each in fields(ModelSettings)
-    }
-    values |= {"api_key": str(config.api_key), "request": json.dumps(config.request)}
-    values = {name: None if each == "" else each for name, each in values.items()}
-    return ModelSettings(**values)
 
 
 def _ask_later(_prompt: str) -> bool | None:

@@ -21,8 +21,6 @@ from archytas_nb.kernel import running_cell
 from archytas_nb.magics.line import line_magic_with
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.shown import (
-    NOTHING,
-    Message,
     Paid,
     cassette_state,
     changes,
@@ -32,6 +30,7 @@ from archytas_nb.magics.shown import (
     undone,
     why,
 )
+from archytas_nb.magics.tables import NOTHING, Message
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent

@@ -1,70 +1,22 @@
-"""What the magics show: messages, tables, a dry run, and the changes and costs of questions.
+"""What the magics show of a conversation: its questions, what they cost and what they changed.
 
 It is imported with the extension, so it imports the trace and the kernel only when they are needed.
-Questions and answers are anybody's text: whatever becomes HTML here is made by the trace's own
-functions, which escape it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archytas_nb.magics.tables import Message, Table
+
 if TYPE_CHECKING:
-    from archytas_nb.agent import Agent
     from archytas_nb.cassettes.cassette import Cassette
-    from archytas_nb.loop.events import AskModel, CallOutcome, Diff, ToolCall, Usage
+    from archytas_nb.loop.events import CallOutcome, Diff, ToolCall, Usage
     from archytas_nb.loop.record import Exchange
     from archytas_nb.magics.conversation import Asked
-
-NOTHING = "no questions have been asked in this conversation"
-
-
-class Message(str):
-    """A text that a cell shows as it is."""
-
-    __slots__ = ()
-    __repr__ = str.__str__
-
-
-class Table(NamedTuple):
-    """Rows below a head, as text and as HTML; ``empty`` where there are none."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    empty: str = NOTHING
-
-    def __repr__(self) -> str:
-        from archytas_nb.trace.safe import Table as Cells
-        from archytas_nb.trace.text import grid_lines
-
-        if not self.rows:
-            return self.empty
-        cells = Cells(self.head, self.rows)
-        return "\n".join(grid_lines(cells, len(self.rows), width=10_000, cell=1_000))
-
-    def _repr_html_(self) -> str:
-        return _page(self.html())
-
-    def html(self) -> str:
-        """The table without what a page needs around it."""
-        from archytas_nb.trace import safe
-
-        if not self.rows:
-            return safe.element("p", self.empty)
-        cell = "padding:.2em .8em;vertical-align:top"
-        return safe.table(safe.Table(self.head, self.rows), style="", cell=cell, head="")
-
-
-def _page(*parts: str) -> str:
-    from archytas_nb.trace.safe import element, embedded
-
-    # MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.
-    return embedded(element("div", *parts, class_="tex2jax_ignore mathjax_ignore"))
-
 
 # ── a conversation ────────────────────────────────────────────────────────────────────────────────
 
@@ -260,97 +212,3 @@ def _lines(code: str, name: str) -> list[tuple[int, bool]]:
 def _root(name: str) -> str:
     """The variable by which an object is reached."""
     return re.split(r"\W", name, maxsplit=1)[0]
-
-
-# ── a dry run ─────────────────────────────────────────────────────────────────────────────────────
-
-_TITLE = "Nothing was sent. The first request would be:"
-_PRE = (
-    "white-space:pre-wrap;overflow-wrap:anywhere;padding:.5em .8em;background:rgba(128,128,128,.1)"
-)
-
-
-def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
-    """What an agent would be sent for a question with these arguments of `Agent.run`."""
-    from archytas_nb.loop.model import ModelFacts, body_of
-
-    ask, tools = agent.planned(question, **keywords)
-    model, limits = agent.model, agent.limits
-    names = ("max_steps", "max_errors", "max_seconds", "max_total_tokens")
-    facts = {
-        "model": model.name,
-        "protocol": agent.protocol if agent.protocol != "auto" else model.protocol,
-        "limits": ", ".join(f"{name}={getattr(limits, name)}" for name in names),
-        "tools": ", ".join(tools) or "none",
-        "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
-    }
-    if ModelFacts(model).is_small and agent.tools and not agent.exchanges:
-        facts["before it"] = "short requests: does this tool fit the question? (small models only)"
-    body = body_of(model, ask)
-    return DryRun(ask, tuple(facts.items()), body)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class DryRun:
-    """What would be sent.
-
-    Attributes:
-        ask: The request, as a model gets it.
-        facts: Names and values of what decides about the run.
-        body: What would be sent to the endpoint; None where the model has none.
-    """
-
-    ask: AskModel
-    facts: tuple[tuple[str, str], ...]
-    body: Mapping[str, Any] | None = None
-
-    def __repr__(self) -> str:
-        parts = [_TITLE, "", repr(Table((), self.facts))]
-        for title, body in self._parts():
-            parts += ["", f"── {title} ".ljust(80, "─"), body]
-        return "\n".join(parts)
-
-    def _repr_html_(self) -> str:
-        from archytas_nb.trace.safe import element
-
-        drawn, parts = [element("p", _TITLE), Table((), self.facts).html()], self._parts()
-        question = max((n for n, (title, _) in enumerate(parts) if title == "user"), default=0)
-        for number, (title, body) in enumerate(parts):
-            size = element("span", f" · {len(body):,} characters", style="opacity:.65")
-            summary = element("summary", element("strong", title), size, style="cursor:pointer")
-            whole = element("pre", body, style=_PRE)
-            drawn.append(element("details", summary, whole, open=number == question))
-        return _page(*drawn)
-
-    def _parts(self) -> list[tuple[str, str]]:
-        ask = self.ask
-        body = {"messages": ask.messages, "tools": ask.tools} if self.body is None else self.body
-        system = [{"role": "system", "content": body["system"]}] if "system" in body else []
-        parts = [(str(each.get("role")), _content(each)) for each in (*system, *body["messages"])]
-        if body.get("tools"):
-            parts.append(("tools, as function-calling specifications", _pretty(body["tools"])))
-        if self.body is None and ask.schema is not None:
-            title = "JSON schema that the reply is bound to, where the endpoint can"
-            parts.append((title, _pretty(ask.schema)))
-        others = {n: each for n, each in body.items() if n not in ("system", "messages", "tools")}
-        return [*parts, ("other fields", _pretty(others))] if others else parts
-
-
-def _content(message: Mapping[str, Any]) -> str:
-    """A message as it is sent, whole; of a picture its size."""
-    from archytas_nb.trace.safe import tidy
-
-    content = message.get("content")
-    parts = map(_part, content) if isinstance(content, list) else [str(content or "")]
-    rest = {key: value for key, value in message.items() if key not in ("role", "content")}
-    return tidy("\n".join(filter(None, [*parts, _pretty(rest) if rest else ""])), 10_000_000)
-
-
-def _part(part: Any) -> str:
-    if "image" in part.get("type", ""):
-        return f"[image, {len(_pretty(part)):,} characters]"
-    return str(part["text"]) if "text" in part else _pretty(part)
-
-
-def _pretty(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

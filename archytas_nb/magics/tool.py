@@ -16,7 +16,7 @@ from archytas_nb.errors import ArchytasError, ToolError
 from archytas_nb.kernel import running_cell
 from archytas_nb.magics.line import HELP, arguments, brief, line_magic_with
 from archytas_nb.magics.settings import integer, number
-from archytas_nb.magics.shown import Message, Table
+from archytas_nb.magics.tables import Message, Table
 
 if TYPE_CHECKING:
     from archytas_nb.tools.tool import Tool

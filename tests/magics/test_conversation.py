@@ -18,7 +18,8 @@ from archytas_nb.loop.events import (
     Usage,
 )
 from archytas_nb.loop.record import Exchange, Step
-from archytas_nb.magics.shown import DryRun, Paid, cost, history
+from archytas_nb.magics.dry_run import DryRun
+from archytas_nb.magics.shown import Paid, cost, history
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server

@@ -10,7 +10,7 @@ from traitlets.config import Config
 
 from archytas_nb.agent import Agent
 from archytas_nb.cassettes.switch import recorded
-from archytas_nb.magics.agent import model_settings
+from archytas_nb.magics.models import model_settings
 from archytas_nb.magics.settings import Settings
 from archytas_nb.models.providers import PROVIDERS, Provider
 from tests.servers.plays import Say

@@ -1,0 +1,105 @@
+"""What ``%agent --dry-run`` shows: the request that would be sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from archytas_nb.magics.tables import Table, page
+
+if TYPE_CHECKING:
+    from archytas_nb.agent import Agent
+    from archytas_nb.loop.events import AskModel
+
+_TITLE = "Nothing was sent. The first request would be:"
+_PRE = (
+    "white-space:pre-wrap;overflow-wrap:anywhere;padding:.5em .8em;background:rgba(128,128,128,.1)"
+)
+
+
+def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
+    """What an agent would be sent for a question with these arguments of `Agent.run`."""
+    from archytas_nb.loop.model import ModelFacts, body_of
+
+    ask, tools = agent.planned(question, **keywords)
+    model, limits = agent.model, agent.limits
+    names = ("max_steps", "max_errors", "max_seconds", "max_total_tokens")
+    facts = {
+        "model": model.name,
+        "protocol": agent.protocol if agent.protocol != "auto" else model.protocol,
+        "limits": ", ".join(f"{name}={getattr(limits, name)}" for name in names),
+        "tools": ", ".join(tools) or "none",
+        "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
+    }
+    if ModelFacts(model).is_small and agent.tools and not agent.exchanges:
+        facts["before it"] = "short requests: does this tool fit the question? (small models only)"
+    body = body_of(model, ask)
+    return DryRun(ask, tuple(facts.items()), body)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DryRun:
+    """What would be sent.
+
+    Attributes:
+        ask: The request, as a model gets it.
+        facts: Names and values of what decides about the run.
+        body: What would be sent to the endpoint; None where the model has none.
+    """
+
+    ask: AskModel
+    facts: tuple[tuple[str, str], ...]
+    body: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        parts = [_TITLE, "", repr(Table((), self.facts))]
+        for title, body in self._parts():
+            parts += ["", f"── {title} ".ljust(80, "─"), body]
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        from archytas_nb.trace.safe import element
+
+        drawn, parts = [element("p", _TITLE), Table((), self.facts).html()], self._parts()
+        question = max((n for n, (title, _) in enumerate(parts) if title == "user"), default=0)
+        for number, (title, body) in enumerate(parts):
+            size = element("span", f" · {len(body):,} characters", style="opacity:.65")
+            summary = element("summary", element("strong", title), size, style="cursor:pointer")
+            whole = element("pre", body, style=_PRE)
+            drawn.append(element("details", summary, whole, open=number == question))
+        return page(*drawn)
+
+    def _parts(self) -> list[tuple[str, str]]:
+        ask = self.ask
+        body = {"messages": ask.messages, "tools": ask.tools} if self.body is None else self.body
+        system = [{"role": "system", "content": body["system"]}] if "system" in body else []
+        parts = [(str(each.get("role")), _content(each)) for each in (*system, *body["messages"])]
+        if body.get("tools"):
+            parts.append(("tools, as function-calling specifications", _pretty(body["tools"])))
+        if self.body is None and ask.schema is not None:
+            title = "JSON schema that the reply is bound to, where the endpoint can"
+            parts.append((title, _pretty(ask.schema)))
+        others = {n: each for n, each in body.items() if n not in ("system", "messages", "tools")}
+        return [*parts, ("other fields", _pretty(others))] if others else parts
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    """A message as it is sent, whole; of a picture its size."""
+    from archytas_nb.trace.safe import tidy
+
+    content = message.get("content")
+    parts = map(_part, content) if isinstance(content, list) else [str(content or "")]
+    rest = {key: value for key, value in message.items() if key not in ("role", "content")}
+    return tidy("\n".join(filter(None, [*parts, _pretty(rest) if rest else ""])), 10_000_000)
+
+
+def _part(part: Any) -> str:
+    if "image" in part.get("type", ""):
+        return f"[image, {len(_pretty(part)):,} characters]"
+    return str(part["text"]) if "text" in part else _pretty(part)
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

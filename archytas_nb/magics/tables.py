@@ -1,0 +1,55 @@
+"""What a magic shows in place of a value: a message, or a table as text and as HTML.
+
+Questions and answers are anybody's text: whatever becomes HTML here is made by the trace's own
+functions, which escape it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+NOTHING = "no questions have been asked in this conversation"
+
+
+class Message(str):
+    """A text that a cell shows as it is."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+class Table(NamedTuple):
+    """Rows below a head, as text and as HTML; ``empty`` where there are none."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    empty: str = NOTHING
+
+    def __repr__(self) -> str:
+        from archytas_nb.trace.safe import Table as Cells
+        from archytas_nb.trace.text import grid_lines
+
+        if not self.rows:
+            return self.empty
+        cells = Cells(self.head, self.rows)
+        return "\n".join(grid_lines(cells, len(self.rows), width=10_000, cell=1_000))
+
+    def _repr_html_(self) -> str:
+        return page(self.html())
+
+    def html(self) -> str:
+        """The table without what a page needs around it."""
+        from archytas_nb.trace import safe
+
+        if not self.rows:
+            return safe.element("p", self.empty)
+        cell = "padding:.2em .8em;vertical-align:top"
+        return safe.table(safe.Table(self.head, self.rows), style="", cell=cell, head="")
+
+
+def page(*parts: str) -> str:
+    """HTML that stands alone as the output of a cell."""
+    from archytas_nb.trace.safe import element, embedded
+
+    # MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.
+    return embedded(element("div", *parts, class_="tex2jax_ignore mathjax_ignore"))
