@@ -19,7 +19,7 @@ def register(shell: Any) -> None:
 
     from archytas_nb.magics.agent import ArchytasNB
     from archytas_nb.magics.completion import matcher
-    from archytas_nb.magics.conversation import Conversation
+    from archytas_nb.magics.conversation import ConversationMagics
     from archytas_nb.magics.line import keep_question_marks
     from archytas_nb.magics.tool import ToolMagics
 
@@ -27,12 +27,12 @@ def register(shell: Any) -> None:
         return
     try:
         made = {"shell": shell, "parent": shell}
-        agent, conversation = ArchytasNB(**made), Conversation(**made)
+        agent, conversation = ArchytasNB(**made), ConversationMagics(**made)
         ours = [ToolMagics(**made), conversation, agent]
     except TraitError as error:  # in IPython's configuration file
         shell.configurables[:] = [each for each in shell.configurables if each not in _ours(shell)]
         raise UsageError(f"IPython's configuration of ArchytasNB: {error}") from None
-    agent.conversation = conversation
+    agent.turns = conversation.turns
     for magics in ours:
         shell.register_magics(magics)
     logging.getLogger("archytas_nb").addHandler(_SILENT)

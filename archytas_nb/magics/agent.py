@@ -28,13 +28,13 @@ from archytas_nb.magics.line import brief, print_help, split_options, with_optio
 from archytas_nb.magics.models import held_model, model_settings
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.turns import Turns, cell_of
 from archytas_nb.settings import UNSET, configure
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
     from archytas_nb.loop import events
     from archytas_nb.loop.model import Model
-    from archytas_nb.magics.conversation import Conversation
     from archytas_nb.models.choose import Confirm
     from archytas_nb.run import Run
 
@@ -50,7 +50,7 @@ class ArchytasNB(Settings, Magics):
     """The agent of this notebook."""
 
     shell: Any
-    conversation: Conversation
+    turns: Turns
     _is_loaded = False  # traits are set, and observed, before __init__ has ended
 
     def __init__(self, **kwargs: Any) -> None:
@@ -83,7 +83,7 @@ class ArchytasNB(Settings, Magics):
         silent = cell is None and text.endswith(";")
         text = (text.removesuffix(";") if cell is None else f"{text}\n{cell}").strip()
         if not text and args.new and not args.dry_run:
-            return self.conversation.reset()
+            return self.turns.reset()
         if not text:
             raise UsageError(
                 "the question is empty; use %agent QUESTION, or %%agent with the question below it"
@@ -183,7 +183,7 @@ class ArchytasNB(Settings, Magics):
         """Have the model read each new set of tools, until it is asked something."""
         from archytas_nb.tools.toolbox import toolbox
 
-        if not self.warm or self.conversation.exchanges:
+        if not self.warm or self.turns.exchanges:
             self._unregister(self._read_tools)
             return
         try:
@@ -230,7 +230,7 @@ class ArchytasNB(Settings, Magics):
                 "output_type": None if of_text else options.answer_type(args.type, names),
                 "until": args.until and options.condition(args.until, names, of_text=of_text),
                 "images": [*found, *images],
-                "origin": self.conversation.origin(),
+                "origin": self.turns.origin(cell_of(self.shell)),
             }
             return question, args.out and options.variable(args.out), keywords
 
@@ -256,7 +256,7 @@ class ArchytasNB(Settings, Magics):
         if args.dry_run:
             from archytas_nb.magics.dry_run import dry_run
 
-            agent.exchanges = self.conversation.exchanges_for(origin, new=args.new)
+            agent.exchanges = self.turns.exchanges_for(origin, new=args.new)
             return dry_run(agent, question, keywords)
         mode = display_mode(self.shell)
 
@@ -264,7 +264,11 @@ class ArchytasNB(Settings, Magics):
             with TraceView(question, "quiet" if settings.quiet else mode, continues) as view:
                 return agent.run(question, observers=[view.on_event], progress=False, **keywords)
 
-        run = self.conversation.ask(agent, ask, origin, new=args.new)
+        if self.turns.is_running:
+            raise UsageError(
+                "this conversation is already answering a question; a tool cannot ask another"
+            )
+        run = self.turns.ask(agent, ask, origin, cell_of(self.shell), new=args.new)
         if settings.quiet and not silent:
             run.show("answer")
         else:

@@ -8,25 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from archytas_nb.magics.tables import Message, Table
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
-    from archytas_nb.loop.events import CallOutcome, Diff, ToolCall, Usage
+    from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
     from archytas_nb.loop.record import Exchange
-    from archytas_nb.magics.conversation import Asked
-
-# ── a conversation ────────────────────────────────────────────────────────────────────────────────
-
-
-class Paid(NamedTuple):
-    """What one question cost; also that of a run that failed."""
-
-    usage: Usage
-    seconds: float  # of the model; in a replay those of the recording
-    usd: float | None  # None where the price is not known
+    from archytas_nb.magics.turns import Asked, Paid
 
 
 def history(exchanges: Sequence[Exchange]) -> Table:

@@ -13,7 +13,7 @@ from typing import Any
 
 from archytas_nb.magics import expand
 from archytas_nb.magics.agent import ArchytasNB
-from archytas_nb.magics.conversation import Conversation
+from archytas_nb.magics.conversation import ConversationMagics
 from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.tool import ToolMagics
@@ -25,13 +25,13 @@ MAGICS = {
     "`%agent_map`, `%%agent_map`": ArchytasNB.agent_map,
     "`%%tool`": ToolMagics.tool,
     "`%tools`": ToolMagics.tools,
-    "`%agent_history`": Conversation.agent_history,
-    "`%agent_undo`": Conversation.agent_undo,
-    "`%agent_diff`": Conversation.agent_diff,
-    "`%agent_why`": Conversation.agent_why,
-    "`%agent_reset`": Conversation.agent_reset,
-    "`%agent_cost`": Conversation.agent_cost,
-    "`%agent_cassette`": Conversation.agent_cassette,
+    "`%agent_history`": ConversationMagics.agent_history,
+    "`%agent_undo`": ConversationMagics.agent_undo,
+    "`%agent_diff`": ConversationMagics.agent_diff,
+    "`%agent_why`": ConversationMagics.agent_why,
+    "`%agent_reset`": ConversationMagics.agent_reset,
+    "`%agent_cost`": ConversationMagics.agent_cost,
+    "`%agent_cassette`": ConversationMagics.agent_cassette,
 }
 
 

@@ -19,7 +19,8 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.record import Exchange, Step
 from archytas_nb.magics.dry_run import DryRun
-from archytas_nb.magics.shown import Paid, cost, history
+from archytas_nb.magics.shown import cost, history
+from archytas_nb.magics.turns import Paid, Turns, cell_of
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -37,10 +38,11 @@ def paid(usage: Usage, usd: float | None = None) -> Paid:
 def test_where_no_cell_is_named_there_is_no_origin(
     shell: InteractiveShell, parent: dict[str, Any] | None
 ) -> None:
-    conversation = shell.magics_manager.registry["Conversation"]
+    asking: Any = shell
     if parent is not None:
-        conversation.shell = SimpleNamespace(kernel=SimpleNamespace(get_parent=lambda _: parent))
-    assert conversation.origin() == ""
+        kernel = SimpleNamespace(get_parent=lambda _: parent)
+        asking = SimpleNamespace(kernel=kernel, history_manager=shell.history_manager)
+    assert Turns().origin(cell_of(asking)) == ""
 
 
 def questions(server: Server) -> list[str]:

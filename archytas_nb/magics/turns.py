@@ -1,0 +1,253 @@
+"""The conversations of a notebook: which question continues which, and what each cost.
+
+The questions stand in one list, in the order of their cells; a question with ``--new``, or the
+first one after a reset, begins a conversation, which the questions below it continue. A cell that
+is run again finds its own place there, whatever was asked elsewhere meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from archytas_nb.errors import ArchytasError, RunInterrupted
+from archytas_nb.kernel import running_cell
+
+if TYPE_CHECKING:
+    from archytas_nb.agent import Agent
+    from archytas_nb.loop.events import Usage
+    from archytas_nb.loop.record import Exchange
+    from archytas_nb.run import Run
+
+RUNS, BYTES = 20, 1 << 30  # how many runs can be undone, and how much their copies may take
+
+_log = logging.getLogger("archytas_nb")
+
+
+class Cell(NamedTuple):
+    """The cell that runs: its id, its execution and its number; the texts may be empty."""
+
+    id: str
+    execution: str
+    number: int
+
+
+def cells_of(shell: Any) -> list[str]:
+    """The cells that were run, by their number."""
+    cells: list[str] = shell.history_manager.input_hist_parsed
+    return cells
+
+
+def cell_of(shell: Any) -> Cell:
+    """The cell that runs in a shell of IPython."""
+    return Cell(*running_cell(shell), len(cells_of(shell)) - 1)
+
+
+class Paid(NamedTuple):
+    """What one question cost; also that of a run that failed."""
+
+    usage: Usage
+    seconds: float  # of the model; in a replay those of the recording
+    usd: float | None  # None where the price is not known
+
+
+@dataclass(eq=False)
+class Turn:
+    """The place of a question.
+
+    Attributes:
+        origin: What asks; empty where no cell can ask it again.
+        begins: Whether a conversation begins with it, and what began it.
+        exchange: None where the question came to nothing, or was forgotten.
+        paid: What it cost, each time it was asked.
+    """
+
+    origin: str
+    begins: Literal["", "new", "reset"] = ""
+    exchange: Exchange | None = None
+    paid: list[Paid] = field(default_factory=list)
+
+
+class Asked(NamedTuple):
+    """A question that was asked, in the order of time."""
+
+    number: int
+    execution: int  # the number of the cell that asked
+    run: Run
+    exchange: Exchange | None  # None where it came to nothing and was not kept
+
+
+class Turns:
+    """The questions of this notebook and their conversations.
+
+    They outlive every question; each question gets an `Agent` of its own with the settings of that
+    moment, so that nothing of one question's options reaches the next.
+
+    Attributes:
+        asked: The runs that can be undone, in the order of time.
+        last: The run of the last question; None where nothing was asked, or after a reset.
+        is_running: Whether a question is being answered.
+    """
+
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []
+        self._at: Turn | None = None  # the last question; None after a reset
+        self.asked: list[Asked] = []
+        self._count = 0  # the questions so far
+        self.last: Run | None = None
+        self.is_running = False
+        self._asked = ("", 0)  # the last execution of a cell that asked, and how often it did
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """The exchanges of the conversation in which something was asked last."""
+        return _exchanges(self._conversation(self._at))
+
+    def reset(self) -> None:
+        """Forget the conversation and start a new one."""
+        for turn in self._conversation(self._at):
+            turn.exchange = None
+        self._at = None
+        self.last = None
+        self.asked.clear()
+
+    def undo(self) -> Asked | None:
+        """Forget the question that was asked last, and return it; None where there is none."""
+        last = self.asked.pop() if self.asked else None
+        self.last = self.asked[-1].run if self.asked else None
+        if last is not None:
+            for turn in self._turns:
+                if turn.exchange is last.exchange:  # its cell still finds its place
+                    turn.exchange = None
+        return last
+
+    def paid(self) -> tuple[list[Paid], list[Paid]]:
+        """What the last question cost, and what each of the conversation did."""
+        last = [] if self._at is None else self._at.paid[-1:]
+        return last, [paid for turn in self._conversation(self._at) for paid in turn.paid]
+
+    def origin(self, cell: Cell) -> str:
+        """The identity of a cell's next question; empty where no cell is named.
+
+        A notebook's front end names the cell in the request, and a cell that is run again replaces
+        its question. In a terminal or with nbclient each question is added.
+        """
+        last, number = self._asked
+        return f"{cell.id}#{number + 1 if cell.execution == last else 1}" if cell.id else ""
+
+    def exchanges_for(self, origin: str, *, new: bool) -> list[Exchange]:
+        """What a question continues, and the exchange that it replaces if any."""
+        past, earlier = self._past(origin, new=new)
+        return past if earlier is None else [*past, earlier]
+
+    def ask(
+        self, agent: Agent, ask: Callable[[str], Run], origin: str, cell: Cell, *, new: bool
+    ) -> Run:
+        """Have an agent that was made for this question continue the conversation.
+
+        ``ask`` is called with what the question continues, where that is not obvious. No other
+        question may be asked meanwhile: see `is_running`.
+
+        Raises what `Agent.run` raises; what the run cost is noted all the same.
+        """
+        before = self._asked[1] if cell.execution == self._asked[0] else 0
+        self._asked = cell.execution, before + 1
+        past, earlier = self._past(origin, new=new)
+        agent.exchanges = self.exchanges_for(origin, new=new)
+        last = None if self._at is None else self._at.exchange
+        turn = self._at = self._turn(origin, new=new)
+        continues = f"after: {past[-1].question}" if past and past[-1] is not last else ""
+        continues = "new conversation" if turn.begins == "reset" else continues
+        self.is_running = True
+        run: Run | None = None
+        try:
+            run = ask(continues)
+        except (ArchytasError, RunInterrupted) as error:
+            run = getattr(error, "run", None)
+            raise
+        finally:
+            self.is_running = False
+            kept = agent.exchanges[len(past) :]
+            turn.exchange = kept[0] if kept else None
+            if run is not None:
+                is_kept = bool(kept) and kept[0] is not earlier
+                self._remember(run, turn, cell, is_kept=is_kept)
+        return run
+
+    def _past(self, origin: str, *, new: bool) -> tuple[list[Exchange], Exchange | None]:
+        """The exchanges before a question, and the one that it replaces."""
+        turn = self._find(origin)
+        if turn is None:
+            return [] if new else self.exchanges, None
+        if new or turn.begins == "reset":
+            return [], turn.exchange
+        place = self._turns.index(turn)
+        return _exchanges(self._turns[self._begin(place - 1) : place]), turn.exchange
+
+    def _turn(self, origin: str, *, new: bool) -> Turn:
+        """The place of a question: its cell's, or a new one at the end of the conversation."""
+        turn = self._find(origin)
+        if turn is not None:
+            if new or turn.begins == "new":
+                turn.begins = "new" if new else ""
+            return turn
+        here = self._conversation(self._at)
+        is_reset = self._at is None and bool(self._turns)
+        turn = Turn(origin, "new" if new else "reset" if is_reset else "")
+        if turn.begins:
+            self.asked.clear()
+            self.last = None
+            if not any(each.origin for each in here):  # no cell goes back to them
+                self._turns = [each for each in self._turns if each not in here]
+        self._turns.insert(
+            self._turns.index(here[-1]) + 1 if here and not turn.begins else len(self._turns), turn
+        )
+        return turn
+
+    def _find(self, origin: str) -> Turn | None:
+        """The place of a cell's question, where it was asked before."""
+        return next((each for each in self._turns if origin and each.origin == origin), None)
+
+    def _conversation(self, turn: Turn | None) -> list[Turn]:
+        """The conversation that a question belongs to; none where there is no question."""
+        if turn is None:
+            return []
+        place = self._turns.index(turn)
+        ends = (n for n in range(place + 1, len(self._turns)) if self._turns[n].begins)
+        return self._turns[self._begin(place) : next(ends, None)]
+
+    def _begin(self, place: int) -> int:
+        """Where the conversation of the question at this place begins."""
+        return next((n for n in range(place, 0, -1) if self._turns[n].begins), 0)
+
+    def _remember(self, run: Run, turn: Turn, cell: Cell, *, is_kept: bool) -> None:
+        """Note what a run cost, and keep it, so that it can be undone."""
+        from archytas_nb.loop.events import ModelReply
+
+        usage = run.usage
+        seconds = sum(event.seconds for event in run.events if isinstance(event, ModelReply))
+        turn.paid.append(Paid(usage, seconds, run.cost))
+        _log.info(
+            "a run with %s (%s) was %s after %.1f s: %d requests, %d tokens in, %d out",
+            *(run.model, run.protocol, run.status, run.seconds),
+            *(usage.requests, usage.input_tokens, usage.output_tokens),
+        )
+        self._count += 1
+        self.last = run
+        there = set(map(id, self.exchanges))  # others were replaced by this one
+        self.asked = [each for each in self.asked if id(each.exchange) in there or each.run.diff]
+        if is_kept or run.diff:
+            exchange = turn.exchange if is_kept else None
+            self.asked.append(Asked(self._count, cell.number, run, exchange))
+        watches = [each.run.watch for each in reversed(self.asked) if each.run.watch is not None]
+        size = 0
+        for count, watch in enumerate(watches, 1):  # older runs cannot be undone any more
+            size += watch.bytes
+            if count > RUNS or (size > BYTES and count > 1):
+                watch.discard()
+
+
+def _exchanges(turns: Sequence[Turn]) -> list[Exchange]:
+    return [each.exchange for each in turns if each.exchange is not None]
