@@ -17,7 +17,7 @@ from archytas_nb.loop.record import AnswerForm
 from archytas_nb.loop.reply import as_text
 from archytas_nb.tools.data import STOPS
 from archytas_nb.tools.render import failure_text, render
-from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.words import clip, shorten
 
 Until = Callable[[Any], Any]
@@ -72,16 +72,28 @@ class Answers:
         """Check an answer; raises ConditionError if the condition is wrong, not the answer."""
         value: Any = as_text(answer)
         if self._tool is not None:
-            bound = self._tool.bind(answer, self._namespace)
+            bound = self._bound(self._tool, answer)
             if isinstance(bound, CallOutcome):
-                faults = _fault_text(bound)
-                # The answer may be an object with this one field, which looks like its argument.
-                bound = self._tool.bind({"answer": {"answer": answer}}, self._namespace)
-            if isinstance(bound, CallOutcome):
-                return Verdict(faults)
+                return Verdict(_fault_text(bound))
             [value] = (*bound.args, *bound.kwargs.values())
         fault = "" if self._until is None else self._condition_fault(self._until, value)
         return Verdict(fault) if fault else Verdict(value=None if self._tool is None else value)
+
+    def _bound(self, tool: Tool, answer: Json) -> BoundCall | CallOutcome:
+        """The answer as the argument of a tool, or the outcome with its faults.
+
+        An object with the one field ``answer`` looks like that argument. It may also be the value,
+        and its field may have been taken for the value already.
+        """
+        first = tool.bind(answer, self._namespace)
+        if not isinstance(first, CallOutcome):
+            return first
+        value = {"answer": answer}
+        for tool_input in (value, {"answer": value}):
+            bound = tool.bind(tool_input, self._namespace)
+            if not isinstance(bound, CallOutcome):
+                return bound
+        return first
 
     def _condition_fault(self, until: Until, value: Any) -> str:
         """What is wrong with a value according to the condition; raises ConditionError."""
