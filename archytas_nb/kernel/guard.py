@@ -8,10 +8,10 @@ question:
     open    `guard_tools`  is decided on as a call of the model
     ended   its end        is refused: nobody expects the question any more
 
-Functions that the code defines may look up a tool after the end, when its name is bound to the
-person's own function again. Therefore what they look up by name, and what they call, is passed
-through the guard of the code (`guarded_tree`). A function of the person that calls a tool is
-guarded only while the guard is open.
+The code may also come by the person's own function: in a list of theirs, or after the end, when
+names and containers hold it again. Therefore what the code looks up, calls or gets from a call is
+passed through its guard (`guarded_tree`). A function of the person that calls a tool, and code that
+is a text (`exec`), are guarded only while the guard is open.
 """
 
 from __future__ import annotations
@@ -158,11 +158,18 @@ class ToolGuard:
         return [each for each in tools if name in (each.name, each.source_name)] or tools
 
     def __matmul__(self, value: Any) -> Any:
-        """A value that a function of the code looked up: guarded if a tool calls it."""
+        """A value that the code came by: guarded if a tool calls it."""
         if id(value) not in self._ids and type(value) is not MethodType:  # nearly every one
             return value
         tools = self.tools_of(value)
         return self._guard(tools[0].function) if tools else value
+
+    def __rshift__(self, values: Any) -> Any:
+        """The values that the code passes on by ``*values``, each as by ``@``."""
+        try:
+            return map(self.__matmul__, values)
+        except TypeError:  # they cannot be iterated; the call says it better
+            return values
 
     def _guard(
         self, function: Callable[..., Any], name: str = "", *, is_added: bool = False
@@ -312,8 +319,8 @@ _MARK = f"<guard {uuid.uuid4().hex}>"
 
 
 def guarded_tree(tree: ast.Module) -> ast.Module:
-    """Code whose functions pass what they look up by name, and what they call, through a guard."""
-    changed: ast.Module = ast.fix_missing_locations(_GuardedFunctions().visit(tree))
+    """Code that passes what it looks up, and what calls return, through a guard."""
+    changed: ast.Module = ast.fix_missing_locations(_GuardedValues().visit(tree))
     return changed
 
 
@@ -328,26 +335,24 @@ def with_guard(code: CodeType, guard: ToolGuard) -> CodeType:
     return code.replace(co_consts=tuple(map(replaced, code.co_consts)))
 
 
-class _GuardedFunctions(ast.NodeTransformer):
-    """Writes ``guard @ name`` for a name that is read in a function, and for what it calls."""
+class _GuardedValues(ast.NodeTransformer):
+    """Writes ``guard @ value`` for what is looked up, awaited, or returned by a call.
 
-    def __init__(self) -> None:
-        self._depth = 0  # of functions
+    Operands are left out, which are not called or passed on. What a call takes from an iterable
+    (``*values``) is guarded one by one: ``guard >> values``.
+    """
 
-    def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            node.decorator_list = [self.visit(each) for each in node.decorator_list]
-            self.visit(node.args)
-            self._depth += 1
-            node.body = [self.visit(each) for each in node.body]
-            self._depth -= 1
-            return node
-        if isinstance(node, (ast.Lambda, ast.GeneratorExp)):
-            self._depth += 1
-            self.generic_visit(node)
-            self._depth -= 1
-            return node
-        return super().visit(node)
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._in_function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._in_function(node)
+
+    def _in_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        node.decorator_list = [self.visit(each) for each in node.decorator_list]
+        self.visit(node.args)
+        node.body = [self.visit(each) for each in node.body]
+        return node
 
     def visit_arg(self, node: ast.arg) -> ast.arg:  # its annotation may be kept as a text
         return node
@@ -363,22 +368,61 @@ class _GuardedFunctions(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self._through_guard(node) if isinstance(node.ctx, ast.Load) else node
+        return _guarded(node) if isinstance(node.ctx, ast.Load) else node
 
-    def visit_Call(self, node: ast.Call) -> ast.Call:
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return self._part(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        return self._part(node)
+
+    def _part(self, node: ast.Attribute | ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        if not _is_guarded(node.func):
-            node.func = self._through_guard(node.func)
-        return node
+        node.value = _unguarded(node.value)
+        return _guarded(node) if isinstance(node.ctx, ast.Load) else node
 
-    def _through_guard(self, node: ast.expr) -> ast.expr:
-        if not self._depth:
-            return node
-        mark = ast.copy_location(ast.Constant(_MARK), node)
-        return ast.copy_location(ast.BinOp(mark, ast.MatMult(), node), node)
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        for each in node.args:
+            if isinstance(each, ast.Starred):
+                each.value = _with_operator(ast.RShift(), each.value)
+        return _guarded(node)
+
+    def visit_Await(self, node: ast.Await) -> ast.expr:
+        self.generic_visit(node)
+        return _guarded(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        return self._operation(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return self._operation(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        return self._operation(node)
+
+    def _operation(self, node: ast.expr) -> ast.AST:
+        self.generic_visit(node)
+        return _Unguarded().generic_visit(node)
 
 
-def _is_guarded(node: ast.expr) -> bool:
+class _Unguarded(ast.NodeTransformer):
+    """Takes the guard from the operands of an expression."""
+
+    def visit(self, node: ast.AST) -> Any:
+        return _unguarded(node) if isinstance(node, ast.expr) else node
+
+
+def _unguarded(node: ast.expr) -> ast.expr:
     if not isinstance(node, ast.BinOp) or not isinstance(node.left, ast.Constant):
-        return False
-    return node.left.value == _MARK
+        return node
+    return node.right if node.left.value == _MARK else node
+
+
+def _guarded(node: ast.expr) -> ast.expr:
+    return _with_operator(ast.MatMult(), node)
+
+
+def _with_operator(operator: ast.operator, node: ast.expr) -> ast.expr:
+    mark = ast.copy_location(ast.Constant(_MARK), node)
+    return ast.copy_location(ast.BinOp(mark, operator, node), node)

@@ -117,6 +117,29 @@ def test_arguments_that_the_signature_does_not_have_never_run_unasked() -> None:
     assert wiped == []
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "jobs[0]('x')",
+        "list(map(jobs[0], ['x']))",
+        "list(map(*[jobs[0], ['x']]))",
+        "list(map(jobs.copy().pop(), ['x']))",
+        "(lambda f: f('x'))(*jobs)",
+        "for job in jobs:\n    job('x')",
+        "shop.wipe('x')",
+        "list(map(shop.wipe, ['x']))",
+    ],
+)
+def test_a_tool_in_a_variable_of_the_person_asks_too(code: str) -> None:
+    """Another name, a list or an object holds the function that a tool calls."""
+    names: Names = {"jobs": [wipe], "shop": types.SimpleNamespace(wipe=wipe)}
+    refused = run(code, names, careful(), person=Scripted("n"))
+    assert (refused.status, wiped) == ("error", [])
+    assert run(code, names, careful(), person=Scripted("y")).called == ("wipe",)
+    assert wiped == ["x"]
+    assert names["jobs"] == [wipe]
+
+
 # ── the person's variables ─────────────────────────────────────────────────────────────────────────
 
 
@@ -208,6 +231,16 @@ LATER = {
     "a match": "def f():\n    match 1:\n        case 1 if wipe('x'): pass\nlater(f)",
     "an assignment": "def f():\n    w: 'type' = wipe\n    w('x')\nlater(f)",
     "a name of the tool": "later(lambda: clear('x'))",
+    "an item that is passed on": "jobs = {'a': wipe}\nlater(lambda: list(map(jobs['a'], ['x'])))",
+    "an item that a call returns": "jobs = {'a': wipe}\nlater(lambda: list(map(jobs.get('a'), ['x'])))",
+    "an attribute that is passed on": "class A:\n    f = staticmethod(wipe)\nlater(lambda: list(map(A.f, ['x'])))",
+    "a global that is passed on": "later(lambda: list(map(globals()['wipe'], ['x'])))",
+    "a job that is unpacked": "jobs = [(wipe, ['x'])]\nlater(lambda: list(map(*jobs[0])))",
+    "an item in a list": "jobs = [wipe]\nlater(lambda: [f('x') for f in [jobs[0]]])",
+    "an item in a closure": "jobs = [wipe]\nlater((lambda f: lambda: list(map(f, ['x'])))(jobs[0]))",
+    "a partial of an item": "import functools\njobs = [wipe]\nlater(lambda: functools.partial(jobs[0])('x'))",
+    "what is awaited": "async def f():\n    return jobs[0]\nasync def g():\n    return (await f())('x')\n"
+    "jobs = [wipe]\nimport asyncio\nlater(lambda: asyncio.run(g()))",
 }
 
 
@@ -390,6 +423,12 @@ PROGRAMS = [
     "def f(): raise ValueError('no')\nf()",
     "def f():\n    assert [], 'empty'\nf()",
     "type('A', (), {'f': lambda s: s.__class__.__name__})().f()",
+    "def f(*a): return a\ndef g():\n    yield 1\n    raise TypeError('no')\nf(*g())",
+    "def f(*a): return a\nf(*5)",
+    "def f(*a): return a\nf(*'ab', *[1], *range(2), *(x for x in [3]), *{}, **{})",
+    "class A:\n    x = [1, 2]\n    y = {}\nA.x[0] += 1\nA.y['a'] = A.x[-1:]\ndel A.x[0]\nA.x, A.y",
+    "class A:\n    def __getattr__(self, name): raise AttributeError(name)\nhasattr(A(), 'x'), getattr(A(), 'y', 3)",
+    "try:\n    raise OSError\nexcept __builtins__['OSError'] as e:\n    repr(e)",
 ]
 
 
