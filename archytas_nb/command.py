@@ -16,7 +16,7 @@ from typing import Any
 from archytas_nb import settings
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.loop.events import AskModel, Notice
-from archytas_nb.loop.model import ModelFacts
+from archytas_nb.loop.model import ModelFacts, forget_crash, served_by
 from archytas_nb.models import choose, process, providers, weights
 from archytas_nb.models.secrets import mask_secrets, shown_url
 from archytas_nb.tools.names import is_secret
@@ -303,22 +303,23 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
         known = {name: each for name, each in config.items() if name in settings.SETTINGS}
         given = model_settings(Settings(config=Config({"Settings": known})))
         model = choose.choose_model(settings=given)
-        base_url = getattr(model, "base_url", None)
-        at = f"a {type(model).__name__}" if base_url is None else f"at {shown_url(base_url)!r}"
-        if is_embedded := isinstance(model, EmbeddedModel):
+        facts = ModelFacts(model)
+        at = f"at {shown_url(facts.base_url)!r}" if facts.base_url else f"a {type(model).__name__}"
+        is_embedded = isinstance(model, EmbeddedModel)
+        if is_embedded:
             at = "the embedded model"
             process.Engine().require()
             weights.check(given.resolved().local_model or None)
         why = _reason(config, model)
         if try_it:
             return f"{model.name!r} {_try_model(model)}; {at}; {why}", True
-        if not (is_embedded or hasattr(model, "served")):
-            return f"{model.name!r}, {at}; {why} ({TRY_IT})", True
         if is_embedded:
             crash = model.crash()
             state = f", in safe mode after a crash ({crash})" if crash else ""
             return f"{model.name!r}, {at}, installed{state}; {why} ({TRY_IT})", True
-        served = model.served()
+        served = served_by(model)
+        if served is None:
+            return f"{model.name!r}, {at}; {why} ({TRY_IT})", True
         if model.name not in served:
             few = ", ".join(map(repr, served[:8]))
             return (
@@ -343,15 +344,13 @@ def _reason(config: dict[str, Any], model: Any) -> str:
         for variable in settings.SETTINGS[name].variables:
             if os.environ.get(variable):
                 return f"chosen by the environment variable {variable}"
-    skipped = getattr(model, "instead_of", "")
-    return skipped or "chosen because no endpoint is configured"
+    return ModelFacts(model).instead_of or "chosen because no endpoint is configured"
 
 
 def _try_model(model: Any) -> str:
     """Ask the model one question; the embedded model starts without safe mode first."""
     started, notes = time.monotonic(), list[str]()
-    if forget := getattr(model, "forget_crash", None):
-        forget()
+    forget_crash(model)
     asking = model.complete(_TRIAL)
     while True:
         try:

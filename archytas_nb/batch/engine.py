@@ -36,6 +36,7 @@ from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.person import Keyboard, ask_user, confirm
 from archytas_nb.kernel.python import python
 from archytas_nb.loop.events import Usage
+from archytas_nb.loop.model import ModelFacts, without_retries
 from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
 from archytas_nb.progress import line_writer
@@ -225,20 +226,19 @@ class Map:
         if self._executor is not None:
             self._check_tools_for_executor()
         allow = self._allowed()
-        once = hasattr(model, "without_retries")
-        choice = ModelChoice(model.without_retries() if once else model)
+        choice = ModelChoice(without_retries(model))
         configuration = self._setup.configuration.having(allow=allow)
         return replace(self._setup, choice=choice, configuration=configuration)
 
     def _check_budget(self, model: Any) -> None:
         """Raise ConfigurationError if a budget cannot be kept with a model."""
-        if self._limiter.in_usd and getattr(model, "price", None) is None:
+        if self._limiter.in_usd and ModelFacts(model).price is None:
             raise ConfigurationError(
                 f"the price of {model.name!r} is unknown, so a budget in USD cannot be enforced. "
                 "Use tokens, such as budget='500000 tokens', or install genai-prices"
             )
         for field in ("max_tokens", "max_completion_tokens", "n"):
-            if field in getattr(model, "request", ()):
+            if field in ModelFacts(model).request_fields:
                 raise ConfigurationError(
                     f"the model's request sets {field!r}, so a budget cannot limit its replies; "
                     "use the agent's max_reply_tokens instead"
@@ -497,7 +497,7 @@ def _cancel(future: Future[Any]) -> None:
 
 def is_replay(named: Any) -> bool:
     """Whether no model may be asked; one that is scripted always may."""
-    if getattr(named, "is_scripted", False):
+    if ModelFacts(named).is_scripted:
         return False
     if mode := os.environ.get(MODE):
         return mode == "replay"

@@ -15,6 +15,7 @@ from archytas_nb.batch.store import FAILURES, REFUSALS
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.loop.limits import REPLY_TOKENS, Clock
+from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.stop import Stop, sleep
 from archytas_nb.words import one_line
 
@@ -287,5 +288,5 @@ class RowModel:
 
     def _priced(self, usage: Usage) -> Usage:
         """A usage with its USD by the price list, where there is one."""
-        price = getattr(self._model, "price", None)
+        price = ModelFacts(self._model).price
         return replace(usage, usd=0.0 if price is None else price.cost(usage))

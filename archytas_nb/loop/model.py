@@ -6,7 +6,7 @@ other packages; this module is the only one that looks whether a model has it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, ModelReply, Notice
@@ -82,9 +82,25 @@ class ModelFacts:
         return hasattr(self._model, "cassette")
 
     @property
+    def base_url(self) -> str:
+        """The address of its endpoint; empty if it has none."""
+        return str(getattr(self._model, "base_url", ""))
+
+    @property
+    def request_fields(self) -> Mapping[str, Json]:
+        """The fields that the user adds to each request."""
+        fields: Mapping[str, Json] = getattr(self._model, "request", {})
+        return fields
+
+    @property
+    def instead_of(self) -> str:
+        """A model server that was found and is not used, and why; empty if there is none."""
+        return str(getattr(self._model, "instead_of", ""))
+
+    @property
     def identity(self) -> str:
         """What tells it from other models: its name as given, and the address of its endpoint."""
-        return f"{self.given_name or ''} {getattr(self._model, 'base_url', '')}".strip()
+        return f"{self.given_name or ''} {self.base_url}".strip()
 
     @property
     def given_name(self) -> str | None:
@@ -114,6 +130,25 @@ def body_of(model: object, ask: AskModel) -> dict[str, Json] | None:
     """The body of the request to the endpoint; None if the model has no endpoint."""
     body = getattr(model, "body", None)
     return None if body is None else body(ask)
+
+
+def without_retries(model: Any) -> Any:
+    """The model that raises each failure at once, if it can do so; otherwise the model itself."""
+    method = getattr(model, "without_retries", None)
+    return model if method is None else method()
+
+
+def served_by(model: object) -> list[str] | None:
+    """The names of the models that its endpoint serves; None if it does not list them."""
+    served = getattr(model, "served", None)
+    return None if served is None else served()
+
+
+def forget_crash(model: object) -> None:
+    """Let a local model start without safe mode again."""
+    method = getattr(model, "forget_crash", None)
+    if method is not None:
+        method()
 
 
 def warm(model: object, messages: Sequence[Message]) -> None:
