@@ -1,10 +1,17 @@
-"""The order of the packages: a module imports from lower layers only, and each library has a fixed importer."""
+"""The layers of the package, and who may import which library.
+
+A module imports only modules of lower layers or of its own package, no module imports itself
+through others, and each library has a fixed importer. Imports inside functions and those for type
+checkers count like any other.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -12,22 +19,22 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "archytas_nb"
 NAME = "archytas_nb"
 
-LAYERS = {
-    "version": 0, "errors": 0, "words": 0, "loop.events": 0,
-    "tools": 1, "loop": 1, "settings": 1,
-    "models": 2, "kernel": 2, "trace": 2,
-    "cassettes": 3,
-    "agent": 4, "asking": 4, "driver": 4, "answers": 4, "run": 4, "batch": 4,
-    "aio": 4, "hints": 4, "progress": 4, "question": 4,
-    "magics": 5, "command": 5, "": 5, "__main__": 5, "pytest_plugin": 5,
-}  # fmt: skip
-ALONE = {
-    "testing": {"loop.events", "errors"},
-    "errors": set(),
-    "words": set(),
-    "loop.events": {"words"},
-}
-"""Files that may import nothing of ours but this."""
+LAYERS = (
+    ("__main__",),
+    ("", "command", "pytest_plugin"),  # "" is the package itself, with the public names
+    ("magics",),
+    ("agent",),
+    ("aio", "batch"),
+    ("asking",),
+    ("progress", "question"),
+    ("driver",),
+    ("cassettes", "run"),
+    ("answers", "kernel", "models", "trace"),
+    ("hints", "loop", "settings", "testing", "tools"),
+    ("loop.events",),
+    ("errors", "version", "words"),
+)
+"""The packages and the modules outside of them, from the top to the bottom."""
 
 IMPORTERS = {
     "openai": {"models.endpoint"},
@@ -63,13 +70,22 @@ NEVER = {"numpy", "pandas", "polars", "matplotlib"}
 
 
 class Import(ast.NodeVisitor):
-    """The modules that a file imports, also those that it imports late; not those for type checkers only."""
+    """The modules that a file imports.
+
+    Attributes:
+        found: Each import with its line.
+        late: The lines of imports that run only when a function is called.
+        typing_only: The lines of imports for type checkers only.
+    """
 
     def __init__(self, module: str, is_package: bool) -> None:
-        self.module, self.is_package = module, is_package
+        self.module = module
+        self.is_package = is_package
         self.found: list[tuple[int, str]] = []
         self.late: set[int] = set()
+        self.typing_only: set[int] = set()
         self._functions = 0
+        self._is_typing = False
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._functions += 1
@@ -80,12 +96,16 @@ class Import(ast.NodeVisitor):
         self.found += [(line, name) for name in names]
         if self._functions:
             self.late.add(line)
+        if self._is_typing:
+            self.typing_only.add(line)
 
     def visit_If(self, node: ast.If) -> None:
-        test = (
-            node.test.attr if isinstance(node.test, ast.Attribute) else getattr(node.test, "id", "")
-        )
-        for each in node.orelse if test == "TYPE_CHECKING" else [*node.body, *node.orelse]:
+        before = self._is_typing
+        self._is_typing = before or _last_name(node.test) == "TYPE_CHECKING"
+        for each in node.body:
+            self.visit(each)
+        self._is_typing = before
+        for each in node.orelse:
             self.visit(each)
 
     def visit_Import(self, node: ast.Import) -> None:
@@ -103,16 +123,15 @@ class Import(ast.NodeVisitor):
             self._add(node.lineno, base)
 
     def visit_Call(self, node: ast.Call) -> None:
-        called = (
-            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        )
-        if (
-            called in ("import_module", "__import__")
-            and node.args
-            and isinstance(node.args[0], ast.Constant)
-        ):
+        is_import = _last_name(node.func) in ("import_module", "__import__")
+        if is_import and node.args and isinstance(node.args[0], ast.Constant):
             self._add(node.lineno, str(node.args[0].value))
         self.generic_visit(node)
+
+
+def _last_name(node: ast.expr) -> str:
+    """The name of a name or of an attribute; empty for any other expression."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def modules(package: Path) -> Iterator[tuple[str, Path]]:
@@ -121,33 +140,68 @@ def modules(package: Path) -> Iterator[tuple[str, Path]]:
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
+def imports(package: Path) -> dict[str, Import]:
+    """What each module imports."""
+    found = {}
+    for module, path in modules(package):
+        visitor = Import(module, path.name == "__init__.py")
+        visitor.visit(ast.parse(path.read_text(encoding="utf-8")))
+        found[module] = visitor
+    return found
+
+
 def package_of(module: str) -> str:
-    return (
-        module.split(".", maxsplit=1)[0] if "." in module or (PACKAGE / module).is_dir() else module
-    )
+    is_inside = "." in module or (PACKAGE / module).is_dir()
+    return module.split(".", maxsplit=1)[0] if is_inside else module
 
 
-def layer(module: str) -> int | None:
-    return LAYERS.get(module, LAYERS.get(package_of(module)))
+PLACES = {name: place for place, names in enumerate(LAYERS) for name in names}
+
+
+def name_in_layers(module: str) -> str | None:
+    """The name in `LAYERS` that stands for a module: its own, or its package's."""
+    return next((name for name in (module, package_of(module)) if name in PLACES), None)
 
 
 def faults(package: Path) -> list[str]:
     """Every rule that a file of the package breaks."""
     said = []
-    for module, path in modules(package):
-        text = path.read_text(encoding="utf-8")
-        if layer(module) is None and module not in ALONE:
+    all_imports = imports(package)
+    for module, visitor in all_imports.items():
+        if name_in_layers(module) is None:
             said.append(f"{module} is on no layer; add it to LAYERS")
             continue
-        visitor = Import(module, path.name == "__init__.py")
-        visitor.visit(ast.parse(text))
         for line, imported in visitor.found:
+            is_ours = imported.split(".")[0] == NAME
+            if line in visitor.typing_only and not is_ours:
+                continue  # it is never loaded
             if line in visitor.late and package_of(module) in LATE.get(imported.split(".")[0], ()):
                 continue
             wrong = fault(module, imported)
             if wrong:
                 said.append(f"{module or NAME}:{line} imports {imported}: {wrong}")
-    return said
+    return said + circle(all_imports)
+
+
+def circle(all_imports: dict[str, Import]) -> list[str]:
+    """A circle of modules that import each other, if there is one."""
+    targets: dict[str, set[str]] = {}
+    for module, visitor in all_imports.items():
+        inner = [name.partition(".")[2] for _, name in visitor.found if name.startswith(NAME)]
+        found = {module_of(each, all_imports) for each in inner}
+        targets[module] = found - {module}
+    try:
+        TopologicalSorter(targets).prepare()
+    except CycleError as error:
+        return [f"modules import each other in a circle: {' ← '.join(error.args[1])}"]
+    return []
+
+
+def module_of(name: str, known: Collection[str]) -> str:
+    """The module that an import names: itself, or the one that defines what is imported."""
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
 
 
 def fault(module: str, imported: str) -> str:
@@ -170,27 +224,16 @@ def fault(module: str, imported: str) -> str:
 
 
 def inner_fault(module: str, inner: str) -> str:
-    if module in ALONE:
-        allowed = ALONE[module]
-        return (
-            ""
-            if any(inner == each or inner.startswith(f"{each}.") for each in allowed)
-            else "it may import less"
-        )
-    target = next(
-        (each for each in (inner, inner.rpartition(".")[0]) if layer(each) is not None), ""
-    )
-    mine, theirs = layer(module), layer(target)
+    mine = name_in_layers(module)
+    theirs = name_in_layers(inner)
+    if theirs is None:  # a name that a module defines
+        theirs = name_in_layers(inner.rpartition(".")[0])
     assert mine is not None
     assert theirs is not None
-    if theirs < mine:
+    if mine == theirs or PLACES[theirs] > PLACES[mine]:
         return ""
-    if theirs > mine:
-        return f"layer {theirs} is above layer {mine}"
-    same = (
-        package_of(module) == package_of(target) or mine > 3
-    )  # session and run, magics and what is imported as the package itself
-    return "" if same else "another package on the same layer"
+    where = "above" if PLACES[theirs] < PLACES[mine] else "on the same layer as"
+    return f"{theirs or NAME} is {where} {mine or NAME}"
 
 
 def test_every_file_keeps_the_rules_of_layers_and_libraries() -> None:
@@ -207,28 +250,36 @@ def test_the_files_were_found_and_read() -> None:
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("loop/x.py", "from archytas_nb.kernel import execute", "layer 2 is above layer 1"),
+        ("loop/x.py", "from archytas_nb.kernel import execute", "kernel is above loop"),
         (
             "loop/x.py",
             "from archytas_nb.tools.tool import Tool",
-            "another package on the same layer",
+            "tools is on the same layer as loop",
         ),
         (
             "tools/x.py",
             "from archytas_nb.loop.loop import react_loop",
-            "another package on the same layer",
+            "loop is on the same layer as tools",
         ),
-        ("models/x.py", "import archytas_nb.kernel.execute", "another package on the same layer"),
+        (
+            "models/x.py",
+            "import archytas_nb.kernel.execute",
+            "kernel is on the same layer as models",
+        ),
         (
             "trace/x.py",
             "def f():\n    from archytas_nb.models.choose import choose_model",
-            "another package",
+            "models is on the same layer as trace",
         ),
-        ("kernel/x.py", "from ..agent import Agent", "layer 4 is above layer 2"),
-        ("agent.py", "from . import magics", "layer 5 is above layer 4"),
-        ("errors.py", "from archytas_nb.loop.events import ToolCall", "it may import less"),
-        ("loop/events.py", "from archytas_nb.errors import ToolError", "it may import less"),
-        ("testing.py", "from archytas_nb.agent import Agent", "it may import less"),
+        ("kernel/x.py", "from ..agent import Agent", "agent is above kernel"),
+        ("agent.py", "from . import magics", "magics is above agent"),
+        (
+            "errors.py",
+            "from archytas_nb.loop.events import ToolCall",
+            "loop.events is above errors",
+        ),
+        ("loop/events.py", "from archytas_nb.loop.record import Step", "loop is above loop.events"),
+        ("testing.py", "from archytas_nb.agent import Agent", "agent is above testing"),
         ("models/x.py", "import openai", "only these may import it: models.endpoint"),
         ("trace/text.py", "import ipywidgets", "only these may import it: trace.live"),
         (
@@ -246,6 +297,11 @@ def test_the_files_were_found_and_read() -> None:
         ("trace/x.py", "import importlib\nimportlib.import_module('pandas')", "never imports it"),
         ("tools/x.py", "import requests", "no module may import it; add it to IMPORTERS"),
         ("attic/x.py", "", "is on no layer"),
+        (
+            "errors.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from archytas_nb.run import Run",
+            "run is above errors",
+        ),
     ],
 )
 def test_reports_a_file_that_breaks_a_rule(tmp_path: Path, file: str, text: str, said: str) -> None:
@@ -268,9 +324,10 @@ def test_reports_a_file_that_breaks_a_rule(tmp_path: Path, file: str, text: str,
             "from archytas_nb.tools.tool import Tool\nfrom archytas_nb.loop import events",
         ),
         (
-            "errors.py",
-            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from archytas_nb.run import Run",
+            "kernel/x.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from openai import OpenAI",
         ),
+        ("loop/events.py", "from archytas_nb.errors import ToolError"),
         ("agent.py", "from archytas_nb.run import Run"),
         ("testing.py", "from archytas_nb.loop.events import AskModel"),
         ("models/endpoint.py", "import json\nimport openai"),
@@ -282,3 +339,25 @@ def test_does_not_report_a_file_that_keeps_the_rules(tmp_path: Path, file: str, 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     assert faults(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from archytas_nb.tools.x import f",
+        "def g():\n    from archytas_nb.tools import x",
+        "import typing\nif typing.TYPE_CHECKING:\n    from archytas_nb.tools.x import f",
+        "import importlib\nimportlib.import_module('archytas_nb.tools.x')",
+    ],
+)
+def test_reports_modules_that_import_each_other(tmp_path: Path, back: str) -> None:
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "x.py").write_text("from archytas_nb.tools.y import g", encoding="utf-8")
+    (folder / "y.py").write_text("from archytas_nb.tools.z import h", encoding="utf-8")
+    (folder / "z.py").write_text("", encoding="utf-8")
+    assert faults(tmp_path) == []
+    (folder / "z.py").write_text(back, encoding="utf-8")
+    [found] = faults(tmp_path)
+    assert "in a circle" in found
+    assert {"tools.x", "tools.y", "tools.z"} <= set(re.findall(r"tools\.\w", found))
