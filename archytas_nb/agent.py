@@ -27,10 +27,10 @@ from archytas_nb.batch import STORE
 from archytas_nb.driver import Events, Observer
 from archytas_nb.errors import ConfigurationError, users_frames
 from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
-from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.approval import Approve, usable_policy
-from archytas_nb.kernel.namespace import ContextName
+from archytas_nb.kernel.context import ContextName
 from archytas_nb.kernel.python import PythonMode
+from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.conversation import messages_of
 from archytas_nb.loop.limits import Limits

@@ -18,12 +18,12 @@ from typing import Any, Literal
 
 from archytas_nb.driver import AnswerCheck, Driver, Events, Observer
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.kernel import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.kernel.assigned import may_be_assigned
+from archytas_nb.kernel.context import context_of, look_tools
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.kernel.namespace import context_of, look_tools
 from archytas_nb.kernel.person import Keyboard, Person, confirm
 from archytas_nb.kernel.python import python_tool
+from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.function_calling import FunctionCalling

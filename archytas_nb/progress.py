@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 
 from archytas_nb.driver import Observer
-from archytas_nb.kernel import current_shell
 from archytas_nb.kernel.output import current_capture
+from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Event
 
 _line_lock = threading.Lock()

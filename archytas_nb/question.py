@@ -12,10 +12,10 @@ from archytas_nb import settings
 from archytas_nb.answers import Answers, Until
 from archytas_nb.driver import AnswerCheck, Observer
 from archytas_nb.errors import ConfigurationError, ToolError, argument_error
-from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.approval import Approve
-from archytas_nb.kernel.namespace import ContextName
+from archytas_nb.kernel.context import ContextName
 from archytas_nb.kernel.python import PythonMode
+from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import Model, ModelFacts
 from archytas_nb.loop.record import Exchange

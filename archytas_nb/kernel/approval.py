@@ -18,9 +18,9 @@ from typing import Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
 
 from archytas_nb.errors import argument_error
-from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.person import Keyboard, Person, block, quoted
+from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop.events import ApprovalForm, Edit, FormArgument, Json, ToolCall
 from archytas_nb.tools.data import is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel import Namespace, current_shell, output, turns
+from archytas_nb.kernel import output, turns
 from archytas_nb.kernel.approval import Approve, Approver, Decision
 from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.interrupts import CallGuard, Ended, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
+from archytas_nb.kernel.shell import Namespace, current_shell
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.kernel.turns import turn
 from archytas_nb.loop.events import PRINTED, ApprovalForm, CallOutcome, Edit, Json, ToolCall

@@ -32,8 +32,8 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from archytas_nb.kernel import Namespace
 from archytas_nb.kernel.approval import Approver
+from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.tool import BoundCall, Tool
 

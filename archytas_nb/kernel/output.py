@@ -25,8 +25,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from archytas_nb.kernel import current_shell, descriptors
+from archytas_nb.kernel import descriptors
 from archytas_nb.kernel.descriptors import Kind
+from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Json, Output
 from archytas_nb.tools.data import MAX_IMAGES, figures_in, picture
 from archytas_nb.tools.render import output_text

@@ -6,7 +6,7 @@ import sys
 from contextvars import ContextVar
 from typing import Any, ClassVar, Protocol
 
-from archytas_nb.kernel import current_shell
+from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import ApprovalForm
 from archytas_nb.words import escape, omit_middle, visible
 

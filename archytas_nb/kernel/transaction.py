@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias
 
 from archytas_nb.errors import argument_error
-from archytas_nb.kernel import Namespace, live_namespace
 from archytas_nb.kernel.content import brief, short_key
 from archytas_nb.kernel.interrupts import CallGuard, defer_interrupts
 from archytas_nb.kernel.python import python
+from archytas_nb.kernel.shell import Namespace, live_namespace
 from archytas_nb.kernel.snapshot import BYTES, Record, Snapshot, restore
 from archytas_nb.kernel.turns import turn
 from archytas_nb.kernel.values import Parts, contained, same_value

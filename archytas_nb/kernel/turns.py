@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from archytas_nb.kernel import Namespace
+from archytas_nb.kernel.shell import Namespace
 
 SECONDS = 30.0  # how long a call waits for those of other agents
 _POLL = 0.05  # seconds between two checks for an interrupt

@@ -117,7 +117,7 @@ def _value(node: ast.AST | None, names: Mapping[str, Any]) -> Any:  # noqa: C901
                 raise LookupFault(f"the attribute {name!r} is private")
             found = getattr(_value(owner, names), name)
         case ast.Subscript(value=owner, slice=key):
-            from archytas_nb.kernel.namespace import holds_environment
+            from archytas_nb.kernel.context import holds_environment
 
             container = _value(owner, names)
             if isinstance(container, _WRAPPERS) and holds_environment(container):
@@ -229,7 +229,7 @@ def _replacement(group: re.Match[str], namespace: Mapping[str, Any], images: lis
 
 def _described(name: str, namespace: Mapping[str, Any]) -> str:
     """A variable with its type, shape and columns; raises UsageError."""
-    from archytas_nb.kernel.namespace import described
+    from archytas_nb.kernel.context import described
 
     why = "" if name in namespace else f"no variable is named {name!r}"
     if why:
@@ -306,7 +306,7 @@ def _written(
 
 
 def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: list[str]) -> str:
-    from archytas_nb.kernel.namespace import holds_environment
+    from archytas_nb.kernel.context import holds_environment
     from archytas_nb.tools.render import is_lazy, render
 
     value, spec, shown = look(lookup.value, namespace), _spec(lookup), ast.unparse(lookup.value)

@@ -13,7 +13,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from archytas_nb.errors import ArchytasError, ToolError
-from archytas_nb.kernel import running_cell
+from archytas_nb.kernel.shell import running_cell
 from archytas_nb.magics.line import HELP, arguments, brief, line_magic_with
 from archytas_nb.magics.settings import integer, number
 from archytas_nb.magics.tables import Message, Table

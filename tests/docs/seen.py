@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 import archytas_nb as nb
-from archytas_nb.kernel.namespace import look_tools
+from archytas_nb.kernel.context import look_tools
 from archytas_nb.loop.verify import KNOWN_HINT, NO_TOOL_HINT, fit_request, knowledge_request
 from archytas_nb.testing import ScriptedModel
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.kernel.namespace import context_of, look_tools
+from archytas_nb.kernel.context import context_of, look_tools
 from archytas_nb.loop.record import Context, Exchange
 from archytas_nb.testing import ScriptedModel
 

@@ -1,0 +1,36 @@
+"""The live kernel: its shell, its namespace and the cell that runs.
+
+In a notebook the namespace is the kernel's ``user_ns``, in a plain script ``__main__``'s variables.
+Tools find objects there by name and leave their results there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import MutableMapping
+from typing import Any, TypeAlias
+
+Namespace: TypeAlias = MutableMapping[str, Any]
+
+
+def current_shell() -> Any:
+    """The running IPython shell, or None; does not import IPython."""
+    module = sys.modules.get("IPython.core.interactiveshell")
+    shell_class = getattr(module, "InteractiveShell", None)
+    return shell_class.instance() if shell_class is not None and shell_class.initialized() else None
+
+
+def live_namespace() -> Namespace:
+    """The variables that the user sees: the kernel's namespace itself, not a copy."""
+    shell = current_shell()
+    namespace: Namespace = vars(sys.modules["__main__"]) if shell is None else shell.user_ns
+    return namespace
+
+
+def running_cell(shell: Any) -> tuple[str, str]:
+    """The id of the cell that runs and of its execution; both empty in a terminal and nbclient."""
+    try:
+        parent = shell.kernel.get_parent("shell")
+        return str(parent["metadata"].get("cellId") or ""), str(parent["header"]["msg_id"])
+    except (AttributeError, LookupError, TypeError):
+        return "", ""
