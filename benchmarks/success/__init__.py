@@ -1,0 +1,1 @@
+"""Tasks that measure how often an agent succeeds with a given model: ``python -m benchmarks.success --help``."""

@@ -1,0 +1,46 @@
+"""The embedded model solves most of a few tasks, by default. This guards the rate, not an answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from archytas_nb.models.embedded import EmbeddedModel
+from benchmarks.success.runner import Settings, attempt
+from benchmarks.success.task import REGISTRY
+from benchmarks.success.tasks import selected
+from tests.sampling import few_of
+from tests.test_embedded import missing
+
+TASKS = (
+    "stock_of_pears",
+    "sunshine_among_instruments",
+    "table_on_the_terrace",
+    "mean_of_a_named_table",
+    "orders_of_a_customer",
+    "heavier_species",
+    "refill_a_low_tank",
+    "one_message_in_each_channel",
+    "connection_that_comes_back",
+    "days_of_a_week",
+)
+FEW = ("stock_of_pears", "orders_of_a_customer", "refill_a_low_tank")
+"""Those of them that every run tries: one call, two of which one needs the other's result, and one that acts."""
+SLACK = {FEW: 1, TASKS: 3}
+"""How many may fail: another processor rounds otherwise, and a greedy reply may turn on the last bit."""
+
+
+def test_the_tasks_of_the_regression_are_none_that_the_report_is_made_of() -> None:
+    assert len(set(TASKS)) == 10
+    assert set(FEW) <= set(TASKS)
+    assert {REGISTRY[name].half for name in TASKS} == {"choose"}
+
+
+@pytest.mark.local_model
+@pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
+@pytest.mark.parametrize("names", few_of(FEW, TASKS))
+def test_the_embedded_model_solves_as_many_tasks_as_it_did(names: tuple[str, ...]) -> None:
+    model = EmbeddedModel()
+    patient = Settings(max_seconds=600)
+    results = [attempt(task, model, patient) for task in selected(names=list(names))]
+    faults = {each.name: each.fault for each in results if not each.solved}
+    assert len(faults) <= SLACK[names], faults

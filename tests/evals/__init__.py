@@ -1,1 +1,0 @@
-"""Tasks that measure how often an agent succeeds with a given model: ``python -m tests.evals --help``."""
