@@ -1,4 +1,4 @@
-"""Finds the tool calls in the text of a reply: JSON, JSON after a tag of the model, or Python code.
+"""Finds the tool calls in the text of a reply: JSON, tags of the model, or Python code.
 
 Thoughts before them are removed, and so is everything from an outcome that the model invented.
 Tags inside a value are just text. The search takes linear time.
@@ -19,6 +19,7 @@ from archytas_nb.loop.lenient import (
     read_json,
     replace_surrogates,
 )
+from archytas_nb.loop.tags import TAG_FORMS, head_pattern, read_tags
 
 Schemas = Mapping[str, Json]
 """The known tools: name → JSON schema of the input, or None if it is not known."""
@@ -65,6 +66,7 @@ def _start_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(
         r"(?:^|(?=[<\[{t]))(?:"  # most characters cannot begin a match
         rf"(?P<over>^[ \t]*(?:{over}))"
+        rf"|{head_pattern(known)}"
         rf"|(?:{head})(?:functions\.)?(?P<head>{known})(?:{after})*+"
         r"(?:(?=\{)|(?<=Input:)|(?<=Input: ))"
         rf"|{line}(?:functions\.|tools\.)?(?P<code>{known})(?:\.call)?(?=\()"
@@ -167,6 +169,12 @@ def find_calls(text: str, tools: Schemas) -> FoundCalls:
 def _call_at(text: str, match: re.Match[str], tools: Schemas) -> CallSpan | None:
     """The call at a match; None if it is just text."""
     start, at = match.start(), match.end()
+    tags = next((form for form in TAG_FORMS if match[form.name]), None)
+    if tags is not None:
+        name = resolve_name(match[tags.name], tools)
+        reading = read_tags(text, at, tags, tools.get(name))
+        call = Call(name, reading.value, repairs=reading.repairs)
+        return CallSpan(start, reading.end, (call,), known=True)
     if not match["value"]:
         name = resolve_name(match["head"] or match["code"], tools)
         line_end = text.find("\n", at)

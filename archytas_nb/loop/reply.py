@@ -35,7 +35,7 @@ _TAG = re.compile(
 _OTHER_TAG = re.compile(
     r"<parameter=|<invoke name=|<arg_key>|<\|tool_call_?\w*begin|<｜tool▁|<\|tool_call>"
 )
-"""Tags that the models' servers normally parse; if they do not, they are not parsed here either."""
+"""Tags that are not parsed here, or that belong to the call of an unknown tool."""
 _SEPARATOR = re.compile(
     r"(?:```\w*|<[^<>]*>|\b(?:and|then)\b|\b(?:Action|Call)\s*:|[\s,;`\]\[\"'])*+"
 )
@@ -135,11 +135,15 @@ def _is_whole_call(span: CallSpan, *, truncated: bool) -> bool:
 
 
 def _check_tags(found: FoundCalls, spans: Sequence[CallSpan], *, strict: bool) -> None:
-    """Raise UnreadableError for the tag of a call that this module does not parse."""
-    before = found.text[: spans[0].start] if spans else found.text
-    tag = _OTHER_TAG.search(before)
+    """Raise UnreadableError for the tag of a call that is not parsed, or of an unknown tool."""
+    tag = None
+    at = 0
+    for span in spans:
+        tag = tag or _OTHER_TAG.search(found.text, at, span.start)
+        at = span.end
+    tag = tag or _OTHER_TAG.search(found.text, at)
     if tag is None and strict and not spans:
-        tag = _TAG.search(before)
+        tag = _TAG.search(found.text)
     if tag is not None:
         raise UnreadableError(0, f"the call after {tag[0]!r} could not be read")
 

@@ -294,15 +294,12 @@ def mistral_list(t: Truth, o: Truth, rng: random.Random) -> Made:
 
 @kind
 def marks_of_other_models(t: Truth, o: Truth, rng: random.Random) -> Made:
-    """DeepSeek, Kimi, GLM and Qwen: their servers parse these tags, so here they are just not run."""
+    """DeepSeek and Kimi: their servers parse these tags, so here they are just not run."""
     return rng.choice(
         [
             f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{t.name}\n```json\n{_given(t, rng)}\n```",
             f"<｜tool▁call▁begin｜>{t.name}<｜tool▁sep｜>{_given(t, rng)}<｜tool▁call▁end｜>",
             f"<|tool_call_begin|>functions.{t.name}:0<|tool_call_argument_begin|>{_given(t, rng)}",
-            f"<function={t.name}>\n<parameter=a>{_given(t, rng)}</parameter>\n</function>",
-            f"<tool_call>\n<function={t.name}>\n<parameter=a>1</parameter>\n</function>\n</tool_call>",
-            f"<tool_call>{t.name}\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
         ]
     ), ()
 
@@ -321,3 +318,92 @@ def lfm(t: Truth, o: Truth, rng: random.Random) -> Made:
         return None
     given = ", ".join(f"{key}={value!r}" for key, value in t.input.items())
     return f"<|tool_call_start|>[{t.name}({given})]<|tool_call_end|>", meant(t)
+
+
+# ── arguments in tags, one for each ───────────────────────────────────────────────────────────────
+
+
+def _in_tags(t: Truth, pattern: str, gap: str) -> tuple[str, bool] | None:
+    """The arguments in tags, and whether one of them may be read as text or as another value.
+
+    None if the schema contradicts a value, or if a value contains tags itself.
+    """
+    lines = []
+    is_ambiguous = False
+    for key, value in t.input.items():
+        kind_of_value = t.schema["properties"].get(key, {}).get("type")
+        if "</" in str(value):
+            return None
+        if kind_of_value is None and not isinstance(value, str):
+            is_ambiguous = True
+        elif isinstance(value, str) is not (kind_of_value == "string"):
+            return None
+        text = value if isinstance(value, str) else json.dumps(value)
+        lines.append(pattern.format(key=key, value=f"{gap}{text}{gap}"))
+    return "\n".join(lines), is_ambiguous
+
+
+@kind
+def qwen(t: Truth, o: Truth, rng: random.Random) -> Made:
+    fields = _in_tags(t, "<parameter={key}>{value}</parameter>", "\n")
+    if fields is None:
+        return None
+    call = f"<function={t.name}>\n{fields[0]}\n</function>"
+    texts = [
+        call,
+        f"<tool_call>\n{call}\n</tool_call>",
+        f"I look.\n\n<tool_call>\n{call}\n</tool_call>",
+    ]
+    return rng.choice(texts), meant(t), fields[1]
+
+
+@kind
+def qwen_on_one_line(t: Truth, o: Truth, rng: random.Random) -> Made:
+    fields = _in_tags(t, "<parameter={key}>{value}</parameter>", "")
+    if fields is None:
+        return None
+    has_line_breaks = any(str(each).strip("\n") != str(each) for each in t.input.values())
+    text = f"<tool_call><function={t.name}>{fields[0]}</function></tool_call>"
+    return text, meant(t), fields[1] or has_line_breaks
+
+
+@kind
+def two_calls_of_qwen(t: Truth, o: Truth, rng: random.Random) -> Made:
+    first = _in_tags(t, "<parameter={key}>{value}</parameter>", "\n")
+    second = _in_tags(o, "<parameter={key}>{value}</parameter>", "\n")
+    if first is None or second is None or (t.name, t.input) == (o.name, o.input):
+        return None
+    calls = [
+        f"<tool_call>\n<function={each.name}>\n{fields[0]}\n</function>\n</tool_call>"
+        for each, fields in ((t, first), (o, second))
+    ]
+    text = rng.choice(["", "\n"]).join(calls)
+    return text, (*meant(t), *meant(o)), first[1] or second[1]
+
+
+@kind
+def claude(t: Truth, o: Truth, rng: random.Random) -> Made:
+    fields = _in_tags(t, '<parameter name="{key}">{value}</parameter>', "")
+    if fields is None:
+        return None
+    tag = rng.choice(["function_calls", "minimax:tool_call"])
+    text = f'<{tag}>\n<invoke name="{t.name}">\n{fields[0]}\n</invoke>\n</{tag}>'
+    return text, meant(t), fields[1]
+
+
+@kind
+def glm(t: Truth, o: Truth, rng: random.Random) -> Made:
+    fields = _in_tags(t, "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>", "")
+    if fields is None:
+        return None
+    return f"<tool_call>{t.name}\n{fields[0]}\n</tool_call>", meant(t), fields[1]
+
+
+@kind
+def tags_cut_off(t: Truth, o: Truth, rng: random.Random) -> Made:
+    fields = _in_tags(t, "<parameter={key}>{value}</parameter>", rng.choice(["", "\n"]))
+    if fields is None:
+        return None
+    text = f"<tool_call>\n<function={t.name}>\n{fields[0]}\n</function>"
+    first = len("<tool_call>\n<function=")
+    return text[: rng.randrange(first, len(text) - len("</function>"))], ()

@@ -230,6 +230,8 @@ def test_an_answer_that_mentions_a_call_or_is_json_stays_an_answer(text: str) ->
 @over(
     "text",
     ["<tool_call>add{a=1}</tool_call>", "<function=add><parameter=a>1</parameter></function>",
+     "<function=add><parameter=a>1", '<function=sum><parameter=a>"x"</parameter></function>',
+     "<function=now></function><function=sum><parameter=a>x</parameter></function>",
      '[TOOL_CALLS]sum[ARGS]{"a": 1}', "Action: add\nAction Input: one",
      '<invoke name="sum"><parameter name="a">1</parameter></invoke>',
      "<start_function_call>call:add{a:1}<end_function_call>", "<|tool_call>call:add{a:1}<tool_call|>",

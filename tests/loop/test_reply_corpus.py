@@ -263,7 +263,9 @@ LOOK_TOOLS = {"look": SCHEMA, "put": None}
 PIECES = [
     "{}", "{", "[", "[{", '{"a":', '{"tool": "look", "tool_input": "', '"', "'", '{"s": "a" , "b', "</think>",
     "<think>", "<think></think>", '{"s": "a"b"c"}', "}", '{"tool": "look", "tool_input": {"a": 1}} ',
-    "look(\n", "<function=look>", '<function=look><parameter=a>', "Action: look\nAction Input: ", "\\",
+    "look(\n", "<function=look>", "<function=look></function>", "<tool_call>look", "<parameter=a>",
+    "<function=look><parameter=a>1</parameter></function>", "<function=look><parameter=a>1</parameter>",
+    '<function=look><parameter=a>', "Action: look\nAction Input: ", "\\",
     '{\\"', "```json\n{", "“", "'a': ",
     "//", "/*", "<tool_call>", "1", "[TOOL_CALLS]look", "\ud800", "{'s': 'it's",
     '"{"a":', '"{"a": 1}", ', ' ("b", "c") ', ', "b', '"a", b: ',
