@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -41,6 +41,13 @@ An observer that displays the form of a call to approve returns the form; it is 
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _FallBack:
+    """In place of a reply: the run continues with the text protocol."""
+
+    why: str
+
+
 @dataclass(slots=True)
 class Driver:
     """Drives one run."""
@@ -54,52 +61,74 @@ class Driver:
     wire: Callable[[ActiveProtocol], Wire]
     check: AnswerCheck | None = None  # None if any answer is accepted
     may_fall_back: bool = False  # to the text protocol, if function calling fails
+    _is_stopped: bool = field(default=False, init=False)  # an interrupt came between two requests
 
-    def events(self, protocol: ActiveProtocol) -> Events:  # noqa: C901 - one loop, in its order
+    def events(self, protocol: ActiveProtocol) -> Events:
         """Yield every event, the ending last; an interrupt thrown into it ends the run properly."""
-        stopped = yield from emit(
-            ev.Started(self.run.model, protocol, ModelFacts(self.model).server)
-        )
+        server = ModelFacts(self.model).server
+        yield from self._emit(ev.Started(self.run.model, protocol, server))
         flow = self._flow(protocol)
-        request: ev.Request = next(flow)
+        request = next(flow)
         ending: ev.Ending | None = None
         try:
             while ending is None:
-                reply: ev.Reply = None
-                if not (why := self._fallback_reason(request)):
-                    stopped |= yield from emit(request)
-                    if stopped:
-                        reply = _interrupted_reply(request)
-                    elif isinstance(request, ev.AskModel):
-                        reply = yield from self._ask_model(request)
-                    elif isinstance(request, ev.CheckAnswer):
-                        reply = self._check_answer(request)
-                    why = self._fallback_reason(request, reply)
-                if why:  # nothing was done in this step: continue from the same record
-                    note = ev.Notice("protocol", f"{why}: continuing with the text protocol")
-                    stopped |= yield from emit(note)
+                reply = yield from self._reply(request)
+                if isinstance(reply, _FallBack):
+                    # Nothing was done in this step: continue from the same record.
+                    text = f"{reply.why}: continuing with the text protocol"
+                    yield from self._emit(ev.Notice("protocol", text))
                     flow = self._flow("react")
                     request = next(flow)
                     continue
+
                 with defer_interrupts() as deferred:
                     # The outcomes of tools must be recorded before an interrupt is handled.
                     if reply is None and isinstance(request, ev.RunCalls):
-                        seconds = self.guards.seconds_left()
-                        reply = ev.CallOutcomes(self.executor.run(request.calls, seconds=seconds))
+                        reply = self._run_calls(request)
                     try:
                         request = flow.send(reply)
                     except StopIteration as ended:
                         ending = self._ending(ended.value)
-                stopped |= deferred.interrupted
+                self._is_stopped |= deferred.interrupted
                 if reply is not None:
-                    stopped |= yield from emit(reply)
+                    yield from self._emit(reply)
         except BaseException:  # the caller stopped iterating, or something failed
             if ending is None:
                 _finish_loop(flow, request)
             raise
+
         yield ending
         if deferred.interrupted and not isinstance(ending, ev.Interrupted):
             raise KeyboardInterrupt  # too late for this run, but not for the code after it
+
+    def _emit(self, event: ev.Event) -> Events:
+        """Yield an event; an interrupt while it is handled stops the run at the next request."""
+        try:
+            yield event
+        except KeyboardInterrupt:
+            self._is_stopped = True
+
+    def _reply(self, request: ev.Request) -> Generator[ev.Event, None, ev.Reply | _FallBack]:
+        """The reply to a request; None for a notice, and for calls, which are still to be run."""
+        why = self._fallback_reason(request)
+        if why:
+            return _FallBack(why)
+        yield from self._emit(request)
+
+        reply: ev.Reply = None
+        if self._is_stopped:
+            reply = _interrupted_reply(request)
+        elif isinstance(request, ev.AskModel):
+            reply = yield from self._ask_model(request)
+        elif isinstance(request, ev.CheckAnswer):
+            reply = self._check_answer(request)
+
+        why = self._fallback_reason(request, reply)
+        return _FallBack(why) if why else reply
+
+    def _run_calls(self, request: ev.RunCalls) -> ev.CallOutcomes:
+        seconds = self.guards.seconds_left()
+        return ev.CallOutcomes(self.executor.run(request.calls, seconds=seconds))
 
     def _ending(self, ending: ev.Ending) -> ev.Ending:
         """The ending; a failure tells whether the cassette failed."""
@@ -121,9 +150,11 @@ class Driver:
         if isinstance(reply, ev.NoReply) and reply.kind == "no_tools":
             self.run.error = None
             return "the endpoint does not support tools"
-        asks = reply is None and isinstance(request, ev.AskModel) and request.tools
-        is_shown = asks and self.model.protocol == "react"
-        return "the model writes its calls into the text" if is_shown else ""
+        if reply is not None or not isinstance(request, ev.AskModel):
+            return ""
+        if request.tools and self.model.protocol == "react":
+            return "the model writes its calls into the text"
+        return ""
 
     def _ask_model(
         self, request: ev.AskModel
@@ -165,15 +196,6 @@ class Driver:
         if not verdict.fault:
             self.run.value = verdict.value
         return verdict
-
-
-def emit(event: ev.Event) -> Generator[ev.Event, None, bool]:
-    """Yield an event; return whether it was interrupted while it was handled."""
-    try:
-        yield event
-    except KeyboardInterrupt:
-        return True
-    return False
 
 
 def _finish_loop(flow: Flow, request: ev.Request) -> None:

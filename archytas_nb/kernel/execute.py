@@ -29,7 +29,7 @@ from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, curren
 from archytas_nb.kernel.shell import Namespace, current_shell
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.kernel.turns import turn
-from archytas_nb.loop.events import PRINTED, ApprovalForm, CallOutcome, Edit, Json, ToolCall
+from archytas_nb.loop.events import PRINTED, ApprovalForm, CallOutcome, Edit, Json, Status, ToolCall
 from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.data import MAX_IMAGES
 from archytas_nb.tools.render import MAX_CHARS, type_name
@@ -56,7 +56,8 @@ class PausingPerson:
     def __init__(
         self, person: Person, clock: Clock, on_question: Callable[..., Any] | None = None
     ) -> None:
-        self._person, self._clock = person, clock
+        self._person = person
+        self._clock = clock
         self._on_question = on_question or (lambda *_: None)
         self.guard = CallGuard()  # of the running calls
 
@@ -102,6 +103,28 @@ class _Ready:
     def input(self) -> Json:
         """The input that runs: the model's, or as the person changed it."""
         return self.call.input if self.edit is None else self.edit.input
+
+
+class _Attempt:
+    """Makes a call and keeps how it ended, as an interrupt may be raised after any line.
+
+    `ended` is what happened as far as is known; `is_promise` is whether an awaitable was returned,
+    as by a plain function that calls an async one.
+    """
+
+    def __init__(self, bound: BoundCall, guard: CallGuard) -> None:
+        self.ended = Ended("interrupted", begun=False)
+        self.is_promise = False
+        self._bound = bound
+        self._guard = guard
+
+    def __call__(self) -> None:
+        if self._guard.interrupts:  # before `CallGuard.run` could raise it
+            return
+        self.ended = Ended("interrupted")
+        value = self._bound.run()
+        self.is_promise = inspect.isawaitable(value)  # may run code of the value's class
+        self.ended = Ended("done", value)
 
 
 class KernelExecutor:
@@ -199,8 +222,10 @@ class KernelExecutor:
     def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
         """Calls that run concurrently: consecutive ones whose tools are async."""
         for is_async, group in groupby(calls, self._is_async):
-            members = list(group)
-            yield from [members] if is_async else [[call] for call in members]
+            if is_async:
+                yield list(group)
+            else:
+                yield from ([call] for call in group)
 
     def _is_async(self, call: ToolCall) -> bool:
         return call.name in self._tools and self._tools[call.name].is_async
@@ -209,21 +234,27 @@ class KernelExecutor:
         """The outcomes of a group; fewer than calls if one was interrupted during approval."""
         prepared: list[_Ready | CallOutcome] = []
         for call in calls:
-            prepared.append(self._prepared(call))
-            if isinstance(prepared[-1], CallOutcome) and prepared[-1].status == "interrupted":
+            last = self._prepared(call)
+            prepared.append(last)
+            if isinstance(last, CallOutcome) and last.status == "interrupted":
                 return [_not_run(e.call) if isinstance(e, _Ready) else e for e in prepared]
         ready = [each for each in prepared if isinstance(each, _Ready)]
-        outcomes = iter(self._run_in_turn(ready) if ready else ())
+        if not ready:
+            return [each for each in prepared if isinstance(each, CallOutcome)]
+        outcomes = iter(self._run_in_turn(ready))
         return [next(outcomes) if isinstance(each, _Ready) else each for each in prepared]
 
     def _run_in_turn(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
         """Run calls when those of other agents leave the variables alone."""
-        watch, guard, limit = self._watch, self._guard, self._limit()
+        watch = self._watch
+        guard = self._guard
+        limit = self._limit()
+        seconds = None if limit is None else min(limit.seconds, turns.SECONDS)
         with turn(
             self._namespace,
             alone=watch is not None,
             interrupted=lambda: guard.interrupts > 0,
-            seconds=None if limit is None else min(limit.seconds, turns.SECONDS),
+            seconds=seconds,
         ) as is_ours:
             if guard.interrupts and not is_ours:
                 return [_not_run(each.call) for each in ready]
@@ -318,37 +349,34 @@ class KernelExecutor:
             with self._in_call(shared):
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
-        return outcomes if len(ready) == 1 else _with_shared(outcomes, shared)
+        if len(ready) == 1:
+            return outcomes
+        return _with_shared(outcomes, shared)
 
     def _run_here(self, ready: _Ready) -> Ended:
         """Run a call on this thread."""
-        guard, limit = self._guard, self._limit(ready.tool)
+        limit = self._limit(ready.tool)
+        attempt = _Attempt(ready.bound, self._guard)
         started = time.perf_counter()
-        ended = Ended("interrupted", begun=False)
-        is_promise = False
-
-        def work() -> None:
-            nonlocal ended, is_promise
-            if guard.interrupts:  # before `guard.run` could raise it
-                return
-            ended = Ended("interrupted")
-            value = ready.bound.run()
-            is_promise = inspect.isawaitable(value)  # may run code of the value's class
-            ended = Ended("done", value)
-
         with self._in_call(ready.capture):
             try:
-                guard.run(work, limit)
+                self._guard.run(attempt, limit)
             except KeyboardInterrupt:
-                pass
+                pass  # the attempt knows whether the call had begun, or even ended
             except BaseException as error:  # noqa: BLE001 - a tool may raise anything
-                ended = Ended("error", error=error)
-        ended = replace(ended, seconds=time.perf_counter() - started)
-        if ended.how == "done" and is_promise:  # of a plain function that calls an async one
-            promised, seconds = ended.value, ended.seconds
-            [ended] = self._await([(ready, lambda: promised, seconds)])
-            return replace(ended, seconds=seconds + ended.seconds)
-        return _expired(ended, limit) if guard.expired and limit is not None else ended
+                attempt.ended = Ended("error", error=error)
+        ended = replace(attempt.ended, seconds=time.perf_counter() - started)
+
+        if attempt.is_promise and ended.how == "done":
+            return self._await_promise(ready, ended)
+        if limit is not None and self._guard.expired:
+            return _expired(ended, limit)
+        return ended
+
+    def _await_promise(self, ready: _Ready, returned: Ended) -> Ended:
+        """Await what a plain function returned; its time counts, too."""
+        [ended] = self._await([(ready, lambda: returned.value, returned.seconds)])
+        return replace(ended, seconds=returned.seconds + ended.seconds)
 
     def _await(self, starts: Sequence[tuple[_Ready, Callable[[], Any], float]]) -> list[Ended]:
         """Await calls concurrently; each is given with the seconds that it has taken already."""
@@ -430,8 +458,9 @@ def _outcome(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
     if not ended.begun:
         return CallOutcome("interrupted", _NOT_BEGUN)
     if ended.how == "interrupted" or ended.error is None:
-        on = " It did not stop, and is still running." if ended.running else ""
-        text = f"Interrupted by the user while it ran.{on}"
+        text = "Interrupted by the user while it ran."
+        if ended.running:
+            text += " It did not stop, and is still running."
         return CallOutcome("interrupted", text, seconds=ended.seconds)
     if isinstance(ended.error, NobodyThereError):
         return CallOutcome("refused", str(ended.error), error=ended.error, seconds=ended.seconds)
@@ -441,14 +470,13 @@ def _outcome(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
 
 def _not_rendered(ended: Ended, why: str) -> CallOutcome:
     """The outcome of a call whose result or error took too long to render."""
-    if ended.error is None:
-        what = f"It returned a value of type {type_name(ended.value)!r}"
-    else:
+    status: Status = "done"
+    what = f"It returned a value of type {type_name(ended.value)!r}"
+    if ended.error is not None:
+        status = "error"
         what = f"It raised {type_name(ended.error)}"
-    return CallOutcome(
-        "done" if ended.error is None else "error", f"{what}, which could not be shown: {why}.",
-        value=ended.value, error=ended.error, seconds=ended.seconds,
-    )  # fmt: skip
+    text = f"{what}, which could not be shown: {why}."
+    return CallOutcome(status, text, value=ended.value, error=ended.error, seconds=ended.seconds)
 
 
 def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
@@ -498,7 +526,9 @@ def remember(error: BaseException) -> None:
         traceback = traceback.tb_next
     if traceback is not None:
         error.__traceback__ = traceback
-    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    sys.last_type = type(error)
+    sys.last_value = error
+    sys.last_traceback = error.__traceback__
     if sys.version_info >= (3, 12):
         sys.last_exc = error
     handler: Any = getattr(current_shell(), "InteractiveTB", None)

@@ -4,6 +4,26 @@
 outcome is lost; in `CallGuard.run`, interrupts and the time limit of the call are raised. On the
 main thread the limit is enforced by the signal of a timer; elsewhere (other threads, Windows) by a
 `ThreadTimer`, which cannot stop code that waits in C.
+
+The states of the code that a `CallGuard` runs. An interrupt is always counted in `interrupts`, too:
+
+    state    how to tell             an interrupt            the time limit
+    idle     not `raises`            is only counted         does not run
+    running  `raises`                raises                  raises, every second until it ends
+    paused   `raises`, no `_limit`   raises                  does not run
+    lost     `_was_lost`             raises                  is raised again soon
+    ending   not `raises`, `_armed`  is only counted         what it still raises is discarded
+
+    from             to        by
+    idle             running   `run`
+    running          paused    `paused`, while a person is asked
+    paused           running   the end of `paused`
+    running, paused  lost      `on_lost`: Python ignored an exception of ours, as in a finalizer
+    lost             running   `on_alarm`, which raises it again
+    any of these     ending    the work returned or raised
+    ending           idle      the timer is stopped, and what it had sent is caught
+
+An end that is known when an interrupt comes too late to be raised is kept (see `Ended`).
 """
 
 from __future__ import annotations
@@ -19,7 +39,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.loop.stop import Stop, stoppable
@@ -53,7 +73,7 @@ def defer_interrupts() -> Iterator[Deferred]:
     deferred = Deferred()
     is_main = threading.current_thread() is threading.main_thread()
     before = _signal.getsignal(signal.SIGINT) if is_main else None
-    if not callable(before):
+    if not callable(before):  # another thread, or a handler that was set in C
         yield deferred
         return
     try:
@@ -80,7 +100,15 @@ class TimeLimit:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a call ended."""
+    """How a call ended.
+
+    how           begun  running  what happened
+    interrupted   False  False    an interrupt came before the tool was called
+    interrupted   True   False    an interrupt, or the user's own KeyboardInterrupt, ended it
+    interrupted   True   True     it was told to end, and is still running
+    error         True   False    it raised `error`, which is a `ToolTimeout` at its limit
+    done          True   False    it returned `value`; later interrupts do not change this
+    """
 
     how: Literal["done", "error", "interrupted"]
     value: Any = None
@@ -111,7 +139,9 @@ class CallGuard:
         """Call ``work``; interrupts and the limit are raised in it, and never after its end."""
         try:
             self.raises = True
-            self._limit, self.expired, self._was_lost = limit, False, False
+            self._limit = limit
+            self.expired = False
+            self._was_lost = False
             if limit is not None:
                 self._armed = True
                 self._start(limit.seconds)
@@ -120,7 +150,8 @@ class CallGuard:
             self.raises = False
             while self._armed:
                 try:
-                    self._limit, self._was_lost = None, False
+                    self._limit = None
+                    self._was_lost = False
                     self._stop()
                     self._armed = False
                 except ToolTimeout:  # it was pending
@@ -159,11 +190,14 @@ class CallGuard:
             self._schedule()
 
     def _schedule(self) -> None:
-        """Set the timer to the next event."""
-        seconds = _SOON if self._was_lost else 0.0
-        if self._limit is not None and not self._was_lost:
-            seconds = max(self._ends - time.monotonic(), 0.001)
-        signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN if seconds else 0.0)
+        """Set the timer to the next event, or stop it if there is none."""
+        if self._was_lost:
+            signal.setitimer(signal.ITIMER_REAL, _SOON, _AGAIN)
+        elif self._limit is not None:
+            left = max(self._ends - time.monotonic(), 0.001)
+            signal.setitimer(signal.ITIMER_REAL, left, _AGAIN)
+        else:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def _due(self) -> type[BaseException] | None:
         if not self.raises:
@@ -201,7 +235,8 @@ class CallGuard:
         if not (is_ours and self.raises and threading.get_ident() == self._thread):
             return False
         if self.has_timer:  # a ThreadTimer repeats it anyway
-            self._was_lost = self._armed = True
+            self._was_lost = True
+            self._armed = True
             self._schedule()
         return True
 
@@ -213,26 +248,32 @@ _hook_before = sys.unraisablehook
 
 def _unraisable(what: Any) -> None:
     """Hook for exceptions that Python ignores, such as those in finalizers."""
-    if what.exc_type is None or not any(each.on_lost(what.exc_type) for each in list(_guards)):
+    kind = what.exc_type
+    guards = [*_guards]  # a copy: other threads change it
+    is_ours = kind is not None and any(guard.on_lost(kind) for guard in guards)
+    if not is_ours:
         _hook_before(what)
 
 
 @contextmanager
 def guard_calls() -> Iterator[CallGuard]:
     """Handle interrupts and time limits in the block; restores handlers and timers afterwards."""
-    global _hook_before
+    global _hook_before  # noqa: PLW0603 - one hook for the process
     guard = CallGuard()
     is_main = threading.current_thread() is threading.main_thread()
     interrupt = _signal.getsignal(signal.SIGINT) if is_main else None
     with _lock:
         if not _guards:
-            _hook_before, sys.unraisablehook = sys.unraisablehook, _unraisable
+            _hook_before = sys.unraisablehook
+            sys.unraisablehook = _unraisable
         _guards.append(guard)
     try:
         if callable(interrupt):
             _signal.signal(signal.SIGINT, partial(guard.on_interrupt, interrupt))
-        stopped = nullcontext() if Stop.current.get() is None else stoppable(guard.on_stop)
-        with _alarm(guard) if is_main else nullcontext(), stopped:
+        can_be_stopped = Stop.current.get() is not None
+        stopped = stoppable(guard.on_stop) if can_be_stopped else nullcontext()
+        alarm = _alarm(guard) if is_main else nullcontext()
+        with alarm, stopped:
             yield guard
     finally:
         guard.raises = False
@@ -275,16 +316,24 @@ class ThreadTimer:
     That may happen anywhere, also in this class. Therefore its methods can be repeated, and it uses
     no lock that is written in Python, because one that is interrupted while it opens stays closed.
 
+    state     how to tell  what moves it on
+    new       `_over`      `start`; or `stop`, after which it is over
+    waiting   neither      the time: if something is due, it is sent, and again every second
+    stopping  `_stopped`   the timer's thread, which sees it, or ends by itself
+    over      `_over`      nothing; `stop` has caught what was sent but not raised
+
     Args:
         due: Called when the time is over and every second after that: what to raise, or None.
         seconds: The time.
     """
 
     def __init__(self, due: Callable[[], type[BaseException] | None], seconds: float) -> None:
-        self._due, self._seconds = due, seconds
+        self._due = due
+        self._seconds = seconds
         self._thread = threading.get_ident()
         self._sent: type[BaseException] | None = None
-        self._stopped, self._over = False, True
+        self._stopped = False
+        self._over = True  # whether no thread runs
         self._wake = _thread.allocate_lock()
         self._wake.acquire()
 
@@ -326,23 +375,32 @@ class ThreadTimer:
         other: BaseException | None = None
         while True:
             try:
-                self._stopped = True
-                with suppress(RuntimeError):  # already released
-                    self._wake.release()
-                while not self._over:
-                    time.sleep(0.0002)
-                if self._sent is None:
-                    break
-                _raise_in(self._thread, _Last)
-                while True:  # raised here at the latest
-                    pass
+                self._end_thread()
+                if self._sent is not None:
+                    self._raise_last()
+                break
             except _Last:
                 break
             except BaseException as error:  # noqa: BLE001 (raised below)
+                # What was sent was raised just now; nothing else may get lost.
                 if type(error) is not self._sent:
                     other = error
         if other is not None:
             raise other
+
+    def _end_thread(self) -> None:
+        """Wake the timer's thread and wait for its end: nothing more is sent after that."""
+        self._stopped = True
+        with suppress(RuntimeError):  # already released
+            self._wake.release()
+        while not self._over:
+            time.sleep(0.0002)
+
+    def _raise_last(self) -> NoReturn:
+        """Raise `_Last` in this thread, in place of what was sent and may still be pending."""
+        _raise_in(self._thread, _Last)
+        while True:  # raised here at the latest
+            pass
 
 
 class _Last(BaseException):

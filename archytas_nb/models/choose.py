@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -101,41 +101,62 @@ def choose_model(
             the argument is not a model.
     """
     if name is not None and not isinstance(name, str):
-        if is_model(name):
-            return name
-        expected = "a model's name, an OpenAIModel, or an object with name, protocol and complete"
-        kind = type(name).__name__
-        raise ConfigurationError(f"model is {name!r}, of type {kind!r}; expected {expected}")
+        return _given_model(name)
     settings = (settings or ModelSettings()).resolved()
     name = name or settings.model or None
-    base_url, api_key = settings.base_url or None, settings.api_key or None
+    if name == "local":
+        return _embedded_model(settings)
+
     if name:
         prefixed = providers.from_prefix(name, functools.partial(_provider_model, settings))
         if prefixed is not None:
             return prefixed
-    if name != "local" and (base_url or api_key):
+    if settings.base_url or settings.api_key:
+        base_url = settings.base_url or None
+        api_key = settings.api_key or None
         return _endpoint_model(settings, name, base_url, api_key)
-    found = None
-    if name != "local" and settings.discover and not (name is None and settings.local_model):
-        found = _discovered(name, confirm)
-    if isinstance(found, tuple):
-        server, model = found
+
+    discovery = _Discovery()
+    wants_file = name is None and settings.local_model  # of the embedded model
+    if settings.discover and not wants_file:
+        discovery = _discovered(name, confirm)
+    if discovery.found is not None:
+        server, model = discovery.found
         chosen = _endpoint_model(settings, model.name, server.base_url, None)
         chosen.mark_discovered(server.name, model.context_tokens)
         return chosen
-    if name not in (None, "local"):
-        raise found or ConfigurationError(
-            f"model {name!r} needs an endpoint, but none is configured. Set OPENAI_API_KEY or "
-            f"{settings_now.where_to_set('base_url')}, or omit the model to use the embedded one."
-            f"{providers.suggestion(name)}"
-        )
+
+    if name is None:
+        return _embedded_model(settings, discovery.why_not)
+    raise ConfigurationError(discovery.why_not or _no_endpoint(name))
+
+
+def _given_model(given: Any) -> Any:
+    """An object that is given in place of a name, if it is a model."""
+    if is_model(given):
+        return given
+    expected = "a model's name, an OpenAIModel, or an object with name, protocol and complete"
+    kind = type(given).__name__
+    raise ConfigurationError(f"model is {given!r}, of type {kind!r}; expected {expected}")
+
+
+def _no_endpoint(name: str) -> str:
+    """The message for a name, if nothing is configured or found that could serve it."""
+    return (
+        f"model {name!r} needs an endpoint, but none is configured. Set OPENAI_API_KEY or "
+        f"{settings_now.where_to_set('base_url')}, or omit the model to use the embedded one."
+        f"{providers.suggestion(name)}"
+    )
+
+
+def _embedded_model(settings: ModelSettings, why_no_other: str = "") -> Any:
     from archytas_nb.models.embedded import EmbeddedModel
     from archytas_nb.models.process import Engine
 
     embedded = EmbeddedModel(settings.local_model or None, Engine(safe=bool(settings.local_safe)))
-    if found:
+    if why_no_other:
         # In the trace, which a notebook keeps; a replay chooses no model. Scripts see the log.
-        embedded.instead_of = f"{found} Using the embedded model instead."
+        embedded.instead_of = f"{why_no_other} Using the embedded model instead."
         _warn_once(embedded.instead_of)
     return embedded
 
@@ -180,13 +201,15 @@ def served_names(settings: ModelSettings | None = None) -> list[str]:
     Never raises, and never takes longer than half a second.
     """
     settings = (settings or ModelSettings()).resolved()
-    base_url, api_key = settings.base_url, settings.api_key
     names: list[str] = []
-    if base_url or api_key:
+    if settings.base_url or settings.api_key:
+        base_url = (settings.base_url or OPENAI_URL).strip()
+        api_key = (settings.api_key or "").strip()
         period = int(time.monotonic() / _LISTING_AGE)
-        names += _listed_names((base_url or OPENAI_URL).strip(), (api_key or "").strip(), period)
+        names += _listed_names(base_url, api_key, period)
     elif settings.discover:
-        names += [model.name for server in local_servers() for model in server.models]
+        for server in local_servers():
+            names += [model.name for model in server.models]
     return [*dict.fromkeys(names), "local", *providers.prefixes()]
 
 
@@ -230,34 +253,44 @@ def local_servers() -> tuple[LocalServer, ...]:
 
 @functools.cache
 def _servers(ports: tuple[tuple[str, int], ...]) -> tuple[LocalServer, ...]:
-    def look(port: tuple[str, int]) -> LocalServer:
-        base_url = f"http://127.0.0.1:{port[1]}/v1"
+    def look(named_port: tuple[str, int]) -> LocalServer:
+        name, port = named_port
+        base_url = f"http://127.0.0.1:{port}/v1"
         try:  # create a client only if something listens on the port
-            socket.create_connection(("127.0.0.1", port[1]), SECONDS).close()
+            socket.create_connection(("127.0.0.1", port), SECONDS).close()
         except OSError:
-            return LocalServer(port[0], base_url, ())
+            return LocalServer(name, base_url, ())
         models = served_at(base_url, "", SECONDS)
-        return LocalServer(port[0], base_url, tuple(model for model in models if model.chats))
+        return LocalServer(name, base_url, tuple(model for model in models if model.chats))
 
     with ThreadPoolExecutor(max(1, len(ports))) as pool:
         return tuple(server for server in pool.map(look, ports) if server.models)
 
 
-def _discovered(
-    name: str | None, confirm: Confirm | None
-) -> tuple[LocalServer, Served] | ConfigurationError | None:
-    """The named or first model of an allowed server; an error if there is nobody to ask."""
-    serving = [
-        (server, model)
-        for server in local_servers()
-        for model in server.models
-        # Ollama's names end with a tag, which people omit if it is the default.
-        if name in (None, model.name, model.name.removesuffix(":latest"))
-    ]
+@dataclass(frozen=True, slots=True)
+class _Discovery:
+    """What was found on this machine: a model, or why a model there is not used, or neither."""
+
+    found: tuple[LocalServer, Served] | None = None
+    why_not: str = ""
+
+
+def _serving(name: str | None) -> Iterator[tuple[LocalServer, Served]]:
+    """The models of that name on this machine, with their servers; all of them without a name."""
+    for server in local_servers():
+        for model in server.models:
+            # Ollama's names end with a tag, which people omit if it is the default.
+            if name in (None, model.name, model.name.removesuffix(":latest")):
+                yield server, model
+
+
+def _discovered(name: str | None, confirm: Confirm | None) -> _Discovery:
+    """The named or first model of an allowed server; why not, if there is nobody to ask."""
+    serving = list(_serving(name))
     allowed = _allowed()
     for server, model in serving:
         if allowed.get(server.base_url) == server.name:
-            return server, model
+            return _Discovery((server, model))
     for server, model in serving:
         if server.base_url in _refused:
             continue
@@ -265,18 +298,18 @@ def _discovered(
         what = f"{server.name} at {urllib.parse.urlsplit(server.base_url).netloc}, model {shown}"
         answer = confirm(f"Use {what}? [y/n] ") if confirm else None
         if answer is None:
-            return ConfigurationError(
-                f"{what}, is not used because it was neither configured nor allowed. To use it, "
-                f"set {settings_now.where_to_set('base_url')} to {server.base_url!r}."
+            return _Discovery(
+                why_not=f"{what}, is not used because it was neither configured nor allowed. To "
+                f"use it, set {settings_now.where_to_set('base_url')} to {server.base_url!r}."
             )
         if answer:
             file = permissions_file()
             with contextlib.suppress(OSError):  # the next process then asks again
                 file.parent.mkdir(parents=True, exist_ok=True)
                 serve.write_private(file, {**allowed, server.base_url: server.name})
-            return server, model
+            return _Discovery((server, model))
         _refused.add(server.base_url)
-    return None
+    return _Discovery()
 
 
 _refused: set[str] = set()

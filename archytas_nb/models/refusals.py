@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from archytas_nb.errors import ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel
@@ -94,18 +94,25 @@ _MAX_TOKENS = re.compile(
 def matches(what: str, text: str) -> bool:
     """Whether the beginning of a server's text matches a pattern of `_REGEXES`."""
     text = text[:SEARCHED_CHARS]
+    if not _PATTERNS[what].search(text):
+        return False
     unless = _UNLESS.get(what)
-    return bool(_PATTERNS[what].search(text)) and not (unless and _PATTERNS[unless].search(text))
+    return unless is None or not _PATTERNS[unless].search(text)
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
     found = pattern.search(text[:SEARCHED_CHARS])
-    return int(next(filter(None, found.groups()))[:12]) if found else None
+    if found is None:
+        return None
+    digits = next(filter(None, found.groups()))
+    return int(digits[:12])
 
 
 def context_tokens(text: str) -> int | None:
     """The context length in the error for a conversation that is too long."""
-    return (_number(_CONTEXT, text) if matches("overflow", text) else None) or None
+    if not matches("overflow", text):
+        return None
+    return _number(_CONTEXT, text) or None  # 0 means that the server does not know it
 
 
 def prompt_tokens(text: str) -> int | None:
@@ -142,10 +149,12 @@ def refused_field(text: str, names: Iterable[str]) -> str | None:
 
 def count_images(messages: Iterable[Mapping[str, Any]]) -> int:
     """The number of images in the messages of a request."""
-    contents = [message.get("content") for message in messages]
-    return sum(
-        is_image(part) for each in contents if isinstance(each, (list, tuple)) for part in each
-    )
+    count = 0
+    for message in messages:
+        content = message.get("content")
+        if isinstance(content, (list, tuple)):
+            count += sum(map(is_image, content))
+    return count
 
 
 def is_image(part: Any) -> bool:
@@ -173,9 +182,12 @@ class EndpointErrors:
     ) -> None:
         self.key_name, self._url_name = names
         self.prefix = ""  # the prefix of the model name, if it selected the endpoint
-        self._at, self._url = f"the endpoint {at!r}", at
-        basic = base64.b64encode(":".join(user).encode()).decode() if user else ""
-        secrets = [key, basic, user[1] if user else ""]
+        self._at = f"the endpoint {at!r}"
+        self._url = at
+        secrets = [key]
+        if user:
+            basic = base64.b64encode(":".join(user).encode()).decode()
+            secrets += [basic, user[1]]
         secrets += [each for each in others if len(each) >= _MIN_SECRET]
         self._secrets = [each for each in secrets if each]
 
@@ -204,11 +216,14 @@ class EndpointErrors:
         kind = type(cause).__name__
         why = self.clean(f"{kind}: {cause}")
         if "Timeout" in kind:
-            return self.timed_out(timeout, "connect" if "Connect" in kind else "first byte")
+            during = "connect" if "Connect" in kind else "first byte"
+            return self.timed_out(timeout, during)
         if "APIConnectionError" not in {each.__name__ for each in type(error).__mro__}:
             text = f"the request to {self._url!r} failed: {one_line(why)}."
             return ModelError(f"{text} Check the server's log.", kind="server")
-        return (self.unreachable if "Connect" in kind else self.dropped)(why)
+        if "Connect" in kind:
+            return self.unreachable(why)
+        return self.dropped(why)
 
     def of_server(self, error: ServerError, model: str, ask: AskModel | None = None) -> ModelError:
         """The error for a server's response to a request to a model; `ask` as in `of_client`."""
@@ -219,25 +234,33 @@ class EndpointErrors:
             to = self.clean(error.to)
             text = f"{self._at} redirects to {to!r}; nothing was sent there. {advice}"
             return ModelError(text, kind="refused", status=error.status)
-        codes, text = self.clean(error.codes), self.clean(error.message)
+        codes = self.clean(error.codes)
+        text = self.clean(error.message)
         raw = f"{text[: SEARCHED_CHARS - len(codes) - 1]} {codes}"
         reason = one_line(_page_title(text)) or "no reason given"
-        reason += "" if reason.endswith((".", "!", "?", "…")) else "."
+        if not reason.endswith((".", "!", "?", "…")):
+            reason += "."
         if error.wait is not None and error.wait > MAX_WAIT_SECONDS:
             most = f"longer than the maximum of {MAX_WAIT_SECONDS:.0f} s"
             reason += f" It asked to wait {error.wait:.0f} s, {most}."
-        kind, what, advice, passing = _case(error.status, raw, ask)
-        what = what.format(at=self._at, model=f"model {model!r}")
-        advice = advice.replace("{key}", self.key_name)
-        full = f"{what} (HTTP {error.status}): {reason} {advice}".rstrip()
+        refusal = _Refusal(error.status, raw, ask)
+        case = next(case for case in _CASES if case.applies(refusal))
+        what = case.what.format(at=self._at, model=f"model {model!r}")
+        advice = case.advice.replace("{key}", self.key_name)
         return ModelError(
-            full, kind=kind, status=error.status, passing=passing, wait=error.wait, refusal=raw
+            f"{what} (HTTP {error.status}): {reason} {advice}".rstrip(),
+            kind=case.kind,
+            status=error.status,
+            passing=case.passing,
+            wait=error.wait,
+            refusal=raw,
         )
 
     def unreachable(self, why: str) -> ModelError:
         """No connection could be established."""
         advice = f"Start it, or set {self._url_name} to the address of your model server."
-        if is_untrusted := "certificate" in why.lower():
+        is_untrusted = "certificate" in why.lower()
+        if is_untrusted:
             advice = "Its certificate is not trusted: set SSL_CERT_FILE, or check the host name."
         elif self.prefix:
             advice = (
@@ -261,7 +284,9 @@ class EndpointErrors:
 
     def out_of_time(self, seconds: float | None, last: str = "") -> ModelError:
         """The deadline of the request passed, possibly after a failure that would be retried."""
-        left = f"the {seconds or 0:.3g} s that were left{f' after {last}' if last else ''}"
+        left = f"the {seconds or 0:.3g} s that were left"
+        if last:
+            left += f" after {last}"
         text = f"{self._at} did not complete its reply within {left}."
         advice = "Raise max_seconds, or ask a simpler question."
         return ModelError(f"{text} {advice}", kind="deadline", may_be_paid=True)
@@ -286,63 +311,204 @@ class EndpointErrors:
         return ModelError(text, kind="bad_reply", status=200)
 
 
+class _Refusal(NamedTuple):
+    """What a server's error response says, and to what."""
+
+    status: int
+    raw: str  # the beginning of the server's text, with its codes
+    ask: AskModel | None  # None for a request for the list of models
+
+    def matches(self, what: str) -> bool:
+        return matches(what, self.raw)
+
+
+def _rejects_key(refusal: _Refusal) -> bool:
+    is_bad_key = refusal.status == 400 and refusal.matches("bad_key")
+    return refusal.status in (401, 403) or is_bad_key
+
+
+def _is_too_long(refusal: _Refusal) -> bool:
+    # "Request too large" with 429: more tokens than allowed per minute, so waiting does not help.
+    if refusal.status == 413 or refusal.raw.startswith("Request too large"):
+        return True
+    return refusal.status != 429 and refusal.matches("overflow")
+
+
+def _is_unpaid(refusal: _Refusal) -> bool:
+    if refusal.status == 400:
+        return "credit balance is too low" in refusal.raw  # Anthropic's message
+    if refusal.status == 429:
+        texts = ("insufficient_quota", "exceeded your current quota")
+        return any(text in refusal.raw for text in texts)
+    return refusal.status == 402
+
+
+def _is_too_often(refusal: _Refusal) -> bool:
+    return refusal.status == 429
+
+
+def _is_filtered(refusal: _Refusal) -> bool:
+    return refusal.matches("filter")
+
+
+def _refuses_image(refusal: _Refusal) -> bool:
+    if refusal.ask is None or "image" not in refusal.raw.lower():
+        return False
+    return count_images(refusal.ask.messages) > 0
+
+
+def _refuses_tools(refusal: _Refusal) -> bool:
+    has_tools = refusal.ask is not None and bool(refusal.ask.tools)
+    return has_tools and refusal.matches("no_tools")
+
+
+def _needs_other_api(refusal: _Refusal) -> bool:
+    return refusal.matches("other_api")
+
+
+def _is_not_found(refusal: _Refusal) -> bool:
+    is_no_model = refusal.status == 400 and refusal.matches("no_model")
+    return refusal.status in (404, 405) or is_no_model
+
+
+def _is_about_form(refusal: _Refusal) -> bool:
+    return refusal.matches("bad_format") or refusal.matches("no_system")
+
+
+def _has_failed_for_now(refusal: _Refusal) -> bool:
+    return refusal.status in _RETRIED and not _is_about_form(refusal)
+
+
+def _has_failed(refusal: _Refusal) -> bool:
+    return refusal.status >= 500 and not _is_about_form(refusal)
+
+
+def _is_any(_refusal: _Refusal) -> bool:
+    return True
+
+
+class _Case(NamedTuple):
+    """What an error response means, and what its error says."""
+
+    applies: Callable[[_Refusal], bool]
+    kind: ModelErrorKind
+    what: str  # what happened
+    advice: str  # what to do next
+    passing: bool = False  # whether it is temporary: the request is then retried
+
+
 _REFUSED = "{at} refused the request for {model}"
 _REMOVE_QUESTION = (
     "If further questions are refused too, remove the last one with agent.undo() or %agent_undo."
 )
+_LOOK = "Try again later, or check the server's log."
 
-
-def _case(status: int, raw: str, ask: AskModel | None) -> tuple[ModelErrorKind, str, str, bool]:
-    """The kind of an error, what happened, what to do next, and whether it is temporary."""
-    # "Request too large" with 429: more tokens than allowed per minute, so waiting does not help.
-    too_large = status == 413 or raw.startswith("Request too large")
-    is_used_up = "insufficient_quota" in raw or "exceeded your current quota" in raw
-    is_unpaid = status == 400 and "credit balance is too low" in raw  # Anthropic's message
-    has_images = ask is not None and count_images(ask.messages) and "image" in raw.lower()
-    is_form = matches("bad_format", raw) or matches("no_system", raw)
-    cases: list[tuple[Any, ModelErrorKind, str, str, bool]] = [
-        (status in (401, 403) or (status == 400 and matches("bad_key", raw)),
-         "auth", "{at} rejected the API key",
-         "Set {key} to a key for this endpoint.", False),
-        (too_large or (status != 429 and matches("overflow", raw)),
-         "overflow", "the conversation is too long for {model} at {at}",
-         "Start over with agent.reset(), or use a model with a longer context.", False),
-        (status == 402 or is_unpaid or (status == 429 and is_used_up),
-         "rate_limit", "{at} is refusing requests",
-         "Waiting does not help: check the account's credit, or use another endpoint.", False),
-        (status == 429, "rate_limit", "{at} is temporarily refusing requests",
-         "Wait, or use another model or endpoint.", True),
-        (matches("filter", raw), "refused", _REFUSED,
-         f"Rephrase the question. {_REMOVE_QUESTION}", False),
-        (has_images, "refused", _REFUSED,
-         f"Omit the image, use a smaller PNG or JPEG, or use another model. {_REMOVE_QUESTION}",
-         False),
-        (ask is not None and ask.tools and matches("no_tools", raw), "no_tools", _REFUSED,
-         "It does not support tools: use protocol='react' with this model.", False),
-        (matches("other_api", raw), "refused",
-         "{at} does not serve {model} through chat completions",
-         "Only chat completions are supported: use another model of this endpoint.", False),
-        (status in (404, 405) or (status == 400 and matches("no_model", raw)),
-         "not_found", "{at} does not know this path or {model}", "", False),
-        ((status >= 500 or status in _RETRIED) and not is_form, "server", "{at} failed",
-         "Try again later, or check the server's log.", status in _RETRIED),
-        (True, "refused", _REFUSED,
-         "Change the settings or the model, or check the server's log.", False),
-    ]  # fmt: skip
-    return next(case[1:] for case in cases if case[0])
+# The first case that applies counts, so what is specific stands before what is general:
+# - a wrong key before everything else, as nothing else can be known then;
+# - what waiting does not help (too long, unpaid) before what it helps, as all three may have 429;
+# - the texts of a refusal before its statuses, as servers use 400, 404 and 500 for anything.
+_CASES = (
+    _Case(
+        _rejects_key,
+        kind="auth",
+        what="{at} rejected the API key",
+        advice="Set {key} to a key for this endpoint.",
+    ),
+    _Case(
+        _is_too_long,
+        kind="overflow",
+        what="the conversation is too long for {model} at {at}",
+        advice="Start over with agent.reset(), or use a model with a longer context.",
+    ),
+    _Case(
+        _is_unpaid,
+        kind="rate_limit",
+        what="{at} is refusing requests",
+        advice="Waiting does not help: check the account's credit, or use another endpoint.",
+    ),
+    _Case(
+        _is_too_often,
+        kind="rate_limit",
+        what="{at} is temporarily refusing requests",
+        advice="Wait, or use another model or endpoint.",
+        passing=True,
+    ),
+    _Case(
+        _is_filtered,
+        kind="refused",
+        what=_REFUSED,
+        advice=f"Rephrase the question. {_REMOVE_QUESTION}",
+    ),
+    _Case(
+        _refuses_image,
+        kind="refused",
+        what=_REFUSED,
+        advice="Omit the image, use a smaller PNG or JPEG, or use another model. "
+        f"{_REMOVE_QUESTION}",
+    ),
+    _Case(
+        _refuses_tools,
+        kind="no_tools",
+        what=_REFUSED,
+        advice="It does not support tools: use protocol='react' with this model.",
+    ),
+    _Case(
+        _needs_other_api,
+        kind="refused",
+        what="{at} does not serve {model} through chat completions",
+        advice="Only chat completions are supported: use another model of this endpoint.",
+    ),
+    _Case(
+        _is_not_found,
+        kind="not_found",
+        what="{at} does not know this path or {model}",
+        advice="",
+    ),
+    _Case(
+        _has_failed_for_now,
+        kind="server",
+        what="{at} failed",
+        advice=_LOOK,
+        passing=True,
+    ),
+    _Case(
+        _has_failed,
+        kind="server",
+        what="{at} failed",
+        advice=_LOOK,
+    ),
+    _Case(
+        _is_any,
+        kind="refused",
+        what=_REFUSED,
+        advice="Change the settings or the model, or check the server's log.",
+    ),
+)
 
 
 def models_hint(names: Sequence[str], wanted: str) -> str:
     """A sentence that lists the models of an endpoint, starting with the most similar name."""
     if not names:
         return "It serves no models: load one first."
-    near = [name for name in names if wanted and wanted.lower() in name.lower()][:1]
-    if not near and (similar := nearest(wanted, names)):
-        near = [similar]
-    shown = [*near, *(name for name in names if name not in near)][:12]
-    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    hint = f" Did you mean {near[0]!r}?" if near and near[0] != wanted else ""
-    return f"It serves {', '.join(map(repr, shown))}{more}.{hint}"
+    near = _most_similar(names, wanted)
+    first = [near] if near else []
+    shown = [*first, *(name for name in names if name != near)][:12]
+    text = f"It serves {', '.join(map(repr, shown))}"
+    if len(names) > len(shown):
+        text += f" and {len(names) - len(shown)} more"
+    if near and near != wanted:
+        return f"{text}. Did you mean {near!r}?"
+    return f"{text}."
+
+
+def _most_similar(names: Sequence[str], wanted: str) -> str | None:
+    """The first name that contains the wanted one, else one that is spelled like it, or None."""
+    if not wanted:
+        return nearest(wanted, names)
+    for name in names:
+        if wanted.lower() in name.lower():
+            return name
+    return nearest(wanted, names)
 
 
 def _page_title(text: str) -> str:
