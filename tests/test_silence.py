@@ -46,21 +46,21 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     capabilities_of.cache_clear()
 
 
-DOORS = ["openai", *(["anthropic"] if find_spec("anthropic") else [])]
+APIS = ["openai", *(["anthropic"] if find_spec("anthropic") else [])]
 WAYS = list(
     itertools.product(("react", "native"), ("streamed", "whole"), ("at once", "after a call"))
 )
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(("play", "way"), alternating(PLAYS, WAYS))
-def test_a_permanent_fault_is_reported(play: str, way: tuple[Any, str, str], door: str) -> None:
+def test_a_permanent_fault_is_reported(play: str, way: tuple[Any, str, str], api: str) -> None:
     protocol, form, when = way
     stream = form == "streamed"
     first = [Say(calls=(("add", {"a": 1, "b": 2}),))] if when == "after a call" else []
-    servers = AnthropicServer if door == "anthropic" else Server
+    servers = AnthropicServer if api == "anthropic" else Server
     with servers(*first, then=PLAYS[play]) as server:
-        models = nb.AnthropicModel if door == "anthropic" else nb.OpenAIModel
+        models = nb.AnthropicModel if api == "anthropic" else nb.OpenAIModel
         model = models("tiny-1", server.url, "key", patience(play), 1, stream=stream)
         agent = nb.Agent([add], model, protocol, namespace={})
         try:

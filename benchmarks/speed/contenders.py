@@ -1,4 +1,4 @@
-"""Who is measured: the floors, which do no more than they must, and this package beside them.
+"""Who is measured: the baselines, which do no more than they must, and this package beside them.
 
 Each contender has the same task: ask, run ``add``, send the outcome back, until there is an answer.
 """
@@ -52,7 +52,7 @@ def _openai(url: str) -> Any:
 
 
 def http_loop(url: str) -> int:
-    """The floor of floors: a bare HTTP client."""
+    """The lowest baseline: a bare HTTP client."""
     messages: list[Any] = [QUESTION]
     for step in range(1_000_000):
         reply = _http().post(
@@ -146,10 +146,10 @@ def _agent(url: str, protocol: Any, *, stream: bool) -> Any:
 
 
 OURS = "archytas_nb"
-FLOOR = "floor: openai client, history in extra_body"
+BASELINE = "baseline: openai client, history in extra_body"
 STEPS: dict[str, tuple[Callable[[str], int], str]] = {
-    f"floor: {HTTP} loop": (http_loop, "native-whole"),
-    FLOOR: (openai_extra_body, "native-whole"),
+    f"baseline: {HTTP} loop": (http_loop, "native-whole"),
+    BASELINE: (openai_extra_body, "native-whole"),
     "openai client, plain": (openai_plain, "native-whole"),
     OURS: (functools.partial(ours, stream=True), "native-streamed"),
     f"{OURS}, not streamed": (ours, "native-whole"),
@@ -159,14 +159,14 @@ STEPS: dict[str, tuple[Callable[[str], int], str]] = {
 """Who takes steps, and the form that the server answers in; ours are streamed unless said otherwise."""
 
 STREAMS: dict[str, Callable[[str], int]] = {
-    f"floor: {HTTP} loop": http_stream,
-    FLOOR: openai_extra_body_stream,
+    f"baseline: {HTTP} loop": http_stream,
+    BASELINE: openai_extra_body_stream,
     "openai client, plain": openai_plain_stream,
     OURS: ours_stream,
 }
 IMPORTS = {
-    f"floor: {HTTP} loop": f"import {HTTP}",
-    FLOOR: "import openai; openai.OpenAI",
+    f"baseline: {HTTP} loop": f"import {HTTP}",
+    BASELINE: "import openai; openai.OpenAI",
     "openai client, plain": "import openai; openai.OpenAI",
     OURS: "from archytas_nb import Agent, OpenAIModel, tool; import openai, pydantic; openai.OpenAI",
 }

@@ -1,4 +1,4 @@
-"""What a run costs beside the floors, all in one process and against one server of no latency.
+"""What a run costs beside the baselines, all in one process and against one server of no latency.
 
 ``python -m benchmarks.speed.loop`` prints the table and whether the wanted ratios hold; ``--check`` makes a ratio
 that does not hold an error. Medians of interleaved rounds, so that a busy moment hits all alike; on a machine
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmarks.speed.contenders import FLOOR, IMPORTS, OURS, STEPS, STREAMS
+from benchmarks.speed.contenders import BASELINE, IMPORTS, OURS, STEPS, STREAMS
 from benchmarks.speed.peer import CLOCKS, DEFINE
 
 K = TypeVar("K")
@@ -166,11 +166,11 @@ def wanted(
     few, many = (f"{count} steps, ms" for count in steps)
     rows = []
     for name in (name for name in STEPS if name.startswith(OURS)):
-        mine, floor = table[name], table[FLOOR]
+        mine, baseline = table[name], table[BASELINE]
         exponent = math.log(mine[many] / mine[few]) / math.log(steps[1] / steps[0])
-        rows += [(f"{name}: {many[:-4]} ÷ floor", mine[many] / floor[many], 1.6)]
+        rows += [(f"{name}: {many[:-4]} ÷ baseline", mine[many] / baseline[many], 1.6)]
         rows += [(f"{name}: exponent", exponent, 1.25)]
-    rows.append(("stream ÷ floor", table[OURS][STREAM] / table[FLOOR][STREAM], 2.0))
+    rows.append(("stream ÷ baseline", table[OURS][STREAM] / table[BASELINE][STREAM], 2.0))
     if DEFINED in table[OURS]:
         rows.append((DEFINED, table[OURS][DEFINED], 250.0))
     rows.append(("%load_ext, ms", extension["ms"], 60.0))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from archytas_nb.loop import loop, text_protocol
+from archytas_nb.loop import loop, text_protocol, verify
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.loop.limits import Guards
 from archytas_nb.models import embedded
@@ -203,7 +203,7 @@ def _fit() -> AbstractContextManager[Any]:
 
 @_piece("end-check", "no answer is asked about before it counts")
 def _end_check() -> AbstractContextManager[Any]:
-    return patch.object(loop, "reasons_to_confirm", lambda *_, **__: ())
+    return patch.object(verify, "reasons_to_confirm", lambda *_, **__: ())
 
 
 @_piece("repetition", "the same call is run as often as it is made, and no tool is taken away")

@@ -6,10 +6,11 @@ Law of this file: it takes things away and adds nothing. The loop, the prompt an
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import archytas_nb as nb
+from archytas_nb.asking import RunSetup
 from archytas_nb.loop.events import AskModel, CallOutcome, ModelReply, ToolCall
 from archytas_nb.loop.limits import Guards
 
@@ -44,9 +45,19 @@ class Unguarded(Guards):
         return outcome
 
 
+class BareSetup(RunSetup):
+    """A setup whose runs have limits alone."""
+
+    def guards(self, *args: Any, **kwargs: Any) -> Guards:
+        """The limits of a run, without any guard."""
+        guards = RunSetup.guards(self, *args, **kwargs)
+        return Unguarded(guards.limits, guards.clock, guards.may_repeat, small=False)
+
+
 class BareAgent(nb.Agent):
     """An agent without the guards, and without what a small model is asked and told."""
 
-    def _guards(self, *args: Any, **kwargs: Any) -> Guards:
-        guards = super()._guards(*args, **kwargs)
-        return Unguarded(guards.limits, guards.clock, guards.may_repeat, small=False)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        setup = self._setup
+        self._setup = BareSetup(*(getattr(setup, each.name) for each in fields(setup)))

@@ -15,17 +15,17 @@ from tests.faults.talk import Talk
 FORMS = [("native", True), ("react", False), ("native", False), ("react", True)]
 
 
-def forms(*doors: str) -> list[Any]:
-    """The first two forms of each door, and the others as slow tests."""
+def forms(*apis: str) -> list[Any]:
+    """The first two forms of each api, and the others as slow tests."""
     return [
         pytest.param(
-            (*form, door),
+            (*form, api),
             id="-".join(
-                [form[0], "streamed" if form[1] else "whole", *([door] if doors[1:] else [])]
+                [form[0], "streamed" if form[1] else "whole", *([api] if apis[1:] else [])]
             ),
             marks=pytest.mark.slow if n > 1 else (),
         )
-        for door in doors
+        for api in apis
         for n, form in enumerate(FORMS)
     ]
 
@@ -36,13 +36,13 @@ def talk(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> Iterator[Talk]:
-    protocol, stream, door = (*request.param, "openai")[:3]
-    if door == "anthropic":
+    protocol, stream, api = (*request.param, "openai")[:3]
+    if api == "anthropic":
         pytest.importorskip("anthropic")
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.01)
     capabilities_of.cache_clear()
-    talk = Talk(protocol, stream, caplog, door)
+    talk = Talk(protocol, stream, caplog, api)
     yield talk
     talk.server.close()
     endpoint.close_clients(talk.server.url)

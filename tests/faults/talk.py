@@ -53,7 +53,7 @@ class Talk:
     protocol: str
     stream: bool
     caplog: pytest.LogCaptureFixture
-    door: str = "openai"
+    api: str = "openai"
     server: Server = field(default_factory=Server)
     agent: Any = None
     events: list[Event] = field(default_factory=list)
@@ -76,12 +76,12 @@ class Talk:
 
     @property
     def servers(self) -> type[Server]:
-        return Server if self.door == "openai" else AnthropicServer
+        return Server if self.api == "openai" else AnthropicServer
 
     def model(self, timeout: float = 20.0, **settings: Any) -> RemoteModel:
         """A model that asks the server."""
         settings = {"stream": self.stream, **settings}
-        if self.door == "openai":
+        if self.api == "openai":
             return OpenAIModel("tiny-1", self.server.url, KEY, timeout, **settings)
         from archytas_nb.models.anthropic import AnthropicModel
 

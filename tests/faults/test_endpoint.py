@@ -56,7 +56,9 @@ def test_a_failure_that_stays_ends_after_three_retries(
     assert move in said
     assert "Tried 4 times" in said
     assert len(talk.server.chats) == 4
-    assert len(talk.retries) == 3
+    assert [each.partition("Trying again in ")[2] for each in talk.retries] == [
+        f"{seconds} s ({n} of 3)." for n, seconds in enumerate((0.01, 0.02, 0.04), start=1)
+    ]
     talk.goes_on()
 
 

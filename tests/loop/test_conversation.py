@@ -302,10 +302,10 @@ def test_after_that_drops_the_first_steps_of_the_current_question(protocol: Prot
 def test_finally_truncates_the_last_outcome(protocol: Protocol) -> None:
     judge = Judge(protocol)
     record = [Exchange("Q?", [step("q1s1c1", "word " * 1600)])]
-    floor = judge.size([Exchange("Q?")])
+    smallest = judge.size([Exchange("Q?")])
     lengths = []
     for max_tokens in (2000, 1000, 400, 150):
-        [shown] = compacted_view(record, judge.compact(record, floor + max_tokens))
+        [shown] = compacted_view(record, judge.compact(record, smallest + max_tokens))
         lengths.append(len(shown.steps[0].outcomes[0].text))
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] > 3000

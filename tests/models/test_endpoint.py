@@ -20,7 +20,7 @@ from archytas_nb.models.endpoint import OpenAIModel, key_header
 from archytas_nb.models.providers import endpoint_of
 from tests.models.talking import HELLO, complete, told
 from tests.sampling import alternating
-from tests.servers.plays import Drip, Drop, Hang, Ping, Raw, Say, Status
+from tests.servers.plays import Drip, Hang, Ping, Raw, Say, Status
 from tests.servers.server import Server
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -54,16 +54,6 @@ def test_sends_the_request_and_nothing_else() -> None:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-
-
-def test_retries_are_reported_before_the_wait() -> None:
-    with Server(Status(503), Drop(), then=Say("fine")) as server:
-        seen, reply = complete(told(server))
-    notices = [each.text for each in seen if isinstance(each, Notice)]
-    assert reply.text == "fine"
-    assert notices[0].endswith("Trying again in 0.01 s (1 of 3).")
-    assert notices[1].endswith("Trying again in 0.02 s (2 of 3).")
-    assert len(notices) == 2
 
 
 def test_without_retries_a_failure_is_final() -> None:

@@ -55,7 +55,7 @@ def faults(said: str) -> dict[str, Any]:
         "reasoning and no more": Say("", raw=True, extra={"reasoning_content": "Hm."}),
         "a refusal": Say("", raw=True, extra={"refusal": f"I cannot do that, {said}."}),
         "a filtered reply": Say("", raw=True, finish="content_filter"),
-        "a reply of no room": Say("", raw=True, finish="length"),
+        "a reply with no tokens left": Say("", raw=True, finish="length"),
         "a blank answer": Say(calls=(("final_answer", {"answer": " "}),)),
         "giving up": Say(calls=(("fail_task", {"reason": ""}),)),
         "null": Say("null", raw=True),

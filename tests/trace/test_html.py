@@ -115,7 +115,7 @@ def test_a_number_with_a_full_stop_is_not_a_list() -> None:
     assert "<p>124.</p>" in html(fold(*SAMPLES["rejected"]))
 
 
-ROOM = Path(safe.__file__).parent
+TRACE = Path(safe.__file__).parent
 
 
 def test_no_payload_survives() -> None:
@@ -221,8 +221,8 @@ def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
 
 @pytest.mark.parametrize("name", ["__init__", "html", "live", "text", "view"])
 def test_all_html_is_made_in_one_file(name: str) -> None:
-    """No other file of the room writes a tag, or calls a text HTML."""
-    path = ROOM / f"{name}.py"
+    """No other file of the package writes a tag, or calls a text HTML."""
+    path = TRACE / f"{name}.py"
     tree = ast.parse(path.read_text(encoding="utf-8"))
     texts = [
         each.value

@@ -309,7 +309,7 @@ LONG = "SELECT name, origin, horsepower FROM cars WHERE horsepower > 100 AND yea
 
 
 def test_truncated_calls_show_where_they_differ_from_each_other() -> None:
-    """The same query of another year; the arguments that are short leave their room to it."""
+    """The same query of another year; short arguments leave their share of the line to it."""
     calls = [ToolCall("a", "query", {"sql": f"{LONG}{year}", "n": 3}) for year in (1970, 1971)]
     [step] = fold("q", [*ask(1), RunCalls(1, tuple(calls))]).steps
     assert [each.signature(60) for each in step.calls] == [

@@ -1,4 +1,4 @@
-"""What it costs to define a tool, beside the floor: pydantic's adapters for the same four types, without a tool.
+"""What it costs to define a tool, beside the baseline: pydantic's adapters for the same four types, without a tool.
 
 Nothing is asserted about time: ``pytest tests/benchmarks/speed --benchmark-only`` shows the ratio. A round defines
 1,000 different functions, so milliseconds in the table are microseconds a tool.
@@ -49,7 +49,7 @@ def test_define_a_thousand_tools_and_their_wire_form(benchmark, functions):
     assert [spec["function"]["name"] for spec in specs] == [f"tool_{n}" for n in range(COUNT)]
 
 
-def test_floor_four_adapters_and_their_schemas_a_thousand_times(benchmark):
+def test_baseline_four_adapters_and_their_schemas_a_thousand_times(benchmark):
     kinds = (str, int, list[str] | None, bool)
     schemas = benchmark.pedantic(
         lambda: [[TypeAdapter(kind).json_schema() for kind in kinds] for _ in range(COUNT)],
