@@ -272,7 +272,8 @@ class ApprovalDialogue:
         try:
             edited = {**self._input, name: _literal(text)}
         except ValueError:
-            return f'{escape(text[:100])} is not a Python literal; text needs quotes: "text".\n'
+            what = f"{escape(text[:100])} is neither a Python literal nor JSON"
+            return f'{what}; text needs quotes: "text".\n'
         bound = self._tool.bind(edited, self._namespace)
         if not isinstance(bound, BoundCall):
             return f"{self._tool.name} does not accept this: {quoted(bound.text)}\n"
@@ -316,10 +317,21 @@ class ApprovalDialogue:
 
 
 def _literal(text: str) -> Json:
-    """Parse a Python literal that JSON can represent; raises ValueError."""
+    """Parse a Python literal that JSON can represent, or JSON; raises ValueError."""
     try:
-        return json.loads(json.dumps(ast.literal_eval(text), allow_nan=False))
-    except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        value = _strict_json(text)
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(text) from error
+
+
+def _strict_json(text: str) -> Json:
+    try:
+        return json.loads(text)
+    except RecursionError as error:
         raise ValueError(text) from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import io
+import json
 import sys
 import time
 import unicodedata
@@ -255,12 +256,42 @@ def test_an_edited_argument_is_shown_with_both_values() -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        ("limit = null", None),
+        ("limit = None", None),
+        ("limit = true", True),
+        ("limit = false", False),
+        ("limit = True", True),
+        ('limit = {"a": [null, true]}', {"a": [None, True]}),
+        ("limit = {'a': [None, True]}", {"a": [None, True]}),
+        (r'limit = "\u00e9"', "é"),
+        ("limit = (1, 2)", [1, 2]),
+        ("limit = 1e2", 100.0),
+    ],
+)
+def test_an_argument_is_edited_with_a_python_or_a_json_literal(typed: str, value: Any) -> None:
+    def search(limit: Any = 10) -> str:
+        """Search.
+
+        Args:
+            limit: Any value.
+        """
+        return json.dumps(limit)
+
+    assert ask(search, {"limit": 5}, typed, "y")[0].value == json.dumps(value)
+
+
+@pytest.mark.parametrize(
     ("typed", "note"),
     [
-        ("amount = many", "many is not a Python literal"),
-        ("amount =", "is not a Python literal"),
-        ("amount = {1, 2}", "is not a Python literal"),
-        ("amount = f(3)", "is not a Python literal"),
+        ("amount = NaN", "NaN is neither a Python literal nor JSON"),
+        ("amount = 1e999", "1e999 is neither a Python literal nor JSON"),
+        ("amount = [1, null, None]", "is neither a Python literal nor JSON"),
+        ("amount = many", "many is neither a Python literal nor JSON"),
+        ("amount =", "is neither a Python literal nor JSON"),
+        ("amount = {1, 2}", "is neither a Python literal nor JSON"),
+        ("amount = f(3)", "is neither a Python literal nor JSON"),
         ("amount = 'many'", "transfer does not accept this"),
         ("amout = 3", "transfer has no argument 'amout'; it has to, amount, note."),
     ],
