@@ -103,7 +103,8 @@ class RunSetup:
         """
         limits = {name: each for name, each in options.items() if hasattr(Limits, name)}
         setup = replace(self, configuration=self.configuration.fixed().having(**limits))
-        _ = setup.configuration.limits  # which validates them
+        if limits:
+            _ = setup.configuration.limits  # which validates them
         if "tools" in options:
             setup = replace(setup, tools=toolbox_of(options["tools"]), own_tools=Toolbox())
         if "model" in options:
@@ -320,8 +321,8 @@ def add_built_in(tools: Toolbox, built_in: Tool, off: str) -> None:
     Raises:
         ConfigurationError: A tool of the person's own has its name.
     """
-    own = tools.get(built_in.name)
-    if own is not None and own.function is not built_in.function:
+    is_taken = built_in.name in tools
+    if is_taken and tools[built_in.name].function is not built_in.function:
         raise ConfigurationError(
             f"{built_in.name!r} is the name of a built-in tool that is switched on, and of a tool "
             f'of your own: give yours another name with @tool(name="…"), or set {off}'

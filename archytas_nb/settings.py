@@ -295,22 +295,25 @@ OTHER_VARIABLES = (f"{PREFIX}CASSETTE_REPORT", f"{PREFIX}CASSETTE_RERUN")
 
 @dataclass(slots=True)
 class _State:
-    """``configured`` returns what ``%config`` sets in this kernel, or UNSET."""
+    """``configured`` is what ``%config`` sets in this kernel, by name; None without `%config`."""
 
-    configured: Callable[[str], Any] | None = None
+    configured: Mapping[str, Any] | None = None
 
 
 _state = _State()
 
 
-def configure(configured: Callable[[str], Any] | None) -> None:
-    """Have settings read from ``%config`` first; None if the extension is not loaded."""
+def configure(configured: Mapping[str, Any] | None) -> None:
+    """Have settings read from ``%config`` first; None if the extension is not loaded.
+
+    The mapping is read when a setting is: it contains what is set then.
+    """
     _state.configured = configured
 
 
 def configured(name: str) -> Any:
     """What ``%config`` sets in this kernel; UNSET if it sets nothing."""
-    found = UNSET if _state.configured is None else _state.configured(name)
+    found = UNSET if _state.configured is None else _state.configured.get(name, UNSET)
     # An endpoint or a model that is configured as an empty text is not configured.
     return UNSET if found == "" and name in _EMPTY_IS_UNSET else found
 
@@ -319,6 +322,11 @@ def value(name: str) -> Any:
     """The value of a setting now; raises ConfigurationError if it cannot be read."""
     found = configured(name)
     return from_environment(name) if found is UNSET else found
+
+
+def values(names: Iterable[str]) -> dict[str, Any]:
+    """The values of these settings now; raises ConfigurationError if one cannot be read."""
+    return {name: value(name) for name in names}
 
 
 _EMPTY_IS_UNSET = ("model", "base_url", "api_key", "local_model")

@@ -40,7 +40,7 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def configure(**values: Any) -> None:
     """Have `%config` set these values."""
-    settings.configure(lambda name: values.get(name, UNSET))
+    settings.configure(values)
 
 
 # ── one definition ────────────────────────────────────────────────────────────────────────────────

@@ -28,8 +28,8 @@ from archytas_nb.magics.line import brief, print_help, split_options, with_optio
 from archytas_nb.magics.models import held_model, model_settings
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.settings import Settings
-from archytas_nb.magics.turns import Turns, cell_of
-from archytas_nb.settings import UNSET, configure
+from archytas_nb.magics.turns import Cell, Turns, cell_of
+from archytas_nb.settings import configure, values
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
@@ -92,7 +92,9 @@ class ArchytasNB(Settings, Magics):
         if local_ns is not None and local_ns is not names:  # in a function, its own come first
             names = {**names, **local_ns}
         try:
-            return self._answered(*self._read(text, args, names), args, silent=silent)
+            here = cell_of(self.shell)
+            asked = self._read(text, args, names, here)
+            return self._answered(*asked, args, here, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
             raise brief(error) from None
 
@@ -146,7 +148,7 @@ class ArchytasNB(Settings, Magics):
     def loaded(self) -> None:
         """Start the model with the extension where `warm` is set; raises UsageError."""
         self._is_loaded = True
-        configure(lambda name: self._trait_values.get(name, UNSET))
+        configure(self._trait_values)
         if self.warm:
             self._warm_up()
 
@@ -210,7 +212,7 @@ class ArchytasNB(Settings, Magics):
     # ── one question ──────────────────────────────────────────────────────────────────────────────
 
     def _read(
-        self, text: str, args: Any, names: dict[str, Any]
+        self, text: str, args: Any, names: dict[str, Any], cell: Cell
     ) -> tuple[str, str | None, dict[str, Any]]:
         """The question, the variable for the answer, and the other arguments of `Agent.run`.
 
@@ -230,7 +232,7 @@ class ArchytasNB(Settings, Magics):
                 "output_type": None if of_text else options.answer_type(args.type, names),
                 "until": args.until and options.condition(args.until, names, of_text=of_text),
                 "images": [*found, *images],
-                "origin": self.turns.origin(cell_of(self.shell)),
+                "origin": self.turns.origin(cell),
             }
             return question, args.out and options.variable(args.out), keywords
 
@@ -245,7 +247,14 @@ class ArchytasNB(Settings, Magics):
             ) from None
 
     def _answered(
-        self, question: str, out: str | None, keywords: dict[str, Any], args: Any, *, silent: bool
+        self,
+        question: str,
+        out: str | None,
+        keywords: dict[str, Any],
+        args: Any,
+        cell: Cell,
+        *,
+        silent: bool,
     ) -> Any:
         from archytas_nb.tools.toolbox import toolbox
         from archytas_nb.trace.live import TraceView, display_mode
@@ -268,7 +277,7 @@ class ArchytasNB(Settings, Magics):
             raise UsageError(
                 "this conversation is already answering a question; a tool cannot ask another"
             )
-        run = self.turns.ask(agent, ask, origin, cell_of(self.shell), new=args.new)
+        run = self.turns.ask(agent, ask, origin, cell, new=args.new)
         if settings.quiet and not silent:
             run.show("answer")
         else:
@@ -299,9 +308,12 @@ class ArchytasNB(Settings, Magics):
 
     def _settings(self, given: dict[str, Any]) -> Any:
         """The settings of a question: what is given with it, else what is configured."""
-        return SimpleNamespace(
-            **{name: given[name] if name in given else getattr(self, name) for name in _CHOSEN}
-        )
+        chosen = {name: given[name] for name in _CHOSEN if name in given}
+        try:
+            configured = values([name for name in _CHOSEN if name not in given])
+        except ConfigurationError as error:
+            raise UsageError(str(error)) from None
+        return SimpleNamespace(**chosen, **configured)
 
     def _agent(self, args: Any, settings: Any, *, is_replay: bool = False) -> Agent:
         """An agent with the settings of this question; a map's replay needs no model at all."""

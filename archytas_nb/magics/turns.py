@@ -155,7 +155,7 @@ class Turns:
         before = self._asked[1] if cell.execution == self._asked[0] else 0
         self._asked = cell.execution, before + 1
         past, earlier = self._past(origin, new=new)
-        agent.exchanges = self.exchanges_for(origin, new=new)
+        agent.exchanges = list(past) if earlier is None else [*past, earlier]
         last = None if self._at is None else self._at.exchange
         turn = self._at = self._turn(origin, new=new)
         continues = f"after: {past[-1].question}" if past and past[-1] is not last else ""
