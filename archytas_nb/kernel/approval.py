@@ -12,7 +12,6 @@ import math
 import re
 import threading
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
@@ -22,7 +21,7 @@ from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.person import Keyboard, Person, block, quoted
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop.events import ApprovalForm, Edit, FormArgument, Json, ToolCall
-from archytas_nb.tools.data import is_data, preview
+from archytas_nb.tools.data import STOPS, is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
 from archytas_nb.words import brief, edit_in_words, escape, omit_middle, visible
@@ -134,8 +133,10 @@ def _checked(tool: Tool, bound: BoundCall) -> ApprovalCheck:
     """Whether a call requires approval; it does where the tool's own check fails."""
     try:
         return tool.check_approval(bound)
-    except Exception as error:  # noqa: BLE001 - the person decides
-        reason = f"You are asked because the tool's own check failed: {error!r}"
+    except STOPS:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the person decides
+        reason = f"You are asked because the tool's own check failed: {safe_repr(error)}"
         return ApprovalCheck(required=True, reason=reason)
 
 
@@ -159,12 +160,15 @@ def _refused(tool: Tool, why: str) -> Decision:
 def _refusal_of(approve: Callable[[Tool, ToolCall], Any], tool: Tool, call: ToolCall) -> str:
     try:
         reason = approve(tool, call)
-    except Exception as error:  # noqa: BLE001 - a policy that fails refuses the call
-        return f"{call.name} was not run: asking for approval failed with {error!r}"
-    if isinstance(reason, str):
-        return reason
+    except STOPS:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a policy that fails refuses the call
+        why = safe_repr(error)
+        return f"{call.name} was not run: asking for approval failed with {why}"
+    if issubclass(type(reason), str):
+        return str.__str__(reason)  # a subclass may be false although it has text
     expected = "expected the reason for a refusal, or ''"
-    return f"{call.name} was not run: approve answered {reason!r}; {expected}"
+    return f"{call.name} was not run: approve answered {safe_repr(reason)}; {expected}"
 
 
 def _by_name(sent: Json, names: list[str]) -> dict[str, Json]:
@@ -379,8 +383,12 @@ def _as_text(value: Any) -> str:
 def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:
     """The repr of a value; for a long one both ends, and the middle is never computed."""
     if is_data(value):
-        with suppress(Exception):  # the repr is shown instead
+        try:
             return omit_middle(_data(value), most)
+        except STOPS:
+            raise
+        except BaseException:  # noqa: BLE001, S110 - the repr is shown instead
+            pass
     if not _is_long(value, most):
         return omit_middle(safe_repr(value), most)
     kind, size, ends = type(value), len(value), (most * 2 // 3, most // 3)

@@ -250,7 +250,7 @@ def _restore_set(value: Any, parts: Parts) -> None:
 
 
 def _read_dict(value: Any) -> Parts:
-    if isinstance(value, collections.OrderedDict):  # it has an order of its own
+    if issubclass(type(value), collections.OrderedDict):  # it has an order of its own
         own = dict(collections.OrderedDict.items(value))
         return *own, *own.values()
     return *dict.keys(value), *dict.values(value)
@@ -258,7 +258,7 @@ def _read_dict(value: Any) -> Parts:
 
 def _restore_dict(value: Any, parts: Parts) -> None:
     before = dict(DICT.pairs(parts))
-    if not isinstance(value, collections.OrderedDict):
+    if not issubclass(type(value), collections.OrderedDict):
         dict.clear(value)
         dict.update(value, before)
         return

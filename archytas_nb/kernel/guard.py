@@ -257,7 +257,7 @@ def _restore_in_containers(variables: Namespace) -> None:
         original = _original_of(value)
         if original is not None:
             return original.function
-        is_container = issubclass(type(value), (list, dict, set, deque))
+        is_container = _kind_of(value) is not None
         if is_container and id(value) not in seen and len(seen) < _MAX_CONTAINERS:
             seen[id(value)] = value
             todo.append(value)
@@ -272,7 +272,8 @@ def _restore_in_containers(variables: Namespace) -> None:
             variables[name] = new
     while todo:
         container = todo.popleft()
-        with suppress(Exception):  # a thread changes it meanwhile, or a key fails
+        # A thread may change it meanwhile, and a key may raise anything. Interrupts are deferred.
+        with suppress(BaseException):
             # Functions and containers are tracked; the numbers and texts of long lists are not.
             tracked = filter(gc.is_tracked, _elements(container))
             replaced = [each for each in tracked if restored(each) is not each]
@@ -282,12 +283,12 @@ def _restore_in_containers(variables: Namespace) -> None:
 
 def _restore_in(container: Any, restored: Callable[[Any], Any]) -> None:
     """Replace what ``restored`` replaces, by the methods of the built-in type."""
-    if isinstance(container, (list, deque)):
-        kind: Any = list if isinstance(container, list) else deque
+    kind: Any = _kind_of(container)
+    if kind in (list, deque):
         for at, value in enumerate(list(kind.__iter__(container))):
             if (new := restored(value)) is not value:
                 kind.__setitem__(container, at, new)
-    elif isinstance(container, set):
+    elif kind is set:
         pairs = [(each, restored(each)) for each in set.__iter__(container)]
         for value, new in pairs:
             if new is not value:
@@ -305,11 +306,16 @@ def _restore_in(container: Any, restored: Callable[[Any], Any]) -> None:
 
 
 def _elements(container: Any) -> Iterator[Any]:
-    if isinstance(container, dict):
+    kind: Any = _kind_of(container)
+    if kind is dict:
         return itertools.chain(dict.keys(container), dict.values(container))
-    kind = next(each for each in (list, deque, set) if isinstance(container, each))
     elements: Iterator[Any] = kind.__iter__(container)
     return elements
+
+
+def _kind_of(value: Any) -> type | None:
+    """The built-in container that a value is; its class may say something else of itself."""
+    return next((each for each in (list, dict, set, deque) if issubclass(type(value), each)), None)
 
 
 # ── the code ──────────────────────────────────────────────────────────────────────────────────────

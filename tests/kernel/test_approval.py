@@ -171,6 +171,39 @@ def test_a_callable_policy_decides_on_every_call_and_refuses_where_it_fails() ->
         assert repr(answer) in outcome.text
 
 
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, type("Panic", (BaseException,), {})])
+def test_whatever_a_policy_or_a_check_raises_the_run_goes_on_without_the_call(kind: type) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise kind("out of order")
+
+    refused, _ = ask(pay, 5, approve=broken)
+    assert (refused.status, "out of order" in refused.text) == ("refused", True)
+    outcome, person = ask(pay, 5, "n", wants=broken)
+    assert (outcome.status, "out of order" in person.prompts[0]) == ("refused", True)
+    assert ask(pay, 5, wants=broken, there=False)[0].status == "refused"
+
+
+def test_a_text_that_says_that_it_is_false_or_none_is_a_reason_all_the_same() -> None:
+    class Reason(str):
+        __slots__ = ()
+
+        def __bool__(self) -> bool:
+            return False
+
+    class Liar:
+        @property
+        def __class__(self) -> Any:
+            return str
+
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    refused, _ = ask(pay, 5, approve=lambda tool, call: Reason("Too much."))
+    assert (refused.status, refused.text) == ("refused", "Too much.")
+    refused, _ = ask(pay, 5, approve=lambda tool, call: Liar())
+    assert (refused.status, "Liar" in refused.text) == ("refused", True)
+
+
 def test_always_applies_to_later_runs_until_the_tool_is_redefined() -> None:
     box = nb.Toolbox()
     box.add(pay, approve=True)

@@ -188,6 +188,30 @@ itself.append(itself)
     assert names["wipe"] is wipe
 
 
+def test_containers_that_raise_anything_do_not_end_the_run() -> None:
+    class Panic(BaseException):
+        pass
+
+    class Shy(dict[str, Any]):
+        def __getattribute__(self, name: str) -> Any:
+            raise Panic
+
+    class Key:
+        is_broken = False
+
+        def __hash__(self) -> int:
+            if self.is_broken:
+                raise Panic
+            return 1
+
+    names: Names = {"wipe": wipe, "shy": Shy(), "key": Key(), "after": []}
+    code = "shy['f'] = wipe\nbad = {key: wipe}\nkey.is_broken = True\nafter.append(wipe)"
+    assert run(code, names, careful()).status == "done"
+    assert dict.get(names["shy"], "f") is wipe
+    assert names["after"] == [wipe]
+    assert names["wipe"] is wipe
+
+
 def test_containers_without_a_tool_are_not_touched() -> None:
     names: Names = {"wipe": wipe, "rows": (1, [2]), "deep": []}
     for _ in range(3_000):

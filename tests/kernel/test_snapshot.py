@@ -7,6 +7,7 @@ import random
 import re
 import types
 import warnings
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -220,6 +221,20 @@ def test_an_object_that_cannot_be_read_is_not_watched() -> None:
         raising = np.zeros(3).view(type("Raising", (Raising,), {"kind": kind}))
         with pytest.raises(kind):
             Snapshot({"r": raising})
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, list, set])
+def test_what_a_container_says_of_its_class_does_not_matter(kind: Any) -> None:
+    def refuse(*_: Any) -> Any:
+        raise SystemExit
+
+    shy = type("Shy", (kind,), {"__getattribute__": refuse})()
+    value = {"a": 1} if kind in (dict, OrderedDict) else [1]
+    kind.update(shy, value) if kind is not list else kind.extend(shy, value)
+    snapshot = Snapshot({"shy": shy})
+    kind.clear(shy)
+    [(change, *_)] = snapshot.changed()
+    assert change.name == "shy"
 
 
 def test_other_state_of_a_subclass_is_listed_as_not_watched() -> None:
