@@ -235,7 +235,8 @@ class Map:
         if self._limiter.in_usd and ModelFacts(model).price is None:
             raise ConfigurationError(
                 f"the price of {model.name!r} is unknown, so a budget in USD cannot be enforced. "
-                "Use tokens, such as budget='500000 tokens', or install genai-prices"
+                "Use tokens, such as budget='500000 tokens' (%agent_map --budget '500000 tokens'), or "
+                'install the prices: pip install ".[prices]" in a clone of archytas_nb'
             )
         for field in ("max_tokens", "max_completion_tokens", "n"):
             if field in ModelFacts(model).request_fields:
@@ -269,8 +270,9 @@ class Map:
             f"Let {len(self._todo):,} rows call {tools} without asking you again? [y/n] "
         ):
             raise ConfigurationError(
-                f"{tools}: approval is required before the map starts, and was not given. Use "
-                "Agent(allow=[…]), or omit the tool"
+                f"{tools}: approval is required before the map starts, and was not given. Allow it "
+                f"with %config ArchytasNB.allow = {asking!r} or Agent(allow={asking!r}), or leave "
+                f"it out with %tools --disable {asking[0]} or Agent([…])"
             )
         return allow | set(asking)
 

@@ -78,10 +78,12 @@ def root_of(cls: Any) -> str:
 
 @functools.lru_cache(4096)
 def is_from_library(module: Any) -> bool:
-    """Whether a module belongs to Python or to an installed package, not to the user."""
+    """Whether a module belongs to Python, an installed package or this one, not to the user."""
     if not isinstance(module, str) or module == "__main__":
         return False
-    if module.partition(".")[0] in sys.stdlib_module_names:
+    package = module.partition(".")[0]
+    # An editable installation of this package lies outside site-packages.
+    if package in sys.stdlib_module_names or package == __name__.partition(".")[0]:
         return True
     file = str(getattr(sys.modules.get(module), "__file__", None) or "")
     return "site-packages" in file or "dist-packages" in file

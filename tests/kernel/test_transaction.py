@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from IPython.lib.pretty import pretty
 
 import archytas_nb.kernel
+from archytas_nb import Agent, Toolbox
 from archytas_nb.kernel.transaction import transaction
 from archytas_nb.loop.events import NotCovered
 from archytas_nb.run import to_json
@@ -190,6 +191,13 @@ def test_the_diff_is_plain_data() -> None:
     assert json.loads(json.dumps(to_json(t.diff)))["changes"][0]["words"] == ["1 → 2 elements"]
     assert [note.name for note in t.diff.not_kept] == ["big"]
     assert t.diff.not_watched == (NotCovered("module", "module"),)
+
+
+def test_an_agent_in_a_variable_is_one_of_the_notebook_however_the_package_is_installed() -> None:
+    with transaction(namespace={"agent": Agent([]), "tools": Toolbox()}) as t:
+        pass
+    assert {note.why for note in t.diff.not_watched} == {"notebook"}
+    assert t.diff.unseen == ()
 
 
 def test_lists_objects_that_cannot_be_watched() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,20 @@ def test_what_cannot_be_read_is_refused(shell: InteractiveShell, shop: Shop, lin
     with pytest.raises(UsageError):
         run(shell, line)
     assert not shop.asked
+
+
+def test_the_advice_for_a_tool_that_requires_approval_lets_the_map_run(
+    shell: InteractiveShell, shop: Shop
+) -> None:
+    lines = ["def size(text: str) -> int:", "    'Count.'", "    return len(text)"]
+    shell.run_cell_magic("tool", "--approve", "\n".join(lines))
+    for pattern in (r"%(config) (ArchytasNB\.allow = \[.*?\])", r"%(tools) (--disable \w+)"):
+        line = f"--on df['text'] --type Label --store {len(pattern)}.sqlite Label it."
+        with pytest.raises(ConfigurationError) as refused:
+            run(shell, line)
+        assert shop.paid.total() == 0
+        [advised] = re.findall(pattern, str(refused.value))
+        shell.run_line_magic(*advised)
+        assert list(run(shell, line)["number"]) == [1, 2]
+        shell.run_line_magic("config", "ArchytasNB.allow = []")
+        shop.paid.clear()
