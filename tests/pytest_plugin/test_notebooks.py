@@ -183,7 +183,7 @@ def test_a_run_without_options_imports_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import sys\n"
         "ours = {name for name in sys.modules if name.startswith('archytas_nb')}\n"
-        "def test(): assert ours == {'archytas_nb', 'archytas_nb.pytest_plugin'}\n"
+        "def test(): assert ours == {'archytas_nb', 'archytas_nb.pytest_plugin', 'archytas_nb.version'}\n"
     )
     done = run_installed_pytest(tmp_path, "test_it.py")
     assert done.code == 0, done.out
