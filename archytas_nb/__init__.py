@@ -80,13 +80,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: loading the extension must be fast."""
     if name not in _HOMES:
-        from archytas_nb.words import did_you_mean
+        from archytas_nb.hints import unknown_name
 
-        names = ", ".join(__all__)
-        meant = did_you_mean(name, __all__)
-        raise AttributeError(
-            f"module 'archytas_nb' has no attribute {name!r}{meant or f'; it has {names}'}"
-        )
+        raise unknown_name(__name__, name, __all__)
     value = getattr(importlib.import_module(f"archytas_nb.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

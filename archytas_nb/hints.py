@@ -10,38 +10,98 @@ from archytas_nb.errors import with_users_frames
 from archytas_nb.words import did_you_mean
 
 ARGUMENTS = {
-    "write instructions=… in Agent(…)": "instructions system system_prompt system_message prompt",
-    "write tools=[…]": "functions function tool toolkit",
-    "write model=…": "llm client model_name chat_model",
-    "write max_steps=…": "max_iterations max_turns max_iter recursion_limit",
+    "write instructions=… in Agent(…)": (
+        "instructions system system_prompt system_message prompt preamble persona role goal "
+        "backstory"
+    ),
+    "write tools=[…]": "functions function tool toolkit toolkits toolset toolsets plugins skills",
+    "write model=…": "llm llm_config client model_name model_id model_client chat_model engine",
+    "write max_steps=…": (
+        "max_iterations max_turns max_iter max_rounds steps recursion_limit usage_limits"
+    ),
+    "write max_seconds=…": "max_execution_time max_time time_limit timeout",
+    "write max_errors=… in Agent(…)": "max_errors retries max_retries max_retry_limit",
     "write max_reply_tokens=… for one reply, max_total_tokens=… for a run": "max_tokens",
     "write max_reply_tokens=…": "max_completion_tokens max_output_tokens max_new_tokens",
-    "write output_type=… in agent.run(…)": "output_type result_type response_model response_format",
-    "write progress=… in agent.run(…)": "progress verbose",
-    'write model=nb.OpenAIModel("…", temperature=0, …)': "temperature seed api_key base_url",
+    "write namespace=… in Agent(…)": "namespace globals variables state deps deps_type",
+    "write output_type=… in agent.run(…)": (
+        "output_type result_type response_model response_format response_schema output_schema "
+        "output_pydantic schema"
+    ),
+    "write until=… in agent.run(…)": "until guardrail guardrails output_guardrails validators",
+    "write ask_user=… in Agent(…)": "ask_user human_input human_in_the_loop human_input_mode",
+    "write approve=… in Agent(…), or @tool(approve=True)": (
+        "approve approval require_approval requires_approval interrupt_before"
+    ),
+    "write python=… in Agent(…)": (
+        "python code_execution code_execution_config allow_code_execution code_interpreter"
+    ),
+    "write progress=… in agent.run(…)": (
+        "progress verbose verbosity verbosity_level debug show_progress"
+    ),
+    'write model=nb.OpenAIModel("…", temperature=0, …)': (
+        "temperature top_p seed stop api_key base_url extra_body model_settings model_kwargs"
+    ),
     "use agent.messages and agent.reset(); an agent keeps its conversation": (
-        "messages message_history chat_history history memory"
+        "messages message_history chat_history history memory checkpointer session"
     ),
     "iterate over agent.stream(…) or agent.astream(…)": "stream streaming callbacks",
+    "use run.steps of what agent.run(…) returns": "return_intermediate_steps",
 }
 AGENT = {
-    'run("…")': "ask chat invoke query send generate complete run_sync",
-    'arun("…")': "ainvoke achat run_async",
-    'stream("…")': "run_stream stream_events",
-    "messages": "history chat_history memory conversation",
-    "reset()": "clear reset_conversation",
-    "tool(f)": "add_tool register_tool",
-    "map(…)": "batch abatch map_rows",
-    "run.usage and run.cost of what agent.run(…) returns": "usage cost tokens",
+    'run("…")': (
+        "ask chat invoke query prompt send generate complete predict call execute kickoff run_sync"
+    ),
+    'arun("…")': (
+        "ainvoke achat acall aask aquery agenerate apredict akickoff kickoff_async run_async"
+    ),
+    'stream("…")': (
+        "iter run_stream run_stream_sync run_streamed stream_events stream_chat stream_response"
+    ),
+    'astream("…")': "astream_chat astream_events stream_async",
+    "messages": "history chat_history message_history all_messages memory conversation",
+    "reset()": "clear clear_history forget new new_session reset_conversation reset_memory",
+    "instructions": "system system_prompt system_message prompt_template",
+    "tool(f)": "add_tool register_tool register_function tool_plain bind_tools",
+    "tools": "toolbox toolset toolsets tool_names functions",
+    "model": "llm client model_name",
+    "limits": "max_steps max_seconds max_errors max_total_tokens max_iterations",
+    "map(…)": "batch abatch run_batch run_many map_rows kickoff_for_each",
+    "evaluate(…)": "eval benchmark",
+    "run.usage and run.cost of what agent.run(…) returns": "usage cost tokens get_cost",
+    "run.steps of what agent.run(…) returns": "steps logs trace",
 }
 RUN = {
-    "answer": "text content result response message output_text final_output",
-    "output": "data parsed structured_output",
-    "usage": "tokens token_usage input_tokens output_tokens",
-    "steps": "trace trajectory",
-    "calls": "tool_calls intermediate_steps",
-    "messages": "history all_messages new_messages",
+    "answer": (
+        "text content result response message output_text final_output final_answer raw choices"
+    ),
+    "output": "data parsed structured_output structured_response pydantic json_dict",
+    "usage": (
+        "tokens total_tokens token_usage get_token_usage input_tokens output_tokens usage_metadata"
+    ),
+    "steps": "trace trajectory log logs",
+    "calls": "tool_calls tool_results tool_executions intermediate_steps",
+    "messages": "history chat_history all_messages new_messages",
     "to_json()": "json dict model_dump model_dump_json to_dict",
+    "cost": "usd total_cost",
+    "seconds": "time elapsed duration latency",
+    "status": "success ok state finish_reason stop_reason",
+}
+MODULE = {
+    "Agent": (
+        "Chat ChatAgent CodeAgent ToolCallingAgent ReActAgent FunctionAgent AssistantAgent "
+        "ConversableAgent AgentExecutor AgentRunner Runner Crew create_agent create_react_agent "
+        "create_tool_calling_agent initialize_agent agents react"
+    ),
+    'Agent(…).run("…")': "ask chat query run_sync",
+    "OpenAIModel": (
+        "OpenAI ChatOpenAI OpenAIChat OpenAIChatModel OpenAIServerModel LiteLLMModel LiteLLM "
+        "ChatModel Model LLM llms chat_models"
+    ),
+    "AnthropicModel": "Anthropic ChatAnthropic Claude",
+    "tool": ("function_tool ai_tool register_tool FunctionTool StructuredTool BaseTool tool_utils"),
+    "Run": "RunResult AgentRunResult AgentResult",
+    "Toolbox": "Toolkit ToolNode FunctionToolset ToolCollection",
 }
 
 
@@ -61,10 +121,20 @@ def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeErro
 def unknown_attribute(owner: object, name: str, table: Mapping[str, str]) -> AttributeError:
     """The error for an attribute that an object does not have."""
     known = [each for each in dir(type(owner)) if not each.startswith("_")]
-    table = {f"use {ours}": names for ours, names in table.items()}
-    meant = "" if name.startswith("_") else hint(name, table, known)
+    meant = "" if name.startswith("_") else hint(name, _to_use(table), known)
     text = f"{type(owner).__name__!r} object has no attribute {name!r}{meant}"
     return with_users_frames(AttributeError(text))
+
+
+def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that the package does not have."""
+    known = [*known]
+    meant = hint(name, _to_use(MODULE), known) or f"; it has {', '.join(known)}"
+    return AttributeError(f"module {module!r} has no attribute {name!r}{meant}")
+
+
+def _to_use(table: Mapping[str, str]) -> dict[str, str]:
+    return {f"use {ours}": names for ours, names in table.items()}
 
 
 class AgentModule(ModuleType):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from archytas_nb import hints
 from archytas_nb.errors import RunError
 from archytas_nb.loop.events import AskModel, ModelReply, Usage
 from archytas_nb.models.completion import Price
+from archytas_nb.question import Options
 from archytas_nb.testing import ScriptedModel
 
 
@@ -180,8 +183,10 @@ HINTS: dict[str, tuple[str, str]] = {
     "nb.Agent([frame.a])": ("ToolError", "a Series is data, not a tool"),
     "nb.Toolbox(frame.a.to_numpy())": ("ToolError", "an ndarray is data, not a tool"),
     "nb.tool(frame)": ("ToolError", "a 0  1 cannot be a tool; expected a function"),
-    "nb.ChatAgent": ("AttributeError", "'Agent'"),
-    "nb.OpenAI('gpt-5')": ("AttributeError", "'OpenAIModel'"),
+    "nb.ChatAgent": ("AttributeError", "use Agent"),
+    "nb.Agnt": ("AttributeError", "'Agent'"),
+    "nb.xyz": ("AttributeError", "it has Agent"),
+    "nb.OpenAI('gpt-5')": ("AttributeError", "use OpenAIModel"),
 }
 
 
@@ -196,11 +201,177 @@ def test_the_error_for_another_librarys_name_suggests_ours(typed: str) -> None:
     assert hint in str(raised.value)
 
 
-def test_every_suggested_name_exists() -> None:
-    for table, owner in ((hints.RUN, nb.Run), (hints.AGENT, nb.Agent)):
+# Each is written as in the library that is named; the suggestion is what the error must contain.
+OTHER_LIBRARIES: dict[str, str] = {
+    # LangChain and LangGraph
+    "nb.Agent(llm='gpt-5')": "model=",
+    "nb.Agent(prompt='Be brief.')": "instructions=",
+    "nb.Agent(response_format=int)": "output_type=",
+    "nb.Agent(checkpointer=None)": "agent.reset()",
+    "nb.Agent(interrupt_before=['count'])": "approve=",
+    "nb.Agent(max_execution_time=9)": "max_seconds=",
+    "nb.Agent(return_intermediate_steps=True)": "run.steps",
+    "nb.create_react_agent": "use Agent",
+    "nb.initialize_agent": "use Agent",
+    "nb.AgentExecutor": "use Agent",
+    "nb.ChatOpenAI": "use OpenAIModel",
+    "nb.ChatAnthropic": "use AnthropicModel",
+    "nb.StructuredTool": "use tool",
+    "agent.invoke('Hi')": 'run("…")',
+    "agent.ainvoke('Hi')": 'arun("…")',
+    "agent.astream_events('Hi')": 'astream("…")',
+    "agent.abatch(['Hi'])": "map(…)",
+    "agent.bind_tools([count])": "tool(f)",
+    "run.intermediate_steps": "calls",
+    "run.structured_response": "output",
+    # Pydantic AI
+    "nb.Agent(system_prompt='Be brief.')": "instructions=",
+    "nb.Agent(result_type=int)": "output_type=",
+    "nb.Agent(deps_type=int)": "namespace=",
+    "nb.Agent(retries=2)": "max_errors=",
+    "nb.Agent(toolsets=[])": "tools=",
+    "nb.Agent(model_settings={})": "OpenAIModel(",
+    "agent.run('Hi', deps=1)": "namespace=",
+    "agent.run('Hi', message_history=[])": "agent.messages",
+    "agent.run('Hi', usage_limits=None)": "max_steps=",
+    "agent.run_sync('Hi')": 'run("…")',
+    "agent.run_stream('Hi')": 'stream("…")',
+    "agent.iter('Hi')": 'stream("…")',
+    "agent.tool_plain(count)": "tool(f)",
+    "agent.system_prompt": "instructions",
+    "run.data": "output",
+    "run.all_messages()": "messages",
+    "nb.OpenAIChatModel": "use OpenAIModel",
+    # CrewAI
+    "nb.Agent(role='Analyst')": "instructions=",
+    "nb.Agent(goal='Count.')": "instructions=",
+    "nb.Agent(backstory='You count.')": "instructions=",
+    "nb.Agent(max_iter=3)": "max_steps=",
+    "nb.Agent(allow_code_execution=True)": "python=",
+    "nb.Agent(human_input=True)": "ask_user=",
+    "nb.Agent(guardrail=len)": "until=",
+    "nb.Agent(verbose=True)": "progress=",
+    "agent.kickoff()": 'run("…")',
+    "agent.kickoff_async()": 'arun("…")',
+    "agent.kickoff_for_each([])": "map(…)",
+    "run.raw": "answer",
+    "run.json_dict": "output",
+    "run.token_usage": "usage",
+    "nb.Crew": "use Agent",
+    # OpenAI Agents
+    "nb.Agent(output_guardrails=[])": "until=",
+    "agent.run('Hi', max_turns=3)": "max_steps=",
+    "agent.run('Hi', session=None)": "agent.messages",
+    "agent.run_streamed('Hi')": 'stream("…")',
+    "nb.Runner": "use Agent",
+    "nb.function_tool": "use tool",
+    "run.final_output": "answer",
+    # smolagents
+    "nb.Agent(verbosity_level=2)": "progress=",
+    "nb.CodeAgent": "use Agent",
+    "nb.ToolCallingAgent": "use Agent",
+    "nb.LiteLLMModel": "use OpenAIModel",
+    "nb.OpenAIServerModel": "use OpenAIModel",
+    "agent.logs": "run.steps",
+    "agent.memory": "messages",
+    # AutoGen
+    "nb.Agent(llm_config={})": "model=",
+    "nb.Agent(model_client=None)": "model=",
+    "nb.Agent(system_message='Be brief.')": "instructions=",
+    "nb.Agent(code_execution_config={})": "python=",
+    "nb.Agent(human_input_mode='NEVER')": "ask_user=",
+    "nb.AssistantAgent": "use Agent",
+    "agent.register_function(count)": "tool(f)",
+    # LlamaIndex
+    "nb.ReActAgent": "use Agent",
+    "nb.FunctionTool": "use tool",
+    "agent.chat('Hi')": 'run("…")',
+    "agent.achat('Hi')": 'arun("…")',
+    "agent.stream_chat('Hi')": 'stream("…")',
+    "agent.query('Hi')": 'run("…")',
+    "run.response": "answer",
+    # the clients of the endpoints
+    "nb.OpenAI": "use OpenAIModel",
+    "nb.Anthropic": "use AnthropicModel",
+    "nb.Agent(client=None)": "model=",
+    "nb.Agent(top_p=1)": "OpenAIModel(",
+    "nb.Agent(max_completion_tokens=9)": "max_reply_tokens=",
+    "agent.run('Hi', timeout=3)": "max_seconds=",
+    "run.choices": "answer",
+    "run.finish_reason": "status",
+    "run.usage_metadata": "usage",
+    "run.model_dump()": "to_json()",
+    "nb.chat('Hi')": 'use Agent(…).run("…")',
+}
+
+
+@pytest.mark.parametrize("typed", OTHER_LIBRARIES)
+def test_the_error_for_code_of_another_library_suggests_ours(typed: str) -> None:
+    names = {"nb": nb, "count": count, "agent": scripted(), "run": ask()}
+    with pytest.raises((TypeError, AttributeError)) as raised:
+        eval(typed, names)
+    assert OTHER_LIBRARIES[typed] in str(raised.value).partition("; ")[2]
+
+
+def known_names(table: dict[str, str]) -> list[str]:
+    return [name for names in table.values() for name in names.split()]
+
+
+@pytest.mark.parametrize("name", known_names(hints.ARGUMENTS))
+def test_a_suggested_argument_exists_and_no_argument_gets_another_suggestion(name: str) -> None:
+    """Names of ours are in the table only where they belong to another function."""
+    of_agent = {*inspect.signature(nb.Agent).parameters} - {"unknown"}
+    of_run = {"output_type", *Options.__annotations__}
+    ours = next(ours for ours, names in hints.ARGUMENTS.items() if name in names.split())
+    for suggested in re.findall(r"\b(\w+)=…", ours):
+        assert suggested in of_agent | of_run
+        if "in Agent(" in ours:
+            assert suggested in of_agent - of_run
+        if "in agent.run(" in ours:
+            assert suggested in of_run - of_agent
+    assert name not in of_agent & of_run
+    if name in of_agent | of_run:
+        assert f"write {name}=" in ours
+
+
+@pytest.mark.parametrize(
+    ("table", "owner"), [(hints.RUN, nb.Run), (hints.AGENT, nb.Agent), (hints.MODULE, nb)]
+)
+def test_every_suggested_name_exists(table: dict[str, str], owner: object) -> None:
+    for ours, names in table.items():
+        first = ours.split("(")[0].split()[0]
+        suggested = first.removeprefix("run.") if ours.startswith("run.") else first
+        assert hasattr(nb.Run if ours.startswith("run.") else owner, suggested) or (
+            suggested in nb.Run.__dataclass_fields__
+        )
+        assert not {*names.split()} & {*dir(owner)}
+
+
+def suggestion(name: str, attempt: Callable[[], Any]) -> str:
+    with pytest.raises((TypeError, AttributeError)) as raised:
+        attempt()
+    assert repr(name) in str(raised.value)
+    return str(raised.value).partition("; ")[2]
+
+
+def test_every_name_of_the_tables_gets_its_suggestion() -> None:
+    agent, run = scripted(), ask()
+    of_agent = inspect.signature(nb.Agent).parameters
+    for ours, names in hints.ARGUMENTS.items():
+        for name in names.split():
+            owner = agent.run if name in of_agent else nb.Agent
+            given: dict[str, Any] = {name: 1}
+            assert suggestion(name, lambda: owner("Hi", **given)) == ours  # noqa: B023
+    for table, owner in ((hints.AGENT, agent), (hints.RUN, run), (hints.MODULE, nb)):
         for ours, names in table.items():
-            assert ours.startswith("run.usage") or hasattr(owner, ours.split("(")[0])
-            assert not {*names.split()} & {*dir(owner)}
+            for name in names.split():
+                assert suggestion(name, lambda: getattr(owner, name)) == f"use {ours}"  # noqa: B023
+
+
+@pytest.mark.parametrize("table", [hints.ARGUMENTS, hints.AGENT, hints.RUN, hints.MODULE])
+def test_a_name_has_one_suggestion(table: dict[str, str]) -> None:
+    names = known_names(table)
+    assert sorted(names) == sorted(set(names))
 
 
 @pytest.mark.parametrize(
