@@ -5,6 +5,9 @@ from __future__ import annotations
 import builtins
 import importlib.util
 import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,42 @@ def test_every_name_stands_in_the_code() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_a_command_exists(module: str) -> None:
     assert importlib.util.find_spec(module) is not None
+
+
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in TEXT.partition("## Where to change what")[2].partition("\n## ")[0].splitlines()
+    if line.startswith("| ") and not line.startswith("| change ")
+]
+
+
+def files_of(cell: str) -> list[Path]:
+    paths = [each for each in re.findall(r"`([^`]+)`", cell) if each in PATHS]
+    return [file for path in paths for folder in FOLDERS for file in folder.glob(path.rstrip("/"))]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_a_row_names_only_what_stands_in_its_modules(row: list[str]) -> None:
+    files = [file for file in files_of(row[1]) if file.is_relative_to(ROOT / "archytas_nb")]
+    words = set(re.findall(r"\w+", "\n".join(file.read_text("utf-8") for file in files)))
+    spans = {*re.findall(r"`([^`]+)`", row[1])} & {*CODE}
+    names = [name for name in NAMES if any(re.search(rf"\b{name}\b", each) for each in spans)]
+    assert [name for name in names if name not in words and f"{name}.py" not in spans] == []
+
+
+def test_every_test_file_of_a_command_exists() -> None:
+    files = re.findall(r"tests/[\w/]+\.py", TEXT)
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    assert len(files) > 20
+
+
+def test_the_question_to_a_scripted_model_shows_both_outcomes() -> None:
+    [code] = re.findall(r'    python -c "\n(.*?)\n    "\n', TEXT, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
+    assert "42" in done.stdout
+    assert "double was not called" in done.stdout
 
 
 def test_each_benchmark_has_its_command_on_the_page_of_benchmarks() -> None:
