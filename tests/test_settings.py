@@ -43,6 +43,19 @@ def configure(**values: Any) -> None:
     settings.configure(values)
 
 
+def test_what_is_configured_is_read_when_a_setting_is(environ: pytest.MonkeyPatch) -> None:
+    configured: dict[str, Any] = {}
+    settings.configure(configured)
+    environ.setenv("ARCHYTAS_NB_MAX_STEPS", "7")
+    names = ("max_steps", "max_errors", "tools")
+    default = SETTINGS["max_errors"].default
+    assert settings.values(names) == {"max_steps": 7, "max_errors": default, "tools": []}
+    configured |= {"max_steps": 3, "tools": ["count_*"]}
+    assert settings.values(names) == {"max_steps": 3, "max_errors": default, "tools": ["count_*"]}
+    del configured["max_steps"]
+    assert settings.values(names)["max_steps"] == 7
+
+
 # ── one definition ────────────────────────────────────────────────────────────────────────────────
 
 

@@ -235,8 +235,8 @@ class Map:
         if self._limiter.in_usd and ModelFacts(model).price is None:
             raise ConfigurationError(
                 f"the price of {model.name!r} is unknown, so a budget in USD cannot be enforced. "
-                "Use tokens, such as budget='500000 tokens' (%agent_map --budget '500000 tokens'), or "
-                'install the prices: pip install ".[prices]" in a clone of archytas_nb'
+                "Use tokens, such as budget='500000 tokens' (%agent_map --budget '500000 tokens'), "
+                'or install the prices: pip install ".[prices]" in a clone of archytas_nb'
             )
         for field in ("max_tokens", "max_completion_tokens", "n"):
             if field in ModelFacts(model).request_fields:
