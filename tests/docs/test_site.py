@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
+import pkgutil
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import archytas_nb
-from archytas_nb import pytest_plugin, testing
+from archytas_nb import errors, pytest_plugin, testing
 from archytas_nb.magics.agent import ArchytasNB
 from archytas_nb.magics.settings import Settings
 
@@ -80,7 +83,7 @@ def test_nothing_is_loaded_from_other_hosts(site: Path) -> None:
     assert found == set()
 
 
-def public_names() -> set[str]:
+def exported() -> set[str]:
     """What a user may import: the names of the package, and of `archytas_nb.testing`."""
     named = {f"archytas_nb.{name}" for name in archytas_nb.__all__ if "_extension" not in name}
     here = {
@@ -91,12 +94,99 @@ def public_names() -> set[str]:
     return named - {"archytas_nb.__version__"} | {f"archytas_nb.testing.{name}" for name in here}
 
 
-def test_the_python_api_describes_every_public_name(site: Path) -> None:
+@pytest.fixture(scope="module")
+def described(site: Path) -> dict[str, Any]:
+    """What the page of the Python API describes: functions, classes and members, by their paths."""
     page = page_of(site, ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    described = set(re.findall(r'id="(archytas_nb\.[\w.]+)"', page))
-    undescribed = public_names() - described - {"archytas_nb.toolbox"}
-    assert undescribed == set()
+    paths = set(re.findall(r'<dt [^>]*id="(archytas_nb\.[\w.]+)"', page))
+    # A field of a dataclass is no attribute of its class.
+    return {path: _value(path) for path in paths}
+
+
+def _value(path: str) -> Any:
+    try:
+        return pkgutil.resolve_name(path)
+    except AttributeError:
+        return None
+
+
+@functools.cache
+def names_in_the_package() -> dict[str, Any]:
+    """Its classes, and its aliases of types, by their names in annotations."""
+    modules = [each for name, each in sys.modules.items() if name.startswith("archytas_nb.")]
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if hasattr(value, "__args__")
+        or str(getattr(value, "__module__", "")).startswith("archytas_nb.")
+    }
+
+
+def classes_in(annotation: object, own: dict[str, Any]) -> set[type]:
+    """The classes of this package that an annotation names, also through aliases.
+
+    Args:
+        annotation: The annotation.
+        own: The names of its module, which come before those of other modules.
+    """
+    words = re.findall(r"\w+", annotation if isinstance(annotation, str) else repr(annotation))
+    known = names_in_the_package()
+    values = [own.get(word, known[word]) for word in words if word in known]
+    found = {value for value in values if isinstance(value, type)}
+    for value in values:
+        if hasattr(value, "__args__"):
+            found |= classes_in(value, own)
+    return found
+
+
+def classes_of(value: Any, *, returned: bool = False) -> set[type]:
+    """The classes that a function or property takes or returns, or that a class has in fields."""
+    function = getattr(value, "fget", value)
+    named = {
+        name: each
+        for name, each in getattr(function, "__annotations__", {}).items()
+        if name == "return" or not (returned or name.startswith("_"))
+    }
+    own = vars(sys.modules[function.__module__]) if named else {}
+    return set().union(*(classes_in(each, own) for each in named.values()))
+
+
+def test_the_python_api_describes_every_public_name(described: dict[str, Any]) -> None:
+    assert exported() - described.keys() == {"archytas_nb.toolbox"}
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     assert "archytas_nb.toolbox" in page
+
+
+def test_the_python_api_describes_all_errors_and_all_that_its_functions_return(
+    described: dict[str, Any],
+) -> None:
+    classes = {each for each in described.values() if isinstance(each, type)}
+    returned = [classes_of(each, returned=True) for each in described.values()]
+    assert len(set().union(*returned)) > 20
+    assert set().union(*returned) - classes == set()
+    known = {each for each in vars(errors).values() if isinstance(each, type)}
+    assert {each for each in known if issubclass(each, errors.ArchytasError)} - classes == set()
+
+
+def test_the_python_api_describes_nothing_else(described: dict[str, Any]) -> None:
+    """Any other class is an error, or what a public one takes, returns or holds."""
+    public = {described[path] for path in exported() & described.keys()}
+    public |= {each for each in vars(errors).values() if isinstance(each, type)}
+    while True:
+        members = [
+            value
+            for path, value in described.items()
+            if value in public or described.get(path.rpartition(".")[0]) in public
+        ]
+        more = set().union(*map(classes_of, members)) - public
+        if not more:
+            break
+        public |= more
+    classes = {path for path, value in described.items() if isinstance(value, type)}
+    assert {path for path in classes if described[path] not in public} == set()
+    private = [path for path in described if "._" in path.removeprefix("archytas_nb.")]
+    assert private == []
 
 
 def title(page: Path) -> str:
