@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -55,6 +56,12 @@ class ToolMagics(Magics):
         action="store_true",
         help="The tool has no side effects, so a map may run it in parallel.",
     )
+    @argument(
+        "--check",
+        action="store_true",
+        help="Only show what the model would read of the tools, and their warnings; the cell runs, "
+        "but nothing is registered, and your variables keep their values.",
+    )
     @cell_magic
     def tool(self, line: str, cell: str) -> Any:
         """Run the cell and turn its functions into tools.
@@ -78,10 +85,25 @@ class ToolMagics(Magics):
             for key, value in vars(parsed).items()
             if value is not None and value is not False
         }
+        if options.pop("check", False):
+            with _nothing_kept(toolbox, self.shell.user_ns):
+                return _preview(self._define(toolbox, cell, options))
+        known = {*toolbox}
+        tools = self._define(toolbox, cell, options)
+        names = [tool.name for tool in tools]
+        cell_id, _ = running_cell(self.shell)
+        # That a cell replaces its own tools when it is run again is not worth a note.
+        own = {name for name in names if cell_id and self._cells.get(name) == cell_id}
+        self._cells.update(dict.fromkeys(names, cell_id))
+        return _registered(tools, known - own)
+
+    def _define(self, toolbox: Toolbox, cell: str, options: dict[str, Any]) -> list[Tool]:
+        """Run the cell and add its tools; if that fails, the toolbox is as before."""
+        __tracebackhide__ = True
         before, known = toolbox.snapshot(), dict(toolbox)
         try:
             tree = run_cell(self.shell, cell)
-            names = self._register(toolbox, known, tree, options)
+            return [toolbox[name] for name in self._register(toolbox, known, tree, options)]
         except BaseException as error:
             toolbox.restore(before)
             if isinstance(error, ArchytasError):
@@ -91,11 +113,6 @@ class ToolMagics(Magics):
                     "%%tool needs no @tool; for its options: from archytas_nb import tool"
                 )
             raise
-        cell_id, _ = running_cell(self.shell)
-        # That a cell replaces its own tools when it is run again is not worth a note.
-        own = {name for name in names if cell_id and self._cells.get(name) == cell_id}
-        self._cells.update(dict.fromkeys(names, cell_id))
-        return _registered([toolbox[name] for name in names], known.keys() - own)
 
     def _register(
         self, toolbox: Toolbox, known: dict[str, Any], tree: ast.Module, options: dict[str, Any]
@@ -153,6 +170,19 @@ class ToolMagics(Magics):
         except KeyError as error:
             raise UsageError(str(error)) from None
         return _table(toolbox)
+
+
+@contextmanager
+def _nothing_kept(toolbox: Toolbox, namespace: dict[str, Any]) -> Iterator[None]:
+    """Restore the toolbox and the variables at the end; objects that were changed stay changed."""
+    tools, variables = toolbox.snapshot(), dict(namespace)
+    try:
+        yield
+    finally:
+        toolbox.restore(tools)
+        for name in namespace.keys() - variables.keys():
+            del namespace[name]
+        namespace.update(variables)
 
 
 # ── running the cell ──────────────────────────────────────────────────────────────────────────────
@@ -219,6 +249,17 @@ def _registered(tools: Sequence[Tool], replaced: Collection[str]) -> Message:
         hint = f" (and {more} more: %tools --check)" if more > 0 else ""
         lines += [f"  ! {each}{hint}" for each in tool.issues[:1]]
     return Message("\n".join(lines))
+
+
+def _preview(tools: Sequence[Tool]) -> Message:
+    """What the model would read of tools, with their warnings."""
+    parts = []
+    for tool in tools:
+        warnings = [f"  ! {each}" for each in tool.issues] or ["  no issues"]
+        cost = f"  about {tool.tokens} tokens in each request"
+        parts.append("\n".join([tool.text, "", *warnings, cost]))
+    names = ", ".join(tool.name for tool in tools)
+    return Message("\n\n".join([*parts, f"checked and not registered: {names}"]))
 
 
 def _table(toolbox: Toolbox) -> Table:

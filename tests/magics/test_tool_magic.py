@@ -197,3 +197,70 @@ def test_a_tool_with_issues_takes_one_line_and_check_lists_all_of_them(kernel: K
     assert "'y'" in listed
     assert "clean" not in listed
     assert "no issues" in kernel.run("%tools clean --check").result
+
+
+CHECKED = '''%%tool --check
+x = 5
+del y
+def count(fruit: str, basket: int):
+    """Count the fruit.
+
+    Args:
+        fruit: Which one
+    """
+    return 3
+def _helper():
+    pass
+'''
+
+
+def test_check_shows_what_the_model_would_read_and_keeps_nothing(kernel: Kernel) -> None:
+    kernel.run("x, y = 1, 2")
+    before = kernel.run("%tools").result
+    cell = kernel.run(CHECKED.replace("count(", "weigh("))
+    assert cell.status == "ok", cell.error
+    shown = cell.result
+    assert "weigh:" in shown
+    assert "Which one" in shown
+    assert "! the docstring does not describe 'basket'" in shown
+    assert "tokens in each request" in shown
+    assert "not registered: weigh" in shown
+    assert kernel.run("%tools").result == before
+    assert kernel.run("x, y, 'weigh' in globals(), '_helper' in globals()").result == (
+        "(1, 2, False, False)"
+    )
+
+
+def test_check_leaves_an_earlier_tool_as_it_was(kernel: Kernel) -> None:
+    kernel.run(COUNT)
+    before = kernel.run("%tools count").result
+    checked = kernel.run(CHECKED.replace("del y", ""))
+    assert "not registered: count" in checked.result
+    assert kernel.run("%tools count").result == before
+    assert kernel.run("import archytas_nb as nb; nb.toolbox['count'].function is count").result == (
+        "True"
+    )
+
+
+def test_check_of_a_cell_that_fails_keeps_nothing(kernel: Kernel) -> None:
+    cell = kernel.run("%%tool --check\nz = 1\n1 / 0")
+    assert "ZeroDivisionError" in cell.error
+    assert kernel.run("'z' in globals()").result == "False"
+    cell = kernel.run("%%tool --check\nz = 1\ndef f(a): ...")
+    assert "the argument 'a' has no annotation" in cell.error
+    cell = kernel.run("%%tool --check\nz = 1")
+    assert (cell.status, cell.result) == ("error", "")
+    assert kernel.run("'z' in globals()").result == "False"
+
+
+def test_check_works_with_decorated_tools_and_options(kernel: Kernel) -> None:
+    before = kernel.run("%tools").result
+    cell = kernel.run(
+        "%%tool --check\nfrom archytas_nb import tool\n@tool(name='total')\n"
+        "def f() -> int:\n    'Add up.'\n    return 1\n"
+    )
+    assert "no issues" in cell.result
+    assert "not registered: total" in cell.result
+    cell = kernel.run("%%tool --check --name sum_up\ndef f() -> int:\n    'Add up.'\n    return 1")
+    assert "not registered: sum_up" in cell.result
+    assert kernel.run("%tools").result == before
