@@ -119,7 +119,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "such objects in a dict": lambda: {"k": RaisingType("Odd", (), {})()},
     "an object that raises": Raises,
     "objects that raise": lambda: [Raises(), {"k": Raises()}],
-    "objects that raise in a Series": lambda: pd.Series([Raises(), 1], dtype=object),
+    "objects that raise in a Series": lambda: _series_of_objects(Raises(), 1),
     "an object without a class": lambda: type("Odd", (), {"__class__": property(lambda _: Fault())})(),
     "a dict of itself": lambda: _cycle({}),
     "keys that are no text": lambda: {1: [1], None: [2], (1, 2): [3]},
@@ -127,6 +127,14 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "an empty cell": lambda: types.FunctionType(
         (lambda: 0).__code__.replace(co_freevars=("x",)), {}, "f", None, (types.CellType(),)),
 }  # fmt: skip
+
+
+def _series_of_objects(*objects: Any) -> pd.Series:
+    """A Series of objects that nothing has looked at; numpy 1 asks each whether it is an array."""
+    array = np.empty(len(objects), dtype=object)
+    for place, each in enumerate(objects):
+        array[place] = each
+    return pd.Series(array)
 
 
 def _cycle(value: dict[Any, Any]) -> dict[Any, Any]:
