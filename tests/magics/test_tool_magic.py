@@ -209,7 +209,7 @@ def count(fruit: str, basket: int):
         fruit: Which one
     """
     return 3
-def _helper():
+def _of_baskets():
     pass
 '''
 
@@ -226,7 +226,7 @@ def test_check_shows_what_the_model_would_read_and_keeps_nothing(kernel: Kernel)
     assert "tokens in each request" in shown
     assert "not registered: weigh" in shown
     assert kernel.run("%tools").result == before
-    assert kernel.run("x, y, 'weigh' in globals(), '_helper' in globals()").result == (
+    assert kernel.run("x, y, 'weigh' in globals(), '_of_baskets' in globals()").result == (
         "(1, 2, False, False)"
     )
 
