@@ -202,8 +202,8 @@ _LIST = (
     ),
     Setting(
         "ask_user", "choice", "auto",
-        "Whether the model has a tool for asking you questions. auto: with %agent, unless it is a "
-        "small model or a tool of yours has the name ask_user; not with Agent.",
+        "Whether the model has a tool for asking you questions. auto: yes with %agent, unless the "
+        "model is small or one of your tools is named ask_user; no with Agent.",
         choices=("auto", "on", "off"),
     ),
     Setting(

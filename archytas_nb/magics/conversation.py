@@ -71,7 +71,7 @@ class ConversationMagics(Magics):
 
     @line_magic_with(argument("name", help="A variable."))
     def agent_why(self, args: Any) -> Any:
-        """Say which questions, and which cells before them, made or changed a variable."""
+        """Show which questions, and which cells before them, created or changed a variable."""
         from archytas_nb.tools.variables import user_names
         from archytas_nb.words import did_you_mean
 
@@ -111,7 +111,8 @@ class ConversationMagics(Magics):
         argument(
             "--prune",
             action="store_true",
-            help="Remove the exchanges that this kernel has not used; you are asked first.",
+            help="Remove the exchanges that this kernel has not used. They are listed and you are "
+            "asked first; if nobody can be asked, they are removed.",
         ),
     )
     def agent_cassette(self, args: Any) -> Any:

@@ -2,9 +2,9 @@
 
 Changes take effect with the next question. Precedence: the option of the question or the argument
 of the agent, ``%config`` (or IPython's configuration file), the environment variable
-``ARCHYTAS_NB_…`` with the same name, the default. An environment variable holds in scripts, too;
-``%config`` in a kernel with the extension. An empty text counts as unset for the model, its
-endpoint and its file, and so does an empty variable.
+``ARCHYTAS_NB_…`` with the same name, the default. Environment variables also apply in scripts,
+``%config`` only in a kernel with the extension. For the model, its endpoint and its file, an empty
+text counts as unset, and so does an empty environment variable.
 """
 
 from __future__ import annotations
