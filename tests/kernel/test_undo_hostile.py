@@ -134,7 +134,7 @@ def _series_of_objects(*objects: Any) -> pd.Series:
     array = np.empty(len(objects), dtype=object)
     for place, each in enumerate(objects):
         array[place] = each
-    return pd.Series(array)
+    return pd.Series(array, dtype=object)
 
 
 def _cycle(value: dict[Any, Any]) -> dict[Any, Any]:
