@@ -1,10 +1,11 @@
 """Reads JSON as models write it: valid JSON as it is, and invalid JSON by repairing its tokens.
 
 Only unambiguous mistakes are repaired: trailing and missing commas, comments, other quotes, Python
-literals, unquoted keys, raw line breaks, unescaped backslashes, and a missing last brace. Unescaped
-quotes belong to a string if they come in pairs, like those of a quotation, and what follows each of
-them cannot follow a string; or if they are those of a JSON object that fills the string. The
-arguments of a Python call are read in the same way.
+literals, unquoted keys, raw line breaks, triple quotes around several lines, unescaped
+backslashes, and a missing last brace. Unescaped quotes belong to a string if they come in pairs,
+like those of a quotation, and what follows each of them cannot follow a string; or if they are
+those of a JSON object that fills the string. The arguments of a Python call are read in the same
+way.
 """
 
 from __future__ import annotations
@@ -262,6 +263,10 @@ class _Tokens:
         object_in_quotes = _QUOTED_OBJECT.match(self._text, start + 1) if opening == '"' else None
         if object_in_quotes and not self._string_may_end(object_in_quotes.end()):
             return self._quoted_object(object_in_quotes.start("object"))
+        if self._text.startswith(opening * 3, start):
+            close = self._text.find(opening * 3, start + 3)
+            if close != -1:
+                return self._triple_quoted(close)
         is_key = self._closers[-1:] == [("}", "}")] and self._out[-1] in ("{", ",")
         close = next(self._quotes(), -1) if is_key else self._closing_quote()
         if close == -1:
@@ -286,6 +291,20 @@ class _Tokens:
             raise UnreadableError(end, "an object in quotes has no closing quote")
         self.repairs["unescaped quotes in a string"] = None
         return json.dumps(inside), close + 1 - self._at
+
+    def _triple_quoted(self, close: int) -> tuple[str, int]:
+        """A string in triple quotes, as Python has them.
+
+        On one line, the quotes may also be text of a string.
+        """
+        start, end = self._at + 3, close + 3
+        is_python = "\n" in self._text[start:close]
+        if not is_python or _QUOTED_KEY.search(self._text, start, close):
+            raise UnreadableError(self._at, "three quotes may begin a string or be part of one")
+        if not self._string_may_end(end):
+            raise UnreadableError(close, "a string in triple quotes does not end here")
+        self.repairs["triple quotes"] = None
+        return self._decoded(start, close), end - self._at
 
     def _closing_quote(self) -> int:
         """The index of the quote that closes the string value here, or -1.

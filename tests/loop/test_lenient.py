@@ -129,3 +129,33 @@ def test_reads_an_unescaped_backslash_literally(inside: str) -> None:
 def test_rejects_an_ambiguous_backslash(inside: str) -> None:
     with pytest.raises(UnreadableError):
         read_json(f'{{"a": "{inside} \\d"}}')
+
+
+@over(
+    "text, value",
+    [
+        ('{"a": """\nx = "y"\nprint(x, "z")\n""", "b": 1}', '\nx = "y"\nprint(x, "z")\n'),
+        ("{'a': '''one\ntwo''', 'b': 1}", "one\ntwo"),
+        ('{"a": """say "hi"\n""" "b": 1}', 'say "hi"\n'),
+    ],
+)
+def test_reads_triple_quotes_around_several_lines(text: str, value: str) -> None:
+    reading = read_json(text)
+    assert reading.value == {"a": value, "b": 1}
+    assert "triple quotes" in reading.repairs
+
+
+@over(
+    "text",
+    [
+        '{"a": """x"""}',
+        '{"a": """ x"""}',
+        '{"a": """\nsay "hi""""}',
+        '{"a": """\nx""" y"""}',
+        '{"a": """ x",\n "b": """}',
+        '{"a": """\nx',
+    ],
+)
+def test_rejects_ambiguous_triple_quotes(text: str) -> None:
+    with pytest.raises(UnreadableError):
+        read_json(text)

@@ -268,7 +268,7 @@ PIECES = [
     '<function=look><parameter=a>', "Action: look\nAction Input: ", "\\",
     '{\\"', "```json\n{", "“", "'a': ",
     "//", "/*", "<tool_call>", "1", "[TOOL_CALLS]look", "\ud800", "{'s': 'it's",
-    '"{"a":', '"{"a": 1}", ', ' ("b", "c") ', ', "b', '"a", b: ',
+    '"""', '"""\nx""", "b": ', '"{"a":', '"{"a": 1}", ', ' ("b", "c") ', ', "b', '"a", b: ',
 ]  # fmt: skip
 HARD = 8.0
 """Seconds of processor time, several times what the slowest takes."""
