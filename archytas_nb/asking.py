@@ -29,7 +29,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
-from archytas_nb.loop.model import ActiveProtocol, Model, ModelFacts, person_of, start_question
+from archytas_nb.loop.model import Model, ModelFacts, person_of, start_question
 from archytas_nb.loop.record import Exchange, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import Wire
@@ -171,12 +171,12 @@ class RunSetup:
             tools.extend(Toolbox(*reading_tools))
         return tools
 
-    def protocol(self, model: Model) -> ActiveProtocol:
+    def protocol(self, model: Model) -> ev.ActiveProtocol:
         """The wire protocol for a model."""
         protocol = self.configuration.value("protocol")
         return model.protocol if protocol == "auto" else protocol
 
-    def wire(self, protocol: ActiveProtocol, tools: Toolbox) -> Wire:
+    def wire(self, protocol: ev.ActiveProtocol, tools: Toolbox) -> Wire:
         """A wire protocol with these tools."""
         instructions = str(self.configuration.value("instructions"))
         if protocol == "native":

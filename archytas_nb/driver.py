@@ -24,7 +24,7 @@ from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
-from archytas_nb.loop.model import ActiveProtocol, Model, ModelFacts
+from archytas_nb.loop.model import Model, ModelFacts
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.wire import Wire
 from archytas_nb.run import Run
@@ -58,12 +58,12 @@ class Driver:
     model: Model
     executor: KernelExecutor
     guards: Guards  # new for this run
-    wire: Callable[[ActiveProtocol], Wire]
+    wire: Callable[[ev.ActiveProtocol], Wire]
     check: AnswerCheck | None = None  # None if any answer is accepted
     may_fall_back: bool = False  # to the text protocol, if function calling fails
     _is_stopped: bool = field(default=False, init=False)  # an interrupt came between two requests
 
-    def events(self, protocol: ActiveProtocol) -> Events:
+    def events(self, protocol: ev.ActiveProtocol) -> Events:
         """Yield every event, the ending last; an interrupt thrown into it ends the run properly."""
         server = ModelFacts(self.model).server
         yield from self._emit(ev.Started(self.run.model, protocol, server))
@@ -136,7 +136,7 @@ class Driver:
             ending = self.exchange.ending = replace(ending, by="cassette")
         return ending
 
-    def _flow(self, protocol: ActiveProtocol) -> Flow:
+    def _flow(self, protocol: ev.ActiveProtocol) -> Flow:
         self.run.protocol = protocol
         return react_loop(
             self.wire(protocol), self.guards, self.past, self.exchange,

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from archytas_nb.errors import UsersFrames
-from archytas_nb.loop.events import ANSWER, AskModel, Delta, ModelReply, Usage, WireCall
+from archytas_nb.loop.events import (
+    ANSWER,
+    ActiveProtocol,
+    AskModel,
+    Delta,
+    ModelReply,
+    Usage,
+    WireCall,
+)
 
 Scripted: TypeAlias = str | tuple[Any, ...] | dict[str, Any] | ModelReply | BaseException
 
@@ -34,7 +42,7 @@ class ScriptedModel:
     name = "scripted"
     is_scripted = True  # never replaced by a cassette
 
-    def __init__(self, *replies: Scripted, protocol: Literal["react", "native"] = "react") -> None:
+    def __init__(self, *replies: Scripted, protocol: ActiveProtocol = "react") -> None:
         for each in replies:
             others = (str, dict, ModelReply, BaseException)
             is_call = isinstance(each, (tuple, list)) and len(each) in (2, 3)
@@ -43,7 +51,7 @@ class ScriptedModel:
                     f'a reply of the script is {each!r}; expected ("tool", tool_input), '
                     '("thought", "tool", tool_input), a text, a dict, a ModelReply or an exception'
                 )
-        self.protocol: Literal["react", "native"] = protocol
+        self.protocol: ActiveProtocol = protocol
         self._remaining = list(replies)
         self.asked: list[AskModel] = []
         """Every request, in order."""

@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
-from archytas_nb.loop.events import ApprovalForm, AskModel, Delta, ModelReply, Notice
-from archytas_nb.loop.model import FACTS, ActiveProtocol, ModelFacts
+from archytas_nb.loop.events import (
+    ActiveProtocol,
+    ApprovalForm,
+    AskModel,
+    Delta,
+    ModelReply,
+    Notice,
+)
+from archytas_nb.loop.model import FACTS, ModelFacts
 from archytas_nb.models import secrets
 from archytas_nb.models.choose import Confirm, ModelSettings, choose_model
 from archytas_nb.settings import UNSET, configured

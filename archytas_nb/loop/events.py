@@ -23,6 +23,9 @@ Json: TypeAlias = Any
 Message: TypeAlias = dict[str, Json]
 """A message as it is sent: ``{"role": …, "content": …, …}``. It is never modified."""
 
+ActiveProtocol: TypeAlias = Literal["react", "native"]
+"""The wire protocol that a run uses: the text protocol or function calling."""
+
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
 NoReplyKind = Literal[
     "endpoint", "interrupted", "no_tools", "overflow", "deadline", "condition"
@@ -345,7 +348,7 @@ class Started:
     """The run has started; the first event, unless no model could be chosen."""
 
     model: str
-    protocol: str  # "react" (text) or "native" (function calling); a notice says if it changes
+    protocol: ActiveProtocol  # at first; a notice says if it changes
     server: str = ""  # if it was discovered on this machine, such as "Ollama"
 
 

@@ -11,7 +11,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from archytas_nb.loop.calls import resolve_name, split_thoughts
-from archytas_nb.loop.events import ANSWER, FAIL, AskModel, Json, Message, ModelReply, WireCall
+from archytas_nb.loop.events import (
+    ANSWER,
+    FAIL,
+    ActiveProtocol,
+    AskModel,
+    Json,
+    Message,
+    ModelReply,
+    WireCall,
+)
 from archytas_nb.loop.record import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import (
     Action,
@@ -61,7 +70,7 @@ _TRUNCATED = "your reply was cut off for its length; send less in one call"
 class FunctionCalling(Wire):
     """The function calling protocol."""
 
-    name = "native"
+    name: ActiveProtocol = "native"
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         super().__init__(tools, instructions)

@@ -7,12 +7,17 @@ other packages; this module is the only one that looks whether a model has it.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from archytas_nb.loop.events import AskModel, Delta, Json, Message, ModelReply, Notice
-
-ActiveProtocol: TypeAlias = Literal["react", "native"]
-"""The wire protocol that a run uses."""
+from archytas_nb.loop.events import (
+    ActiveProtocol,
+    AskModel,
+    Delta,
+    Json,
+    Message,
+    ModelReply,
+    Notice,
+)
 
 ReplyStream: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 """Yields the pieces of a reply and the retries, returns the reply."""

@@ -11,7 +11,15 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from archytas_nb.loop.events import ANSWER, FAIL, AskModel, Json, Message, ModelReply
+from archytas_nb.loop.events import (
+    ANSWER,
+    FAIL,
+    ActiveProtocol,
+    AskModel,
+    Json,
+    Message,
+    ModelReply,
+)
 from archytas_nb.loop.record import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import Action, read_action, with_reasoning
 from archytas_nb.loop.wire import (
@@ -82,7 +90,7 @@ _AFTER_ERROR = (
 class TextProtocol(Wire):
     """The text protocol."""
 
-    name = "react"
+    name: ActiveProtocol = "react"
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         super().__init__(tools, instructions)

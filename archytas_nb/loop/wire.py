@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, Protocol, Self
+from typing import Protocol, Self
 
-from archytas_nb.loop.events import AskModel, Json, Message, ModelReply
+from archytas_nb.loop.events import ActiveProtocol, AskModel, Json, Message, ModelReply
 from archytas_nb.loop.lenient import replace_surrogates
 from archytas_nb.loop.record import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import Action
@@ -49,7 +49,7 @@ class Wire(ABC):
             no such field.
     """
 
-    name: Literal["react", "native"]
+    name: ActiveProtocol
     system: Message
     tool_specs: Json = None
 

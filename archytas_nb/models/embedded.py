@@ -8,10 +8,10 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
-from archytas_nb.loop.events import AskModel, Delta, Json, Message, Notice
+from archytas_nb.loop.events import ActiveProtocol, AskModel, Delta, Json, Message, Notice
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import process, weights
@@ -43,7 +43,7 @@ class EmbeddedModel:
     """
 
     # The engine does not parse tool calls for most models, but can constrain replies to a schema.
-    protocol: Literal["react", "native"] = "react"
+    protocol: ActiveProtocol = "react"
     is_small = True
     price = None
 

@@ -16,11 +16,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from archytas_nb import settings
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.loop.events import AskModel, Notice
+from archytas_nb.loop.events import ActiveProtocol, AskModel, Notice
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import refusals, secrets
@@ -187,7 +187,7 @@ class RemoteModel:
         return price_of(self.base_url, self.name)
 
     @property
-    def protocol(self) -> Literal["react", "native"]:
+    def protocol(self) -> ActiveProtocol:
         """The protocol for ``protocol="auto"``, as far as the endpoint's capabilities are known."""
         return self._capabilities(self.name).protocol
 
