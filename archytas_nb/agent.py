@@ -230,7 +230,8 @@ class Agent:
     @property
     def messages(self) -> list[ev.Message]:
         """The history as it is sent, in a form that even a strict server accepts."""
-        setup, model = self._setup, self.model
+        setup = self._setup
+        model = self.model
         last = self.exchanges[-1] if self.exchanges else Exchange("")
         copy = replace(last)  # so that its context does not change
         tools = setup.question_tools(copy, model, *place_of(last, self.exchanges))
@@ -244,7 +245,9 @@ class Agent:
     def undo(self) -> str | None:
         """Remove the last exchange; return its question, or None if there is none."""
         self._current.end()
-        return self.exchanges.pop().question if self.exchanges else None
+        if self.exchanges:
+            return self.exchanges.pop().question
+        return None
 
     @overload
     def run(
@@ -555,7 +558,9 @@ def _new_run(question: str, output_type: Any) -> Run[Any]:
 def _progress(question: str, options: Options) -> AbstractContextManager[tuple[Observer, ...]]:
     """The observer that shows the progress; none if it is not wanted."""
     wanted = options.get("progress")
-    return nullcontext(()) if wanted is False else progress_line(question, wanted=wanted)
+    if wanted is False:
+        return nullcontext(())
+    return progress_line(question, wanted=wanted)
 
 
 def _names_model(value: Any) -> bool:

@@ -88,7 +88,8 @@ async def events_of(
 
 async def _next(events: Events, current: ActiveRun) -> ev.Event | None:
     """The next event, awaited in a thread; a cancellation stops the request first."""
-    stop, done = Stop(), Future[ev.Event | None]()
+    stop = Stop()
+    done = Future[ev.Event | None]()
 
     def wait() -> None:
         Stop.current.set(stop)
@@ -105,7 +106,8 @@ async def _next(events: Events, current: ActiveRun) -> ev.Event | None:
     # A daemon, unlike the threads of an executor, so that it cannot keep the program from exiting.
     run = contextvars.copy_context().run
     threading.Thread(target=run, args=(wait,), name="archytas_nb-run", daemon=True).start()
-    current.is_awaited, awaited = True, asyncio.wrap_future(done)
+    current.is_awaited = True
+    awaited = asyncio.wrap_future(done)
     try:
         while not awaited.done():
             # The loop of a kernel handles an interrupt only when it wakes up.

@@ -58,10 +58,14 @@ class Answers:
     ) -> None:
         if until is not None:
             _check_condition(until)
-        self._tool = None if output_type is None else _tool(output_type)
+        self._tool = None
+        if output_type is not None:
+            self._tool = _tool(output_type)
         self._until = until
         self._namespace = namespace
-        self.form = None if self._tool is None else _answer_form(self._tool)
+        self.form = None
+        if self._tool is not None:
+            self.form = _answer_form(self._tool)
 
     @property
     def by_reference(self) -> bool:
@@ -76,8 +80,12 @@ class Answers:
             if isinstance(bound, CallOutcome):
                 return Verdict(_fault_text(bound))
             [value] = (*bound.args, *bound.kwargs.values())
-        fault = "" if self._until is None else self._condition_fault(self._until, value)
-        return Verdict(fault) if fault else Verdict(value=None if self._tool is None else value)
+        fault = ""
+        if self._until is not None:
+            fault = self._condition_fault(self._until, value)
+        if fault:
+            return Verdict(fault)
+        return Verdict(value=None if self._tool is None else value)
 
     def _bound(self, tool: Tool, answer: Json) -> BoundCall | CallOutcome:
         """The answer as the argument of a tool, or the outcome with its faults.

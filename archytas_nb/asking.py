@@ -67,9 +67,13 @@ class ModelChoice:
         from archytas_nb.cassettes.switch import answers_itself, cassette_in_use, recorded
         from archytas_nb.models.choose import ModelSettings
 
-        cassette = None if answers_itself(self.given) else cassette_in_use()
+        cassette = None
+        if not answers_itself(self.given):
+            cassette = cassette_in_use()
         is_named = self.given is None or isinstance(self.given, str)
-        configuration = ModelSettings().resolved() if is_named else None
+        configuration = None
+        if is_named:
+            configuration = ModelSettings().resolved()
         chosen_for = (cassette, configuration)
         if self.chosen is None or self._chosen_for != chosen_for:
             self.chosen = recorded(self.given, cassette=cassette, confirm=confirm)
@@ -123,7 +127,9 @@ class RunSetup:
     @property
     def variables(self) -> Namespace:
         """The variables of the user."""
-        return live_namespace() if self.namespace is None else self.namespace
+        if self.namespace is None:
+            return live_namespace()
+        return self.namespace
 
     def offered(self, model: Model | None) -> Toolbox:
         """The tools for a question to this model, or to one that is not known yet.
@@ -212,7 +218,9 @@ def place_of(
 ) -> tuple[tuple[Exchange, ...], Exchange | None]:
     """The exchanges of a conversation before a question, and the one that it replaces."""
     index = index_of(exchanges, exchange.origin)
-    earlier = exchanges[index] if index < len(exchanges) else None
+    earlier = None
+    if index < len(exchanges):
+        earlier = exchanges[index]
     return tuple(exchanges[:index]), earlier
 
 
@@ -242,7 +250,9 @@ class Asked:
 
     def _begin(self, observers: Sequence[Observer]) -> Events:
         """The events of the run, or only the ending if no model can be asked."""
-        setup, run, exchange = self.setup, self.run, self.exchange
+        setup = self.setup
+        run = self.run
+        exchange = self.exchange
         ending: ev.Ending
         try:
             model = setup.choice.choose()
@@ -261,7 +271,9 @@ class Asked:
         past, earlier = place_of(exchange, self.exchanges)
         self._deleted_results |= delete_stored_results(earlier, setup.variables)
         tools = setup.question_tools(exchange, model, past, earlier)
-        run.watch = Watch(setup.variables) if setup.configuration.watches(model) else None
+        run.watch = None
+        if setup.configuration.watches(model):
+            run.watch = Watch(setup.variables)
         executor = self._executor(tools, model, observers)
         driver = Driver(
             run,
@@ -338,7 +350,9 @@ def origin_and_execution(origin: str) -> tuple[str, str]:
     if origin:
         return origin, ""
     cell, execution = running_cell(current_shell())
-    return (f"{cell} in Python", execution) if cell else ("", "")
+    if cell:
+        return (f"{cell} in Python", execution)
+    return ("", "")
 
 
 def delete_stored_results(earlier: Exchange | None, variables: Namespace) -> dict[str, Any]:
@@ -410,7 +424,8 @@ def _started_lazily(begin: Callable[[], Events]) -> Events:
 
 
 def _observe(run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer]) -> Events:
-    started, interrupted = time.perf_counter(), False
+    started = time.perf_counter()
+    interrupted = False
     event = next(events, None)
     while event is not None:
         if isinstance(event, ev.Delta):

@@ -74,15 +74,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         match args.command:
             case "enable":
-                text, succeeded = enable(args.profile), True
+                text = enable(args.profile)
+                succeeded = True
             case "disable":
-                text, succeeded = disable(args.profile), True
+                text = disable(args.profile)
+                succeeded = True
             case "doctor":
                 text, succeeded = report(args.profile, try_it=args.try_it)
             case _:
                 text, succeeded = clean(only_show=args.dry_run)
     except ArchytasError as error:
-        text, succeeded = str(error), False
+        text = str(error)
+        succeeded = False
     print(text)  # noqa: T201 - the command's output
     return 0 if succeeded else 1
 
@@ -146,7 +149,8 @@ def clean(*, only_show: bool = False) -> tuple[str, bool]:
         *process.run_dir().glob("*.crash"),
         *filter(Path.exists, [choose.permissions_file()]),
     ]
-    lines, succeeded = [], True
+    lines = []
+    succeeded = True
     for file in sorted(files):
         line = f"{str(file)!r}, {file.stat().st_size / 1e6:,.1f} MB, "
         try:
@@ -190,7 +194,8 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
         if is_enabled:
             enabled = f"the extension is loaded in every kernel, by {str(startup)!r}"
     except ConfigurationError as error:
-        configured, enabled = str(error), "unknown"
+        configured = str(error)
+        enabled = "unknown"
     keys = {"ANTHROPIC_BASE_URL", *(each.key_name for each in providers.PROVIDERS.values())}
     variables = {
         name: value
@@ -200,7 +205,8 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
     environment = "no variables of settings or endpoints are set"
     if variables:
         environment = f"variables of settings and endpoints: {_redacted(variables)}"
-    mistakes, unknown = _mistakes(), _unknown(config)
+    mistakes = _mistakes()
+    unknown = _unknown(config)
     model, is_ready = _model(config, try_it=try_it)
     lines = {
         "archytas_nb": f"{__version__}, Python {platform.python_version()}, {platform.system()}",
@@ -218,7 +224,8 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
 
 def _packages() -> str:
     """The versions of the packages that are used, and which of them are missing."""
-    there, missing = [], []
+    there = []
+    missing = []
     for name in PACKAGES.split():
         try:
             there.append(f"{name} {importlib.metadata.version(name)}")
@@ -245,7 +252,9 @@ def _unknown(config: Iterable[str]) -> list[str]:
     """Variables and settings that look like ours and are not, with what was probably meant."""
     found = []
     for name, meant in settings.unknown_variables(os.environ).items():
-        advice = f", did you mean {meant!r}?" if meant else "; it has no effect"
+        advice = "; it has no effect"
+        if meant:
+            advice = f", did you mean {meant!r}?"
         found.append(f"the environment variable {name!r} is not one of a setting{advice}")
     for name in config:
         if name not in settings.SETTINGS:
@@ -315,7 +324,9 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
             return f"{model.name!r} {_try_model(model)}; {at}; {why}", True
         if is_embedded:
             crash = model.crash()
-            state = f", in safe mode after a crash ({crash})" if crash else ""
+            state = ""
+            if crash:
+                state = f", in safe mode after a crash ({crash})"
             return f"{model.name!r}, {at}, installed{state}; {why} ({TRY_IT})", True
         served = served_by(model)
         if served is None:
@@ -349,14 +360,16 @@ def _reason(config: dict[str, Any], model: Any) -> str:
 
 def _try_model(model: Any) -> str:
     """Ask the model one question; the embedded model starts without safe mode first."""
-    started, notes = time.monotonic(), list[str]()
+    started = time.monotonic()
+    notes = list[str]()
     forget_crash(model)
     asking = model.complete(_TRIAL)
     while True:
         try:
             event = next(asking)
         except StopIteration as end:
-            reply, seconds = " ".join(end.value.text.split()), time.monotonic() - started
+            reply = " ".join(end.value.text.split())
+            seconds = time.monotonic() - started
             return "; ".join([f"answered {reply[:60]!r} after {seconds:.1f} s", *notes])
         if isinstance(event, Notice):
             notes += [event.text] if event.kind == "retry" else []

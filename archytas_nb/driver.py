@@ -124,7 +124,9 @@ class Driver:
             reply = self._check_answer(request)
 
         why = self._fallback_reason(request, reply)
-        return _FallBack(why) if why else reply
+        if why:
+            return _FallBack(why)
+        return reply
 
     def _run_calls(self, request: ev.RunCalls) -> ev.CallOutcomes:
         seconds = self.guards.seconds_left()

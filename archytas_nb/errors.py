@@ -37,7 +37,8 @@ class UsersFrames:
     def _render_traceback_(self: Any) -> list[str]:
         shell = sys.modules["IPython"].get_ipython()  # IPython calls this method
         frames: list[TracebackType] = []
-        is_inside, tb = False, self.__traceback__
+        is_inside = False
+        tb = self.__traceback__
         while tb is not None:
             module = str(tb.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
             is_inside = is_inside or module == __package__

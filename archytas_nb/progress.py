@@ -24,8 +24,10 @@ def line_writer(*, wanted: bool = False) -> Callable[..., None]:
 
     If stderr is not a terminal, it writes only the final line, unless all are `wanted`.
     """
-    shell, stream = current_shell(), sys.stderr
-    transient, shown = {"display_id": uuid.uuid4().hex}, False
+    shell = current_shell()
+    stream = sys.stderr
+    transient = {"display_id": uuid.uuid4().hex}
+    shown = False
 
     def write(text: str, *, final: bool = False) -> None:
         nonlocal shown
@@ -79,10 +81,13 @@ class _Line:
     def __init__(self, question: str) -> None:
         from archytas_nb.trace import activity, view
 
-        self._view, self._advance = view.fold(question, ()), view.advance
+        self._view = view.fold(question, ())
+        self._advance = view.advance
         self._activity = activity.Activity()
-        self._write, self._shown = line_writer(wanted=True), ""
-        self._lock, self._closed = threading.RLock(), threading.Event()
+        self._write = line_writer(wanted=True)
+        self._shown = ""
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
         run = copy_context().run  # the context contains the cell to which the line belongs
         threading.Thread(target=run, args=(self._tick,), daemon=True).start()
 

@@ -71,7 +71,9 @@ def read_question(
     if not question.strip():
         raise argument_error("the question is empty; expected text to ask the model")
     is_checked = output_type is not None or until is not None
-    answers = Answers(output_type, until, variables) if is_checked else None
+    answers = None
+    if is_checked:
+        answers = Answers(output_type, until, variables)
     is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
     encoded_images = tuple(map(encode_image, [images] if is_one else images))
     exchange = Exchange(
@@ -134,7 +136,9 @@ class AgentSettings:
 
     def value(self, name: str) -> Any:
         """The argument, or the setting of the same name; raises ConfigurationError."""
-        return self.given[name] if name in self.given else settings.value(name)
+        if name in self.given:
+            return self.given[name]
+        return settings.value(name)
 
     def having(self, **given: Any) -> AgentSettings:
         """The same with other arguments."""
@@ -155,12 +159,14 @@ class AgentSettings:
             if self.value(name) not in known:
                 expected = f"one of {', '.join(map(repr, known))}"
                 raise invalid_argument(name, self.value(name), expected)
-        instructions, allow = self.value("instructions"), self.value("allow")
+        instructions = self.value("instructions")
+        allow = self.value("allow")
         if not isinstance(instructions, str):
             raise invalid_argument("instructions", instructions, "text")
         if not (isinstance(allow, Collection) and all(isinstance(each, str) for each in allow)):
             raise invalid_argument("allow", allow, "names of tools")
-        asks, undo = self.value("ask_user"), self.value("undo")
+        asks = self.value("ask_user")
+        undo = self.value("undo")
         if not (isinstance(asks, bool) or asks in SETTINGS["ask_user"].choices):
             raise invalid_argument("ask_user", asks, "True, False, 'on', 'off' or 'auto'")
         if not (undo is None or isinstance(undo, bool)):
@@ -193,7 +199,9 @@ class AgentSettings:
         """How a model may run code; a small one only if the argument says so."""
         mode: PythonMode = self.value("python")
         is_setting = "python" not in self.given and mode != "off"
-        return "off" if is_setting and model is not None and ModelFacts(model).is_small else mode
+        if is_setting and model is not None and ModelFacts(model).is_small:
+            return "off"
+        return mode
 
     def watches(self, model: Model | None) -> bool:
         """Whether changes of the variables are watched in a run with a model."""
@@ -214,7 +222,9 @@ def default_tools(active: Toolbox, patterns: Iterable[str]) -> Toolbox:
         ConfigurationError: A name or a glob of the setting matches no enabled tool.
     """
     patterns = [*patterns]
-    return active.only(*chosen_tools(patterns, active, "the setting tools")) if patterns else active
+    if patterns:
+        return active.only(*chosen_tools(patterns, active, "the setting tools"))
+    return active
 
 
 def chosen_tools(patterns: Iterable[str], tools: Toolbox, source: str) -> list[str]:

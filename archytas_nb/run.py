@@ -95,7 +95,9 @@ class Run(Generic[T_co]):
     @property
     def answer(self) -> str:
         """The final answer, or the model's last text if a limit ended the run; otherwise empty."""
-        return self.ending.text if isinstance(self.ending, (ev.Answered, ev.Stopped)) else ""
+        if isinstance(self.ending, (ev.Answered, ev.Stopped)):
+            return self.ending.text
+        return ""
 
     @property
     def output(self) -> T_co:
@@ -158,7 +160,9 @@ class Run(Generic[T_co]):
         """
         if self.ending is None:
             raise RuntimeError("the run has not ended yet: undo it afterwards")
-        return () if self.watch is None else self.watch.undo()
+        if self.watch is None:
+            return ()
+        return self.watch.undo()
 
     @property
     def steps(self) -> list[Step]:
@@ -186,13 +190,17 @@ class Run(Generic[T_co]):
         """The conversation as last sent to the model, with the answer."""
         asked = [each for each in self.events if isinstance(each, ev.AskModel) and each.step]
         sent = list(asked[-1].messages) if asked else []
-        return [*sent, {"role": "assistant", "content": self.answer}] if self.answer else sent
+        if self.answer:
+            return [*sent, {"role": "assistant", "content": self.answer}]
+        return sent
 
     @property
     def usage(self) -> ev.Usage:
         """Requests and tokens of the run."""
         used = [each.usage for each in self.events if isinstance(each, ev.ModelReply)]
-        return sum(used[1:], used[0]) if used else ev.Usage()
+        if used:
+            return sum(used[1:], used[0])
+        return ev.Usage()
 
     @property
     def cost(self) -> float | None:
@@ -240,7 +248,8 @@ class Run(Generic[T_co]):
         elif isinstance(self.ending, ev.Interrupted):
             raise self.interrupt()
         elif isinstance(self.ending, ev.Failed):
-            reason, error = self.ending.reason, self.error
+            reason = self.ending.reason
+            error = self.error
             if self.ending.by == "model":
                 error = TaskFailed(reason)
             elif error is None:
@@ -249,7 +258,9 @@ class Run(Generic[T_co]):
                 error = ModelError(reason, kind="overflow", status=error.status)
         if error is not None:
             error.run = self
-            cause = error.__cause__ if isinstance(error, ConditionError) else None
+            cause = None
+            if isinstance(error, ConditionError):
+                cause = error.__cause__
             raise error from cause
         return self
 

@@ -117,7 +117,9 @@ class Setting:
             expected = f"unknown{guess} expected one of {', '.join(self.choices)}"
             return UnreadableError(f"{shorten(text, 80)!r} is {expected}")
         # Request fields may contain keys.
-        shown = "the value" if self.kind == "fields" else repr(shorten(text, 80))
+        shown = "the value"
+        if self.kind != "fields":
+            shown = repr(shorten(text, 80))
         return UnreadableError(f"{shown} is not {self.expected}")
 
     @property
@@ -129,7 +131,9 @@ class Setting:
         if self.most is not None:
             parts.append(f"and at most {self.most:g}")
         text = " ".join(parts)
-        return f"{text}, or None" if self.optional else text
+        if self.optional:
+            return f"{text}, or None"
+        return text
 
 
 def split_names(text: str) -> list[str]:
@@ -315,13 +319,17 @@ def configured(name: str) -> Any:
     """What ``%config`` sets in this kernel; UNSET if it sets nothing."""
     found = UNSET if _state.configured is None else _state.configured.get(name, UNSET)
     # An endpoint or a model that is configured as an empty text is not configured.
-    return UNSET if found == "" and name in _EMPTY_IS_UNSET else found
+    if found == "" and name in _EMPTY_IS_UNSET:
+        return UNSET
+    return found
 
 
 def value(name: str) -> Any:
     """The value of a setting now; raises ConfigurationError if it cannot be read."""
     found = configured(name)
-    return from_environment(name) if found is UNSET else found
+    if found is UNSET:
+        return from_environment(name)
+    return found
 
 
 def values(names: Iterable[str]) -> dict[str, Any]:
@@ -356,7 +364,9 @@ def where_to_set(name: str) -> str:
         return f"%config ArchytasNB.{name}"
     variables = SETTINGS[name].variables
     variable = next((each for each in variables if os.environ.get(each)), variables[-1])
-    return variable if _state.configured is None else f"{variable} (or %config ArchytasNB.{name})"
+    if _state.configured is None:
+        return variable
+    return f"{variable} (or %config ArchytasNB.{name})"
 
 
 _PREFIXES = re.compile(r"ARCHYTAS[_-]?NB[_-]?", re.IGNORECASE)

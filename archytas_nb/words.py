@@ -10,7 +10,9 @@ def one_line(text: str, limit: int = 300) -> str:
     """Fold a text into one line of at most `limit` characters, ``…`` at the cut."""
     line = " ".join(text[: 4 * limit].split())
     whole = len(line) <= limit and len(text) <= 4 * limit
-    return line if whole else line[: limit - 1].rstrip() + "…"
+    if whole:
+        return line
+    return line[: limit - 1].rstrip() + "…"
 
 
 def count(number: int, noun: str) -> str:
@@ -40,9 +42,12 @@ def omit_middle(text: str, longest: int) -> str:
     """Both ends of a long text, because the end may matter as much as the beginning."""
     if len(text) <= longest:
         return text
-    head, tail = longest * 2 // 3, longest // 3
+    head = longest * 2 // 3
+    tail = longest // 3
     end = len(text) - tail
-    more = "more than " if "left out …" in text[head:end] else ""  # it is truncated already
+    more = ""
+    if "left out …" in text[head:end]:  # it is truncated already
+        more = "more than "
     return f"{text[:head]} … {more}{end - head:,} characters left out … {text[end:]}"
 
 
@@ -93,13 +98,17 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         if isinstance(each, str):
             folded.setdefault(each.casefold(), each)
     found = difflib.get_close_matches(str(name)[:200].casefold(), folded, n=1, cutoff=0.6)
-    return folded[found[0]] if found else None
+    if found:
+        return folded[found[0]]
+    return None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``", did you mean 'x'?"`` for the most similar known name, or an empty string."""
     near = nearest(name, known)
-    return f", did you mean {near!r}?" if near is not None else ""
+    if near is not None:
+        return f", did you mean {near!r}?"
+    return ""
 
 
 def shorten(text: str, size: int) -> str:

@@ -155,7 +155,9 @@ class Map:
         self._keys = keys_of(
             questions, salts, tools, name or given_name(setup.choice.given), *parts
         )
-        self._path = None if store is None or os.environ.get(MODE) == "off" else Path(store)
+        self._path = None
+        if store is not None and os.environ.get(MODE) != "off":
+            self._path = Path(store)
         self._found = stored(self._path, self._keys)
         pairs = zip(self._keys, questions, strict=True)
         self._todo = {key: text for key, text in pairs if self._status(key) != "done"}
@@ -438,7 +440,9 @@ class Map:
         """What was paid, in the unit of the budget; without one in USD if these are known."""
         limiter = self._limiter
         in_usd = limiter.in_usd if limiter.budget < math.inf else self._paid.usd > 0
-        return f"{paid.usd * times:,.4g} USD" if in_usd else f"{paid.tokens * times:,.0f} tokens"
+        if in_usd:
+            return f"{paid.usd * times:,.4g} USD"
+        return f"{paid.tokens * times:,.0f} tokens"
 
     def _status(self, key: str) -> str:
         return self._found.get(key, OPEN).status
@@ -483,7 +487,9 @@ def keys_of(
         row = digest.copy()
         row.update(question.encode("utf-8", "surrogatepass"))
         keys.append(row.hexdigest())
-    return [f"{key} {salt}" for key, salt in zip(keys, salts, strict=True)] if salts else keys
+    if salts:
+        return [f"{key} {salt}" for key, salt in zip(keys, salts, strict=True)]
+    return keys
 
 
 def _source(function: Callable[..., Any]) -> str:

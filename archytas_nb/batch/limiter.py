@@ -70,7 +70,9 @@ class Limiter:
         self.failure = ""
         self.replies = 0
         self.now = Stop()
-        self._between = 60 / rpm if rpm else 0.0  # seconds between two requests
+        self._between = 0.0  # seconds between two requests
+        if rpm:
+            self._between = 60 / rpm
         self._opens = 0.0  # when the next one may begin
         self._reserved: list[Usage] = []  # by the requests that are running
         self._scale = 1.0  # how many times as much as was expected a request has cost
@@ -85,7 +87,9 @@ class Limiter:
 
     def shown(self, amount: float) -> str:
         """An amount with the unit of the budget."""
-        return f"{amount:,.4g} USD" if self.in_usd else f"{amount:,.0f} tokens"
+        if self.in_usd:
+            return f"{amount:,.4g} USD"
+        return f"{amount:,.0f} tokens"
 
     def stop(self, reason: str, *, now: bool = False) -> None:
         """Let no request begin any more; with `now` those that are running end, too."""

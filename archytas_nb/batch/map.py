@@ -67,7 +67,9 @@ def _library_of(data: Any) -> str:
     if library not in ("pandas", "polars"):
         return ""
     module = sys.modules[library]
-    return library if isinstance(data, (module.Series, module.DataFrame)) else ""
+    if isinstance(data, (module.Series, module.DataFrame)):
+        return library
+    return ""
 
 
 def _items(data: Any, library: str) -> list[Any]:
@@ -142,7 +144,9 @@ def columns_of(output_type: Any) -> tuple[list[str], Callable[[Any], Mapping[str
 
 
 def _value(row: dict[str, Any], named: Sequence[str], found: re.Match[str]) -> str:
-    return _text(row.get(found[1])) if found[1] in named else found[0]
+    if found[1] in named:
+        return _text(row.get(found[1]))
+    return found[0]
 
 
 def _shown(item: Any) -> str:
@@ -152,7 +156,9 @@ def _shown(item: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else render(value, _MAX_CHARS).text
+    if isinstance(value, str):
+        return value
+    return render(value, _MAX_CHARS).text
 
 
 # ── how often answers are right ───────────────────────────────────────────────────────────────────
@@ -176,7 +182,9 @@ class Score(NamedTuple):
     @property
     def rate(self) -> float:
         """The share of runs that passed; not a number where there was none."""
-        return self.passed / self.runs if self.runs else math.nan
+        if self.runs:
+            return self.passed / self.runs
+        return math.nan
 
     @property
     def low(self) -> float:
@@ -234,7 +242,9 @@ def evaluated(
         raise ValueError("there are no cases; expected tuples (question, expected)")
     questions = [question for question, _, _ in read for _ in range(runs)]
     salts = [str(run) for _ in read for run in range(runs)]
-    scores, totals, names = [], [], list[str]()
+    scores = []
+    totals = []
+    names = list[str]()
     for model in models or [setup.choice.given]:
         name = given_name(model)
         names.append(name if name not in names else f"{name} ({len(names) + 1})")
@@ -259,7 +269,8 @@ def wilson(passed: int, runs: int) -> tuple[float, float]:
     """The 95 % interval of a rate; from 0 to 1 where nothing was run."""
     if not runs:
         return 0.0, 1.0
-    rate, spread = passed / runs, _Z * _Z / runs
+    rate = passed / runs
+    spread = _Z * _Z / runs
     middle = rate + spread / 2
     half = _Z * math.sqrt(rate * (1 - rate) / runs + spread / (4 * runs))
     return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))

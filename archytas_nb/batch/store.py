@@ -241,7 +241,8 @@ class Store:
             if database is None:  # nothing is kept, or nobody waits for this worker any more
                 return attempt
             before, owner = self._get(database, key)
-            usage, spent = before.usage + attempt.usage, before.spent + attempt.spent
+            usage = before.usage + attempt.usage
+            spent = before.spent + attempt.spent
             ended = before if before.status == "done" else attempt
             row = replace(ended, usage=usage, spent=spent)
             kept = replace(row, answer=_hidden(row.answer), error=scrub(row.error))
@@ -264,7 +265,8 @@ class Store:
         """Close the file; after a clean end no other file is left beside it."""
         self._closed.set()
         with self._lock:
-            database, self._database = self._database, None
+            database = self._database
+            self._database = None
             if database is not None:
                 with contextlib.suppress(sqlite3.Error):  # then the others see that it is gone
                     database.execute(_LEAVE, (self._owner,))

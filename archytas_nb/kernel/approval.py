@@ -109,6 +109,19 @@ class Approver:
             return _refused(tool, "needs approval, which is denied in this run")
         if tool in _always:
             return Decision(bound)
+        return self._asked(tool, call, bound, namespace, check.reason, may_ask=may_ask)
+
+    def _asked(
+        self,
+        tool: Tool,
+        call: ToolCall,
+        bound: BoundCall,
+        namespace: Namespace,
+        reason: str,
+        *,
+        may_ask: bool,
+    ) -> Decision:
+        """What the person decides; a refusal if the person cannot be asked."""
         if not may_ask:
             why = "needs approval, and nobody is asked after the code that calls it has ended"
             return _refused(tool, why)
@@ -119,7 +132,7 @@ class Approver:
         names = [each.name for each in tool.parameters if not each.injected]
         sent = _by_name(call.input, names)
         with _dialogue:
-            dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, check.reason)
+            dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, reason)
             try:
                 return dialogue.decide()
             except (EOFError, OSError):
@@ -180,7 +193,9 @@ def _by_name(sent: Json, names: list[str]) -> dict[str, Json]:
             return {}
     if isinstance(sent, dict) and set(sent) <= set(names):
         return sent
-    return {names[0]: sent} if len(names) == 1 and sent is not None else {}
+    if len(names) == 1 and sent is not None:
+        return {names[0]: sent}
+    return {}
 
 
 # ── the dialogue ──────────────────────────────────────────────────────────────────────────────────
@@ -223,7 +238,10 @@ class ApprovalDialogue:
         self, person: Person, tool: Tool, sent: dict[str, Json], bound: BoundCall,
         namespace: Namespace, why: str = "",
     ) -> None:  # fmt: skip
-        self._person, self._tool, self._namespace, self._why = person, tool, namespace, why
+        self._person = person
+        self._tool = tool
+        self._namespace = namespace
+        self._why = why
         self._sent = self._input = sent  # as the model sent it, and as edited by the person
         self._bound = bound
         self._shows_all = tool.runs_code  # code is never shortened
@@ -234,7 +252,8 @@ class ApprovalDialogue:
 
     def decide(self) -> Decision:
         """Ask until the answer is clear."""
-        note, unclear = "", 0
+        note = ""
+        unclear = 0
         while unclear <= _MAX_UNCLEAR:
             answer, text = read_answer(self._person.ask(note + PROMPT, self._form))
             note = ""
@@ -245,10 +264,7 @@ class ApprovalDialogue:
                     form = self._decided("approved" + ", always" * (answer == "always"))
                     return Decision(self._bound, edit=self._edited(), form=form)
                 case "no":
-                    why = f": {text.rstrip('.')}" if text else ""
-                    form, again = self._decided(f"refused{why}"), "Do not send the same call again."
-                    refusal = f"The user refused this call{why}. {again}"
-                    return Decision(refusal=refusal, edit=self._edited(), form=form)
+                    return self._refused(text)
                 case "stop":
                     return Decision(stop=True, form=self._decided("the run was stopped"))
                 case "show all":
@@ -257,15 +273,28 @@ class ApprovalDialogue:
                     note = self._edit(text)
                 case "unclear":
                     unclear += 1
-                    note = f"{escape(text)!r} is not clear: nothing was run.\n" if text else ""
+                    note = ""
+                    if text:
+                        note = f"{escape(text)!r} is not clear: nothing was run.\n"
             self._form = self._new_form()
         refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
         form = self._decided("refused, no clear answer")
         return Decision(refusal=refusal, edit=self._edited(), form=form)
 
+    def _refused(self, text: str) -> Decision:
+        """What the person refused, with the reason that was given."""
+        why = ""
+        if text:
+            why = f": {text.rstrip('.')}"
+        form = self._decided(f"refused{why}")
+        refusal = f"The user refused this call{why}. Do not send the same call again."
+        return Decision(refusal=refusal, edit=self._edited(), form=form)
+
     def _edited(self) -> Edit | None:
         """What the person changed, if the input is another one than the model sent."""
-        return Edit(self._input, self._form.edited) if self._input != self._sent else None
+        if self._input != self._sent:
+            return Edit(self._input, self._form.edited)
+        return None
 
     def _edit(self, line: str) -> str:
         """Change one argument; return the error message, if any."""
@@ -283,7 +312,8 @@ class ApprovalDialogue:
             return f"{self._tool.name} does not accept this: {quoted(bound.text)}\n"
         if too_long := _too_long_to_show(self._tool, bound):
             return f"Nothing was changed: {too_long}\n"
-        self._input, self._bound = edited, bound
+        self._input = edited
+        self._bound = bound
         self._why = _checked(self._tool, bound).reason
         return ""
 
@@ -291,7 +321,8 @@ class ApprovalDialogue:
         """The call, with the values that the function would receive now in place of names."""
         arguments = []
         for name, value in self._tool.arguments(self._bound).items():
-            is_default, text = name not in self._input, _lines(value)
+            is_default = name not in self._input
+            text = _lines(value)
             sent = text if is_default else _lines(self._input[name])
             before = self._originals.get(name, text)
             argument = FormArgument(name, text, is_default=is_default)
@@ -301,7 +332,8 @@ class ApprovalDialogue:
                 argument = replace(argument, before=before)
             arguments.append(argument)
         form = ApprovalForm(self._tool.name, tuple(arguments), escape(self._why))
-        whole, short = form_text(form, whole=True), form_text(form)
+        whole = form_text(form, whole=True)
+        short = form_text(form)
         if short != whole and not self._shows_all:
             return replace(form, text=f"{short}\n(shortened; ? shows all)")
         return replace(form, text=whole)
@@ -341,7 +373,8 @@ def _strict_json(text: str) -> Json:
 
 # ── what the person is shown ──────────────────────────────────────────────────────────────────────
 
-MAX_VALUE, _MAX_SHORT_VALUE = 100_000, 300  # characters in the whole and in the short form
+MAX_VALUE = 100_000  # characters in the whole form
+_MAX_SHORT_VALUE = 300  # in the short form
 _ITEMS = 60  # items that are shown of a container that is too long
 _CELLS = 20_000  # an array, a series or a frame with at most so many values is shown in full
 
@@ -350,7 +383,9 @@ def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
     """A form as plain text, each argument on one line or in a marked block."""
 
     def fitted(text: str) -> str:
-        return text if whole else omit_middle(text, _MAX_SHORT_VALUE)
+        if whole:
+            return text
+        return omit_middle(text, _MAX_SHORT_VALUE)
 
     lines = [f"The agent wants to run {escape(form.tool)}" + (":" if form.arguments else ".")]
     for each in form.arguments:
@@ -377,7 +412,9 @@ def _lines(value: Any) -> str:
 
 def _as_text(value: Any) -> str:
     """A text of several lines; empty for any other value, which is shown as a repr."""
-    return value if type(value) is str and "\n" in value else ""
+    if type(value) is str and "\n" in value:
+        return value
+    return ""
 
 
 def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:
@@ -391,12 +428,17 @@ def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:
             pass
     if not _is_long(value, most):
         return omit_middle(safe_repr(value), most)
-    kind, size, ends = type(value), len(value), (most * 2 // 3, most // 3)
+    kind = type(value)
+    size = len(value)
+    ends = (most * 2 // 3, most // 3)
     if kind in (str, bytes, bytearray):
-        head, tail = value[: ends[0]], value[size - ends[1] :]
+        head = value[: ends[0]]
+        tail = value[size - ends[1] :]
         return f"{head!r} … {size - sum(ends):,} characters left out … {tail!r}"
-    first, last = _ITEMS * 2 // 3, _ITEMS // 3
-    items, room = list(value.items() if kind is dict else value), most // _ITEMS
+    first = _ITEMS * 2 // 3
+    last = _ITEMS // 3
+    items = list(value.items() if kind is dict else value)
+    room = most // _ITEMS
     chosen = items if size <= _ITEMS else [*items[:first], *items[-last:]]
     texts = [
         ": ".join(bounded_repr(part, room) for part in (each if kind is dict else [each]))
@@ -410,7 +452,8 @@ def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:
 
 def _is_long(value: Any, most: int) -> bool:
     """Whether a value holds more than ``most`` items and characters in all."""
-    values, size = [value], 0
+    values = [value]
+    size = 0
     while values and size <= most:
         each = values.pop()
         kind = type(each)

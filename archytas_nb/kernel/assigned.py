@@ -37,7 +37,9 @@ def _sources(namespace: Namespace) -> list[str] | None:
     if shell is not None:
         # Also the cell that runs now is in the history.
         is_live = namespace is shell.user_ns
-        return list(shell.history_manager.input_hist_parsed) if is_live else None
+        if is_live:
+            return list(shell.history_manager.input_hist_parsed)
+        return None
     main = vars(sys.modules["__main__"])
     if namespace is not main or sys.flags.interactive:
         return None

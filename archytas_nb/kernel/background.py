@@ -33,7 +33,8 @@ def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended
     """
     loop = _private_loop()
     started = time.perf_counter()
-    all_ended, stopped = threading.Event(), threading.Event()
+    all_ended = threading.Event()
+    stopped = threading.Event()
     tasks: list[asyncio.Task[Ended]] = []
 
     def begin() -> None:
@@ -71,7 +72,9 @@ def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended
 def _end_of(task: asyncio.Task[Ended] | None, limit: TimeLimit | None, seconds: float) -> Ended:
     if task is not None and task.done():
         # A task that is cancelled before it is scheduled has not begun.
-        return Ended("interrupted", begun=False) if task.cancelled() else task.result()
+        if task.cancelled():
+            return Ended("interrupted", begun=False)
+        return task.result()
     if limit is not None and seconds > limit.seconds:
         text = f"told to stop after {limit}, it has not ended: it is still running"
         return Ended("error", error=ToolTimeout(text), seconds=seconds)
@@ -141,8 +144,9 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 def _reset() -> None:
     """Start over in a forked child: there is no thread for the loop, and the lock may be held."""
-    global _lock, _loop
-    _lock, _loop = threading.Lock(), None
+    global _lock, _loop  # noqa: PLW0603
+    _lock = threading.Lock()
+    _loop = None
 
 
 if hasattr(os, "register_at_fork"):

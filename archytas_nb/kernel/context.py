@@ -80,7 +80,9 @@ def context_of(
     elif kind == "mentioned" or (kind == "auto" and small):
         others = []
     else:
-        last = past[-1].context if past and kind != "all" else None
+        last = None
+        if past and kind != "all":
+            last = past[-1].context
         known = last.state if last is not None else {}
         others = [name for name, state in now.items() if known.get(name) != state]
     names += [name for name in others if name not in names]
@@ -142,14 +144,12 @@ def look(  # noqa: D417 - the model does not see the namespace
     value = resolve(name, object, namespace)
     if why := _not_shown(name, value):
         raise ValueError(f"{name!r} is not shown: {why}")
-    text, names = described(name, value), _names_of(value)
+    text = described(name, value)
+    names = _names_of(value)
     head = text.partition("\n")[0]
     if column:
-        if column not in names:
-            expected = f"expected one of {', '.join(names[:40])}" if names else "it has none"
-            hint = did_you_mean(column, names)
-            raise ValueError(f"{name!r} has no column {column!r}{hint}; {expected}")
-        value, name = _column(value, names.index(column)), f"{name}[{column!r}]"
+        value = _column(value, _place_of(column, name, names))
+        name = f"{name}[{column!r}]"
         if what in ("describe", "columns"):
             return f"{head}\n  {column}: {value.dtype}, {_card(value)}"
     elif what == "columns":
@@ -168,13 +168,26 @@ def look(  # noqa: D417 - the model does not see the namespace
     return f"{name}: {_listed(counts)}"
 
 
+def _place_of(column: str, name: str, names: list[str]) -> int:
+    """The place of a column among the names of a variable's columns."""
+    if column in names:
+        return names.index(column)
+    expected = "it has none"
+    if names:
+        expected = f"expected one of {', '.join(names[:40])}"
+    hint = did_you_mean(column, names)
+    raise ValueError(f"{name!r} has no column {column!r}{hint}; {expected}")
+
+
 def _split(name: str, namespace: LiveNamespace) -> tuple[str, str]:
     """The names of a variable and of a column: from ``df.x``, ``df["x"]`` or ``x`` alone."""
     found = re.fullmatch(r"""(\w+)(?:\.(.+)|\[(["'])(.+)\3\])""", name)
     if found and found[1] in namespace:
         return found[1], found[2] or found[4]
     owners = [each for each, it in _variables(namespace) if name in _names_of(it)]
-    return (owners[0], name) if len(owners) == 1 and name not in namespace else (name, "")
+    if len(owners) == 1 and name not in namespace:
+        return (owners[0], name)
+    return (name, "")
 
 
 # ── one variable ──────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +215,9 @@ def _head(value: Any) -> str:
         return f"{kind} of {' × '.join(map(str, value.shape))} values of type {value.dtype}"
     if type(value) in (list, tuple, set, frozenset, dict):
         return f"{kind} of {len(value)} item{'s' * (len(value) != 1)}"
-    return f"{kind} of {len(value)} characters" if type(value) is str else kind
+    if type(value) is str:
+        return f"{kind} of {len(value)} characters"
+    return kind
 
 
 def _columns(frame: Any) -> str:
@@ -210,7 +225,8 @@ def _columns(frame: Any) -> str:
 
     A small model finds both more reliably than in one line of names with types in parentheses.
     """
-    names, lines = _names_of(frame), list[str]()
+    names = _names_of(frame)
+    lines = list[str]()
     for place, name in enumerate(names):
         column = _column(frame, place)
         lines.append(f"\n  {name:.100}: {column.dtype!s:.60}{_counts(column)}")
@@ -223,12 +239,16 @@ def _columns(frame: Any) -> str:
 def _names_of(value: Any) -> list[str]:
     """The names of the columns; empty for what is no frame."""
     has_columns = data.is_data(value) and hasattr(value, "columns")
-    return [str(each) for each in value.columns] if has_columns else []
+    if has_columns:
+        return [str(each) for each in value.columns]
+    return []
 
 
 def _column(frame: Any, place: int) -> Any:
     """A column by its place, as pandas allows two of one name."""
-    return frame.iloc[:, place] if hasattr(frame, "iloc") else frame[frame.columns[place]]
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, place]
+    return frame[frame.columns[place]]
 
 
 def _kind(column: Any) -> str:
@@ -241,7 +261,9 @@ def _counts(column: Any) -> str:
     if len(column) > _DISTINCT_ROWS:
         return ""
     missing = _missing(column)
-    text = f", {missing} missing" if missing else ""
+    text = ""
+    if missing:
+        text = f", {missing} missing"
     with contained():  # values that cannot be hashed
         if _kind(column) not in "iufcmM":
             count = column.nunique if hasattr(column, "nunique") else column.n_unique
@@ -259,13 +281,16 @@ def _cards(value: Any, names: list[str]) -> list[str]:
         return [_card(value)]
     found = [(name, _column(value, n)) for n, name in enumerate(names[:_CARDS])]
     lines = [f"  {name:.100}: {each.dtype!s:.60}, {_card(each)}" for name, each in found]
-    return [*lines, f"  … {len(names) - _CARDS} more columns"] if len(names) > _CARDS else lines
+    if len(names) > _CARDS:
+        return [*lines, f"  … {len(names) - _CARDS} more columns"]
+    return lines
 
 
 def _card(column: Any) -> str:
     """Missing values, range and mean of numbers, and the frequent values if there are few."""
     with suppress(Exception):  # values that cannot be compared or hashed
-        kind, card = _kind(column), ""
+        kind = _kind(column)
+        card = ""
         if hasattr(column, "value_counts"):
             card = f"{_missing(column)} missing; "
         if kind in "mM":
@@ -293,12 +318,16 @@ def _label(value: Any) -> str:
         is_missing = value is None or bool(value != value)  # noqa: PLR0124 - as NaN is
     except (TypeError, ValueError):  # pandas' NA
         is_missing = True
-    return "(missing)" if is_missing else f"{value!s:.60}"
+    if is_missing:
+        return "(missing)"
+    return f"{value!s:.60}"
 
 
 def _short(number: Any) -> str:
     """A number as it is; a fraction with six digits."""
-    return str(number) if float(number).is_integer() else f"{number:.6g}"
+    if float(number).is_integer():
+        return str(number)
+    return f"{number:.6g}"
 
 
 def _counted(value: Any) -> list[tuple[Any, int]] | None:
@@ -322,7 +351,8 @@ def _counted(value: Any) -> list[tuple[Any, int]] | None:
 def _variables(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The user's variables without modules, tools, functions, classes, secrets and our objects."""
     for name in user_names(namespace):
-        value, is_left_out = namespace[name], True
+        value = namespace[name]
+        is_left_out = True
         with contained():
             is_left_out = is_secret(name) or _is_left_out(name, value)
         if not is_left_out:
@@ -348,12 +378,16 @@ def _not_shown(name: str, value: Any) -> str:
         return "it is named like a secret"
     if is_lazy(value):
         return f"reading a {type(value).__name__} would use it up"
-    return "it holds the environment" if holds_environment(value) else ""
+    if holds_environment(value):
+        return "it holds the environment"
+    return ""
 
 
 def holds_environment(value: Any) -> bool:
     """Whether a value contains the environment, or a view of it, at any depth."""
-    stack, seen, alive = [value], set(), []
+    stack = [value]
+    seen = set()
+    alive = []
     while stack:
         each = stack.pop()
         kind = type(each)
@@ -373,7 +407,9 @@ def holds_environment(value: Any) -> bool:
 
 def _place(name: str, question: str) -> int:
     found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question)
-    return found.start() if found else -1
+    if found:
+        return found.start()
+    return -1
 
 
 # ── what has changed ──────────────────────────────────────────────────────────────────────────────

@@ -24,7 +24,8 @@ SUPPORTED = os.name == "posix" and hasattr(select, "poll")
 """Whether descriptors can be redirected on this system."""
 
 
-_POLL, _BUSY = 0.02, 0.001  # seconds between two reads: without and with output
+_POLL = 0.02  # seconds between two reads
+_BUSY = 0.001  # while there is output
 _IDLE_POLLS = 50  # the reading thread ends after so many reads without a call
 
 
@@ -32,7 +33,9 @@ class _Pipe:
     """A descriptor that leads into a pipe, and its original target."""
 
     def __init__(self, fd: int, kind: Kind) -> None:
-        self.fd, self.kind, self.saved = fd, kind, os.dup(fd)
+        self.fd = fd
+        self.kind = kind
+        self.saved = os.dup(fd)
         self.read_end, self.write_end = os.pipe()
         os.set_blocking(self.read_end, False)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -147,7 +150,8 @@ def _serve() -> None:
     Most calls end before the first read; waking a thread for each of them would cost too much.
     """
     global _server  # noqa: PLW0603
-    idle, wait = 0, _POLL
+    idle = 0
+    wait = _POLL
     while idle < _IDLE_POLLS or _newest is not None:
         time.sleep(wait)
         current = _newest

@@ -102,7 +102,9 @@ class _Ready:
     @property
     def input(self) -> Json:
         """The input that runs: the model's, or as the person changed it."""
-        return self.call.input if self.edit is None else self.edit.input
+        if self.edit is None:
+            return self.call.input
+        return self.edit.input
 
 
 class _Attempt:
@@ -162,7 +164,8 @@ class KernelExecutor:
         self._tools = tools
         self._namespace = namespace
         self.clock = Clock() if clock is None else clock
-        person = Keyboard() if person is None else person
+        if person is None:
+            person = Keyboard()
         self._person = PausingPerson(person, self.clock, on_question)
         self._approver = Approver(approve, allow, self._person)
         self._on_output = on_output
@@ -189,7 +192,9 @@ class KernelExecutor:
         outcomes: list[CallOutcome] = []
         with guard_calls() as guard:
             self._guard = self._person.guard = guard
-            self._ends = None if seconds is None else self._now() + seconds
+            self._ends = None
+            if seconds is not None:
+                self._ends = self._now() + seconds
             for group in self._groups(calls):
                 if guard.interrupts or _is_interrupted(outcomes):
                     break
@@ -212,7 +217,9 @@ class KernelExecutor:
             KeyboardInterrupt: The user interrupted.
             ToolTimeout: It was stopped at its limit.
         """
-        self._ends = None if seconds is None else self._now() + seconds
+        self._ends = None
+        if seconds is not None:
+            self._ends = self._now() + seconds
         with guard_calls() as guard:
             result: T = guard.run(work, self._limit(least=1.0))
         if guard.interrupts:  # too late to be raised by `run`
@@ -249,7 +256,9 @@ class KernelExecutor:
         watch = self._watch
         guard = self._guard
         limit = self._limit()
-        seconds = None if limit is None else min(limit.seconds, turns.SECONDS)
+        seconds = None
+        if limit is not None:
+            seconds = min(limit.seconds, turns.SECONDS)
         with turn(
             self._namespace,
             alone=watch is not None,

@@ -86,7 +86,8 @@ class ToolGuard:
     """
 
     def __init__(self, tools: list[Tool], approver: Approver | None = None) -> None:
-        self._tools, self._approver = tools, approver
+        self._tools = tools
+        self._approver = approver
         self._ids = {id(each.function) for each in tools}  # the tools keep the functions alive
         self._guarded: dict[tuple[int, str], Callable[..., Any]] = {}  # by original and name
         self.variables: Namespace = {}
@@ -107,7 +108,8 @@ class ToolGuard:
     def begin(self, variables: Namespace, called: list[str]) -> None:
         """Bind the names of the tools to functions that ask first."""
         with _lock:
-            self.variables, self._called = variables, called
+            self.variables = variables
+            self._called = called
             self._is_open = True
             _open.append(self)
             for name, value in dict(variables).items():
@@ -162,7 +164,9 @@ class ToolGuard:
         if id(value) not in self._ids and type(value) is not MethodType:  # nearly every one
             return value
         tools = self.tools_of(value)
-        return self._guard(tools[0].function) if tools else value
+        if tools:
+            return self._guard(tools[0].function)
+        return value
 
     def __rshift__(self, values: Any) -> Any:
         """The values that the code passes on by ``*values``, each as by ``@``."""
@@ -242,7 +246,9 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _original_of(value: Any) -> _Original | None:
-    return _originals.get(value) if type(value) is FunctionType else None
+    if type(value) is FunctionType:
+        return _originals.get(value)
+    return None
 
 
 # ── containers ────────────────────────────────────────────────────────────────────────────────────
@@ -336,7 +342,9 @@ def with_guard(code: CodeType, guard: ToolGuard) -> CodeType:
     def replaced(const: Any) -> Any:
         if isinstance(const, CodeType):
             return with_guard(const, guard)
-        return guard if type(const) is str and const == _MARK else const
+        if type(const) is str and const == _MARK:
+            return guard
+        return const
 
     return code.replace(co_consts=tuple(map(replaced, code.co_consts)))
 
@@ -374,7 +382,9 @@ class _GuardedValues(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return _guarded(node) if isinstance(node.ctx, ast.Load) else node
+        if isinstance(node.ctx, ast.Load):
+            return _guarded(node)
+        return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         return self._part(node)
@@ -385,7 +395,9 @@ class _GuardedValues(ast.NodeTransformer):
     def _part(self, node: ast.Attribute | ast.Subscript) -> ast.expr:
         self.generic_visit(node)
         node.value = _unguarded(node.value)
-        return _guarded(node) if isinstance(node.ctx, ast.Load) else node
+        if isinstance(node.ctx, ast.Load):
+            return _guarded(node)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
@@ -416,7 +428,9 @@ class _Unguarded(ast.NodeTransformer):
     """Takes the guard from the operands of an expression."""
 
     def visit(self, node: ast.AST) -> Any:
-        return _unguarded(node) if isinstance(node, ast.expr) else node
+        if isinstance(node, ast.expr):
+            return _unguarded(node)
+        return node
 
 
 def _unguarded(node: ast.expr) -> ast.expr:

@@ -72,7 +72,9 @@ def defer_interrupts() -> Iterator[Deferred]:
     """
     deferred = Deferred()
     is_main = threading.current_thread() is threading.main_thread()
-    before = _signal.getsignal(signal.SIGINT) if is_main else None
+    before = None
+    if is_main:
+        before = _signal.getsignal(signal.SIGINT)
     if not callable(before):  # another thread, or a handler that was set in C
         yield deferred
         return
@@ -261,7 +263,9 @@ def guard_calls() -> Iterator[CallGuard]:
     global _hook_before  # noqa: PLW0603 - one hook for the process
     guard = CallGuard()
     is_main = threading.current_thread() is threading.main_thread()
-    interrupt = _signal.getsignal(signal.SIGINT) if is_main else None
+    interrupt = None
+    if is_main:
+        interrupt = _signal.getsignal(signal.SIGINT)
     with _lock:
         if not _guards:
             _hook_before = sys.unraisablehook
@@ -288,7 +292,9 @@ def guard_calls() -> Iterator[CallGuard]:
 @contextmanager
 def _alarm(guard: CallGuard) -> Iterator[None]:
     """Let the guard handle the timer signal; the user's own timer continues afterwards."""
-    alarm = _signal.getsignal(signal.SIGALRM) if hasattr(signal, "setitimer") else None
+    alarm = None
+    if hasattr(signal, "setitimer"):
+        alarm = _signal.getsignal(signal.SIGALRM)
     if alarm is None:  # unsupported, or set in C and not restorable
         yield
         return

@@ -79,7 +79,8 @@ class Capture:
     def _reset(self) -> None:
         self._head: list[_Item] = []
         self._tail: deque[_Item] = deque()
-        self._room, self._in_tail = KEEP, 0
+        self._room = KEEP
+        self._in_tail = 0
         self._left_out = self._not_displayed = 0
 
     def write(self, kind: Kind, text: str) -> None:
@@ -87,9 +88,11 @@ class Capture:
         if not text:
             return
         # A warning names the file of its cell, which differs in every kernel and every recording.
-        text = _CELL_FILE.sub("<cell>", text) if "ipykernel_" in text else text
+        if "ipykernel_" in text:
+            text = _CELL_FILE.sub("<cell>", text)
         with self._lock:
-            first, rest = text[: self._room], text[self._room :]
+            first = text[: self._room]
+            rest = text[self._room :]
             self._room -= len(first)
             for items, piece in ((self._head, first), (self._tail, rest)):
                 if piece and items and items[-1].kind == kind:
@@ -103,7 +106,8 @@ class Capture:
 
     def _trim_tail(self) -> None:
         while self._in_tail > KEEP:
-            item, pieces = self._tail[0], self._tail[0].pieces
+            item = self._tail[0]
+            pieces = self._tail[0].pieces
             if not pieces:
                 self._tail.popleft()
                 if item.kind == "display":
@@ -239,7 +243,8 @@ class _Router:
                 if len(self._groups) > 1:
                     self._drain()
                 else:
-                    redirection, self.redirection = self.redirection, None
+                    redirection = self.redirection
+                    self.redirection = None
                     if redirection is not None:
                         redirection.end()  # which reads the rest
                     self._overrides.close()
@@ -259,7 +264,9 @@ class _Router:
             self.redirection = descriptors.Redirection(self._written_below)
 
     def _override(self, target: Any, name: str, method: Callable[..., Any]) -> None:
-        before = vars(target).get(name) if hasattr(target, "__dict__") else None
+        before = None
+        if hasattr(target, "__dict__"):
+            before = vars(target).get(name)
         with suppress(AttributeError, TypeError):  # its attributes are read-only
             setattr(target, name, method)
             self._overrides.callback(_restore, target, name, method, before)
@@ -277,7 +284,9 @@ class _Router:
         if mine is not None:
             return mine if mine.open else None
         group = groups[-1]
-        return None if threading.current_thread() in group.before else group.shared
+        if threading.current_thread() in group.before:
+            return None
+        return group.shared
 
     def _written_below(self, kind: Kind, text: str) -> None:
         if self._groups:
@@ -291,7 +300,9 @@ class _Router:
             fd = -1
 
         def write(text: str) -> Any:
-            capture = self._target() if isinstance(text, str) else None
+            capture = None
+            if isinstance(text, str):
+                capture = self._target()
             if os.getpid() != self._pid:  # a forked child shares the pipe, but not memory
                 data = text.encode("utf-8", "backslashreplace")
                 return os.write(1 if kind == "stdout" else 2, data)
@@ -371,7 +382,9 @@ def take_figures(before: Mapping[int, Any], capture: Capture, returned: Sequence
         return
     results = {id(each) for value in returned for each in figures_in(value)}
     pyplot = sys.modules.get("matplotlib.pyplot")
-    backend = "" if pyplot is None else str(pyplot.get_backend()).lower()
+    backend = ""
+    if pyplot is not None:
+        backend = str(pyplot.get_backend()).lower()
     left = [figure for figure in new.values() if id(figure) not in results]
     for figure in left[:_MAX_FIGURES]:
         png = picture(figure)

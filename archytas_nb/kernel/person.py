@@ -67,7 +67,8 @@ class Keyboard:
         """Replace the form with one line, if the front end can replace it."""
         if Keyboard._display is not None:
             Keyboard._display.update({"text/plain": line}, raw=True)
-        Keyboard._display, Keyboard._shown = None, ""
+        Keyboard._display = None
+        Keyboard._shown = ""
 
 
 def confirm(prompt: str) -> bool | None:
@@ -123,7 +124,9 @@ def ask_user(question: str, choices: list[str] | None = None) -> str:
 def _answer(person: Person, question: str, choices: list[str]) -> str:
     """One of the choices, by its number or its words, or the user's own words."""
     listed = "".join(f"  {n}. {escape(choice)}\n" for n, choice in enumerate(choices, 1))
-    how = "Answer with a number or in your own words: " if choices else "> "
+    how = "> "
+    if choices:
+        how = "Answer with a number or in your own words: "
     prompt = f"The agent asks: {quoted(question)}\n{listed}{how}"
     for is_second in (False, True):
         typed = person.ask(prompt).strip()
@@ -135,7 +138,9 @@ def _answer(person: Person, question: str, choices: list[str]) -> str:
             return choices[int(typed) - 1]
         if typed and (is_second or not is_number):
             return typed
-        fault = f"{escape(typed)} is not one of the numbers." if typed else "The answer was empty."
+        fault = "The answer was empty."
+        if typed:
+            fault = f"{escape(typed)} is not one of the numbers."
         prompt = f"{fault} Type an answer, or press Enter to skip: "
     return "(The user gave no answer.)"
 
@@ -148,7 +153,8 @@ _BLOCK = 1500  # maximum number of characters of a block, unless it is shown who
 
 def block(text: str, *, whole: bool = False) -> list[str]:
     """Lines of code, SQL or prose, marked so that none can imitate a line of the prompt."""
-    text = text if whole else omit_middle(text, _BLOCK)
+    if not whole:
+        text = omit_middle(text, _BLOCK)
     return [f"    │ {row}" for row in visible(text).split("\n")]
 
 

@@ -49,7 +49,8 @@ def python(code: str, variables: LiveNamespace) -> Any:  # noqa: D417
     async def awaited() -> Any:
         for each in codes:
             value = eval(each, variables)  # noqa: S307
-            value = await value if each.co_flags & inspect.CO_COROUTINE else value
+            if each.co_flags & inspect.CO_COROUTINE:
+                value = await value
         return value
 
     return awaited()
@@ -73,14 +74,19 @@ def compiled(code: str, guard: ToolGuard | None = None) -> list[CodeType]:
         tree = compile(code, name, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
         linecache.cache[name] = len(code), None, lines, name
         is_guarded = guard is not None and guard.may_refuse
-        tree = guarded_tree(tree) if is_guarded else tree
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        if is_guarded:
+            tree = guarded_tree(tree)
+        last = None
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            last = tree.body.pop()
         codes = [compile(tree, name, "exec", flags, dont_inherit=True)]
         if isinstance(last, ast.Expr):
             body = ast.Expression(last.value)
             codes.append(compile(body, name, "eval", flags, dont_inherit=True))
     except SyntaxError as error:
-        line = lines[error.lineno - 1].strip() if error.lineno and lines else ""
+        line = ""
+        if error.lineno and lines:
+            line = lines[error.lineno - 1].strip()
         if _NOT_PYTHON.match(line):
             raise SyntaxError(
                 f"line {error.lineno} is refused: {line!r}. Magics, shell commands and ? are "
@@ -89,7 +95,9 @@ def compiled(code: str, guard: ToolGuard | None = None) -> list[CodeType]:
         if error.text:
             error.add_note(f"line {error.lineno}: {error.text.strip()}")
         raise
-    return [with_guard(each, guard) for each in codes] if guard is not None else codes
+    if guard is not None:
+        return [with_guard(each, guard) for each in codes]
+    return codes
 
 
 @functools.cache

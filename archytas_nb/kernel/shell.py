@@ -17,7 +17,9 @@ def current_shell() -> Any:
     """The running IPython shell, or None; does not import IPython."""
     module = sys.modules.get("IPython.core.interactiveshell")
     shell_class = getattr(module, "InteractiveShell", None)
-    return shell_class.instance() if shell_class is not None and shell_class.initialized() else None
+    if shell_class is not None and shell_class.initialized():
+        return shell_class.instance()
+    return None
 
 
 def live_namespace() -> Namespace:

@@ -40,8 +40,11 @@ def _digest(values: Any) -> int:
 def _read_array(value: Any) -> Parts:
     layout = value.strides, value.flags.writeable  # of the elements that it shows, not its base
     content = Summary("", (layout, _digest(value)))
-    metadata = None if value.dtype.metadata is None else id(value.dtype)  # the copy keeps it alive
-    shape, dtype = Summary(str(value.shape), None), Summary(str(value.dtype), metadata)
+    metadata = None
+    if value.dtype.metadata is not None:  # the copy keeps it alive
+        metadata = id(value.dtype)
+    shape = Summary(str(value.shape), None)
+    dtype = Summary(str(value.dtype), metadata)
     return "shape", "dtype", "content", shape, dtype, content
 
 
@@ -54,7 +57,8 @@ def _keep_array(value: Any, most: int) -> tuple[tuple[Any, ...], int]:
 
 
 def _restore_array(value: Any, kept: Any) -> None:
-    (copy, writeable), numpy = kept, sys.modules["numpy"]
+    copy, writeable = kept
+    numpy = sys.modules["numpy"]
     if (value.dtype, value.dtype.metadata) != (copy.dtype, copy.dtype.metadata):
         value.dtype = copy.dtype
     if value.shape != copy.shape:
@@ -110,8 +114,11 @@ def _own(value: Any) -> dict[str, Any]:
 def _read_table(value: Any) -> Parts:
     parts: dict[str, Any] = {"rows": len(value)}
     for label, values in _columns(value):
-        name = "values" if label is None else f"column {label!r}"
-        name = name if name not in parts else f"{name} ({len(parts)})"
+        name = "values"
+        if label is not None:
+            name = f"column {label!r}"
+        if name in parts:
+            name = f"{name} ({len(parts)})"
         parts[name] = Summary(str(values.dtype), _mark(values))
     *columns, index = value._mgr.axes
     parts["index"] = Summary(str(list(index.names)), _mark_of_index(index))
@@ -134,10 +141,13 @@ def _keep_table(value: Any, most: int) -> tuple[tuple[Any, ...], int]:
     arrays = [getattr(values, "_ndarray", values) for _, values in _columns(value)]
     size = sum(each.nbytes for each in arrays)
     deep = (size <= _SMALL or not shares) and size <= most
-    copy = value.copy(deep=deep) if deep or shares else None
+    copy = None
+    if deep or shares:
+        copy = value.copy(deep=deep)
     # Addresses that are hashed must not be reused.
     alive = [each.copy() for each in arrays if each.dtype == object or hasattr(each, "_pa_array")]
-    size = size if deep else sum(each.nbytes for each in alive if each.dtype == object)
+    if not deep:
+        size = sum(each.nbytes for each in alive if each.dtype == object)
     return (copy, deep, _own(value) | {"_attrs": value._attrs}, alive), size
 
 
@@ -199,7 +209,10 @@ _OF_POLARS = {"_s", "_df", "_accessors"}
 
 
 def _series(value: Any) -> list[Any]:
-    return [value] if hasattr(value, "_s") else value.get_columns()
+    if hasattr(value, "_s"):
+        return [value]
+    columns: list[Any] = value.get_columns()
+    return columns
 
 
 def _own_of_polars(value: Any) -> dict[str, Any]:
@@ -208,7 +221,8 @@ def _own_of_polars(value: Any) -> dict[str, Any]:
 
 
 def _read_polars(value: Any) -> Parts:
-    series, labels = _series(value), ["name", "values"]
+    series = _series(value)
+    labels = ["name", "values"]
     marks: list[Any] = [Summary(str(each.dtype), _mark_of_series(each)) for each in series]
     if hasattr(value, "_s"):
         marks.insert(0, value.name)

@@ -51,9 +51,12 @@ class Transaction:
         budget: int,
         first: Collection[str] = (),
     ) -> None:
-        self._only = None if names is None else set(names)
+        self._only = None
+        if names is not None:
+            self._only = set(names)
         self._first = first
-        self._namespace, self._budget = namespace, budget
+        self._namespace = namespace
+        self._budget = budget
         self._before: dict[str, Any] = {}
         self._after: dict[str, Any] = {}
         self._snapshot = Snapshot({})
@@ -101,7 +104,9 @@ class Transaction:
         if self._state == "new":
             move = "put the code to watch into `with nb.transaction() as t:`"
             raise RuntimeError(f"the transaction has not begun; {move}")
-        return self._compare() if self._state == "open" else self._end()
+        if self._state == "open":
+            return self._compare()
+        return self._end()
 
     def _end(self) -> Diff:
         """Compare once, and free what was not changed."""
@@ -112,7 +117,8 @@ class Transaction:
         return self._diff
 
     def _compare(self) -> Diff:
-        before, now = self._before, dict(users_variables(self._namespace))
+        before = self._before
+        now = dict(users_variables(self._namespace))
         names = [n for n in before | now if before.get(n, _MISSING) is not now.get(n, _MISSING)]
         changes = [
             self._name_change(name, now)
@@ -121,7 +127,8 @@ class Transaction:
         ]
         contents = list(self._snapshot.changed())
         for record, _, words in contents:
-            name, value = record.name, record.value
+            name = record.name
+            value = record.value
             also = tuple(n for n, each in before.items() if each is value and n != name)
             if now.get(name, value) is not value:
                 words.append("in the object of before")
@@ -178,7 +185,8 @@ class Transaction:
 
     def _is_restored(self, name: str) -> bool:
         """Restore one name, unless it was reassigned since."""
-        before, now = self._before.get(name, _MISSING), self._namespace.get(name, _MISSING)
+        before = self._before.get(name, _MISSING)
+        now = self._namespace.get(name, _MISSING)
         if now is before:
             return True
         if now is not self._after[name]:
@@ -255,7 +263,8 @@ class Watch:
                 outcomes = work()
         except KeyboardInterrupt:  # the user interrupted the comparison
             guard.interrupts += 1
-        diff, last = transaction.diff, outcomes[-1]
+        diff = transaction.diff
+        last = outcomes[-1]
         if diff:
             self._transactions.append(transaction)
             if calls[-1][0].function is python:

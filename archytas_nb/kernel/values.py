@@ -73,7 +73,9 @@ def is_of(cls: Any, library: str, *names: str) -> bool:
 def root_of(cls: Any) -> str:
     """The package of a class; empty if the class does not say it."""
     module = cls.__module__
-    return module.partition(".")[0] if isinstance(module, str) else ""
+    if isinstance(module, str):
+        return module.partition(".")[0]
+    return ""
 
 
 @functools.lru_cache(4096)
@@ -144,7 +146,9 @@ def _compared(cls: Any) -> Callable[[Any], Parts] | None:
         return lambda value: (value.dtype.str, value.dtype.metadata, value.tobytes())
     if is_of(cls, "pandas", "Timestamp"):
         return lambda value: (value.asm8, value.fold, value.tzinfo)
-    return (lambda value: (value.asm8,)) if is_of(cls, "pandas", "Timedelta") else None
+    if is_of(cls, "pandas", "Timedelta"):
+        return lambda value: (value.asm8,)
+    return None
 
 
 def same_value(one: Any, other: Any) -> bool:
@@ -184,7 +188,8 @@ def _parts_to_compare(one: Any, other: Any) -> bool | list[tuple[Any, Any]]:
     compared = _compared(cls)
     if compared is None:
         return False
-    parts, others = compared(one), compared(other)
+    parts = compared(one)
+    others = compared(other)
     return len(parts) == len(others) and [*zip(parts, others, strict=True)]
 
 

@@ -47,13 +47,18 @@ def compacted_view(exchanges: Sequence[Exchange], compaction: Compaction) -> lis
     """The exchanges to send; the record is not changed, because changed exchanges are copies."""
     shown = list(exchanges[compaction.dropped :])
     if compaction.dropped or compaction.dropped_steps:
-        first, n = shown[0], compaction.dropped
+        first = shown[0]
+        n = compaction.dropped
         question = first.question
         if n:
-            before = "question and its answer" if n == 1 else f"{n} questions and their answers"
+            before = "question and its answer"
+            if n != 1:
+                before = f"{n} questions and their answers"
             question = f"(Left out here: the first {before}.)\n\n{question}"
         if n := compaction.dropped_steps:
-            what = "first step" if n == 1 else f"first {n} steps"
+            what = "first step"
+            if n != 1:
+                what = f"first {n} steps"
             names = Counter(call.name for step in first.steps[:n] for call in step.calls)
             called = ", ".join(f"{name} {n}×" if n > 1 else name for name, n in names.items())
             called = called and f", with calls of {called}"
@@ -203,11 +208,13 @@ class Conversation:
     ) -> None:
         self._facts = facts
         self.reply_tokens = reply_tokens
-        self._exchange, self._exchanges = exchange, [*past, exchange]
+        self._exchange = exchange
+        self._exchanges = [*past, exchange]
         if not exchange.steps and past:
             # What is too long for one model may not be for another.
             own = [each for each in past if each.model == exchange.model]
-            compaction, count = own[-1].compaction if own else Compaction(), len(past)
+            compaction = own[-1].compaction if own else Compaction()
+            count = len(past)
             if compaction.dropped >= count:  # exchanges may have been removed since then
                 compaction = replace(compaction, dropped=count, dropped_steps=0)
             exchange.compaction = compaction
@@ -216,7 +223,8 @@ class Conversation:
     def rebuild(self, wire: Wire | None = None) -> None:
         """Rebuild the messages from the current record, with another protocol if given."""
         if wire is not None:
-            self._wire, self.tool_tokens = wire, json_tokens(wire.tool_specs)
+            self._wire = wire
+            self.tool_tokens = json_tokens(wire.tool_specs)
         self.messages = [self._wire.system]
         self.tokens = message_tokens(self.messages)
         self.asides = {}
@@ -240,7 +248,8 @@ class Conversation:
 
         After a rejection, the limits of the messages and the reply are reduced by 1/4 and 1/2.
         """
-        sent, compaction = self.tokens, self._exchange.compaction
+        sent = self.tokens
+        compaction = self._exchange.compaction
         why = "the conversation is too long"
         if after_refusal:
             why = "the conversation is too long for the endpoint"

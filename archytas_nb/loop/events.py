@@ -76,7 +76,9 @@ class NotCovered:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.why})" if self.name else self.why
+        if self.name:
+            return f"{self.name} ({self.why})"
+        return self.why
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,9 @@ class Change:
         return {"made": "created", "rebound": "reassigned"}.get(self.kind, self.kind)
 
     def __str__(self) -> str:
-        also = f" (also {', '.join(self.also)})" if self.also else ""
+        also = ""
+        if self.also:
+            also = f" (also {', '.join(self.also)})"
         return f"{self.name}{also} {self.kind}: {'; '.join(self.words)}"
 
 
@@ -450,7 +454,9 @@ class Stopped:
     @property
     def cause(self) -> str:
         """What ended the run, to be used within a sentence."""
-        return self.limit if self.cut else f"the limit {self.limit}"
+        if self.cut:
+            return self.limit
+        return f"the limit {self.limit}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,9 @@ class Limits:
 
     def thinking_tokens(self, *, small: bool) -> int | None:
         """The same after a reply that contained only reasoning; None if it does not differ."""
-        return SMALL_THINKING_TOKENS if small and self.max_reply_tokens is None else None
+        if small and self.max_reply_tokens is None:
+            return SMALL_THINKING_TOKENS
+        return None
 
 
 def _check(name: str, value: Any, what: str, kind: type[Any], *, none: str = "") -> None:
@@ -133,7 +135,8 @@ class Guards:
     def limit_reached(self) -> str:
         """The limit that is reached, such as ``"max_steps=20"``; empty if none is."""
         left = self.seconds_left()
-        limits, tokens = self.limits, self.usage.input_tokens + self.usage.output_tokens
+        limits = self.limits
+        tokens = self.usage.input_tokens + self.usage.output_tokens
         if self.steps >= limits.max_steps:
             return f"max_steps={limits.max_steps}"
         if self.errors >= limits.max_errors:
@@ -197,10 +200,13 @@ class Guards:
         key = call_key(call)
         last = self._calls_made.get(key)
         if last and (last.outcome.status, last.outcome.text) == (outcome.status, outcome.text):
-            last.outcome, last.new_outcomes = outcome, self._new_outcomes
+            last.outcome = outcome
+            last.new_outcomes = self._new_outcomes
             last.times += 1
             failed = outcome.status == "error"
-            return replace(outcome, advice=_FAILED_AGAIN) if failed else outcome
+            if failed:
+                return replace(outcome, advice=_FAILED_AGAIN)
+            return outcome
         self._new_outcomes += 1
         self._calls_made[key] = _CallRecord(outcome, self._new_outcomes)
         if outcome.status == "done":

@@ -194,7 +194,8 @@ class _Loop:
         raise _RunEndedError(Failed(text, by="endpoint"))
 
     def _request(self, last: str) -> AskModel:
-        guards, conversation = self.guards, self.conversation
+        guards = self.guards
+        conversation = self.conversation
         disabled = set(guards.disabled_tools)
         if self.exchange.hint and not guards.steps:  # a small model ignores the hint alone
             disabled |= {*self.wire.tools, FAIL if self.exchange.hint == KNOWN_HINT else ANSWER}
@@ -219,7 +220,9 @@ class _Loop:
 
     def _perform(self, action: Action) -> Requests[Ending | None]:
         """Perform the action of a reply; None means that the run continues."""
-        correction = (yield from self._confirm_end(action)) if self.guards.small else ""
+        correction = ""
+        if self.guards.small:
+            correction = yield from self._confirm_end(action)
         if correction:
             yield Notice(
                 "check", f"the model is asked to confirm before the run ends: {correction}"
@@ -243,7 +246,9 @@ class _Loop:
                 self._correct(action, rejection_text(action.answer, verdict))
                 return None
             return Answered(as_text(action.answer), action.thought)
-        return None if action.failure is None else Failed(action.failure)
+        if action.failure is None:
+            return None
+        return Failed(action.failure)
 
     def _check(self, action: Action) -> Requests[str]:
         """Why an answer is not accepted; empty if it is."""
@@ -301,7 +306,9 @@ class _Loop:
         try:
             reply = yield from self._ask(limit)
         except _RunEndedError as over:
-            return over.ending if isinstance(over.ending, Interrupted) else Stopped(limit)
+            if isinstance(over.ending, Interrupted):
+                return over.ending
+            return Stopped(limit)
         action = self._read(reply, prose_is_answer=True)
         if action.truncated:
             limit = f"{limit}; the last reply was {self._truncated_at(reply)[0]}"

@@ -110,7 +110,9 @@ class ModelFacts:
     @property
     def given_name(self) -> str | None:
         """The name that the user gave to it, without a request to the endpoint."""
-        attribute = "given_name" if hasattr(self._model, "given_name") else "name"
+        attribute = "name"
+        if hasattr(self._model, "given_name"):
+            attribute = "given_name"
         name: str | None = getattr(self._model, attribute, None)
         return name
 
@@ -128,7 +130,9 @@ def start_question(model: object, origin: str, execution: str) -> None:
 def person_of(model: object, person: Any) -> Any:
     """The person who is asked during a run; a recorded model records the answers as well."""
     recorded = getattr(model, "person", None)
-    return person if recorded is None else recorded(person)
+    if recorded is None:
+        return person
+    return recorded(person)
 
 
 def body_of(model: object, ask: AskModel) -> dict[str, Json] | None:
@@ -140,7 +144,9 @@ def body_of(model: object, ask: AskModel) -> dict[str, Json] | None:
 def without_retries(model: Any) -> Any:
     """The model that raises each failure at once, if it can do so; otherwise the model itself."""
     method = getattr(model, "without_retries", None)
-    return model if method is None else method()
+    if method is None:
+        return model
+    return method()
 
 
 def served_by(model: object) -> list[str] | None:

@@ -114,11 +114,14 @@ def _value(name: str, raw: str, form: TagForm, schema: Json) -> Json:
     except UnreadableError:
         is_json = False
     if "string" not in kinds:
-        return reading.value if is_json else raw.strip()
+        if is_json:
+            return reading.value
+        return raw.strip()
     if is_json and (kinds - {"string"}) & _kinds_of(reading.value):
         what = f"{name!r} may be the text {raw.strip()!r}, or the same as a value that is no text"
         raise UnreadableError(0, what)
-    begins, ends = raw.startswith("\n"), raw.endswith("\n")
+    begins = raw.startswith("\n")
+    ends = raw.endswith("\n")
     if form.has_own_lines and begins and ends and len(raw) > 1:
         return raw[1:-1]
     if (begins and ends) or (form.has_own_lines and (begins or ends)):
@@ -168,4 +171,6 @@ def _kinds(schema: Json, root: Json, references: int = 0) -> frozenset[str]:
         values = schema.get("enum", [schema.get("const")])
         return frozenset[str]().union(*map(_kinds_of, values))
     kinds = schema.get("type", _KINDS)
-    return frozenset((kinds,)) if isinstance(kinds, str) else frozenset(kinds)
+    if isinstance(kinds, str):
+        return frozenset((kinds,))
+    return frozenset(kinds)

@@ -106,7 +106,9 @@ class TextProtocol(Wire):
         """The question, and the type of the answer if one is required."""
         is_list = exchange.form is not None and exchange.form.schema.get("type") == "array"
         bare = "the bare value, with no sentence around it"
-        what = "a list with an entry for each thing" if is_list else bare
+        what = bare
+        if is_list:
+            what = "a list with an entry for each thing"
         return question_message(exchange, f"The tool_input of {ANSWER} must be {what}:")
 
     def step(self, step: Step) -> list[Message]:

@@ -34,7 +34,9 @@ _COST = _costs(
     (1.25, range(0xE2, 0xF0)),  # Chinese, Japanese, Korean, symbols
     (3.0, range(0xF0, 0xF8)),  # emoji
 )
-_PER_WORD, _PER_MESSAGE, _PER_IMAGE = 0.68, 5, 1000
+_PER_WORD = 0.68
+_PER_MESSAGE = 5
+_PER_IMAGE = 1000
 _CASES = bytes(
     ord("a" if chr(byte).islower() else "A" if chr(byte).isupper() else ".") if byte < 128 else 46
     for byte in range(256)
@@ -59,15 +61,20 @@ def text_tokens(text: str) -> int:
 
 def json_tokens(value: Json) -> int:
     """The estimated number of tokens in a value as JSON, such as the specs of tools."""
-    return text_tokens(json.dumps(value, ensure_ascii=False, default=str)) if value else 0
+    if value:
+        return text_tokens(json.dumps(value, ensure_ascii=False, default=str))
+    return 0
 
 
 def message_tokens(messages: Iterable[Message]) -> int:
     """The estimated number of tokens in messages; an image counts as a thousand."""
     total = 0
     for message in messages:
-        texts, content = texts_of(message), message.get("content")
-        images = len(content) - len(texts) if isinstance(content, list) else 0
+        texts = texts_of(message)
+        content = message.get("content")
+        images = 0
+        if isinstance(content, list):
+            images = len(content) - len(texts)
         for call in message.get("tool_calls", ()):
             texts += call["function"].values()
         total += _PER_MESSAGE + _PER_IMAGE * images + sum(map(text_tokens, texts))
@@ -79,4 +86,6 @@ def texts_of(message: Message) -> list[str]:
     content = message.get("content")
     if isinstance(content, list):
         return [part["text"] for part in content if part.get("type") == "text"]
-    return [content] if isinstance(content, str) else []
+    if isinstance(content, str):
+        return [content]
+    return []

@@ -77,7 +77,9 @@ class SmallModelChecks:
             self._unused_tool = ""
             if (yield from self._ask(knowledge_request(self._question))) != "yes":
                 return unused_tool_correction(tool)
-        answer = as_text(action.answer) if action.answers else None
+        answer = None
+        if action.answers:
+            answer = as_text(action.answer)
         for reason, correction in reasons_to_confirm(
             answer, sources, last_call_failed=last_call_failed
         ):
@@ -138,7 +140,9 @@ def reasons_to_confirm(
         last_call_failed: Whether the last call failed.
     """
     if last_call_failed:
-        end = "Give up again" if answer is None else "Give your answer again"
+        end = "Give your answer again"
+        if answer is None:
+            end = "Give up again"
         yield (
             "failure",
             (
@@ -184,6 +188,7 @@ def _readings(number: str) -> list[tuple[float, int]]:
     for group, point in (",.", ".,"):
         form = rf"(\d{{1,3}}(?:[{group}'’\u00a0\u202f]\d{{3}})+|\d+)(?:[{point}](\d+))?"
         if match := re.fullmatch(form, number):
-            whole, decimals = re.sub(r"\D", "", match[1]), match[2] or ""
+            whole = re.sub(r"\D", "", match[1])
+            decimals = match[2] or ""
             readings.append((float(f"{whole}.{decimals}"), len(decimals)))
     return readings

@@ -79,7 +79,9 @@ class AnthropicModel(RemoteModel):
         return anthropic
 
     def _key_header(self) -> dict[str, str]:
-        return {"X-Api-Key": self._key} if self._key else {}
+        if self._key:
+            return {"X-Api-Key": self._key}
+        return {}
 
     def body(self, ask: AskModel) -> dict[str, Json]:
         """The body of a request, without features that the endpoint is known to reject."""
@@ -132,7 +134,9 @@ def _max_tokens(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) ->
     """The maximum length of a reply, plus the thinking budget if there is one."""
     limit = _DEFAULT_TOKENS if ask.max_tokens is None else reply_tokens(ask, form)
     thinking = extra.get("thinking")
-    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    budget = None
+    if isinstance(thinking, dict):
+        budget = thinking.get("budget_tokens")
     wanted = limit + (budget if isinstance(budget, int) else 0)
     return min(wanted, form.max_reply_tokens or wanted)
 
@@ -146,7 +150,9 @@ def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
         if message["role"] == "system":
             system.append(str(message["content"]))
             continue
-        role = "assistant" if message["role"] == "assistant" else "user"
+        role = "user"
+        if message["role"] == "assistant":
+            role = "assistant"
         if role == "assistant" and message.get("content") == SHOW_IMAGES:
             continue  # only for APIs that do not accept images in tool results
         asides = {} if form.extras == "unwanted" else ask.asides
@@ -182,7 +188,9 @@ def _blocks(message: Message, asides: Mapping[str, Json]) -> list[Json]:
 def _blocks_before(aside: Json) -> list[Json]:
     """The stored blocks that preceded a call in a reply with thinking."""
     extra = (aside or {}).get("extra")
-    return list(extra[KEY]) if isinstance(extra, dict) and KEY in extra else []
+    if isinstance(extra, dict) and KEY in extra:
+        return list(extra[KEY])
+    return []
 
 
 def _parts(content: Json) -> Iterator[Json]:
@@ -223,7 +231,9 @@ def _add_cache_breakpoints(body: dict[str, Json], marker: Json) -> None:
 
 # ── enforced schemas ──────────────────────────────────────────────────────────────────────────────
 
-_MAX_STRICT, _MAX_OPTIONAL, _MAX_UNIONS = 20, 24, 16
+_MAX_STRICT = 20
+_MAX_OPTIONAL = 24
+_MAX_UNIONS = 16
 """Limits of a request: strict tools, and their optional and union parameters in total."""
 _KEYWORDS = frozenset({
     "type", "required", "additionalProperties", "enum", "const", "$ref", "default", "description",
@@ -234,7 +244,10 @@ _TYPE_KEYWORDS = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")
 
 def _tools(specs: Sequence[Json], *, strict: bool) -> list[Json]:
     """Tools in Anthropic's format; they are strict if their schemas and the limits allow it."""
-    tools, count, optional, unions = [], 0, 0, 0
+    tools = []
+    count = 0
+    optional = 0
+    unions = 0
     for spec in specs:
         function = spec["function"]
         schema = function.get("parameters") or {"type": "object"}
@@ -245,7 +258,9 @@ def _tools(specs: Sequence[Json], *, strict: bool) -> list[Json]:
             n, m = _optional_and_unions(schema)
             if optional + n <= _MAX_OPTIONAL and unions + m <= _MAX_UNIONS:
                 tool["strict"] = True
-                count, optional, unions = count + 1, optional + n, unions + m
+                count += 1
+                optional += n
+                unions += m
         tools.append(tool)
     return tools
 
@@ -417,7 +432,9 @@ class AnthropicBuilder(ReplyBuilder):
         before: list[Json] = []
         for block in blocks:
             if block.begin.get("type") == "tool_use":
-                extra = {KEY: before} if thinks and before else None
+                extra = None
+                if thinks and before:
+                    extra = {KEY: before}
                 calls.append(WireCall(string(block.begin.get("name")), block.arguments(), extra))
                 before = []
             elif (kept := block.verbatim()) is not None:

@@ -85,7 +85,8 @@ def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
     if form.system or roles != ["system", "user"]:
         return messages
     system, first, *rest = messages  # prepend the system prompt to the first question
-    text, content = str(system["content"]), first["content"]
+    text = str(system["content"])
+    content = first["content"]
     parts: Json = f"{text}\n\n{content}"
     if not isinstance(content, str):
         parts = [{"type": "text", "text": text}, *content]
@@ -102,7 +103,9 @@ def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilitie
     if form.extras == "unwanted" or not calls:
         return message
     for at, call in enumerate(calls):
-        other = _UNSIGNED if form.extras == "required" and at == 0 else None
+        other = None
+        if form.extras == "required" and at == 0:
+            other = _UNSIGNED
         extra = asides.get(call["id"], {}).get("extra")
         if extra is None or (isinstance(extra, dict) and "anthropic" in extra):
             extra = other  # there is none, or it is for another API

@@ -29,12 +29,16 @@ class Deadline:
 
     def __init__(self, seconds: float | None = None) -> None:
         self.seconds = seconds
-        self._at = None if seconds is None else time.monotonic() + seconds
+        self._at = None
+        if seconds is not None:
+            self._at = time.monotonic() + seconds
 
     @property
     def left(self) -> float | None:
         """Seconds left, at least 0; None for no deadline."""
-        return None if self._at is None else max(0.0, self._at - time.monotonic())
+        if self._at is None:
+            return None
+        return max(0.0, self._at - time.monotonic())
 
     @property
     def passed(self) -> bool:
@@ -44,7 +48,9 @@ class Deadline:
     def cap(self, seconds: float) -> float:
         """The given seconds, or those left if fewer; never 0, which may mean no limit."""
         left = self.left
-        return seconds if left is None else max(0.001, min(seconds, left))
+        if left is None:
+            return seconds
+        return max(0.001, min(seconds, left))
 
 
 class Connection:
@@ -68,8 +74,11 @@ class Connection:
     @contextlib.contextmanager
     def within(self, timeout: float, deadline: Deadline) -> Iterator[None]:
         """Limit the request in the block by a deadline and a maximum of seconds without data."""
-        self._timeout, self._deadline = timeout, deadline
-        self._waiting_since, self._waited, self._is_aborted = time.monotonic(), 0.0, False
+        self._timeout = timeout
+        self._deadline = deadline
+        self._waiting_since = time.monotonic()
+        self._waited = 0.0
+        self._is_aborted = False
         with stoppable(self.abort):
             yield
 
@@ -94,7 +103,8 @@ class Connection:
         """
         encoding = response.headers.get("content-encoding", "").strip()
         is_known = encoding.lower() in _ENCODINGS
-        is_error, body = not 200 <= response.status_code < 300, bytearray()
+        is_error = not 200 <= response.status_code < 300
+        body = bytearray()
         if is_known and is_error:
             chunks = response.iter_bytes()
             # An unreadable body must not hide the status.
@@ -102,7 +112,8 @@ class Connection:
                 while len(body) < MAX_ERROR_BYTES and (chunk := self._next(chunks)) is not None:
                     body += chunk
         if is_error:
-            text, url = body[:MAX_ERROR_BYTES].decode("utf-8", "replace"), str(response.request.url)
+            text = body[:MAX_ERROR_BYTES].decode("utf-8", "replace")
+            url = str(response.request.url)
             raise ServerError.from_response(response.status_code, text, response.headers, url)
         if not is_known:
             what = f"compressed its reply as {encoding[:40]!r}, which was not requested"
@@ -117,10 +128,8 @@ class Connection:
                 info["timeout"] /= max(1, len(found))
         elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
             stream = info["return_value"]
-            stream.read, stream.write = (
-                self._with_limit(stream.read),
-                self._with_limit(stream.write),
-            )
+            stream.read = self._with_limit(stream.read)
+            stream.write = self._with_limit(stream.write)
             self._socket = stream.get_extra_info("socket")
             if self._is_aborted:
                 self.abort()

@@ -35,7 +35,9 @@ class Capabilities:
     @property
     def protocol(self) -> ActiveProtocol:
         """Function calling if it works, otherwise the text protocol with a schema."""
-        return "native" if self.tools and self.calls != "in_text" else "react"
+        if self.tools and self.calls != "in_text":
+            return "native"
+        return "react"
 
 
 @functools.cache

@@ -71,7 +71,8 @@ class ModelSettings:
             given = getattr(self, each.name)
             if given is None:
                 given = settings_now.value(each.name)
-                given = json.dumps(given) if each.name == "request" else given
+                if each.name == "request":
+                    given = json.dumps(given)
             found[each.name] = str(given) if isinstance(given, str) else given
         return ModelSettings(**found)
 
@@ -296,7 +297,9 @@ def _discovered(name: str | None, confirm: Confirm | None) -> _Discovery:
             continue
         shown = repr(model.name[:80])[1:-1]  # it may contain terminal control sequences
         what = f"{server.name} at {urllib.parse.urlsplit(server.base_url).netloc}, model {shown}"
-        answer = confirm(f"Use {what}? [y/n] ") if confirm else None
+        answer = None
+        if confirm:
+            answer = confirm(f"Use {what}? [y/n] ")
         if answer is None:
             return _Discovery(
                 why_not=f"{what}, is not used because it was neither configured nor allowed. To "

@@ -75,7 +75,9 @@ class CompletionBuilder(ReplyBuilder):
             read, total = (_count(progress, name) for name in ("processed", "total"))
             deltas.append(Delta("status", f"reading the prompt: {read:,} of {total:,} tokens"))
         choices = part.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
+        choice = None
+        if isinstance(choices, list) and choices:
+            choice = choices[0]
         if isinstance(choice, dict):
             self.has_choice = True
             message = choice.get("delta") or choice.get("message")
@@ -109,8 +111,10 @@ class CompletionBuilder(ReplyBuilder):
                 self._add_call(call, str(call.get("index", at)))
 
     def _add_call(self, piece: dict[str, Any], index: str) -> None:
-        call_id, function = piece.get("id"), mapping(piece.get("function"))
-        name, arguments = string(function.get("name")), function.get("arguments")
+        call_id = piece.get("id")
+        function = mapping(piece.get("function"))
+        name = string(function.get("name"))
+        arguments = function.get("arguments")
         call = self._calls_by_index.get(index)
         # Gemini used to send every call with the index 0.
         if call is None or (name and call.name and (call_id is None or call_id != call.id)):
@@ -166,7 +170,8 @@ def from_stream(  # noqa: C901 - one loop, for speed
         ServerError: The server sent an error instead of a reply.
         EOFError: The stream ended before the reply did, or the server aborted the reply.
     """
-    reply, has_ended = new_builder(), False
+    reply = new_builder()
+    has_ended = False
     last = ""  # the last event
     other: list[str] = []
     try:
@@ -232,7 +237,9 @@ def string(value: Any) -> str:
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [each for each in value if isinstance(each, dict)]
+    return []
 
 
 # ── error objects ─────────────────────────────────────────────────────────────────────────────────
@@ -254,7 +261,10 @@ class ServerError(Exception):
         self, message: str, status: int = 500, codes: str = "", reply: ModelReply | None = None
     ) -> None:
         super().__init__()  # without text, because older clients log it, and it may contain the key
-        self.message, self.status, self.codes, self.reply = message, status, codes, reply
+        self.message = message
+        self.status = status
+        self.codes = codes
+        self.reply = reply
         self.wait: float | None = None
         self.to = ""
 
@@ -287,14 +297,18 @@ class ServerError(Exception):
         raw = str(
             mapping(error.get("metadata")).get("raw") or ""
         )  # the error of the model's provider
-        provider_error = cls.from_object(_json(raw), raw) if raw else None
+        provider_error = None
+        if raw:
+            provider_error = cls.from_object(_json(raw), raw)
         message = str(error.get("message") or error.get("detail") or "")
         if provider_error and message == "Provider returned error":
             message = f"{message}: {provider_error.message}"
         codes = [str(error[key]) for key in ("code", "type") if error.get(key)]
         codes += [f"{key}={error[key]}" for key in ("n_prompt_tokens", "n_ctx") if error.get(key)]
         code = str(error.get("code") or error.get("status_code"))
-        named = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 500
+        named = 500
+        if re.fullmatch("[45][0-9][0-9]", code):
+            named = int(code)
         reply = provider_error.reply if provider_error else None
         generated = string(error.get("failed_generation"))  # Groq's
         if generated or code == REFUSED:
@@ -322,7 +336,9 @@ def usage_in(part: dict[str, Any]) -> Usage | None:
     usage = part.get("usage") or mapping(part.get("x_groq")).get("usage")
     if not isinstance(usage, dict):
         return None
-    read, details, cost = _count(usage, "prompt_tokens"), usage.get("prompt_tokens_details"), 0.0
+    read = _count(usage, "prompt_tokens")
+    details = usage.get("prompt_tokens_details")
+    cost = 0.0
     if isinstance(usage.get("cost"), (int, float)) and 0 < usage["cost"] < 1e6:  # OpenRouter's
         cost = float(usage["cost"])
     cached = min(read, _count(details, "cached_tokens"))
@@ -331,7 +347,9 @@ def usage_in(part: dict[str, Any]) -> Usage | None:
 
 def _count(data: Any, name: str) -> int:
     value = mapping(data).get(name)
-    return int(value) if isinstance(value, (int, float)) and 0 < value < 1e12 else 0
+    if isinstance(value, (int, float)) and 0 < value < 1e12:
+        return int(value)
+    return 0
 
 
 @dataclass(frozen=True, slots=True)

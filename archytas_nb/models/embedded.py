@@ -66,7 +66,9 @@ class EmbeddedModel:
     @property
     def name(self) -> str:
         """The displayed name of the model."""
-        return Path(self._setting.rpartition("/")[2]).stem if self._setting else DEFAULT_NAME
+        if self._setting:
+            return Path(self._setting.rpartition("/")[2]).stem
+        return DEFAULT_NAME
 
     @property
     def context_tokens(self) -> int:
@@ -84,26 +86,31 @@ class EmbeddedModel:
             ModelError: The server did not start, or crashed even in safe mode.
         """
         if self.instead_of:
-            notice, self.instead_of = self.instead_of, ""
+            notice = self.instead_of
+            self.instead_of = ""
             yield Notice("model", notice)
         return (yield from self._reply(ask))
 
     def _reply(self, ask: AskModel) -> ReplyStream:
         """Request one reply, again in safe mode if the server does not start or crashes."""
         ask = replace(ask, schema=without_contradictions(ask.schema))
-        deadline, temperature = Deadline(ask.seconds), temperature_for(ask)
+        deadline = Deadline(ask.seconds)
+        temperature = temperature_for(ask)
         while True:
             try:
                 server = yield from self._ready_server(deadline)
             except StartError as error:
                 if self._safe:
                     raise
-                how = f" ({error.crash})" if error.crash else ""
+                how = ""
+                if error.crash:
+                    how = f" ({error.crash})"
                 what = f"did not start{how}; trying again in safe mode"
                 yield self._switch_to_safe_mode(error.crash, what)
                 continue
             if self._warning:
-                warning, self._warning = self._warning, ""
+                warning = self._warning
+                self._warning = ""
                 yield Notice("retry", warning)
             if server.is_busy():
                 yield Delta("status", "waiting for another question to the local model")
@@ -120,13 +127,18 @@ class EmbeddedModel:
                 return reply
 
     def _switch_to_safe_mode(self, crash: str, what: str) -> Notice:
-        self._safe, self._crash = True, crash
+        self._safe = True
+        self._crash = crash
         return Notice("retry", f"the local model {self.name} {what}")
 
     def _after_crash(self, server: process.Server, *, hung: bool) -> Notice:
         """Continue in safe mode after the server has ended; raise if it was in safe mode."""
-        crash = "" if hung else server.crash()
-        what = f"crashed ({crash})" if crash else "crashed"
+        crash = ""
+        if not hung:
+            crash = server.crash()
+        what = "crashed"
+        if crash:
+            what = f"crashed ({crash})"
         if hung:
             what = f"hung: it sent nothing for {HUNG_SECONDS:g} s"
         if self._safe:
@@ -211,7 +223,8 @@ class EmbeddedModel:
         return cast(process.Server, self._server)
 
     def _load(self) -> threading.Thread:
-        self._progress, self._failed = f"Loading the local model {self.name} (0 s)", None
+        self._progress = f"Loading the local model {self.name} (0 s)"
+        self._failed = None
         self._loading = threading.Thread(target=self._start, name="archytas_nb-local", daemon=True)
         self._loading.start()
         return self._loading
@@ -237,10 +250,13 @@ class EmbeddedModel:
         def note(text: str) -> None:
             self._progress = text
 
-        path, is_first = weights.locate(self._setting, note), self._weights is None
+        path = weights.locate(self._setting, note)
+        is_first = self._weights is None
         self._weights = path
         if is_first and not self._safe and (crash := self.crash()):  # avoid a crash
-            self._safe, self._crash, self._recorded_crash = True, crash, crash
+            self._safe = True
+            self._crash = crash
+            self._recorded_crash = crash
             self._warning = (
                 f"the local model {self.name} has crashed on this machine ({crash}), so it runs in "
                 "safe mode, which is slower (to try again without: python -m archytas_nb doctor "
@@ -251,7 +267,8 @@ class EmbeddedModel:
 
     def _client(self, server: process.Server, temperature: float = 0) -> OpenAIModel:
         can = capabilities_of(server.base_url, server.model)
-        can.tools, can.images = False, 0
+        can.tools = False
+        can.images = 0
         where = (server.model, server.base_url, server.api_key, _REPLY_SECONDS, 0)
         # The engine then reports how much of the prompt has been processed.
         client = OpenAIModel(*where, temperature=temperature, seed=1, return_progress=True)
@@ -265,7 +282,9 @@ def _killed_if_hung(server: process.Server) -> Iterator[threading.Event]:
 
     A request itself may be silent for long: while it is queued, and while its prompt is processed.
     """
-    over, hung, pause = threading.Event(), threading.Event(), HUNG_SECONDS / 3
+    over = threading.Event()
+    hung = threading.Event()
+    pause = HUNG_SECONDS / 3
 
     def watch() -> None:
         last_response = time.monotonic()
@@ -292,7 +311,8 @@ def without_contradictions(schema: Json) -> Json:
         return schema
     dropped: set[str] = set()
     for low, high in _BOUNDS:
-        least, most = schema.get(low), schema.get(high)
+        least = schema.get(low)
+        most = schema.get(high)
         if isinstance(least, (int, float)) and isinstance(most, (int, float)) and least > most:
             dropped |= {low, high}
     return {
@@ -305,4 +325,6 @@ def without_contradictions(schema: Json) -> Json:
 def temperature_for(ask: AskModel) -> float:
     """0, or more after two identical replies in a row, because at 0 they would continue."""
     replies = [message.get("content") for message in ask.messages if message["role"] == "assistant"]
-    return REPEAT_TEMPERATURE if len(replies) > 1 and replies[-1] == replies[-2] else 0
+    if len(replies) > 1 and replies[-1] == replies[-2]:
+        return REPEAT_TEMPERATURE
+    return 0

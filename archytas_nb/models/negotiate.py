@@ -72,7 +72,9 @@ def adapt_request(
             usage += reply.usage
             following = _form_after_reasoning(reply, ask, form)
             if following is None:
-                return reply if len(tried) == 1 else replace(reply, usage=usage)
+                if len(tried) == 1:
+                    return reply
+                return replace(reply, usage=usage)
             cut = "the reply was truncated during reasoning; asking again with a higher limit"
             yield Notice("retry", cut)
         form = following
@@ -86,7 +88,9 @@ def _form_after_reasoning(
     if ask.max_tokens is None or not _reasoning_only(reply):
         return None
     longer = replace(form, thinks=True)
-    return longer if reply_tokens(ask, longer) > reply_tokens(ask, form) else None
+    if reply_tokens(ask, longer) > reply_tokens(ask, form):
+        return longer
+    return None
 
 
 def _reasoning_only(reply: ModelReply) -> bool:
@@ -129,12 +133,16 @@ def next_form(
 
     `extra` are the names of the user's own fields; `stream`: whether a stream was requested.
     """
-    kind, status, text = failed.kind, failed.status, failed.refusal
+    kind = failed.kind
+    status = failed.status
+    text = failed.refusal
     if kind == "no_tools":  # possibly a field that is used with tools
         if form.strict:
             return replace(form, strict=False)
         if matches("no_reasoning_with_tools", text):
-            return replace(form, reasons_with_tools=False) if form.reasons_with_tools else None
+            if form.reasons_with_tools:
+                return replace(form, reasons_with_tools=False)
+            return None
         return _without(form, ABOUT_TOOLS.intersection(extra), text)
     if kind == "overflow" or status == 402:  # the credit may still be enough for a short reply
         return with_shorter_reply(form, ask, text)
@@ -149,7 +157,9 @@ def _without_rejected(
     form: Capabilities, ask: AskModel, text: str, extra: Collection[str]
 ) -> Capabilities | None:
     """The form without the feature that the error message names."""
-    most = refusals.image_limit(text) if refusals.count_images(ask.messages) else None
+    most = None
+    if refusals.count_images(ask.messages):
+        most = refusals.image_limit(text)
     if most is not None and (form.images is None or most < form.images):
         return replace(form, images=most)
     if shorter := with_shorter_reply(form, ask, text):
@@ -163,7 +173,9 @@ def _without_rejected(
 
 def _without(form: Capabilities, names: Collection[str], text: str) -> Capabilities | None:
     field = refusals.refused_field(text, [name for name in names if name not in form.without])
-    return replace(form, without=form.without | {field}) if field else None
+    if field:
+        return replace(form, without=form.without | {field})
+    return None
 
 
 def _without_suspected(
@@ -174,7 +186,9 @@ def _without_suspected(
         return replace(form, stream=False)
     if ask.schema is not None and form.schema:
         return replace(form, schema=False)
-    return replace(form, strict=False) if ask.tools and form.strict else None
+    if ask.tools and form.strict:
+        return replace(form, strict=False)
+    return None
 
 
 def with_shorter_reply(form: Capabilities, ask: AskModel, text: str) -> Capabilities | None:
@@ -182,7 +196,8 @@ def with_shorter_reply(form: Capabilities, ask: AskModel, text: str) -> Capabili
     if ask.max_tokens is None:
         return None
     most = reply_tokens(ask, form)
-    context, prompt = refusals.context_tokens(text), refusals.prompt_tokens(text)
+    context = refusals.context_tokens(text)
+    prompt = refusals.prompt_tokens(text)
     limit = refusals.token_limit(text, most)
     if context and prompt:
         # Only the reply does not fit. Half of the context leaves room for some more steps before
@@ -190,10 +205,14 @@ def with_shorter_reply(form: Capabilities, ask: AskModel, text: str) -> Capabili
         lower = min(context - prompt, max(_MIN_REPLY_TOKENS, context // 2))
         known = form.context_tokens or context
         fits = _MIN_REPLY_TOKENS <= lower < most
-        return replace(form, max_reply_tokens=lower, context_tokens=known) if fits else None
+        if fits:
+            return replace(form, max_reply_tokens=lower, context_tokens=known)
+        return None
     if limit:
         fits = min(_MIN_REPLY_TOKENS, most - 1) <= limit < most
-        return replace(form, max_reply_tokens=limit) if fits else None
+        if fits:
+            return replace(form, max_reply_tokens=limit)
+        return None
     if (
         re.search(rf"\b{most}\b", text) and most // 4 >= _MIN_REPLY_TOKENS
     ):  # the message contains our limit
@@ -207,7 +226,9 @@ def with_shorter_reply(form: Capabilities, ask: AskModel, text: str) -> Capabili
 def _lost_features(before: Capabilities, after: Capabilities) -> str:
     """A notice about the features that the next form lacks; empty if there are none."""
     if after.images != before.images:
-        most = f"no more than {after.images} images" if after.images else "no images"
+        most = "no images"
+        if after.images:
+            most = f"no more than {after.images} images"
         return f"the endpoint accepts {most} per request: the others are replaced by a line of text"
     if before.reasons_with_tools and not after.reasons_with_tools:
         return (
@@ -216,4 +237,6 @@ def _lost_features(before: Capabilities, after: Capabilities) -> str:
         )
     left_out = sorted(after.without - before.without - {*LENGTH_FIELDS, "stream_options"})
     names = ", ".join(map(repr, left_out))
-    return f"the endpoint does not support {names}; trying again without" if left_out else ""
+    if left_out:
+        return f"the endpoint does not support {names}; trying again without"
+    return ""

@@ -83,7 +83,9 @@ class Engine:
 
     def settings(self, weights: Path) -> dict[str, Any]:
         """The engine's parameters that differ from its defaults, by dotted name."""
-        cores = 1 if self.safe else self.threads or usable_cores()
+        cores = 1
+        if not self.safe:
+            cores = self.threads or usable_cores()
         settings: dict[str, Any] = {
             "model.path": str(weights),
             "model_alias": [weights.stem],
@@ -142,8 +144,12 @@ def run_dir() -> Path:
         ConfigurationError: There is no such directory.
     """
     # platformdirs warns at every call without XDG_RUNTIME_DIR, as in most containers.
-    uid = os.getuid() if hasattr(os, "getuid") else None
-    temporary = "archytas-nb" if uid is None else f"archytas-nb-{uid}"
+    uid = None
+    if hasattr(os, "getuid"):
+        uid = os.getuid()
+    temporary = "archytas-nb"
+    if uid is not None:
+        temporary = f"archytas-nb-{uid}"
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     candidates = [Path(tempfile.gettempdir()) / temporary]
     if runtime.is_absolute():  # its specification says to ignore other paths
@@ -184,7 +190,11 @@ def signal_of(child: subprocess.Popen[bytes] | None, log: Path) -> str:
         with contextlib.suppress(ValueError):
             return signal.Signals(-status).name
     found = re.findall(rf"(?:Fatal Python error|exception): ({'|'.join(_IN_LOG)})", _log_tail(log))
-    return _IN_LOG[found[-1]] if found else "" if status is None else f"exit status {status}"
+    if found:
+        return _IN_LOG[found[-1]]
+    if status is None:
+        return ""
+    return f"exit status {status}"
 
 
 def _log_tail(log: Path) -> str:
@@ -316,7 +326,8 @@ def ensure_server(
         ModelError: The server did not start; the message quotes the end of its log.
     """
     engine = engine or Engine()
-    identity, began = engine.identity(weights), time.monotonic()
+    identity = engine.identity(weights)
+    began = time.monotonic()
     while not _start_lock.acquire(timeout=1.0):  # an interrupted question continues loading
         progress(f"Loading the local model {weights.stem} ({time.monotonic() - began:.0f} s)")
     try:
@@ -361,7 +372,9 @@ class _Launcher:
         """Connect to the server in the state file; None if that is not possible."""
         try:
             facts = json.loads(self.state.read_text(encoding="utf-8"))
-            port, key, pid = int(facts["port"]), str(facts["api_key"]), int(facts["pid"])
+            port = int(facts["port"])
+            key = str(facts["api_key"])
+            pid = int(facts["pid"])
             lease = Lease(facts["lease_port"], key)
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -374,7 +387,9 @@ class _Launcher:
 
     def start(self, progress: Progress) -> Server:
         """Start a server and wait until it has loaded its model and written its state file."""
-        began, shown, child = time.monotonic(), -1, self._loading_process()
+        began = time.monotonic()
+        shown = -1
+        child = self._loading_process()
         while child.poll() is None:
             if (waited := int(time.monotonic() - began)) > shown:
                 shown = waited
@@ -432,19 +447,24 @@ class _Launcher:
 
     def _start_error(self, child: subprocess.Popen[bytes]) -> ArchytasError:
         """The error for an engine that did not start, with the end of its log."""
-        crash, text = signal_of(child, self.log), _log_tail(self.log)
-        advice, needs_setup = CRASH_HINTS.get(crash, "") + USE_ANOTHER_MODEL, True
+        crash = signal_of(child, self.log)
+        text = _log_tail(self.log)
+        advice = CRASH_HINTS.get(crash, "") + USE_ANOTHER_MODEL
+        needs_setup = True
         if crash == f"exit status {serve.CANNOT_IMPORT}":
             why = "its library cannot be loaded"
             advice = (
                 "It may need libgomp (apt-get install libgomp1), on Windows the Visual C++ runtime."
             )
         elif "failed to load model" in text and crash not in CRASHES:
-            why, advice = "the engine rejected the weights file", "Download the file again."
+            why = "the engine rejected the weights file"
+            advice = "Download the file again."
         else:
-            why, needs_setup = f"it exited while loading ({crash or 'unknown reason'})", False
+            why = f"it exited while loading ({crash or 'unknown reason'})"
+            needs_setup = False
             if "  Timeout (" in text:  # the watchdog in `serve` ended it
-                crash, why = "", f"it was not ready after {self.engine.load_seconds:.0f} s"
+                crash = ""
+                why = f"it was not ready after {self.engine.load_seconds:.0f} s"
         # The engine's error lines are more informative than the traceback below them.
         errors = [line for line in text.splitlines() if re.match(r"\s+[\d.]+ E ", line)]
         quoted = "\n".join(errors[-4:] or text.splitlines()[-12:])

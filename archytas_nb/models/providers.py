@@ -62,7 +62,9 @@ def from_prefix(name: str, factory: ModelFactory) -> Any:
         return None
     if not rest:
         raise ConfigurationError(f"model {name!r} names no model; expected '{prefix}:MODEL'")
-    return factory(prefix, provider, rest) if provider else _entry_point_model(tuple(added), rest)
+    if provider:
+        return factory(prefix, provider, rest)
+    return _entry_point_model(tuple(added), rest)
 
 
 def prefixes() -> list[str]:
@@ -83,7 +85,9 @@ def suggestion(name: str) -> str:
         candidate = f"ollama:{name}"
     else:
         candidate = f"{vendor}:{name}" if vendor else nearest(name, ["local"])
-    return f" (Did you mean {candidate!r}?)" if candidate else ""
+    if candidate:
+        return f" (Did you mean {candidate!r}?)"
+    return ""
 
 
 def _entry_point_model(entry_points: tuple[importlib.metadata.EntryPoint, ...], name: str) -> Any:
@@ -176,7 +180,9 @@ def key_of(prefix: str, provider: Provider, name: str) -> str:
     Raises:
         ConfigurationError: The key is required but not set.
     """
-    key = os.environ.get(provider.key_name, "").strip() if provider.key_name else "none"
+    key = "none"
+    if provider.key_name:
+        key = os.environ.get(provider.key_name, "").strip()
     if not key:
         text = f"model '{prefix}:{name}' needs an API key, and {provider.key_name} is not set."
         if prefix == "mistral":  # also the name of an Ollama model

@@ -306,7 +306,9 @@ class EndpointErrors:
     def not_an_api(self, body: str) -> ModelError:
         """A response with status 200 is not a chat completion."""
         page = body.lstrip()[:1] == "<"
-        what = "a web page" if page else "something that is not a chat completion"
+        what = "something that is not a chat completion"
+        if page:
+            what = "a web page"
         text = f"{self._at} responded with {what}: {one_line(_page_title(body), 120)!r}."
         return ModelError(text, kind="bad_reply", status=200)
 
@@ -516,4 +518,6 @@ def _page_title(text: str) -> str:
     if text.lstrip()[:1] != "<":
         return text
     title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-    return title.group(1) if title else re.sub(r"<[^>]*>", " ", text)
+    if title:
+        return title.group(1)
+    return re.sub(r"<[^>]*>", " ", text)

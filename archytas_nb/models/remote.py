@@ -140,12 +140,16 @@ class RemoteModel:
     @property
     def key_name(self) -> str:
         """Where the key is set, for messages."""
-        return settings.where_to_set("api_key") if self.reads_settings else self.key_variable
+        if self.reads_settings:
+            return settings.where_to_set("api_key")
+        return self.key_variable
 
     @property
     def url_name(self) -> str:
         """Where the base URL is set, for messages."""
-        return settings.where_to_set("base_url") if self.reads_settings else self.url_variable
+        if self.reads_settings:
+            return settings.where_to_set("base_url")
+        return self.url_variable
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,7 +180,9 @@ class RemoteModel:
     @property
     def context_tokens(self) -> int | None:
         """Maximum number of tokens in a conversation and its reply, if the endpoint reports it."""
-        return None if self._model is None else self._capabilities(self._model).context_tokens
+        if self._model is None:
+            return None
+        return self._capabilities(self._model).context_tokens
 
     @property
     def price(self) -> Price | None:
@@ -300,7 +306,8 @@ class RemoteModel:
 
     def _connect(self) -> Connection:
         """Create a client with its own connection; the first one takes 30 ms."""
-        package, limits = self._package(), self._timeouts(self.timeout, Deadline())
+        package = self._package()
+        limits = self._timeouts(self.timeout, Deadline())
         headers = {**self._key_header(), "Accept-Encoding": "gzip, deflate", **self._headers}
         connection = Connection(self.errors)
 
@@ -439,7 +446,8 @@ def with_retries(
         left = deadline.left
         is_final = not failed.passing or retries >= max_retries or wait > refusals.MAX_WAIT_SECONDS
         if not is_final and left is not None and wait >= left:
-            is_final, failed = True, errors.out_of_time(deadline.seconds, what)
+            is_final = True
+            failed = errors.out_of_time(deadline.seconds, what)
         if is_final:
             hint = f"(Tried {retries + 1} times.)"
             raise (failed.with_advice(hint) if retries else failed) from None

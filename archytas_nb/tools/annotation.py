@@ -81,13 +81,15 @@ def admits_none(annotation: Any) -> bool:
 def type_text(annotation: Any) -> str:
     """Write a type as the model reads it: ``list[str]``, ``int | str``, ``Literal['a', 'b']``."""
     inner = inner_type(annotation)
-    origin, args = get_origin(inner), get_args(inner)
+    origin = get_origin(inner)
+    args = get_args(inner)
     if inner is None or inner is type(None):
         return "None"
     if _is_union(inner):
         return " | ".join(dict.fromkeys(type_text(each) for each in args))
     if isinstance(inner, type) and issubclass(inner, enum.Enum) and len(inner):
-        origin, args = Literal, tuple(enum_choices(inner))
+        origin = Literal
+        args = tuple(enum_choices(inner))
     if origin is Literal:
         choices = (each.value if isinstance(each, enum.Enum) else each for each in args)
         return f"Literal[{', '.join(map(repr, choices))}]"
@@ -101,7 +103,9 @@ def type_text(annotation: Any) -> str:
 
 def enum_choices(cls: type[enum.Enum]) -> list[Any]:
     """The members of an enum in JSON: their values, or their names if `is_by_name`."""
-    return list(cls.__members__) if is_by_name(cls) else [member.value for member in cls]
+    if is_by_name(cls):
+        return list(cls.__members__)
+    return [member.value for member in cls]
 
 
 def is_by_name(cls: type[enum.Enum]) -> bool:
@@ -175,7 +179,8 @@ class Rewriter:
 
     def rewrite(self, annotation: Any, *, accepts_str: bool = False) -> Any:
         """Return the type to validate with; raises Unusable if the annotation is not a type."""
-        origin, args = get_origin(annotation), get_args(annotation)
+        origin = get_origin(annotation)
+        args = get_args(annotation)
         if origin is Annotated:
             return self._annotated(args[0], annotation.__metadata__, accepts_str=accepts_str)
         if _is_union(annotation):
@@ -193,7 +198,8 @@ class Rewriter:
         rewritten = self._generic(annotation) if isinstance(origin, type) and args else annotation
         if rewritten is not None and _is_supported(rewritten):
             # Before 2.11, pydantic's schema of a plain Counter lacked the type of its values.
-            return collections.Counter[Any] if annotation is collections.Counter else rewritten
+            is_plain = annotation is collections.Counter
+            return collections.Counter[Any] if is_plain else rewritten
         cls = origin or annotation
         if not isinstance(cls, type):
             raise Unusable(f"{annotation!r} is not a type that can be checked")
@@ -212,7 +218,9 @@ class Rewriter:
         except Unusable:  # a parameter that is not a type, such as the shape of an ndarray
             return None
         same = all(one is other for one, other in zip(args, inside, strict=True))
-        return annotation if same else get_origin(annotation)[inside]
+        if same:
+            return annotation
+        return get_origin(annotation)[inside]
 
     def _reference(
         self, cls: Any, label: str, *, explicit: bool, takes_objects: bool = True
@@ -254,7 +262,8 @@ class Rewriter:
         """Rebuild a ``typing.TypedDict``, which pydantic rejects before Python 3.12."""
         if source not in self._typed_dicts:
             rebuilt: Any = typing_extensions.TypedDict(source.__name__, {})  # type: ignore[misc]
-            rebuilt.__doc__, rebuilt.__module__ = source.__doc__, source.__module__
+            rebuilt.__doc__ = source.__doc__
+            rebuilt.__module__ = source.__module__
             rebuilt.__required_keys__ = source.__required_keys__
             self._typed_dicts[source] = rebuilt  # before its fields: it may contain itself
             try:

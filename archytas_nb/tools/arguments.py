@@ -105,7 +105,8 @@ def read(parameters: Sequence[Parameter], tool_input: Any, namespace: Variables)
 
 def _read_single(parameter: Parameter, tool_input: Any, namespace: Variables) -> Result:
     """Read the input of a tool with one argument: an object with its name, or just the value."""
-    name, kind = parameter.name, parameter.type
+    name = parameter.name
+    kind = parameter.type
     if tool_input is None and not kind.admits_none:
         return _read_fields((parameter,), None, namespace)
     faults: tuple[Fault, ...] = ()
@@ -120,7 +121,9 @@ def _read_single(parameter: Parameter, tool_input: Any, namespace: Variables) ->
             return values, faults
     path = () if parameter.simple else (name,)
     value, bare_faults = read_value(kind, tool_input, namespace, path)
-    return ({}, faults or bare_faults) if bare_faults else ({name: value}, ())
+    if bare_faults:
+        return ({}, faults or bare_faults)
+    return ({name: value}, ())
 
 
 def _has_field(kind: ArgumentType, name: str) -> bool:
@@ -143,15 +146,20 @@ def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Va
     values: dict[str, Any] = {}
     faults: list[Fault] = []
     for each in parameters:
-        name, kind = each.name, each.type
+        name = each.name
+        kind = each.type
         if name in fields and (fields[name] is not None or kind.admits_none):
             values[name], found = read_value(kind, fields[name], namespace, (name,))
             faults += found
         elif not each.optional:
-            why = "null is no value here" if name in fields else "missing"
+            why = "missing"
+            if name in fields:
+                why = "null is no value here"
             faults.append(Fault(f"{why}, expected {kind.text}", (name,)))
     faults += [_unknown_name("argument", key, fields, names) for key in fields if key not in names]
-    return ({}, tuple(faults)) if faults else (values, ())
+    if faults:
+        return ({}, tuple(faults))
+    return (values, ())
 
 
 def _unknown_name(
@@ -221,7 +229,8 @@ class _Reader:
         elif isinstance(value, dict):
             return self._object(value, schema, path)
         elif isinstance(value, list):
-            first, rest = schema.get("prefixItems", ()), schema.get("items", {})
+            first = schema.get("prefixItems", ())
+            rest = schema.get("items", {})
             return [
                 self.read(each, first[at] if at < len(first) else rest, (*path, at))
                 for at, each in enumerate(value)
@@ -235,7 +244,8 @@ class _Reader:
         return schema if isinstance(schema, dict) else {}
 
     def _object(self, value: dict[Any, Any], schema: Mapping[str, Any], path: Path) -> Any:
-        fields, other = schema.get("properties", {}), schema.get("additionalProperties")
+        fields = schema.get("properties", {})
+        other = schema.get("additionalProperties")
         is_open = "properties" not in schema or other or "patternProperties" in schema
         result = {}
         for key, each in value.items():
@@ -258,7 +268,8 @@ class _Reader:
         own = [each for each in branches if _matches(value, each)]
         if not own and (parsed := _parsed(value)) is not value:
             return self._union(parsed, branches, path)
-        before, readings = self.faults, []
+        before = self.faults
+        readings = []
         for each in own or branches:
             self.faults = []
             readings.append((self.read(value, each, path), self.faults))
@@ -285,7 +296,8 @@ def _matches(value: Any, schema: Mapping[str, Any]) -> bool:
 
 def _mismatch(value: Any, schema: Mapping[str, Any], choices: list[Any]) -> str:
     """What the schema expects, if the value violates it and pydantic might accept it."""
-    kind, form = schema.get("type"), schema.get("format")
+    kind = schema.get("type")
+    form = schema.get("format")
     if kind == "string" and form in _DATES and math.isfinite(_number(value)):
         return _DATES[form]
     if kind in _NUMBERS:
@@ -304,7 +316,9 @@ def _mismatch(value: Any, schema: Mapping[str, Any], choices: list[Any]) -> str:
 def _number(value: Any) -> float:
     """A scalar, or a number in a string, as a float; NaN if it is neither."""
     try:
-        return 0.0 if isinstance(value, int) else float(value)
+        if isinstance(value, int):
+            return 0.0
+        return float(value)
     except (TypeError, ValueError):
         return math.nan
 
@@ -316,7 +330,9 @@ def _coerced(value: Any, schema: Mapping[str, Any], choices: list[Any]) -> Any:
     if schema.get("type") in ("object", "array") or (is_object and reference_name(parsed)):
         return parsed
     cls = schema.get(ENUM)
-    member = cls.__members__.get(value) if cls and isinstance(value, str) else None
+    member = None
+    if cls and isinstance(value, str):
+        member = cls.__members__.get(value)
     if cls and is_by_name(cls):
         return value if member is None else member
     if isinstance(value, bool) or any(type(x) is type(value) and x == value for x in choices):
@@ -380,7 +396,8 @@ def _value_path(loc: Iterable[str | int], value: Any) -> Path:
 
 
 def _reason(error: Any) -> str:
-    kind, message = error["type"], str(error["msg"])
+    kind = error["type"]
+    message = str(error["msg"])
     if kind in _REASONS:
         return _REASONS[kind]
     if kind == "value_error":  # raised by a validator, ours or the user's: keep its message

@@ -20,8 +20,12 @@ MAX_IMAGES = 5
 STOPS = (KeyboardInterrupt, ToolTimeout)
 """Exceptions that must not be caught while a user's object is inspected."""
 
-_ROWS, _LAST_ROWS, _COLUMNS = 10, 5, 40
-_SMALL_ROWS, _SMALL_COLUMNS, _SMALL_ARRAY = 20, 12, 200
+_ROWS = 10
+_LAST_ROWS = 5
+_COLUMNS = 40
+_SMALL_ROWS = 20
+_SMALL_COLUMNS = 12
+_SMALL_ARRAY = 200
 _CELL = 60  # characters of a cell
 _CELLS_TO_COUNT = 20_000_000  # above it, counting nulls would take seconds
 
@@ -48,7 +52,9 @@ def preview(value: Any) -> str:
     """Describe data: all of it if it is small, otherwise its first and last rows."""
     if hasattr(value, "columns"):
         return _frame(value)
-    return _array(value) if _library(value) == "numpy" else _series(value)
+    if _library(value) == "numpy":
+        return _array(value)
+    return _series(value)
 
 
 def _library(value: Any) -> str:
@@ -63,14 +69,20 @@ def _array(value: Any) -> str:
     shape = " × ".join(map(str, value.shape))
     head = f"{type(value).__name__} of shape {shape}, dtype {value.dtype}"
     if value.size <= _SMALL_ARRAY:
-        return f"{head}\n{value.tolist()!r}" if value.ndim == 1 else f"{head}\n{value!s}"
-    first, last = value.ravel()[:_ROWS].tolist(), value.ravel()[-_LAST_ROWS:].tolist()
+        if value.ndim == 1:
+            return f"{head}\n{value.tolist()!r}"
+        return f"{head}\n{value!s}"
+    first = value.ravel()[:_ROWS].tolist()
+    last = value.ravel()[-_LAST_ROWS:].tolist()
     return f"{head}\nfirst values: {first!r}\nlast values: {last!r}"
 
 
 def _series(value: Any) -> str:
-    size, is_polars = int(value.shape[0]), _library(value) == "polars"
-    name = f" {value.name!r}" if getattr(value, "name", None) not in {None, ""} else ""
+    size = int(value.shape[0])
+    is_polars = _library(value) == "polars"
+    name = ""
+    if getattr(value, "name", None) not in {None, ""}:
+        name = f" {value.name!r}"
     head = f"{type(value).__name__}{name} of {size} values, dtype {value.dtype}"
     has_index = hasattr(value, "to_string")  # polars has no index, and a pandas Index is one
     if is_polars or has_index:
@@ -83,7 +95,8 @@ def _series(value: Any) -> str:
     if size <= (_SMALL_ROWS if has_index else _ROWS):
         return f"{head}\n{part_text(value)}"
     by_position = value.iloc if has_index else value
-    first, last = part_text(by_position[:_ROWS]), part_text(by_position[-_LAST_ROWS:])
+    first = part_text(by_position[:_ROWS])
+    last = part_text(by_position[-_LAST_ROWS:])
     return f"{head}\nfirst {_ROWS} values:\n{first}\nlast {_LAST_ROWS} values:\n{last}"
 
 
@@ -120,18 +133,22 @@ def _rows(part: Any) -> str:
 # ── images ────────────────────────────────────────────────────────────────────────────────────────
 
 _MAX_BYTES = 5_000_000
-_PNG, _JPEG = b"\x89PNG", b"\xff\xd8\xff"
+_PNG = b"\x89PNG"
+_JPEG = b"\xff\xd8\xff"
 
 
 def picture(value: Any) -> str | None:
     """The value as a PNG in base64, or None if it is not an image or too large to send."""
-    data, figure = call_method(value, "_repr_png_"), figure_of(value)
+    data = call_method(value, "_repr_png_")
+    figure = figure_of(value)
     if figure is not None:
         buffer = io.BytesIO()
         call_method(figure, "savefig", fname=buffer, format="png", bbox_inches="tight")
         data = buffer.getvalue()
-    data = data[0] if isinstance(data, tuple) and data else data  # (data, metadata)
-    data = _decoded(data) if isinstance(data, str) else data
+    if isinstance(data, tuple) and data:  # a pair of data and metadata
+        data = data[0]
+    if isinstance(data, str):
+        data = _decoded(data)
     if isinstance(data, (bytes, bytearray)) and data[:4] == _PNG and len(data) <= _MAX_BYTES:
         return base64.b64encode(data).decode("ascii")
     return None
@@ -142,7 +159,9 @@ def figure_of(value: Any) -> Any:
     if not str(type(value).__module__).startswith(("matplotlib", "seaborn")):
         return None
     try:
-        return value if hasattr(value, "savefig") else getattr(value, "figure", None)
+        if hasattr(value, "savefig"):
+            return value
+        return getattr(value, "figure", None)
     except STOPS:
         raise
     except BaseException:  # noqa: BLE001  (a user's attribute may do anything)
@@ -163,7 +182,9 @@ def call_method(value: Any, name: str, **options: Any) -> Any:
     """The result of a method of an object's class; None if it has no such method or it fails."""
     method = getattr(type(value), name, None)
     try:
-        return method(value, **options) if callable(method) else None
+        if callable(method):
+            return method(value, **options)
+        return None
     except STOPS:
         raise
     except BaseException:  # noqa: BLE001  (a user's method may raise anything)
@@ -184,7 +205,9 @@ def encode_image(value: Any) -> str:
     if isinstance(value, str):
         data = _decoded(value)
         if data is None or not data.startswith((_PNG, _JPEG)):
-            data = Path(value) if os.path.isfile(value) else b""  # noqa: PTH113 - any text is safe
+            data = b""
+            if os.path.isfile(value):  # noqa: PTH113 - any text is safe
+                data = Path(value)
     if isinstance(data, os.PathLike):
         data = Path(data).read_bytes()
     if not isinstance(data, (bytes, bytearray)):

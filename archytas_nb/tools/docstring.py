@@ -71,19 +71,24 @@ def _sections(lines: list[str]) -> tuple[list[str], dict[str, dict[str, list[str
     """The prose, and per style the lines on arguments and result (both, in field lists)."""
     prose: list[str] = []
     found: dict[str, dict[str, list[str]]] = {}
-    style, target = "", prose
+    style = ""
+    target = prose
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         underlined = bool(line) and _UNDERLINE.fullmatch(below) is not None
         is_title = underlined or line.endswith(":")
-        title = _TITLE.fullmatch(line.rstrip(": ")) if is_title else None
+        title = None
+        if is_title:
+            title = _TITLE.fullmatch(line.rstrip(": "))
         if title:
             style = "numpy" if underlined else "google"
             target = found.setdefault(style, {}).setdefault(str(title.lastgroup), [])
             continue
         if _FIELD.match(line):
-            style, target = "fields", found.setdefault("fields", {}).setdefault("all", [])
+            style = "fields"
+            target = found.setdefault("fields", {}).setdefault("all", [])
         elif target is not prose and (underlined or (style != "numpy" and line[:1].strip())):
-            style, target = "", prose
+            style = ""
+            target = prose
             prose.append("")
         if target is prose or not _UNDERLINE.fullmatch(line):
             target.append(line)
@@ -91,7 +96,8 @@ def _sections(lines: list[str]) -> tuple[list[str], dict[str, dict[str, list[str
 
 
 def _parse_sections(style: str, parts: dict[str, list[str]]) -> list[DocstringMeta]:
-    args, returns = parts.get("args", []), parts.get("returns", [])
+    args = parts.get("args", [])
+    returns = parts.get("returns", [])
     if style == "fields":
         return rest.parse(re.sub(r"^@", ":", "\n".join(parts["all"]), flags=re.MULTILINE)).meta
     if style == "numpy":

@@ -37,7 +37,9 @@ class Parameter:
     def fresh_default(self) -> Any:
         """The default, copied if it is mutable, so that calls do not share it."""
         is_mutable = isinstance(self.default, (list, dict, set, bytearray))
-        return copy.deepcopy(self.default) if is_mutable else self.default
+        if is_mutable:
+            return copy.deepcopy(self.default)
+        return self.default
 
     def line(self, indent: str) -> str:
         """Its line in the text protocol."""
@@ -68,7 +70,9 @@ def full_schema(parameters: Sequence[Parameter]) -> Schema:
     result: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     if required := [each.name for each in parameters if not each.optional]:
         result["required"] = required
-    return {**result, "$defs": defs} if defs else result
+    if defs:
+        return {**result, "$defs": defs}
+    return result
 
 
 def _default(value: Any) -> Schema:
@@ -87,9 +91,11 @@ def _merge_definitions(one: ArgumentType, defs: Schema) -> Schema:
     """Add a type's definitions to the shared ones; a name in use gets a number."""
     if not one.defs:
         return one.schema
-    text, names = json.dumps([one.schema, one.defs]), {}
+    text = json.dumps([one.schema, one.defs])
+    names = {}
     for name, each in one.defs.items():
-        new, number = name, 1
+        new = name
+        number = 1
         while defs.get(new, each) != each:
             number += 1
             new = f"{name}_{number}"
@@ -108,4 +114,6 @@ def input_schema(parameters: Sequence[Parameter], schema: Schema) -> Schema:
     if len(parameters) > 1 or not parameters[0].simple:
         return schema
     only: Schema = schema["properties"][parameters[0].name]
-    return {"oneOf": [only, {"type": "null"}]} if parameters[0].optional else only
+    if parameters[0].optional:
+        return {"oneOf": [only, {"type": "null"}]}
+    return only

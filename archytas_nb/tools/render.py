@@ -162,7 +162,9 @@ def output_text(output: Output) -> str:
     mime = rich_media_type(output)
     if mime:
         text = clip(str(output.data[mime]), 16_000)
-        return _MARKUP.sub("", text) if mime == "text/html" else text
+        if mime == "text/html":
+            return _MARKUP.sub("", text)
+        return text
     text = _ANSI.sub("", str(output.data.get("text/plain", "")).replace("\r\n", "\n"))
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
@@ -198,7 +200,9 @@ class _Plain:
         self._left -= 1
         if self._left < 0 or len(self._open) >= _MAX_DEPTH or id(value) in self._open:
             self.whole = False
-            return "…" if id(value) not in self._open else "… (contains itself)"
+            if id(value) not in self._open:
+                return "…"
+            return "… (contains itself)"
         self._open.add(id(value))
         try:
             is_container = kind in (dict, list, tuple)
@@ -217,8 +221,8 @@ class _Plain:
         if issubclass(kind, str):
             return self._text(str.__str__(value))
         if issubclass(kind, int):
-            small = abs(value) < 10**300
-            return int(value) if small else f"an integer of {value.bit_length()} bits"
+            is_small = abs(value) < 10**300
+            return int(value) if is_small else f"an integer of {value.bit_length()} bits"
         if issubclass(kind, float):
             return float(value) if math.isfinite(value) else str(float(value))
         if issubclass(kind, (bytes, bytearray, memoryview)):
@@ -259,7 +263,9 @@ class _Plain:
     def _object(self, value: Any, kind: Any) -> Any:
         figure = data.figure_of(value)  # all axes of a figure give the same image
         drawn = value if figure is None else figure
-        image = picture(drawn) if len(self.images) < MAX_IMAGES else None
+        image = None
+        if len(self.images) < MAX_IMAGES:
+            image = picture(drawn)
         if image is not None:
             self.images.setdefault(id(drawn), (drawn, image))
         if id(drawn) in self.images:
@@ -286,14 +292,17 @@ class _Plain:
         if size <= MAX_ITEMS:
             return [self.convert(each) for each in itertools.islice(value, MAX_ITEMS)]
         self.whole = False
-        head, tail = MAX_ITEMS * 3 // 4, MAX_ITEMS // 4
+        head = MAX_ITEMS * 3 // 4
+        tail = MAX_ITEMS // 4
         first = [self.convert(each) for each in value[:head]]
         last = [self.convert(each) for each in value[-tail:]]
         return [*first, f"… {size - head - tail:,} items left out …", *last]
 
     def _key(self, key: Any) -> str:
         plain = key if type(key) is str else self.convert(key)
-        return plain if isinstance(plain, str) else safe_repr(plain)
+        if isinstance(plain, str):
+            return plain
+        return safe_repr(plain)
 
 
 def _sorted(values: list[Any]) -> list[Any]:
@@ -366,7 +375,9 @@ def failure_text(error: BaseException, max_chars: int = MAX_CHARS) -> str:
     while current is not None and id(current) not in seen and len(parts) < 5:
         seen.add(id(current))
         parts.append(("caused by " if parts else "") + _exception_text(current))
-        hidden = None if current.__suppress_context__ else current.__context__
+        hidden = None
+        if not current.__suppress_context__:
+            hidden = current.__context__
         current = current.__cause__ or hidden
     return clip("\n".join(parts), max_chars)
 
@@ -385,8 +396,12 @@ def _exception_text(error: BaseException) -> str:
         found = []
     for frame in found[-5:]:
         is_cell = "ipykernel" in frame.filename or frame.filename.startswith("<")
-        file = "" if is_cell else f"{Path(frame.filename).name}, "
-        code = f": {frame.line}" if frame.line else ""
+        file = ""
+        if not is_cell:
+            file = f"{Path(frame.filename).name}, "
+        code = ""
+        if frame.line:
+            code = f": {frame.line}"
         lines.append(f"  {file}line {frame.lineno}, in {frame.name}{code}")
     notes = [each for each in getattr(error, "__notes__", ()) if isinstance(each, str)]
     return "\n".join([*lines, *(f"  note: {_ANSI.sub('', each)}" for each in notes)])

@@ -111,9 +111,12 @@ def _type_name(schema: Any) -> str:
         return " | ".join(dict.fromkeys(map(_type_name, branches)))
     if choices := choices_of(schema):
         return f"Literal[{', '.join(map(repr, choices))}]"
-    kind, other = schema.get("type"), schema.get("additionalProperties")
+    kind = schema.get("type")
+    other = schema.get("additionalProperties")
     if kind == "array":
-        return f"list[{_type_name(schema['items'])}]" if schema.get("items") else "list"
+        if schema.get("items"):
+            return f"list[{_type_name(schema['items'])}]"
+        return "list"
     if kind == "string" and schema.get("format"):
         return f"str ({schema['format']})"
     if kind == "object" and isinstance(other, dict):
@@ -207,7 +210,9 @@ def _simple(schema: Any, defs: Schema, trail: tuple[str, ...]) -> Any:
         result["items"] = _union([_simple(each, defs, trail) for each in schema["prefixItems"]])
     if branches := branches_of(schema):
         return {**_union([_simple(each, defs, trail) for each in branches]), **result}
-    return _typed(result, choices_of(schema)) if choices_of(schema) else result
+    if choices_of(schema):
+        return _typed(result, choices_of(schema))
+    return result
 
 
 def _typed(schema: Schema, choices: list[Any]) -> Schema:
@@ -239,4 +244,6 @@ def _union(branches: list[Schema]) -> Schema:
             flat.append(part)
     if {"type": "number"} in flat:  # every integer is a number
         flat = [each for each in flat if each != {"type": "integer"}]
-    return flat[0] if len(flat) == 1 else {"oneOf": flat}
+    if len(flat) == 1:
+        return flat[0]
+    return {"oneOf": flat}

@@ -45,7 +45,9 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
         why = "expected a function (Toolbox(…) turns the methods of a class or object into tools)"
         raise ToolError(f"{shorten(repr(f), 60)} cannot be a tool; {why}")
     draft = _Draft(f, name)
-    wire_name, doc, returns = "", Docstring(), MISSING
+    wire_name = ""
+    doc = Docstring()
+    returns = MISSING
     try:
         wire_name = legal_name(draft.source_name)
     except ToolError as error:
@@ -61,7 +63,9 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
         draft.faults.append(str(error))
     if draft.faults:
         code = getattr(inspect.unwrap(draft.base), "__code__", None)
-        where = f" (defined at line {code.co_firstlineno})" if code is not None else ""
+        where = ""
+        if code is not None:
+            where = f" (defined at line {code.co_firstlineno})"
         if code is not None and "site-packages" in code.co_filename:
             where = f" (it is of {draft.base.__module__}: call it in a function of your own)"
         raise ToolError(f"{draft.source_name!r} cannot be a tool{where}:", draft.faults)
@@ -69,7 +73,9 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
     prose = [part for part in (doc.short, doc.long) if part]
     sent = [each for each in draft.parameters if not each.injected]
     described = [*prose, *([f"Returns: {type_line(kind, text, '')}"] if kind else [])]
-    output = type_line(kind, text, "    ") if kind else "None"
+    output = "None"
+    if kind:
+        output = type_line(kind, text, "    ")
     return {
         "name": wire_name,
         "source_name": draft.source_name,
@@ -132,13 +138,19 @@ def _unwrapped(f: Any) -> tuple[Any, set[str]]:
 def _name(f: Any, base: Any) -> str:
     names = [getattr(each, "__name__", None) for each in (f, base)]
     found = [name for name in names if isinstance(name, str) and name != "__call__"]
-    return found[0] if found else type(f).__name__
+    if found:
+        return found[0]
+    return type(f).__name__
 
 
 def _doc(f: Any, base: Any) -> str:
     is_partial = isinstance(f, functools.partial)
-    own = f.__doc__ if is_partial and f.__doc__ != functools.partial.__doc__ else None
-    of_object = None if is_partial or inspect.isroutine(f) else type(f).__doc__
+    own = None
+    if is_partial and f.__doc__ != functools.partial.__doc__:
+        own = f.__doc__
+    of_object = None
+    if not is_partial and not inspect.isroutine(f):
+        of_object = type(f).__doc__
     return own or getattr(base, "__doc__", None) or inspect.getdoc(base) or of_object or ""
 
 
@@ -177,7 +189,9 @@ def _read(f: Any, base: Any) -> tuple[dict[str, inspect.Parameter], Any]:
 def type_hints(base: Any) -> dict[str, Any]:
     """The annotations, with strings evaluated in the module of the function."""
     has_any = bool(getattr(base, "__annotations__", None))
-    return dict(typing.get_type_hints(base, include_extras=True)) if has_any else {}
+    if has_any:
+        return dict(typing.get_type_hints(base, include_extras=True))
+    return {}
 
 
 # ── signature and docstring ───────────────────────────────────────────────────────────────────────
@@ -208,14 +222,17 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
         kind = argument_type(Any)
         draft.parameters.append(Parameter(param.name, "", kind, None, positional, injected=True))
         return
-    info = param.default if isinstance(param.default, FieldInfo) else None
+    info = None
+    if isinstance(param.default, FieldInfo):
+        info = param.default
     try:
         kind = argument_type(annotation, info)
     except Unusable as error:
         draft.faults.append(f"the annotation of {param.name!r} cannot be used: {error}")
         return
     default = param.default if info is None else info.get_default(call_default_factory=True)
-    default = MISSING if default is PydanticUndefined or default is ... else default
+    if default is PydanticUndefined or default is ...:
+        default = MISSING
     text = described.text if described else _annotated_text(annotation, info)
     if described:
         draft.issues += _differences(param.name, kind.text, described, required=default is MISSING)
@@ -254,7 +271,9 @@ def _compare_names(draft: _Draft, doc: Docstring, argument_names: list[str]) -> 
     both = f"(arguments: {', '.join(argument_names) or 'none'}; described: {', '.join(doc.params)})"
     for name in unknown:  # a misnamed argument would mislead the model
         near = nearest(name, undescribed or argument_names)
-        guess = f"did you mean {near!r}?" if near else "remove it, or add it to the signature"
+        guess = "remove it, or add it to the signature"
+        if near:
+            guess = f"did you mean {near!r}?"
         draft.faults.append(
             f"the docstring describes {name!r}, which is not an argument: {guess} {both}"
         )
@@ -272,9 +291,12 @@ def _describe_result(draft: _Draft, returns: Any, described: Description) -> tup
     if returns is MISSING:
         draft.issues.append("it has no return annotation: the model sees (Any)")
         return "Any", described.text
-    kind, args = type_text(returns), get_args(returns)
+    kind = type_text(returns)
+    args = get_args(returns)
     if _is_any(draft.f, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
-        kind = f"list[{type_text(args[0])}]" if args else "list"  # all of its items are read
+        kind = "list"  # all of its items are read
+        if args:
+            kind = f"list[{type_text(args[0])}]"
     if not _types_agree(described.type, kind):
         draft.issues.append(
             f"the docstring gives the result the type {described.type!r}, but its annotation is"
@@ -294,7 +316,8 @@ _SYNONYMS = {
 @lru_cache(maxsize=4096)
 def _types_agree(claimed: str, text: str) -> bool:
     """Whether two type names may mean the same type; only the outermost names are compared."""
-    a, b = _outer(claimed), _outer(text)
+    a = _outer(claimed)
+    b = _outer(text)
     return not a or bool(a & b) or "any" in a | b or "literal" in b
 
 

@@ -63,7 +63,9 @@ class BoundCall:
         value = self.function(*self.args, **self.kwargs)
         if inspect.isasyncgen(value):
             return _drain_async(value)
-        return drain(value) if is_lazy(value) else value
+        if is_lazy(value):
+            return drain(value)
+        return value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,7 +156,8 @@ class Tool(ToolLike):
         """Pickle the function and the options; unpickling creates the tool again."""
         from archytas_nb.tools.signature import type_hints
 
-        function, names = self.function, (*OPTIONS, "runs_code")
+        function = self.function
+        names = (*OPTIONS, "runs_code")
         options = {name: getattr(self, name) for name in names}
         annotations = type_hints(function) if inspect.isfunction(function) else {}
         return _rebuild, (function, self.source_name, options, annotations)
@@ -275,7 +278,8 @@ class Tool(ToolLike):
         """Whether this call requires approval; what the function `approve` raises is raised."""
         if not callable(self.approve):
             return ApprovalCheck(bool(self.approve))
-        given, accepted = self.arguments(bound), inspect.signature(self.approve).parameters
+        given = self.arguments(bound)
+        accepted = inspect.signature(self.approve).parameters
         if not any(each.kind is each.VAR_KEYWORD for each in accepted.values()):
             given = {name: given[name] for name in accepted if name in given}
         answer = self.approve(**given)
@@ -317,7 +321,9 @@ class Tool(ToolLike):
         shown = render(value, limit)
         kept = value.items if isinstance(value, Drained) else value
         # Without this sentence, a model that does not see images calls the tool again.
-        hint = " It is drawn, and the user sees it." if shown.images else ""
+        hint = ""
+        if shown.images:
+            hint = " It is drawn, and the user sees it."
         stored = ""
         if namespace is not None and not shown.whole:
             with contextlib.suppress(Exception):  # if the namespace is read-only, there is no name

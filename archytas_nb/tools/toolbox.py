@@ -158,7 +158,8 @@ class Toolbox(ToolLike, Mapping[str, Tool]):
 
     def restore(self, snapshot: tuple[dict[str, Tool], set[str]]) -> None:
         """Restore an earlier state, for example after a cell failed halfway."""
-        self._tools, self._disabled = dict(snapshot[0]), set(snapshot[1])
+        self._tools = dict(snapshot[0])
+        self._disabled = set(snapshot[1])
 
 
 class UnknownToolError(KeyError):

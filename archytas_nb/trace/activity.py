@@ -18,7 +18,9 @@ from archytas_nb.trace.view import RunView, clock
 from archytas_nb.words import count, one_line, shorten
 
 _STREAMED = 6_000
-_OUTPUT, _LINES, _LINE = 4_000, 12, 200
+_OUTPUT = 4_000
+_LINES = 12
+_LINE = 200
 _DOING = {
     ev.Started: "waiting for the model",
     ev.AskModel: "waiting for the model",
@@ -66,7 +68,8 @@ class Activity:
     def _forget(self) -> None:
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._output, self._lines = "", 0  # the end of what was printed; number of lines
+        self._output = ""  # the end of what was printed
+        self._lines = 0  # how many lines were printed
 
     def take(self, event: ev.Event) -> None:
         """Take the next event."""
@@ -78,29 +81,36 @@ class Activity:
             if event.text or event.form:
                 self.form = event.form
         elif event.kind == "status":
-            self._doing, self._wait = one_line(tidy(event.text), 160), 0
+            self._doing = one_line(tidy(event.text), 160)
+            self._wait = 0
         elif event.kind == "output":
             self._output = (self._output + event.text)[-_OUTPUT:]
             self._lines += event.text.count("\n")
         elif not self._aside:
             is_text = event.kind == "text"
             (self._text if is_text else self._reasoning).append(event.text)
-            self._doing, self._wait = ("writing" if is_text else "thinking"), 0
+            self._doing = "writing" if is_text else "thinking"
+            self._wait = 0
 
     def _begin(self, event: ev.Event) -> None:
         begins = isinstance(event, ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes)
         if begins or getattr(event, "kind", "") in {"retry", "protocol", "progress", "model"}:
             self._forget()  # it is in the view now, or is not valid any more
         self._doing = _DOING.get(type(event), self._doing)
-        self._calls, self._wait, self._since = "", 0, self._now()
-        self.form, self.is_asking = None, False
+        self._calls = ""
+        self._wait = 0
+        self._since = self._now()
+        self.form = None
+        self.is_asking = False
         if isinstance(event, ev.AskModel):
             self._aside = event.step == 0
-            self._doing = "checking whether a tool fits" if self._aside else self._doing
+            if self._aside:
+                self._doing = "checking whether a tool fits"
         elif isinstance(event, ev.RunCalls):
             self._calls = one_line(", ".join(call.name for call in event.calls), 80)
         elif isinstance(event, ev.Notice):
-            self._doing, self._wait = one_line(tidy(event.text), 160), event.seconds
+            self._doing = one_line(tidy(event.text), 160)
+            self._wait = event.seconds
 
     def _phase(self) -> str:
         """What the run is doing, with the time since it began or until the retry."""
@@ -140,7 +150,9 @@ class Activity:
     def status(self, view: RunView) -> str:
         """One line: what the run does now, its step, the time since it started, and its tokens."""
         tokens = view.usage.input_tokens + view.usage.output_tokens
-        number = view.steps[-1].number if view.steps else 0
+        number = 0
+        if view.steps:
+            number = view.steps[-1].number
         parts = [
             self._phase(),
             f"step {number}" if number else "",

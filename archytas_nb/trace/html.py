@@ -21,7 +21,8 @@ from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, RunView, Shown, StepView
 from archytas_nb.words import brief, clip, count, one_line
 
-CLASS, FOLDED_ONLY = "archytas-nb-trace", "archytas-nb-folded"
+CLASS = "archytas-nb-trace"
+FOLDED_ONLY = "archytas-nb-folded"
 """The classes of a trace, and of the part of a summary that is shown only while it is folded."""
 CLASSES = f"{CLASS} tex2jax_ignore mathjax_ignore"  # MathJax takes "$5 and $10" for a formula
 SHEET = (
@@ -53,7 +54,9 @@ CALL = "margin:.35em 0"
 PROSE = "white-space:pre-wrap;margin:.3em 0"
 _SMALL = f"{DIM};font-size:.85em"
 _STRUCK = f"{DIM};text-decoration:line-through"
-_GOOD, _BAD, _WARN = "#2e9e5b", "#d64545", "#c9851b"
+_GOOD = "#2e9e5b"
+_BAD = "#d64545"
+_WARN = "#c9851b"
 _COLOURS = {"✓": _GOOD, "✗": _BAD} | dict.fromkeys("⊘■↻↺✎⇄≡!", _WARN)
 _HEAD = (
     "margin:0 0 .5em;display:flex;flex-wrap:wrap;justify-content:space-between;"
@@ -74,10 +77,14 @@ _CHANGE_CELL = f"{_CELL};vertical-align:top;overflow-wrap:break-word"
 _SCROLLED = "overflow:auto;max-height:28em"
 _PICTURE = "max-width:100%;height:auto;border-radius:4px;margin:.35em 0;background:#fff"
 
-_OPEN_STEPS, _MAX_STEPS = 12, 500  # of a longer run the earlier steps are folded into one line
-_TEXT_BUDGET, _PICTURE_BUDGET = 600_000, 16_000_000
-_LARGEST_TEXT, _SMALLEST_TEXT = 8_000, 400
-_LINE_WIDTH, _OUTCOME = 112, 48  # characters of a summary, and of those for a long result
+_OPEN_STEPS = 12  # the earlier steps of a longer run are folded into one line
+_MAX_STEPS = 500
+_TEXT_BUDGET = 600_000
+_PICTURE_BUDGET = 16_000_000
+_LARGEST_TEXT = 8_000
+_SMALLEST_TEXT = 400
+_LINE_WIDTH = 112  # characters of a summary
+_OUTCOME = 48  # of those, for a long result
 _SUMMARY_CALLS = 4
 
 
@@ -103,7 +110,8 @@ def html(view: RunView) -> Html:
 
 def value_html(view: RunView, *, with_steps: bool) -> Html:
     """A run as the value of a cell: the answer and, optionally, the steps, folded."""
-    steps, folded = view.shown_steps, None
+    steps = view.shown_steps
+    folded = None
     if steps and with_steps:
         title = element("em", count(len(steps), "step"), style=DIM)
         folded = _details(title, question_html(view), _steps(steps))
@@ -126,7 +134,9 @@ def question_html(view: RunView) -> Html:
         facts.append(views.clock(view.seconds) if view.seconds >= 1 else "")
         facts.append(f"{tokens:,} tokens" if tokens else "")
     line = " · ".join(filter(None, facts))
-    facts_line = element("span", line, style=f"{DIM};font-size:.82em") if line else None
+    facts_line = None
+    if line:
+        facts_line = element("span", line, style=f"{DIM};font-size:.82em")
     return element("p", question, " " if line else None, facts_line, style=_HEAD)
 
 
@@ -161,9 +171,12 @@ def _edge(colour: str) -> str:
 
 
 def _steps(steps: list[StepView]) -> Html | None:
-    limits, folded, early = PageLimits(steps), None, steps[:-_OPEN_STEPS]
+    limits = PageLimits(steps)
+    folded = None
+    early = steps[:-_OPEN_STEPS]
     if early:
-        first, rest = early[: _MAX_STEPS - _OPEN_STEPS], early[_MAX_STEPS - _OPEN_STEPS :]
+        first = early[: _MAX_STEPS - _OPEN_STEPS]
+        rest = early[_MAX_STEPS - _OPEN_STEPS :]
         approved = [step for step in rest if any(call.is_approved for call in step.calls)]
         inner = [step_html(step, limits) for step in [*first, *approved]]
         if more := len(early) - len(inner):
@@ -173,13 +186,17 @@ def _steps(steps: list[StepView]) -> Html | None:
         folded = _details(element("em", title, style=DIM), *inner)
     style = f"border-top:{LINE};border-bottom:{LINE};padding:.25em 0;margin:.3em 0"
     drawn = (step_html(step, limits) for step in steps[-_OPEN_STEPS:])
-    return element("div", folded, *drawn, style=style) if steps else None
+    if steps:
+        return element("div", folded, *drawn, style=style)
+    return None
 
 
 def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     """The summary of a step; while it is unfolded, what its body repeats is hidden."""
     hidden: dict[str, str | bool] = {"class": FOLDED_ONLY, "style": unfolded and "display:none"}
-    mark = "…" if doing and not step.calls else step.mark
+    mark = step.mark
+    if doing and not step.calls:
+        mark = "…"
     style = "display:inline-block;min-width:1.05em;font-weight:600;color:"
     parts: list[str] = [
         element("span", mark, style=style + _COLOURS.get(mark, "inherit")),
@@ -187,9 +204,13 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         " ",
     ]
     for index, call in enumerate(step.calls[:_SUMMARY_CALLS]):
-        result = "" if call.status is None else f"→ {call.summary(_LINE_WIDTH)}"
+        result = ""
+        if call.status is not None:
+            result = f"→ {call.summary(_LINE_WIDTH)}"
         # Code is wider than prose, and a decision must be visible without unfolding.
-        decided = min(len(call.decided), _OUTCOME) + 14 if call.decided else 0
+        decided = 0
+        if call.decided:
+            decided = min(len(call.decided), _OUTCOME) + 14
         short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
         parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
         parts.append(_decided(call) if call.decided else "")
@@ -207,7 +228,9 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         title = element("span", topic, style=DIM)
         parts.append(element("span", title, **(hidden if is_below else {})))
     several = len(step.calls) > 1  # none of them is cut off at the end of the line
-    return element("span", *parts, style="white-space:normal") if several else join(*parts)
+    if several:
+        return element("span", *parts, style="white-space:normal")
+    return join(*parts)
 
 
 def _decided(call: CallView) -> Html:
@@ -297,7 +320,9 @@ def _outcome(call: CallView, limits: PageLimits) -> Html:
     if _is_short(call):
         return element("div", f"→ {result}", style=CALL)
     plain = call.status in {"done", "not_run"}
-    edge = "" if plain else _edge(_COLOURS[views.MARKS[call.status]])
+    edge = ""
+    if not plain:
+        edge = _edge(_COLOURS[views.MARKS[call.status]])
     return element("pre", result, style=PRE + edge)
 
 
@@ -315,9 +340,13 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
     if item.picture:
         media_type, data = item.picture
         limits.pictures -= len(data)
-        drawn = safe.picture(media_type, data, _PICTURE) if limits.pictures >= 0 else None
+        drawn = None
+        if limits.pictures >= 0:
+            drawn = safe.picture(media_type, data, _PICTURE)
         size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: too large to show here]"
-        return element("div", drawn) if drawn else element("p", size, style=DIM)
+        if drawn:
+            return element("div", drawn)
+        return element("p", size, style=DIM)
     value = clip(item.text, limits.each)
     if item.prose:
         return element("div", safe.markdown(value), style="margin:.35em 0")
@@ -326,13 +355,16 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
 
 
 def _ending(view: RunView, *, reason: bool) -> Html:
-    title, text = views.ending_title(view.ending), views.ending_text(view.ending)
+    title = views.ending_title(view.ending)
+    text = views.ending_text(view.ending)
     head = body = None
     if title:
         style = f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}"
         head = element("p", element("strong", title), style=style)
     if isinstance(view.ending, Failed):
-        body = element("p", text, style=PROSE) if reason and text else None
+        body = None
+        if reason and text:
+            body = element("p", text, style=PROSE)
     elif text and view.typed:
         body = element("pre", clip(text, _LARGEST_TEXT), style=PRE)
     elif text:
@@ -342,7 +374,8 @@ def _ending(view: RunView, *, reason: bool) -> Html:
 
 # ── the panel of a call that waits for approval ───────────────────────────────────────────────────
 
-WAITING, NOT_DECIDED = "waiting for approval", "approval was requested, but not given"
+WAITING = "waiting for approval"
+NOT_DECIDED = "approval was requested, but not given"
 """The state of the call: while a person is asked, and in a copy that may outlive the kernel."""
 _LARGEST_VALUE = 200_000  # characters; the form has at most 100,000, and some are escaped here
 _PANEL = (
@@ -371,7 +404,9 @@ def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
         return element("div", call, *line, style=f"{DIM};font-size:.9em")
     head = element("code", form.tool, style=f"{CODE};font-weight:600")
     label = element("span", f" · {state}", style="color:#b06a1c;font-size:.9em")
-    why = element("p", form.why, style=PROSE) if form.why else None
+    why = None
+    if form.why:
+        why = element("p", form.why, style=PROSE)
     body = [join(*_argument(each)) for each in form.arguments]
     if state == WAITING and body:
         body.append(element("div", _HINT, style=f"{DIM};font-size:.82em;margin-top:.4em"))
@@ -382,21 +417,31 @@ def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
 def _argument(argument: FormArgument) -> Iterator[Html]:
     notes = ["default"] if argument.is_default else []
     notes += [] if argument.sent is None else [f"sent as {clip(argument.sent, 300)}"]
-    note = element("span", f"  ({', '.join(notes)})", style=DIM) if notes else None
+    note = None
+    if notes:
+        note = element("span", f"  ({', '.join(notes)})", style=DIM)
     name = element("span", argument.name, style=f"{safe.MONO};{DIM}")
-    text, is_edited = clip(argument.text, _LARGEST_VALUE), argument.before is not None
+    text = clip(argument.text, _LARGEST_VALUE)
+    is_edited = argument.before is not None
     before = clip(argument.before or "", _LARGEST_VALUE)
     faded = DIM if argument.is_default else ""
-    line = _line_of_code(text) if argument.name in _CODE_ARGUMENTS else ""
+    line = ""
+    if argument.name in _CODE_ARGUMENTS:
+        line = _line_of_code(text)
     if "\n" not in text + before and not line:
         shown = text if argument.is_default else safe.code(text, "python")
         value = element("span", shown, style=f"{_VALUE};{faded}")
-        old = element("span", before, style=f"{_VALUE};{_STRUCK}") if is_edited else None
-        arrow = element("span", " → ", style=DIM) if is_edited else None
+        old = None
+        arrow = None
+        if is_edited:
+            old = element("span", before, style=f"{_VALUE};{_STRUCK}")
+            arrow = element("span", " → ", style=DIM)
         equals = element("span", " = ", style=DIM)
         yield element("div", name, equals, old, arrow, value, note, style="margin:.15em 0")
         return
-    edited = element("span", "  (edited)", style=DIM) if is_edited else None
+    edited = None
+    if is_edited:
+        edited = element("span", "  (edited)", style=DIM)
     yield element("div", name, edited, note, style="margin:.3em 0 0")
     text = line or text
     yield element(
@@ -411,7 +456,9 @@ def language_of(name: str, text: str) -> str:
     """The language of a text in a block, if it is obvious; else empty."""
     if _SQL.match(text) and "python" not in name:
         return "sql"
-    return "python" if name in _CODE_ARGUMENTS or _PYTHON.search(text) else ""
+    if name in _CODE_ARGUMENTS or _PYTHON.search(text):
+        return "python"
+    return ""
 
 
 def _line_of_code(text: str) -> str:
@@ -420,4 +467,6 @@ def _line_of_code(text: str) -> str:
         line = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return ""
-    return line if isinstance(line, str) and line.isprintable() and repr(line) == text else ""
+    if isinstance(line, str) and line.isprintable() and repr(line) == text:
+        return line
+    return ""

@@ -43,7 +43,9 @@ def display_mode(shell: Any) -> Mode:
         return "terminal"
     # A console has a person too, but draws no widgets and updates. Only a notebook names its cell.
     is_notebook = "cellId" in _request(kernel).get("metadata", {})
-    return "live" if is_notebook and getattr(kernel, "_allow_stdin", False) else "static"
+    if is_notebook and getattr(kernel, "_allow_stdin", False):
+        return "live"
+    return "static"
 
 
 def _request(kernel: Any) -> dict[str, Any]:
@@ -68,7 +70,8 @@ class TraceView:
 
     def __init__(self, question: str, mode: Mode, continues: str = "") -> None:
         self.view = replace(fold(question, ()), continues=tidy(continues, 200))
-        self._mode, self._closed = mode, False
+        self._mode = mode
+        self._closed = False
         self._layer: LiveLayer | TerminalLayer | None = None
         try:
             if mode == "live":
@@ -152,7 +155,9 @@ def live_question(view: RunView, number: int = 0) -> Html:
 def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None) -> Html:
     """The static copy of a running run, visible only if its widgets are not."""
     name = f"{_COPY}{number:d}"
-    panel = _piece(panel_html(form, NOT_DECIDED)) if form and not form.decision else None
+    panel = None
+    if form and not form.decision:
+        panel = _piece(panel_html(form, NOT_DECIDED))
     hides = stylesheet(_HIDE_ERROR.format(f".{name}"), linked=True)
     return element("div", hides, draw.html(view), panel, class_=name)
 
@@ -163,7 +168,9 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
     doing = "waiting for the reply"
     if streamed is not None:
         doing = "answering" if streamed.answer else "thinking"
-    writing = None if streamed is None else join(*_streamed(streamed))
+    writing = None
+    if streamed is not None:
+        writing = join(*_streamed(streamed))
     doing = doing if newest else ""
     return _piece(draw.step_html(step, PageLimits([step]), doing=doing, streamed=writing))
 
@@ -179,7 +186,9 @@ def without_arguments(step: StepView) -> StepView:
 
 def live_answer(text: str) -> Html:
     """The part of an answer that has arrived."""
-    return _piece(draw.answer_html(text + _CURSOR)) if text else join()
+    if text:
+        return _piece(draw.answer_html(text + _CURSOR))
+    return join()
 
 
 def live_status(line: str) -> Html:
@@ -210,8 +219,10 @@ def _piece(*parts: Html) -> Html:
 INTERVAL = 0.05
 """Seconds between two drawings."""
 _TICK = 0.5  # well below a second with INTERVAL, or the clocks of the status line skip seconds
-_PAUSE, _PACE = 2.0, 50_000  # seconds between two static copies; characters that cost a second more
-_MOST_STEPS, _KEPT_STEPS = 24, 12
+_PAUSE = 2.0  # seconds between two static copies
+_PACE = 50_000  # characters that cost a second more
+_MOST_STEPS = 24
+_KEPT_STEPS = 12
 _numbers = itertools.count(1)
 
 
@@ -228,13 +239,15 @@ class LiveLayer:
     def __init__(self, view: RunView) -> None:
         import ipywidgets
 
-        self._view, self._activity = view, Activity()
+        self._view = view
+        self._activity = Activity()
         self._drawn_at = time.monotonic()
         self._first = 0  # number of steps without a widget, which were removed
         self._boxes: dict[int, Any] = {}  # the widget of each step, by its number
         self._all: list[Any] = []
         self._lock = threading.RLock()
-        self._due, self._over = threading.Event(), threading.Event()
+        self._due = threading.Event()
+        self._over = threading.Event()
         self._has_asked = False  # whether the person has typed something below the cell
         self._number = next(_numbers)
         self._html_type = ipywidgets.HTML
@@ -320,7 +333,8 @@ class LiveLayer:
         steps = steps[self._first :]
         if any(step.number not in self._boxes for step in steps):
             self._change_boxes([step.number for step in steps])
-        streamed, form = self._activity.streamed(), self._activity.form
+        streamed = self._activity.streamed()
+        form = self._activity.form
         if form and not form.decision and steps:  # the panel shows the call in full
             steps = (*steps[:-1], without_arguments(steps[-1]))
         for step in steps[:-1]:
@@ -347,7 +361,8 @@ class LiveLayer:
 
     def _copy(self) -> dict[str, str]:
         """The run so far as a static output; the longer it is, the later the next one."""
-        self._copied, self._copied_at = self._view, time.monotonic()
+        self._copied = self._view
+        self._copied_at = time.monotonic()
         data, _ = bundle(self._view)
         self._pause = max(_PAUSE, len(data["text/html"]) / _PACE)
         form = self._activity.form

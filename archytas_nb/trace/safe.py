@@ -23,7 +23,9 @@ from archytas_nb.words import clip, one_line
 
 KEEP = 20_000
 """Maximum number of characters of one text that a view keeps."""
-MAX_ROWS, MAX_COLUMNS, MAX_CELL = 60, 30, 50
+MAX_ROWS = 60
+MAX_COLUMNS = 30
+MAX_CELL = 50
 MAX_PICTURE = 4_000_000
 """Maximum number of base64 characters of an image."""
 PICTURES = ("image/png", "image/jpeg", "image/svg+xml", "image/gif", "image/webp")
@@ -107,11 +109,14 @@ def table_of(value: Any) -> Table | None:
 
 def _cells(row: Sequence[Any]) -> tuple[str, ...]:
     cells = tuple(one_line(tidy(_cell_text(each)), MAX_CELL) for each in row[: MAX_COLUMNS + 1])
-    return cells if len(cells) <= MAX_COLUMNS else (*cells[: MAX_COLUMNS - 1], "…")
+    if len(cells) <= MAX_COLUMNS:
+        return cells
+    return (*cells[: MAX_COLUMNS - 1], "…")
 
 
 _AS_TEXT = {"datetime", "decimal", "fractions", "numpy", "pandas", "pathlib", "uuid", "zoneinfo"}
-_DEPTH, _PARTS = 3, 6  # of a list in a cell: its levels, and the items of each
+_DEPTH = 3  # levels of a list in a cell
+_PARTS = 6  # items of each
 _BRACKETS: dict[type[Any], str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}"}
 
 
@@ -119,9 +124,12 @@ def _cell_text(value: Any, depth: int = _DEPTH) -> str:
     """A cell as text, without running the user's code: a trace is drawn without a time limit."""
     kind = type(value)
     if kind is float:
-        return f"{value:.8g}" if len(str(value)) > 10 else str(value)
+        if len(str(value)) > 10:
+            return f"{value:.8g}"
+        return str(value)
     if kind in (str, bytes):
-        return value if kind is str and depth == _DEPTH else repr(value[:MAX_CELL])
+        is_whole_cell = kind is str and depth == _DEPTH
+        return value if is_whole_cell else repr(value[:MAX_CELL])
     if kind in (int, bool, complex, type(None)):
         return str(value)
     if kind in _BRACKETS and depth:
@@ -223,7 +231,8 @@ def table(value: Table, *, style: str, cell: str, head: str) -> Html:
     return element("table", *above, body, style=style)
 
 
-MAX_MARKDOWN, MAX_BRACKETS = 20_000, 2_000
+MAX_MARKDOWN = 20_000
+MAX_BRACKETS = 2_000
 """Above so many characters, or opening brackets, Markdown takes too long and is shown as it is."""
 
 
@@ -288,7 +297,9 @@ def _formula_html(_: Any, tokens: Any, index: int, *__: Any) -> str:
 _LONGEST_CODE = 10_000
 _LANGUAGES = {name: name for name in ("python", "sql", "json", "bash")}
 _LANGUAGES |= {"py": "python", "python3": "python", "ipython": "python", "sh": "bash"}
-_PURPLE, _BLUE = "#a35ccf", "#2f78c8"  # readable on a dark and a light background
+# Both are readable on a dark and on a light background.
+_PURPLE = "#a35ccf"
+_BLUE = "#2f78c8"
 _COLOURS = {"Keyword": _PURPLE, "Operator.Word": _PURPLE, "Comment": "#808080"}
 _COLOURS |= {"Literal.String": "#2b8a50", "Literal.Number": "#b06a1c"}
 _COLOURS |= {f"Name.{kind}": _BLUE for kind in ("Builtin", "Function", "Class", "Decorator", "Tag")}
@@ -297,7 +308,8 @@ _COLOURS |= {f"Name.{kind}": _BLUE for kind in ("Builtin", "Function", "Class", 
 @lru_cache(maxsize=256)
 def code(value: str, language: str) -> Html:
     """Code, coloured if its language is known; the text stays the same."""
-    name, value = _LANGUAGES.get(language.lower()), tidy(value, 1_000_000)
+    name = _LANGUAGES.get(language.lower())
+    value = tidy(value, 1_000_000)
     if name is None or len(value) > _LONGEST_CODE:
         return text(value)
     try:
@@ -349,15 +361,18 @@ _DRAWING = (_DRAWING - {("", "begin"), ("", "end")}) | {(name, "") for name in _
 
 def _formula(state: Any, silent: bool) -> bool:  # noqa: FBT001 (markdown-it calls a rule so)
     """Parse a formula; its token is ``"code_inline"`` if MathJax must not typeset it."""
-    source, at = state.src, state.pos
+    source = state.src
+    at = state.pos
     if closing := _PAIRS.get(source[at : at + 2]):
         # Many may begin and none end, so the search is bounded.
         end = source.find(closing, at + 2, min(state.posMax, at + 8_000))
         if end < 0 or not source[at + 2 : end].strip():
             return False
-        past, draws = end + 2, _only_draws(source[at + 2 : end])
+        past = end + 2
+        draws = _only_draws(source[at + 2 : end])
     elif (found := _DOLLARS.match(source, at, state.posMax)) and _only_draws(found[1]):
-        past, draws = found.end(), True
+        past = found.end()
+        draws = True
     else:
         return False
     if not silent:

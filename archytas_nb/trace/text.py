@@ -26,8 +26,11 @@ from archytas_nb.words import count, one_line, shorten
 
 WIDTH = 110
 """Maximum number of characters of a line, without its indent."""
-_FIRST_STEPS, _LAST_STEPS = 8, 12
-_RESULT_LINES, _SHOWN_LINES, _ANSWER_ROWS = 8, 6, 20
+_FIRST_STEPS = 8
+_LAST_STEPS = 12
+_RESULT_LINES = 8
+_SHOWN_LINES = 6
+_ANSWER_ROWS = 20
 _INDENT = "   "
 _LEFT_OUT = re.compile(r"… [\d,]+ characters left out …")
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~$&]|^[-+=]|(?<=\d)[.)](?=\s))")
@@ -42,7 +45,9 @@ _HAZARDS = re.compile(
 
 def plain(view: RunView) -> str:
     """A run as plain text; of a long run the steps in the middle are counted, not written."""
-    continues = f"\n({one_line(view.continues, 60)})" if view.continues else ""
+    continues = ""
+    if view.continues:
+        continues = f"\n({one_line(view.continues, 60)})"
     blocks = [view.question + continues, _steps(view), ending_lines(view)]
     lines = "\n\n".join(block for block in blocks if block).split("\n")
     return "\n".join(line.rstrip() for line in lines)
@@ -50,9 +55,15 @@ def plain(view: RunView) -> str:
 
 def markdown(view: RunView) -> str:
     """A run as Markdown: the question in bold, the steps as a block of text, then the answer."""
-    title, text, steps = views.ending_title(view.ending), _answer_text(view), _steps(view)
-    answer = "" if view.typed else views.answer_markdown(view.ending)
-    continues = f" *({escaped(one_line(view.continues, 60))})*" if view.continues else ""
+    title = views.ending_title(view.ending)
+    text = _answer_text(view)
+    steps = _steps(view)
+    answer = ""
+    if not view.typed:
+        answer = views.answer_markdown(view.ending)
+    continues = ""
+    if view.continues:
+        continues = f" *({escaped(one_line(view.continues, 60))})*"
     blocks = [f"**{escaped(view.question)}**{continues}", fenced(steps) if steps else ""]
     blocks.append(f"**{escaped(title)}**" if title else "")
     blocks.append(harmless(answer) if answer else fenced(text) if text else "")
@@ -76,8 +87,11 @@ _AT_ONCE = ("retry", "model")
 
 
 def _step_lines(step: StepView) -> list[str]:
-    head, body = head_lines(step), [line for call in step.calls for line in call_lines(call)]
-    return [*indented(head), *numbered(step, body)] if body else numbered(step, head)
+    head = head_lines(step)
+    body = [line for call in step.calls for line in call_lines(call)]
+    if body:
+        return [*indented(head), *numbered(step, body)]
+    return numbered(step, head)
 
 
 def head_lines(step: StepView, *, retries: bool = True) -> list[str]:
@@ -103,11 +117,14 @@ def numbered(step: StepView, lines: list[str]) -> list[str]:
 
 def call_lines(call: CallView) -> list[str]:
     """A call with its result, on the same line if it fits, and what it printed and displayed."""
-    mark = "" if call.status == "done" else f"{views.MARKS[call.status]} "
+    mark = ""
+    if call.status != "done":
+        mark = f"{views.MARKS[call.status]} "
     head = mark + call.signature(WIDTH) + (f" ({call.decided})" if call.decided else "")
     if call.status is None:
         return [head]
-    head, text = f"{head} → {call.prefix}", call.result
+    head = f"{head} → {call.prefix}"
+    text = call.result
     if "\n" not in text and len(head) + len(text) <= 2 * WIDTH:
         head += text
         lines = grid_lines(call.table, _RESULT_LINES) if call.table else []
@@ -138,14 +155,18 @@ def _first_lines(text: str, most: int) -> list[str]:
 
 def ending_lines(view: RunView) -> str:
     """How the run ended, and the answer last."""
-    grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS)) if view.table else ""
+    grid = ""
+    if view.table:
+        grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS))
     parts = (views.ending_title(view.ending), _answer_text(view), grid)
     return "\n".join(part for part in parts if part)
 
 
 def _answer_text(view: RunView) -> str:
     """The answer; nothing for a failed run, because the error below the trace says why."""
-    return "" if isinstance(view.ending, Failed) else views.ending_text(view.ending)
+    if isinstance(view.ending, Failed):
+        return ""
+    return views.ending_text(view.ending)
 
 
 def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -> list[str]:
@@ -186,7 +207,9 @@ def harmless(answer: str) -> str:
     """An answer as the model wrote it if nothing in it could run or load, otherwise fenced."""
     flat = re.sub(r"[\s\x00-\x20]+", " ", unescape(answer))
     script = re.search(r"(?i)(?:java|vb)script:", flat.replace(" ", ""))
-    return fenced(answer) if script or _HAZARDS.search(flat) else answer
+    if script or _HAZARDS.search(flat):
+        return fenced(answer)
+    return answer
 
 
 class TerminalLayer:
@@ -222,9 +245,12 @@ class TerminalLayer:
             elif complete:  # before, it may become a step with calls, which come first
                 self._write(numbered(step, head))
             if step.calls or complete:
-                self._heads, self._calls = len(head), len(calls)
+                self._heads = len(head)
+                self._calls = len(calls)
             if complete:
-                self._finished, self._heads, self._calls = index, 0, 0
+                self._finished = index
+                self._heads = 0
+                self._calls = 0
 
     def _write(self, lines: list[str]) -> None:
         if lines:

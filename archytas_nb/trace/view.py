@@ -105,8 +105,12 @@ class CallView:
     @property
     def prefix(self) -> str:
         """The prefix of the result of a call that is not done, such as ``"error: "``."""
-        word = "" if self.status in {None, "done"} else str(self.status).replace("_", " ")
-        return f"{word}: " if word and not self.result.lower().startswith(word) else ""
+        word = ""
+        if self.status not in {None, "done"}:
+            word = str(self.status).replace("_", " ")
+        if word and not self.result.lower().startswith(word):
+            return f"{word}: "
+        return ""
 
     @property
     def result(self) -> str:
@@ -119,7 +123,9 @@ class CallView:
             return title if title.startswith("DataFrame") else "table"
         if self.status != "done" or text != NO_OUTPUT or not self.pictures:
             return text
-        return "1 image" if self.pictures == 1 else f"{self.pictures} images"
+        if self.pictures == 1:
+            return "1 image"
+        return f"{self.pictures} images"
 
     def summary(self, limit: int) -> str:
         """The result in one line: its first line, and for an error also the first detail."""
@@ -132,7 +138,9 @@ class CallView:
             second, _, rest = rest.partition("\n")
             first = f"{first} {second.strip(' -')}"
         line = one_line(self.prefix + first, limit)
-        return line if line.endswith("…") or not rest else f"{line} …"
+        if line.endswith("…") or not rest:
+            return line
+        return f"{line} …"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +192,9 @@ class StepView:
         status = next((each for each in worst if each in statuses), "done")
         if self.failed and status in {"done", None}:
             status = "error"
-        return MARKS[status] if statuses or self.failed or not self.notes else self.notes[-1].mark
+        if statuses or self.failed or not self.notes:
+            return MARKS[status]
+        return self.notes[-1].mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +230,9 @@ class RunView:
 def tidy(text: str, limit: int = KEEP) -> str:
     """The text without control characters, see `safe.tidy`; most texts have none."""
     is_clean = len(text) <= limit and text.isprintable()
-    return text if is_clean else cleaned(text, limit)
+    if is_clean:
+        return text
+    return cleaned(text, limit)
 
 
 def fold(
@@ -240,7 +252,8 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.Delta() | ev.Notice(kind="progress" | "limit"):  # the ending repeats the limit
             return view
         case ev.Started():
-            model, protocol = event.model or view.model, event.protocol or view.protocol
+            model = event.model or view.model
+            protocol = event.protocol or view.protocol
             return replace(view, model=model, protocol=protocol, server=event.server)
         case ev.AskModel(step=0):  # about the question itself: only its cost is shown
             return view
@@ -286,7 +299,8 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.CheckAnswer():
             return _with_last(view, replace(last, reply=literal(event.answer)))
         case ev.Verdict():
-            answer, last = one_line(last.reply or "", 200), replace(last, reply=None)
+            answer = one_line(last.reply or "", 200)
+            last = replace(last, reply=None)
             if event.fault:
                 fault = f"{answer} was not accepted: {tidy(event.reason)}"
                 return _noted(view, last, "answer", fault)
@@ -321,12 +335,16 @@ def _ended(step: StepView, ending: ev.Failed | ev.Stopped | ev.Interrupted) -> S
         step = replace(step, notes=tuple(note for note in step.notes if note != same))
     # The ending has the model's last text; an interrupt does not make the reply unusable.
     used = not isinstance(ending, ev.Failed) or ending.by in ("model", "condition")
-    return replace(step, reply=None) if used else _reject(step)
+    if used:
+        return replace(step, reply=None)
+    return _reject(step)
 
 
 def _joined(first: str, second: str) -> str:
     second = tidy(second).strip()
-    return f"{first}\n{second}" if first and second and first != second else first or second
+    if first and second and first != second:
+        return f"{first}\n{second}"
+    return first or second
 
 
 # ── calls ─────────────────────────────────────────────────────────────────────────────────────────
@@ -345,7 +363,9 @@ def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
 
 def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
     """A call as the user decided on it, with their edits; all of an approved text is kept."""
-    decision = one_line(tidy(outcome.decision), 300) if outcome.decision else ""
+    decision = ""
+    if outcome.decision:
+        decision = one_line(tidy(outcome.decision), 300)
     call = replace(call, status=outcome.status, decision=decision)
     given = call.input
     if outcome.edit is not None:
@@ -365,21 +385,26 @@ def _difference(value: str, earlier: str) -> int:
     """Where a value begins to differ from an earlier one; -1 if it does not."""
     pairs = enumerate(zip(value, earlier, strict=False))
     ends = min(len(value) - 1, len(earlier))
-    return -1 if value == earlier else next((n for n, (a, b) in pairs if a != b), ends)
+    if value == earlier:
+        return -1
+    return next((n for n, (a, b) in pairs if a != b), ends)
 
 
 def _cut(value: str, limit: int, differs: int) -> str:
     """Cut a value to `limit` characters, but not the place where it differs."""
     if len(value) <= limit or differs + 4 < limit:
         return one_line(value, limit)
-    head, tail = limit // 3, limit - limit // 3 - 1
+    head = limit // 3
+    tail = limit - limit // 3 - 1
     return f"{value[:head]}…{one_line(value[min(differs - 4, len(value) - tail) :], tail)}"
 
 
 def _by_name(values: ev.Json) -> dict[str, ev.Json]:
     if isinstance(values, dict) and all(str(name).isidentifier() for name in values):
         return values
-    return {} if values is None else {"": values}
+    if values is None:
+        return {}
+    return {"": values}
 
 
 def _has_lines(value: ev.Json) -> bool:
@@ -406,9 +431,12 @@ def with_outcomes(
     calls: Iterable[CallView], outcomes: Iterable[ev.CallOutcome]
 ) -> tuple[CallView, ...]:
     """Give each call without an outcome the next one."""
-    remaining, result = iter(outcomes), []
+    remaining = iter(outcomes)
+    result = []
     for call in calls:
-        outcome = next(remaining, None) if call.status is None else None
+        outcome = None
+        if call.status is None:
+            outcome = next(remaining, None)
         result.append(call if outcome is None else _with_outcome(call, outcome))
     return tuple(result)
 
@@ -431,7 +459,9 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     text = tidy(text)
     shown = [_shown(output) for output in outcome.outputs]
     is_frame = hasattr(type(outcome.value), "columns")
-    table = table_of(outcome.value) if is_frame else None
+    table = None
+    if is_frame:
+        table = table_of(outcome.value)
     if not outcome.printed:  # what was shown may be the result itself
         known = "" if table else text
         shown = [each for each in shown if each.picture or (each.text and each.text not in known)]
@@ -492,7 +522,9 @@ _FAILURES: dict[ev.FailedBy, str] = {
 def clock(seconds: float) -> str:
     """A duration in minutes and seconds."""
     minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    if minutes:
+        return f"{minutes} min {rest} s"
+    return f"{rest} s"
 
 
 def ending_title(ending: ev.Ending | None) -> str:
@@ -530,5 +562,7 @@ def ending_text(ending: ev.Ending | None) -> str:
 
 def answer_markdown(ending: ev.Ending | None) -> str:
     """The answer as Markdown, if there is one; "124." is a number, not an empty list."""
-    answer = "" if isinstance(ending, ev.Failed) else ending_text(ending)
+    answer = ""
+    if not isinstance(ending, ev.Failed):
+        answer = ending_text(ending)
     return re.sub(r"\A(\d+)([.)])\Z", r"\1\\\2", answer)
