@@ -76,12 +76,13 @@ def escape(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        each
-        if each.isprintable() and not _BLANK.match(each)
-        else each.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for each in text
-    )
+    return "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable() and not _BLANK.match(character):
+        return character
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def visible(text: str) -> str:

@@ -213,8 +213,8 @@ class RowModel:
         """Ask for a reply as the model does, as soon as the limiter lets it."""
         limiter = self._limiter
         ask, expected = self._limited(ask)
-        tried = 0
-        seen = limiter.replies
+        retries = 0
+        replies = limiter.replies
         while True:
             try:
                 reply: ModelReply = yield from self._once(ask, expected)
@@ -222,19 +222,23 @@ class RowModel:
                 failed = error
             else:
                 return reply
+
             if failed.kind in FAILURES | REFUSALS:
                 limiter.failure = one_line(str(failed))
             is_rate = failed.kind == "rate_limit"
-            if is_rate and limiter.replies != seen:  # the others get on: so will this row
-                tried = 0
-                seen = limiter.replies
-            wait = _FIRST_WAIT * 2**tried if failed.wait is None else failed.wait
-            tried += 1
-            retries = _RATE_RETRIES if is_rate else _RETRIES
-            if not failed.passing or tried > retries or wait > _LONGEST_WAIT:
+            if is_rate and limiter.replies != replies:  # the others get on: so will this row
+                retries = 0
+                replies = limiter.replies
+
+            is_last = retries >= (_RATE_RETRIES if is_rate else _RETRIES)
+            wait = _FIRST_WAIT * 2**retries
+            if failed.wait is not None:
+                wait = failed.wait
+            if is_last or not failed.passing or wait > _LONGEST_WAIT:
                 raise failed
+            retries += 1
             if is_rate or failed.wait is not None:
-                limiter.hold(wait)
+                limiter.hold(wait)  # it holds for all rows
             else:
                 sleep(wait)
 

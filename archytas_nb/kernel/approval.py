@@ -417,6 +417,9 @@ def _as_text(value: Any) -> str:
     return ""
 
 
+_BRACKETS: dict[type[Any], str] = {list: "[]", tuple: "()"}  # others have braces
+
+
 def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:
     """The repr of a value; for a long one both ends, and the middle is never computed."""
     if is_data(value):
@@ -446,7 +449,7 @@ def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:
     ]
     if left := size - len(texts):
         texts.insert(first, f"… {left:,} items left out …")
-    start, end = "[]" if kind is list else "()" if kind is tuple else "{}"
+    start, end = _BRACKETS.get(kind, "{}")
     return f"{start}{', '.join(texts)}{end}"
 
 

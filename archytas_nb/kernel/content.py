@@ -133,15 +133,18 @@ class Kind:
         """The first differences between two readings, as texts; empty if there are none."""
         if self.same(old, new):
             return []
-        if not self.keyed:
-            found, more = _of_elements(old, new, self.place)
+        if self.keyed:
+            found, may_be_more = _of_keyed(self, old, new)
         else:
-            found, more = _of_keyed(self, old, new)
-        found = found or ["other objects, or another order"]
-        if more:
+            found, may_be_more = _of_elements(old, new, self.place)
+        if may_be_more:
             return [*found[:_WORDED], "and more"]
+        if not found:
+            return ["other objects, or another order"]
         left = len(found) - _WORDED
-        return found if left <= 0 else [*found[:_WORDED], f"{left:,} more"]
+        if left > 0:
+            return [*found[:_WORDED], f"{left:,} more"]
+        return found
 
 
 def _is_simple(value: Any) -> bool:
@@ -158,64 +161,100 @@ def _of_elements(old: Parts, new: Parts, place: Callable[[Any], str]) -> tuple[l
     """The differences of two sequences, and whether there may be more."""
     if len(old) != len(new):
         return [f"{len(old):,} → {len(new):,} elements"], False
-    places = list(itertools.islice(differing(old, new), _EXAMINED + 1))
+    places = _first_places(old, new)
     found = [_change(place(each), old[each], new[each]) for each in places]
     return found, len(places) > _EXAMINED
 
 
+def _first_places(old: Parts, new: Parts) -> list[int]:
+    """Where two tuples of the same length differ: all that are examined, and one more."""
+    return list(itertools.islice(differing(old, new), _EXAMINED + 1))
+
+
 def _change(place: str, before: Any, now: Any) -> str:
-    texts = brief(before), brief(now)
-    what = f"{texts[0]} → {texts[1]}" if texts[0] != texts[1] else "values"
+    old_text = brief(before)
+    new_text = brief(now)
+    what = "values"
+    if old_text != new_text:
+        what = f"{old_text} → {new_text}"
     return f"{shorten(place, 60)}: {what}"
 
 
 def _of_keyed(kind: Kind, old: Parts, new: Parts) -> tuple[list[str], bool]:
-    """The differences of two readings with keys, and whether there may be more."""
-    half, other_half = len(old) // 2, len(new) // 2
-    keys, values = old[:half], old[half:]
-    new_keys, new_values = new[:other_half], new[other_half:]
-    # Only what lies between the keys that both begin and end with is compared by key.
-    least = min(half, other_half)
-    head = next(differing(keys[:least], new_keys[:least]), least)
-    rest = least - head
-    ends = keys[half - rest :][::-1], new_keys[other_half - rest :][::-1]
-    tail = next(differing(*ends), rest)
-    if max(half, other_half) - head - tail > _EXAMINED:
-        return [f"{half:,} → {other_half:,} keys" if half != other_half else "other keys"], True
-    places = list(itertools.islice(differing(values[:head], new_values[:head]), _EXAMINED + 1))
-    aligned = [(each, each) for each in places]
-    if tail:
-        pairs = values[half - tail :], new_values[other_half - tail :]
-        places = list(itertools.islice(differing(*pairs), _EXAMINED + 1))
-        aligned += [(half - tail + each, other_half - tail + each) for each in places]
-    one = {kind.place(keys[each]): values[each] for each, _ in aligned}
-    other = {kind.place(new_keys[each]): new_values[each] for _, each in aligned}
-    one |= {kind.place(keys[each]): values[each] for each in range(head, half - tail)}
-    other |= {
-        kind.place(new_keys[each]): new_values[each] for each in range(head, other_half - tail)
+    """The differences of two readings with keys, and whether there may be more.
+
+    Values of keys that both readings begin or end with are compared by place, as there may be many;
+    only those between them are compared by key.
+    """
+    keys, values = _halves(old)
+    new_keys, new_values = _halves(new)
+    head = _alike(keys, new_keys)
+    rest = min(len(keys), len(new_keys)) - head
+    tail = _alike(keys[len(keys) - rest :][::-1], new_keys[len(new_keys) - rest :][::-1])
+    end = len(keys) - tail
+    new_end = len(new_keys) - tail
+    if max(end, new_end) - head > _EXAMINED:
+        is_resized = len(keys) != len(new_keys)
+        return [f"{len(keys):,} → {len(new_keys):,} keys" if is_resized else "other keys"], True
+
+    by_place = [(at, at) for at in _first_places(values[:head], new_values[:head])]
+    by_place += [
+        (end + at, new_end + at) for at in _first_places(values[end:], new_values[new_end:])
+    ]
+    places = [at for at, _ in by_place]
+    new_places = [at for _, at in by_place]
+    one = {kind.place(keys[at]): values[at] for at in (*places, *range(head, end))}
+    other = {
+        kind.place(new_keys[at]): new_values[at] for at in (*new_places, *range(head, new_end))
     }
-    return _of_places(one, other), len(aligned) > _EXAMINED
+    return _of_places(one, other), len(by_place) > _EXAMINED
+
+
+def _halves(parts: Parts) -> tuple[Parts, Parts]:
+    """The keys and the values of a reading."""
+    half = len(parts) // 2
+    return parts[:half], parts[half:]
+
+
+def _alike(one: Parts, other: Parts) -> int:
+    """With how many elements two tuples begin alike."""
+    least = min(len(one), len(other))
+    return next(differing(one[:least], other[:least]), least)
 
 
 def _of_places(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    gone = {key: each for key, each in one.items() if key not in other}
+    """What was added, renamed, removed and changed, as texts."""
+    gone = {place: before for place, before in one.items() if place not in other}
     found = []
-    for key in [key for key in other if key not in one]:
-        new = other[key]
-        renamed = [k for k, v in gone.items() if type(v) is Summary and same_value(v, new)]
-        if renamed:
-            gone.pop(renamed[0])
-            name = shorten(key.removeprefix("column "), 60)
-            found.append(f"{shorten(renamed[0], 60)} → {name}")
+    for place, now in other.items():
+        if place in one:
+            continue
+        old_name = _renamed(gone, now)
+        if old_name is None:
+            found.append(f"{shorten(place, 60)} added")
         else:
-            found.append(f"{shorten(key, 60)} added")
-    found += [f"{shorten(key, 60)} removed" for key in gone]
+            gone.pop(old_name)
+            name = shorten(place.removeprefix("column "), 60)
+            found.append(f"{shorten(old_name, 60)} → {name}")
+    found += [f"{shorten(place, 60)} removed" for place in gone]
+
     is_resized = one.get("rows") != other.get("rows")  # different rows have different values
-    for key in [key for key in one if key in other and not same_value(one[key], other[key])]:
-        text = _change(key, one[key], other[key])
-        if not (is_resized and isinstance(one[key], Summary) and text.endswith(": values")):
+    for place, before in one.items():
+        if place not in other or same_value(before, other[place]):
+            continue
+        text = _change(place, before, other[place])
+        says_nothing = isinstance(before, Summary) and text.endswith(": values")
+        if not (is_resized and says_nothing):
             found.append(text)
     return found
+
+
+def _renamed(gone: dict[str, Any], now: Any) -> str | None:
+    """The first place that is gone and had the same data, or None."""
+    for place, before in gone.items():
+        if type(before) is Summary and same_value(before, now):
+            return place
+    return None
 
 
 # ── containers ────────────────────────────────────────────────────────────────────────────────────
@@ -459,7 +498,8 @@ def _read_class(value: Any) -> Parts:
 
 
 def _restore_class(value: Any, parts: Parts) -> None:
-    before, now = dict(DICT.pairs(parts)), dict(DICT.pairs(_read_class(value)))
+    before = dict(DICT.pairs(parts))
+    now = dict(DICT.pairs(_read_class(value)))
     if now.pop("__bases__") != (bases := before.pop("__bases__")):
         value.__bases__ = bases
     for name in now.keys() - before.keys():

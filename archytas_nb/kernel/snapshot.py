@@ -55,7 +55,9 @@ def kinds_of(value: Any) -> tuple[tuple[Kind, ...], str]:
         return (content.FUNCTION,), ""
     if issubclass(cls, type) and cls.__getattribute__ is type.__getattribute__:
         is_users = value.__flags__ & MADE_IN_PYTHON and not is_from_library(value.__module__)
-        return ((content.CLASS,), "") if is_users else ((), "class")
+        if is_users:
+            return (content.CLASS,), ""
+        return (), "class"
     return kinds_of_type(cls)
 
 
@@ -113,7 +115,9 @@ def _not_covered(cls: Any, kinds: list[Kind]) -> str:
         if reads_own or is_data or issubclass(cls, _READ_WHOLE) or cls in _BASES:
             return ""
         has_more = cls.__dictoffset__ or content.slots_of(cls)
-        return f"its attributes, because its class is {cls.__name__!r}" if has_more else ""
+        if has_more:
+            return f"its attributes, because its class is {cls.__name__!r}"
+        return ""
     if root_of(cls) in _OF_THE_NOTEBOOK:
         return "notebook"
     if issubclass(cls, (types.ModuleType, type)):
@@ -145,12 +149,15 @@ class Record(NamedTuple):
     @property
     def name(self) -> str:
         """How it is reached, such as ``config['columns'][0]``."""
-        places, record = [], self
+        places = []
+        record = self
         while record.within is not None:
             places.append(record.within.kind.place(record.key))
             record = record.within
         text = "".join([record.key, *places[::-1]])
-        return text if len(text) <= 200 else f"{text[:99]}…{text[-100:]}"
+        if len(text) <= 200:
+            return text
+        return f"{text[:99]}…{text[-100:]}"
 
     @property
     def is_kept(self) -> bool:
@@ -193,7 +200,8 @@ class Snapshot:
         self.records: list[Record] = []
         self.not_watched: list[NotCovered] = []
         self.not_kept: list[NotCovered] = []
-        self._bytes, self._left = budget, OBJECTS
+        self._bytes = budget  # that may still be copied
+        self._left = OBJECTS  # that may still be watched
         self._lists: dict[int, Any] = {}  # with keys and elements, by the number of the record
         self._seen: dict[int, Any] = {}  # kept, so that no id is reused
         self._unlisted: dict[str, int] = {}  # how many notes there are in each variable
@@ -218,11 +226,13 @@ class Snapshot:
         except FROM_OUTSIDE:
             raise
         except BaseException as error:  # noqa: BLE001  (a class may raise anything)
-            kinds, why = (), _raised(error)
+            kinds = ()
+            why = _raised(error)
         if not (kinds or why):
             return []
         self._seen[id(value)] = value
-        record, found = Record(within, key, value, content.ATTRIBUTES, ()), list[_Found]()
+        record = Record(within, key, value, content.ATTRIBUTES, ())
+        found = list[_Found]()
         if why:
             self._note(record, why)
         if is_users and id(cls) not in self._seen:
@@ -276,7 +286,9 @@ class Snapshot:
     def _add_flat_lists(self, children: list[tuple[Any, Any]]) -> bool:
         """Add objects all at once if they are lists of immutable values: there may be many."""
         lists = [each for _, each in children]
-        if not lists or len(lists) > self._left or any(type(each) is not list for each in lists):
+        if not lists or len(lists) > self._left:
+            return False
+        if any(type(each) is not list for each in lists):
             return False
         if not only_atoms(itertools.chain.from_iterable(lists)):
             return False
@@ -298,9 +310,10 @@ class Snapshot:
     def _lists_in(self, record: Record, number: int) -> Iterator[Record]:
         """Lists that were added all at once, if any of them has changed."""
         children, parts = self._lists.get(number, ([], []))
-        lists, flat = [each for _, each in children], itertools.chain.from_iterable
-        is_same = [*map(len, lists)] == [*map(len, parts)]
-        if not is_same or not all(map(operator.is_, flat(lists), flat(parts))):
+        lists = [each for _, each in children]
+        flat = itertools.chain.from_iterable
+        have_same_sizes = [*map(len, lists)] == [*map(len, parts)]
+        if not have_same_sizes or not all(map(operator.is_, flat(lists), flat(parts))):
             for (key, each), old in zip(children, parts, strict=True):
                 yield Record(record, key, each, content.SEQUENCE, old)
 
@@ -313,7 +326,8 @@ class Snapshot:
 
 def restore(records: Iterable[Record]) -> list[NotCovered]:
     """Restore contents in the same objects; returns what could not be restored."""
-    tried, failed = list(records), {}
+    tried = list(records)
+    failed: dict[int, str] = {}
     for number, record in enumerate(tried):
         if not record.is_kept:
             failed[number] = "it was too large to be kept"

@@ -143,12 +143,12 @@ class _Loop:
                 if action.repaired:
                     yield Notice("repair", action.repaired)
                 was_prose = action.prose and not action.truncated
-                self.truncated_replies = self.truncated_replies + 1 if action.truncated else 0
-                ending = (
-                    yield from self._after_truncation(action, reply)
-                    if action.truncated
-                    else self._perform(action)
-                )
+                if action.truncated:
+                    self.truncated_replies += 1
+                    ending = yield from self._after_truncation(action, reply)
+                else:
+                    self.truncated_replies = 0
+                    ending = yield from self._perform(action)
                 if ending is not None:
                     return ending
             return (yield from self._last_turn(limit))

@@ -37,10 +37,17 @@ _COST = _costs(
 _PER_WORD = 0.68
 _PER_MESSAGE = 5
 _PER_IMAGE = 1000
-_CASES = bytes(
-    ord("a" if chr(byte).islower() else "A" if chr(byte).isupper() else ".") if byte < 128 else 46
-    for byte in range(256)
-)
+
+
+def _cases() -> bytes:
+    cases = bytearray(b"." * 256)
+    for letter in string.ascii_lowercase:
+        cases[ord(letter)] = ord("a")
+        cases[ord(letter.upper())] = ord("A")
+    return bytes(cases)
+
+
+_CASES = _cases()
 """Maps letters to ``a`` or ``A`` and anything else to a dot, so that words can be counted."""
 _MAX_COUNTED = 10_000
 """Maximum number of bytes that are counted; of a longer text, ten samples of this total length."""

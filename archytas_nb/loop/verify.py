@@ -167,19 +167,26 @@ def unsupported_numbers(answer: str, sources: Iterable[str]) -> list[str]:
     candidates = {
         text: readings
         for text, readings in numbers.items()
-        if readings and not any(value in range(MAX_COUNT + 1) for value, _ in readings)
+        if readings and not any(map(_may_be_count, readings))
     }
     if not candidates:
         return []
-    found = [_readings(text) for source in sources for text in _NUMBER.findall(source)]
-    source_values = {value for readings in found for value, _ in readings}
-    return [
-        text
-        for text, readings in candidates.items()
-        if not any(
-            value == round(each, digits) for value, digits in readings for each in source_values
-        )
-    ]
+
+    known = set[float]()
+    for source in sources:
+        for text in _NUMBER.findall(source):
+            known.update(value for value, _ in _readings(text))
+
+    def is_supported(reading: tuple[float, int]) -> bool:
+        value, digits = reading
+        return any(value == round(each, digits) for each in known)
+
+    return [text for text, readings in candidates.items() if not any(map(is_supported, readings))]
+
+
+def _may_be_count(reading: tuple[float, int]) -> bool:
+    value, _ = reading
+    return value in range(MAX_COUNT + 1)
 
 
 def _readings(number: str) -> list[tuple[float, int]]:

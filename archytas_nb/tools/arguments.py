@@ -51,13 +51,15 @@ class Fault:
     path: Path = ()
 
     def __str__(self) -> str:
-        steps = (
-            f".{step}"
-            if isinstance(step, str) and step.isidentifier()
-            else f"[{json.dumps(step, ensure_ascii=False)}]"
-            for step in self.path
-        )
-        return f"{shorten(self.reason, _MAX_REASON)} @ {shorten('$' + ''.join(steps), _MAX_REASON)}"
+        path = "$" + "".join(map(_step_text, self.path))
+        return f"{shorten(self.reason, _MAX_REASON)} @ {shorten(path, _MAX_REASON)}"
+
+
+def _step_text(step: Any) -> str:
+    """A step of a path, as in JSONPath."""
+    if isinstance(step, str) and step.isidentifier():
+        return f".{step}"
+    return f"[{json.dumps(step, ensure_ascii=False)}]"
 
 
 def fault_lines(faults: Sequence[Fault]) -> list[str]:
@@ -376,12 +378,14 @@ def _faults_of(error: ValidationError, value: Any, start: Path) -> list[Fault]:
         if each["type"] == "missing" and each["loc"]:
             path = (*path, each["loc"][-1])
         grouped.setdefault(path, {})[_reason(each)] = each["input"]
-    return [
-        Fault(_MISSING, path)
-        if _MISSING in reasons
-        else Fault(f"{', or '.join(reasons)}; {_received([*reasons.values()][-1])}", path)
-        for path, reasons in grouped.items()
-    ]
+    faults = []
+    for path, reasons in grouped.items():
+        reason = _MISSING
+        if _MISSING not in reasons:
+            last = [*reasons.values()][-1]
+            reason = f"{', or '.join(reasons)}; {_received(last)}"
+        faults.append(Fault(reason, path))
+    return faults
 
 
 def _value_path(loc: Iterable[str | int], value: Any) -> Path:

@@ -72,7 +72,11 @@ class Toolbox(ToolLike, Mapping[str, Tool]):
         Raises:
             ToolError: The function cannot be a tool, or two names are equal after replacing dots.
         """
-        tool = f if isinstance(f, Tool) else None if self is toolbox else _decorated(f)
+        tool = None
+        if isinstance(f, Tool):
+            tool = f
+        elif self is not toolbox:
+            tool = _decorated(f)
         if options or tool is None:
             tool = Tool.from_function(getattr(f, "function", f), **options)
         before = self._tools.get(tool.name)

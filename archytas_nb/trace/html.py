@@ -357,12 +357,12 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
 def _ending(view: RunView, *, reason: bool) -> Html:
     title = views.ending_title(view.ending)
     text = views.ending_text(view.ending)
-    head = body = None
+    head = None
+    body = None
     if title:
         style = f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}"
         head = element("p", element("strong", title), style=style)
     if isinstance(view.ending, Failed):
-        body = None
         if reason and text:
             body = element("p", text, style=PROSE)
     elif text and view.typed:

@@ -206,11 +206,10 @@ def picture(media_type: str, data: str, style: str) -> Html | None:
     if media_type not in PICTURES or len(data) > MAX_PICTURE:
         return None
     try:
-        raw = (
-            data.encode("utf-8", "replace")
-            if media_type == "image/svg+xml"
-            else base64.b64decode("".join(data.split()), validate=True)
-        )
+        if media_type == "image/svg+xml":
+            raw = data.encode("utf-8", "replace")
+        else:
+            raw = base64.b64decode("".join(data.split()), validate=True)
     except ValueError:
         return None
     source = f"data:{media_type};base64,{base64.b64encode(raw).decode('ascii')}"

@@ -61,13 +61,21 @@ def markdown(view: RunView) -> str:
     answer = ""
     if not view.typed:
         answer = views.answer_markdown(view.ending)
-    continues = ""
+
+    question = f"**{escaped(view.question)}**"
     if view.continues:
-        continues = f" *({escaped(one_line(view.continues, 60))})*"
-    blocks = [f"**{escaped(view.question)}**{continues}", fenced(steps) if steps else ""]
-    blocks.append(f"**{escaped(title)}**" if title else "")
-    blocks.append(harmless(answer) if answer else fenced(text) if text else "")
-    blocks.append(fenced("\n".join(grid_lines(view.table, _ANSWER_ROWS))) if view.table else "")
+        question += f" *({escaped(one_line(view.continues, 60))})*"
+    blocks = [question]
+    if steps:
+        blocks.append(fenced(steps))
+    if title:
+        blocks.append(f"**{escaped(title)}**")
+    if answer:
+        blocks.append(harmless(answer))
+    elif text:
+        blocks.append(fenced(text))
+    if view.table:
+        blocks.append(fenced("\n".join(grid_lines(view.table, _ANSWER_ROWS))))
     return "\n\n".join(block for block in blocks if block)
 
 
