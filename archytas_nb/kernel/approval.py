@@ -449,8 +449,8 @@ def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:
     ]
     if left := size - len(texts):
         texts.insert(first, f"… {left:,} items left out …")
-    start, end = _BRACKETS.get(kind, "{}")
-    return f"{start}{', '.join(texts)}{end}"
+    brackets = _BRACKETS.get(kind, "{}")
+    return f"{brackets[0]}{', '.join(texts)}{brackets[1]}"
 
 
 def _is_long(value: Any, most: int) -> bool:
