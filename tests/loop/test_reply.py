@@ -10,31 +10,13 @@ from hypothesis import strategies as st
 
 from archytas_nb.loop.calls import split_thoughts
 from archytas_nb.loop.reply import (
-    Action,
     Partial,
     read_action,
     read_arguments,
     read_partial,
 )
 from tests.loop.cards import over
-
-ADD = {
-    "type": "object",
-    "properties": {"a": {}, "b": {}},
-    "required": ["a"],
-    "additionalProperties": False,
-}
-TOOLS: dict[str, Any] = {
-    "add": ADD,
-    "write": {"type": "string"},
-    "now": {"type": "null"},
-    "math_sqrt": {"type": "number"},
-}
-
-
-def read(text: str, *, prose_is_answer: bool = False, strict: bool = False) -> Action:
-    return read_action(text, TOOLS, prose_is_answer=prose_is_answer, strict=strict)
-
+from tests.loop.replies import ADD, read
 
 # ── what counts as a call ─────────────────────────────────────────────────────────────────────────
 

@@ -20,24 +20,8 @@ from archytas_nb.loop.events import ModelReply, WireCall
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.reply import Action, read_action, read_arguments
 from tests.loop import damages, forms, truths  # noqa: F401 - two of them fill KINDS
+from tests.loop.replies import ADD, read
 from tests.loop.truths import KINDS, Call, Style, Truth
-
-ADD = {
-    "type": "object",
-    "properties": {"a": {}, "b": {}},
-    "required": ["a"],
-    "additionalProperties": False,
-}
-TOOLS: dict[str, Any] = {
-    "add": ADD,
-    "write": {"type": "string"},
-    "now": {"type": "null"},
-    "math_sqrt": {"type": "number"},
-}
-
-
-def read(text: str, *, prose_is_answer: bool = False, strict: bool = False) -> Action:
-    return read_action(text, TOOLS, prose_is_answer=prose_is_answer, strict=strict)
 
 
 def same(calls: Any, meant: Any) -> bool:
