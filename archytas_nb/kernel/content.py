@@ -424,7 +424,15 @@ ATTRIBUTES_ALONE = Kind(
 
 # ── functions and classes of the user ─────────────────────────────────────────────────────────────
 
-_OF_FUNCTION = ("__code__", "__defaults__", "__kwdefaults__")
+_OF_FUNCTION = (
+    "__code__",
+    "__defaults__",
+    "__kwdefaults__",
+    "__name__",
+    "__qualname__",
+    "__module__",
+    "__doc__",
+)
 
 
 def _read_function(value: Any) -> Parts:
@@ -490,8 +498,9 @@ def _read_class(value: Any) -> Parts:
     own = {"__bases__": value.__bases__}
     for name, each in type.__getattribute__(value, "__dict__").items():
         is_special = isinstance(name, str) and name.startswith("__") and name.endswith("__")
+        is_noted = is_special and name not in ("__doc__", "__module__")
         if name != "_abc_impl" and (
-            callable(each) or hasattr(type(each), "__get__") or not is_special
+            callable(each) or hasattr(type(each), "__get__") or not is_noted
         ):
             own[name] = each
     return *own, *own.values()

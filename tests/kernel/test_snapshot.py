@@ -223,6 +223,50 @@ def test_an_object_that_cannot_be_read_is_not_watched() -> None:
             Snapshot({"r": raising})
 
 
+@pytest.mark.parametrize("name", ["__doc__", "__name__", "__qualname__", "__module__", "__code__"])
+def test_what_a_function_says_of_itself_is_watched_and_restored(name: str) -> None:
+    def one(x: int) -> int:
+        """Double."""
+        return 2 * x
+
+    def other(x: int) -> int:
+        return 3 * x
+
+    before = getattr(one, name)
+    snapshot = Snapshot({"one": one})
+    setattr(one, name, other.__code__ if name == "__code__" else "changed")
+    [(record, _, words)] = snapshot.changed()
+    assert (record.name, len(words), name in words[0]) == ("one", 1, True)
+    assert restore([record]) == []
+    assert getattr(one, name) == before
+    assert list(snapshot.changed()) == []
+
+
+def test_annotations_and_names_of_classes_are_not_watched() -> None:
+    class One:
+        x: int = 0
+
+    def one(x: int) -> int:
+        return x
+
+    snapshot = Snapshot({"One": One, "one": one})
+    One.__annotations__["x"] = str
+    One.__name__ = "Other"
+    one.__annotations__["x"] = str
+    assert list(snapshot.changed()) == []
+
+
+def test_the_docstring_of_a_class_is_watched_and_restored() -> None:
+    class One:
+        """Before."""
+
+    snapshot = Snapshot({"One": One})
+    One.__doc__ = "After."
+    [(record, _, _)] = snapshot.changed()
+    assert restore([record]) == []
+    assert One.__doc__ == "Before."
+
+
 @pytest.mark.parametrize("kind", [dict, OrderedDict, list, set])
 def test_what_a_container_says_of_its_class_does_not_matter(kind: Any) -> None:
     def refuse(*_: Any) -> Any:
