@@ -113,8 +113,11 @@ def questions_of(items: Sequence[Any], prompt: str) -> list[str]:
     for name in named:
         if name not in known:
             hint = did_you_mean(name, known)
-            columns = ", ".join(known[:40])
-            raise ValueError(f"the prompt names {name!r}{hint or ';'} columns: {columns}")
+            columns = ", ".join(map(repr, known[:40]))
+            raise ValueError(
+                f"the prompt names {name!r}, which is not a column{hint or '.'} "
+                f"Put one of the columns between the braces: {columns}"
+            )
     rows = [{str(name): value for name, value in item.items()} for item in items]
     return [_FIELD.sub(partial(_value, row, named), prompt) for row in rows]
 

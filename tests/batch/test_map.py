@@ -210,6 +210,7 @@ def test_takes_polars_lists_and_dicts(agent: Agent) -> None:
         (pd.DataFrame([["row 1", "b"]], columns=["text", "text"]), {}, "'text'"),
         (pd.DataFrame([["row 1", "b"]], columns=[1, "1"]), {}, "'1'"),
         (pd.DataFrame({"text": ["row 1"]}), {"prompt": "{txt}"}, "'txt'"),
+        (pd.DataFrame({"text": ["row 1"]}), {"prompt": "{body}"}, "'body', .*: 'text'"),
         (["row 1"], {"prompt": " "}, "prompt"),
     ],
 )
