@@ -168,6 +168,27 @@ def test_unescaped_quotes_never_truncate_an_argument(quotes: str) -> None:
             assert right_or_told(text, Truth(truth.name, changed, truth.schema)), text
 
 
+QUOTED_WORDS = [
+    '"x" is', 'print("a", "b")', '"{"a": 1}"', '{"a": 1}', 'the "end"', '""', '""" x', '5" pipe',
+    '("b"): ', '{"a": "b"}', '[ "a", "b" ]', '"""\nx\n"""', '"a"}', '"]', '", "', '"b", "c"', '{"',
+    '"}"', ', "q" ', 'x": "y',
+]  # fmt: skip
+TEXTS = [(t, key) for t in truths.built_in() for key, each in t.input.items() if type(each) is str]
+
+
+@given(st.sampled_from(TEXTS), st.sampled_from(QUOTED_WORDS), st.integers(0, 100))
+def test_unescaped_quotes_are_read_as_text_or_not_at_all(
+    text: tuple[Truth, str], quoted: str, place: int
+) -> None:
+    truth, key = text
+    value = truth.input[key]
+    place = min(place, len(value))
+    changed = {**truth.input, key: value[:place] + quoted + value[place:]}
+    reply = json.dumps({"tool": truth.name, "tool_input": changed}, ensure_ascii=False)
+    reply = reply.replace('\\"', '"').replace("\\n", "\n")
+    assert right_or_told(reply, Truth(truth.name, changed, truth.schema)), reply
+
+
 # ── any text ──────────────────────────────────────────────────────────────────────────────────────────
 
 json_values = st.recursive(
