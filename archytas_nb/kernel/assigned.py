@@ -73,6 +73,8 @@ def _names_of(node: ast.AST) -> Iterator[str]:
             yield name
         case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
             yield name
+        case ast.keyword(arg=str(name)):  # globals().update(x=1), dict(x=1)
+            yield name
         case ast.Constant(value=str(text)):  # globals()["x"], exec("x = 1"), %agent --out x
             yield text
             yield from _OUT.findall(text)

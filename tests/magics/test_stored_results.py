@@ -72,6 +72,8 @@ ASSIGNMENTS = [
     "%time load_1 = load()",
     "%%time\nload_1 = load()",
     "match load():\n    case load_1: pass",
+    "globals().update(load_1=load())",
+    "get_ipython().push(dict(load_1=_rows))",
 ]
 
 
