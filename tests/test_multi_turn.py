@@ -59,7 +59,11 @@ class Replaying:
         return worded(self.replies.pop(0), self.protocol)
 
 
-@pytest.mark.parametrize("sample", few_of((8, 141), (1, 1142)))
+SAMPLES = ((8, 141), (1, 1142))
+"""Which conversations are replayed (every so many), and the calls in them."""
+
+
+@pytest.mark.parametrize("sample", few_of(*SAMPLES))
 @pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "all of a turn at once"])
 @pytest.mark.parametrize("protocol", ["react", "native"])
 def test_each_conversation_ends_in_the_same_state_as_direct_calls(

@@ -14,9 +14,12 @@ from typing import Any, NamedTuple
 from archytas_nb.errors import ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models.completion import ServerError
+from archytas_nb.models.providers import is_local
 from archytas_nb.models.secrets import mask_secrets, replaced
 from archytas_nb.settings import where_to_set
 from archytas_nb.words import nearest, one_line
+
+_NETWORK = "Check the network, too, and the variables HTTPS_PROXY, ALL_PROXY and NO_PROXY."
 
 CONNECT_SECONDS = 10.0
 """Maximum time to connect, for all addresses of the host together."""
@@ -262,6 +265,8 @@ class EndpointErrors:
         is_untrusted = "certificate" in why.lower()
         if is_untrusted:
             advice = "Its certificate is not trusted: set SSL_CERT_FILE, or check the host name."
+        elif not is_local(self._url):
+            advice = f"Check that it runs, and its address. {_NETWORK}"
         elif self.prefix:
             advice = (
                 f"Start it. If it has another address, set {self._url_name} to that address, and "
@@ -274,7 +279,7 @@ class EndpointErrors:
         """No data for `seconds`, `during` ``"connect"``, ``"first byte"`` or ``"reply"``."""
         if during == "connect":
             text = f"could not connect to {self._url!r} within {min(CONNECT_SECONDS, seconds):g} s."
-            text = f"{text} Check the address and the network."
+            text = f"{text} Check the address. {_NETWORK}"
             return ModelError(text, kind="timeout", passing=True)
         what = f"sent nothing for {seconds:g} s"
         if during == "reply":
