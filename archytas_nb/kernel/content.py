@@ -528,7 +528,9 @@ def _in_class(value: Any) -> Iterable[tuple[Any, Any]]:
     for name, each in own.items():
         cls = type(each)
         is_other = hasattr(cls, "__get__") and not issubclass(cls, _READ_AS_FUNCTIONS)
-        if not (is_other or _is_of_library(each) or _is_simple(each)):
+        # Since Python 3.13, each enum has a static method of the library.
+        inner = each.__func__ if cls in (staticmethod, classmethod) else each
+        if not (is_other or _is_of_library(inner) or _is_simple(each)):
             yield name, each
 
 

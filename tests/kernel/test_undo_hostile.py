@@ -112,14 +112,14 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "a class that has no hash": lambda: UnhashableType("Odd", (), {}),
     "an object whose class has no hash": lambda: UnhashableType("Odd", (), {})(),
     "such objects in a list": lambda: [1, UnhashableType("Odd", (), {})(), [1]],
-    "such objects in an array": lambda: np.array([UnhashableType("Odd", (), {})(), 1], dtype=object),
+    "such objects in an array": lambda: _array_of_objects(UnhashableType("Odd", (), {})(), 1),
     "a list whose class has no hash": lambda: UnhashableType("Odd", (list,), {})([1]),
     "a class that raises": lambda: RaisingType("Odd", (), {}),
     "an object whose class raises": lambda: RaisingType("Odd", (), {})(),
     "such objects in a dict": lambda: {"k": RaisingType("Odd", (), {})()},
     "an object that raises": Raises,
     "objects that raise": lambda: [Raises(), {"k": Raises()}],
-    "objects that raise in a Series": lambda: _series_of_objects(Raises(), 1),
+    "objects that raise in a Series": lambda: pd.Series(_array_of_objects(Raises(), 1), dtype=object),
     "an object without a class": lambda: type("Odd", (), {"__class__": property(lambda _: Fault())})(),
     "a dict of itself": lambda: _cycle({}),
     "keys that are no text": lambda: {1: [1], None: [2], (1, 2): [3]},
@@ -129,12 +129,12 @@ HOSTILE: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-def _series_of_objects(*objects: Any) -> pd.Series:
-    """A Series of objects that nothing has looked at; numpy 1 asks each whether it is an array."""
+def _array_of_objects(*objects: Any) -> np.ndarray:
+    """An array of objects that nothing has looked at; `numpy.array` may ask each what it is."""
     array = np.empty(len(objects), dtype=object)
     for place, each in enumerate(objects):
         array[place] = each
-    return pd.Series(array, dtype=object)
+    return array
 
 
 def _cycle(value: dict[Any, Any]) -> dict[Any, Any]:
