@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import re
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -133,6 +134,18 @@ def test_an_environment_in_which_no_connection_can_be_made_is_named(
     model = OpenAIModel("m", "http://elsewhere.invalid/v1")
     with pytest.raises(ConfigurationError, match=f"'http://elsewhere.invalid/v1'.*Check .*{name}"):
         complete(model)
+
+
+def test_a_connection_that_a_proxy_refuses_names_the_variables_of_proxies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as reserved:  # a port at which nothing listens
+        reserved.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{reserved.getsockname()[1]}")
+        model = OpenAIModel("m", "https://elsewhere.invalid/v1", max_retries=0)
+        with pytest.raises(ModelError, match=r"HTTPS_PROXY.*NO_PROXY") as failed:
+            complete(model)
+    assert failed.value.kind == "unreachable"
 
 
 def test_closing_a_stream_closes_the_connection() -> None:
