@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.chromium import CHROMIUM, FLAGS
-from tests.lab.lab import REPOSITORY, Desk, Lab
+from tests.lab.lab import Desk, Lab
 from tests.servers.plays import Hang
 from tests.servers.server import Server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-CASSETTE = REPOSITORY / "notebooks" / "cassettes" / "01_quickstart.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +36,7 @@ def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A server whose kernels answer from the cassette of the quickstart, with every notebook written."""
     from tests.lab.stories import write_all
 
-    replay = {"ARCHYTAS_NB_CASSETTE": str(CASSETTE), "ARCHYTAS_NB_CASSETTE_MODE": "replay"}
+    replay = {"ARCHYTAS_NB_CASSETTE_MODE": "replay"}  # of the cassette that the notebook names
     with (
         Server(then=Hang()) as hanging,
         Lab(tmp_path_factory.mktemp("lab"), replay).running() as lab,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -187,6 +188,9 @@ def write_all(folder: Path, hanging_url: str) -> None:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     nbformat.write(quickstart, folder / "quickstart.ipynb")
+    cassette = Path("cassettes", "01_quickstart.jsonl")  # as the notebook names it
+    (folder / cassette.parent).mkdir()
+    shutil.copy(REPOSITORY / "notebooks" / cassette, folder / cassette)
     question = "%agent --model masses Which penguins are the heaviest, and by how much?"
     _write(folder / "penguins.ipynb", _PENGUINS, _PENGUIN_TOOLS, _SCRIPT, question)
     _write(
