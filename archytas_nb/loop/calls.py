@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from archytas_nb.loop.events import Json
@@ -19,7 +19,7 @@ from archytas_nb.loop.lenient import (
     read_json,
     replace_surrogates,
 )
-from archytas_nb.loop.tags import TAG_FORMS, head_pattern, read_tags
+from archytas_nb.loop.tags import TAG_FORMS, TagForm, head_pattern, read_tags
 
 Schemas = Mapping[str, Json]
 """The known tools: name → JSON schema of the input, or None if it is not known."""
@@ -114,38 +114,44 @@ class FoundCalls:
 
 def split_thoughts(text: str) -> tuple[str, str]:
     """Split a text into its content and the thoughts before it."""
-    text, at = text if text.isascii() else replace_surrogates(text), 0
+    text = str(replace_surrogates(text))
+    at = 0
     thoughts = []
     while thought := _THOUGHTS.match(text, at):
         thoughts.append(thought[1])
         at = thought.end()
+
     # Some servers omit the opening tag. In a string, the closing tag is just text.
-    ends = _ENDS_THOUGHT.finditer(text, at) if "</think" in text or "[/THINK]" in text else ()
-    for end in ends:
+    for end in _ENDS_THOUGHT.finditer(text, at):
         before = text[at : end.start()]
-        if len(thoughts) > 100 or len(_QUOTE.findall(before)) % 2:
+        is_in_string = len(_QUOTE.findall(before)) % 2
+        if len(thoughts) > 100 or is_in_string:
             break
         thoughts.append(before)
         at = end.end()
-    body = _FINAL.sub("", text[at:]) if "<|" in text else text[at:]
+
+    body = _FINAL.sub("", text[at:])
     return body.strip(), "\n".join(filter(None, map(str.strip, thoughts)))
 
 
 def find_calls(text: str, tools: Schemas) -> FoundCalls:
     """Find everything in a text that may be a call."""
     found = FoundCalls(*split_thoughts(text))
-    text, at = found.text, 0
-    only_data = False  # whether no value from here on looks like a call
-    dotless = text.replace(".", "_")
-    if not ("{" in text or "[" in text or any(name in dotless for name in tools)):
+    if not _may_have_calls(found.text, tools):
         return found
+    text = found.text
+    at = 0
+    only_data = False  # whether no value from here on looks like a call
     starts = _start_pattern(tuple(sorted(tools, key=len, reverse=True)))
     while match := starts.search(text, at):
         start, at = match.span()
-        if match["over"] and found.spans:
-            found.text, found.had_invented_outcome = text[:start], True
-            break
-        if match["over"] or (match["value"] and only_data):
+        if match["over"]:
+            if found.spans:
+                found.text = text[:start]
+                found.had_invented_outcome = True
+                break
+            continue
+        if match["value"] and only_data:
             continue
         try:
             span = _call_at(text, match, tools)
@@ -153,49 +159,96 @@ def find_calls(text: str, tools: Schemas) -> FoundCalls:
             if match["value"] and not _LOOKS_LIKE_CALL.search(text, start):
                 only_data = True
                 continue
-            near = repr(text[max(start, error.at - 20) : error.at + 20])
-            why = f"{error.why}, at {near}" if error.at > start else error.why
-            known = any(name in text[start:] for name in tools)
-            is_cut_off = not text[error.at :].strip()
-            standalone = not match["value"] or is_cut_off or _begins_line(text, start)
-            found.spans.append(CallSpan(start, len(text), (), why, known, standalone))
+            found.spans.append(_unreadable_span(text, match, error, tools))
             break
         if span is not None:
             at = max(at, span.end)
-            found.spans += [span] if span.calls else []
+            if span.calls:
+                found.spans.append(span)
     return found
+
+
+def _may_have_calls(text: str, tools: Schemas) -> bool:
+    """Whether a text has what every call has: a bracket, or the name of a tool."""
+    if "{" in text or "[" in text:
+        return True
+    dotless = text.replace(".", "_")
+    return any(name in dotless for name in tools)
+
+
+def _unreadable_span(
+    text: str, match: re.Match[str], error: UnreadableError, tools: Schemas
+) -> CallSpan:
+    """The part of a text from a call that cannot be read; what follows may belong to it."""
+    start = match.start()
+    why = error.why
+    if error.at > start:
+        near = text[max(start, error.at - 20) : error.at + 20]
+        why = f"{why}, at {near!r}"
+    known = any(name in text[start:] for name in tools)
+    is_cut_off = not text[error.at :].strip()
+    standalone = not match["value"] or is_cut_off or _begins_line(text, start)
+    return CallSpan(start, len(text), (), why, known, standalone)
 
 
 def _call_at(text: str, match: re.Match[str], tools: Schemas) -> CallSpan | None:
     """The call at a match; None if it is just text."""
-    start, at = match.start(), match.end()
-    tags = next((form for form in TAG_FORMS if match[form.name]), None)
-    if tags is not None:
-        name = resolve_name(match[tags.name], tools)
-        reading = read_tags(text, at, tags, tools.get(name))
-        call = Call(name, reading.value, repairs=reading.repairs)
-        return CallSpan(start, reading.end, (call,), known=True)
-    if not match["value"]:
-        name = resolve_name(match["head"] or match["code"], tools)
-        line_end = text.find("\n", at)
-        last = text.rfind(")", at, None if line_end == -1 else line_end)
-        if match["code"] and last != -1 and not _LINE_AFTER.match(text, last + 1):
-            return None  # a sentence that mentions a call, not a call
-        reading = read_json(text, at)
-        tool_input = reading.value
-        if match["code"]:
-            tool_input = _named_arguments(tool_input, tools.get(name))
-        tool_input, repairs = decode_input(tool_input, tools.get(name))
-        form = ("a call written as code",) if match["code"] else ()
-        call = Call(name, tool_input, repairs=(*form, *reading.repairs, *repairs))
-        return CallSpan(start, reading.end, (call,), known=True)
+    for form in TAG_FORMS:
+        if match[form.name]:
+            return _tagged_call(text, match, form, tools)
+    if match["head"]:
+        return _call_after_head(text, match, tools)
+    if match["code"]:
+        return _call_as_code(text, match, tools)
+    return _calls_in_value(text, match.start(), tools)
+
+
+def _tagged_call(text: str, match: re.Match[str], form: TagForm, tools: Schemas) -> CallSpan:
+    """A call whose arguments are in tags."""
+    name = resolve_name(match[form.name], tools)
+    reading = read_tags(text, match.end(), form, tools.get(name))
+    call = Call(name, reading.value, repairs=reading.repairs)
+    return CallSpan(match.start(), reading.end, (call,), known=True)
+
+
+def _call_after_head(text: str, match: re.Match[str], tools: Schemas) -> CallSpan:
+    """A call whose name is in a tag or a label, and whose arguments are JSON after it."""
+    name = resolve_name(match["head"], tools)
+    reading = read_json(text, match.end())
+    tool_input, repairs = decode_input(reading.value, tools.get(name))
+    call = Call(name, tool_input, repairs=(*reading.repairs, *repairs))
+    return CallSpan(match.start(), reading.end, (call,), known=True)
+
+
+def _call_as_code(text: str, match: re.Match[str], tools: Schemas) -> CallSpan | None:
+    """A call written as Python code; None if it is part of a sentence."""
+    name = resolve_name(match["code"], tools)
+    at = match.end()
+    line_end = text.find("\n", at)
+    if line_end == -1:
+        line_end = len(text)
+    last = text.rfind(")", at, line_end)
+    if last != -1 and not _LINE_AFTER.match(text, last + 1):
+        return None
+
+    reading = read_json(text, at)
+    arguments = _named_arguments(reading.value, tools.get(name))
+    tool_input, repairs = decode_input(arguments, tools.get(name))
+    call = Call(name, tool_input, repairs=("a call written as code", *reading.repairs, *repairs))
+    return CallSpan(match.start(), reading.end, (call,), known=True)
+
+
+def _calls_in_value(text: str, start: int, tools: Schemas) -> CallSpan | None:
+    """The calls in the JSON value at an index; None if there is no value."""
     if not _VALUE.match(text, start):
         return None
     if _KEY_BEFORE.search(text, max(0, start - 80), start):
         raise UnreadableError(start, "a name or a brace is missing before it")
     reading = read_json(text, start, allow_unclosed=True)
     following = text.find("{", reading.end)
-    if _DEBRIS.search(text, reading.end, len(text) if following == -1 else following):
+    if following == -1:
+        following = len(text)
+    if _DEBRIS.search(text, reading.end, following):
         raise UnreadableError(reading.end, "a brace closes it before its end")
     calls = tuple(_validated(each, reading, tools) for each in _calls_in(reading.value, tools))
     known = any(call.name in tools for call in calls)
@@ -255,11 +308,15 @@ def _named_arguments(tool_input: Json, schema: Json) -> Json:
 def _calls_in(value: Json, tools: Schemas) -> list[Call]:
     """The calls in a value; none if it is only data."""
     if isinstance(value, list):
-        return [each for item in value for each in _calls_in(item, tools)]
+        calls = []
+        for item in value:
+            calls += _calls_in(item, tools)
+        return calls
     if not isinstance(value, dict):
         return []
     if isinstance(value.get("tool_calls"), list):
         return _calls_in(value["tool_calls"], tools)
+
     parts = {_normalized(key): each for key, each in value.items()}
     thought = next((parts[key] for key in _THOUGHT if isinstance(parts.get(key), str)), "")
     inputs = {key: parts[key] for key in _INPUT if key in parts}
@@ -267,25 +324,43 @@ def _calls_in(value: Json, tools: Schemas) -> list[Call]:
         if isinstance(parts.get(key), dict):
             inner = _calls_in({**inputs, **parts[key]}, tools)
             return [replace(each, thought=each.thought or thought) for each in inner]
-    names = {
-        key: resolve_name(parts[key], tools)
-        for key in _NAME
-        if isinstance(parts.get(key), str) and parts[key].strip()
-    }
+
+    name = _name_in(parts, tools, has_input=bool(inputs))
+    if name:
+        tool_input, repairs = _input_of(value, tools.get(name), is_known=name in tools)
+        return [Call(name, tool_input, thought, repairs)]
+    only_key = _only_tool_key(value, tools)
+    if only_key is None:
+        return []
+    return [Call(only_key, value[only_key], thought, repairs=("the tool's name as a key",))]
+
+
+def _name_in(parts: Mapping[str, Json], tools: Schemas, *, has_input: bool) -> str:
+    """The name of the tool that an object calls; empty if it is no call."""
+    names: dict[str, str] = {}
+    for key in _NAME:
+        written = parts.get(key)
+        if isinstance(written, str) and written.strip():
+            names[key] = resolve_name(written, tools)
     known = list(dict.fromkeys(name for name in names.values() if name in tools))
     if len(known) > 1:
         raise UnreadableError(0, f"it names both {known[0]!r} and {known[1]!r}")
-    if known or (names and (inputs or {"tool", "action"} & {*names})):
-        name = known[0] if known else next(iter(names.values()))
-        tool_input, repairs = _input_of(value, tools.get(name), is_known=bool(known))
-        return [Call(name, tool_input, thought, repairs)]
+    if known:
+        return known[0]
+    if names and (has_input or {"tool", "action"} & names.keys()):
+        return next(iter(names.values()))
+    return ""
+
+
+def _only_tool_key(value: Mapping[str, Json], tools: Schemas) -> str | None:
+    """The key that is a tool's name, if all other keys are thoughts."""
     tool_keys = [key for key in value if key in tools]
-    if len(tool_keys) == 1 and all(
-        _normalized(key) in _THOUGHT for key in value if key != tool_keys[0]
-    ):
-        repairs = ("the tool's name as a key",)
-        return [Call(tool_keys[0], value[tool_keys[0]], thought, repairs=repairs)]
-    return []
+    if len(tool_keys) != 1:
+        return None
+    others = [key for key in value if key != tool_keys[0]]
+    if all(_normalized(key) in _THOUGHT for key in others):
+        return tool_keys[0]
+    return None
 
 
 def _normalized(key: str) -> str:
@@ -296,26 +371,37 @@ def _input_of(
     value: dict[str, Json], schema: Json, *, is_known: bool
 ) -> tuple[Json, tuple[str, ...]]:
     """The input of a call, under its own key or next to the tool's name, and the repairs."""
-    fields, kind = _fields(schema), schema.get("type") if isinstance(schema, Mapping) else None
-    tool_input = [each for key, each in value.items() if _normalized(key) in _INPUT]
-    other_fields = {key: each for key, each in value.items() if _normalized(key) not in _OTHER_KEYS}
-    some = [each for each in tool_input if each not in (None, {}, "")] or tool_input[:1]
+    given = [each for key, each in value.items() if _normalized(key) in _INPUT]
+    beside = {key: each for key, each in value.items() if _normalized(key) not in _OTHER_KEYS}
+    inputs = [each for each in given if each not in (None, {}, "")] or given[:1]
+    if inputs and not is_known:
+        return inputs[0], ()
     if not is_known:
-        return next(iter(some), other_fields or None), ()
-    if some:
-        if len(some) > 1 and len(set(map(canonical, some))) > 1:
-            raise UnreadableError(0, "it gives two different inputs")
-        for key in other_fields if isinstance(some[0], dict) else ():
-            if key in fields and key not in some[0]:
-                raise UnreadableError(0, f"{key!r} stands beside the tool_input, not in it")
-        return some[0], ()
-    if not other_fields or kind == "null":
+        return beside or None, ()
+    if inputs:
+        _check_input(inputs, beside, schema)
+        return inputs[0], ()
+
+    if not beside or _type_of(schema) == "null":
         return None, ()
-    if kind == "string" and len(other_fields) == 1:
-        return next(iter(other_fields.values())), ("an input under an unexpected key",)
-    if fields and set(schema.get("required", ())) <= set(other_fields) <= set(fields):
-        return other_fields, (_INPUT_BESIDE_NAME,)
+    if _type_of(schema) == "string" and len(beside) == 1:
+        return next(iter(beside.values())), ("an input under an unexpected key",)
+    fields = _fields(schema)
+    if fields and set(schema.get("required", ())) <= set(beside) <= set(fields):
+        return beside, (_INPUT_BESIDE_NAME,)
     raise UnreadableError(0, "it has no tool_input")
+
+
+def _check_input(inputs: Sequence[Json], beside: Mapping[str, Json], schema: Json) -> None:
+    """Raise UnreadableError if a call gives two inputs, or an argument beside its input."""
+    if len(inputs) > 1 and len(set(map(canonical, inputs))) > 1:
+        raise UnreadableError(0, "it gives two different inputs")
+    if not isinstance(inputs[0], dict):
+        return
+    fields = _fields(schema)
+    for key in beside:
+        if key in fields and key not in inputs[0]:
+            raise UnreadableError(0, f"{key!r} stands beside the tool_input, not in it")
 
 
 def _validated(call: Call, reading: Reading, tools: Schemas) -> Call:
@@ -329,19 +415,34 @@ def _validated(call: Call, reading: Reading, tools: Schemas) -> Call:
         return call
     if reading.unclosed and (tool_input is None or _INPUT_BESIDE_NAME in repairs):
         raise UnreadableError(0, "it is cut off")
-    fields = _fields(schema)
-    for key in tool_input if isinstance(tool_input, dict) else ():
-        if key not in fields and (fields or key in ("thought", "tool", "tool_input")):
-            raise UnreadableError(0, f"{key!r} is no argument of {call.name!r}")
-    last = (
-        next(reversed(tool_input.values()), None)
-        if isinstance(tool_input, dict) and tool_input
-        else None
-    )
-    if reading.unclosed and last and isinstance(last, dict):
-        raise UnreadableError(0, "a brace is missing, and there is more than one place for it")
+    if isinstance(tool_input, dict):
+        _check_keys(tool_input, call.name, schema)
+        values = list(tool_input.values())
+        ends_with_object = bool(values) and isinstance(values[-1], dict) and bool(values[-1])
+        if reading.unclosed and ends_with_object:
+            raise UnreadableError(0, "a brace is missing, and there is more than one place for it")
     return replace(call, input=tool_input, repairs=repairs)
 
 
+def _check_keys(arguments: Mapping[str, Json], name: str, schema: Json) -> None:
+    """Raise UnreadableError for an argument that the tool does not have."""
+    fields = _fields(schema)
+    for key in arguments:
+        is_of_the_call = key in ("thought", "tool", "tool_input")
+        if key not in fields and (fields or is_of_the_call):
+            raise UnreadableError(0, f"{key!r} is no argument of {name!r}")
+
+
 def _fields(schema: Json) -> Mapping[str, Json]:
-    return schema.get("properties", {}) if isinstance(schema, Mapping) else {}
+    """The properties of a schema."""
+    if isinstance(schema, Mapping):
+        fields: Mapping[str, Json] = schema.get("properties", {})
+        return fields
+    return {}
+
+
+def _type_of(schema: Json) -> Json:
+    """The type that a schema names, or None."""
+    if isinstance(schema, Mapping):
+        return schema.get("type")
+    return None

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from archytas_nb.loop.events import CallOutcome, Json, Message
@@ -47,39 +47,67 @@ def compacted_view(exchanges: Sequence[Exchange], compaction: Compaction) -> lis
     """The exchanges to send; the record is not changed, because changed exchanges are copies."""
     shown = list(exchanges[compaction.dropped :])
     if compaction.dropped or compaction.dropped_steps:
-        first = shown[0]
-        n = compaction.dropped
-        question = first.question
-        if n:
-            before = "question and its answer"
-            if n != 1:
-                before = f"{n} questions and their answers"
-            question = f"(Left out here: the first {before}.)\n\n{question}"
-        if n := compaction.dropped_steps:
-            what = "first step"
-            if n != 1:
-                what = f"first {n} steps"
-            names = Counter(call.name for step in first.steps[:n] for call in step.calls)
-            called = ", ".join(f"{name} {n}×" if n > 1 else name for name, n in names.items())
-            called = called and f", with calls of {called}"
-            question = f"{question}\n\n(Left out here: the {what}{called}.)"
-        shown[0] = replace(first, question=question, steps=first.steps[compaction.dropped_steps :])
-    for n, exchange in enumerate(shown if compaction.truncated else ()):
-        if any(call.id in compaction.truncated for step in exchange.steps for call in step.calls):
-            shown[n] = replace(
-                exchange, steps=[_truncate_outcomes(step, compaction) for step in exchange.steps]
-            )
+        shown[0] = _first_shown(shown[0], compaction)
+    if compaction.truncated:
+        shown = [_with_truncated_outcomes(exchange, compaction) for exchange in shown]
     return shown
 
 
+def _first_shown(exchange: Exchange, compaction: Compaction) -> Exchange:
+    """The first exchange that is sent, with notes of what is left out before and in it."""
+    question = exchange.question
+    if compaction.dropped:
+        before = "question and its answer"
+        if compaction.dropped != 1:
+            before = f"{compaction.dropped} questions and their answers"
+        question = f"(Left out here: the first {before}.)\n\n{question}"
+    if compaction.dropped_steps:
+        left_out = _note_of_steps(exchange.steps[: compaction.dropped_steps])
+        question = f"{question}\n\n(Left out here: {left_out}.)"
+    return replace(exchange, question=question, steps=exchange.steps[compaction.dropped_steps :])
+
+
+def _note_of_steps(steps: Sequence[Step]) -> str:
+    """A text for the steps that are left out: how many, and how often each tool was called."""
+    what = "the first step"
+    if len(steps) != 1:
+        what = f"the first {len(steps)} steps"
+    times: Counter[str] = Counter()
+    for step in steps:
+        times.update(call.name for call in step.calls)
+    if not times:
+        return what
+    calls = []
+    for name, count in times.items():
+        calls.append(name)
+        if count > 1:
+            calls[-1] += f" {count}×"
+    return f"{what}, with calls of {', '.join(calls)}"
+
+
+def _with_truncated_outcomes(exchange: Exchange, compaction: Compaction) -> Exchange:
+    """The exchange with its long outcomes truncated; itself if none of them is to be."""
+    if compaction.truncated.keys().isdisjoint(_call_ids(exchange.steps)):
+        return exchange
+    steps = [_truncate_outcomes(step, compaction) for step in exchange.steps]
+    return replace(exchange, steps=steps)
+
+
 def _truncate_outcomes(step: Step, compaction: Compaction) -> Step:
-    outcomes = [
-        _truncate(each, compaction.truncated[each.call_id])
-        if each.call_id in compaction.truncated
-        else each
-        for each in step.outcomes
-    ]
+    outcomes = []
+    for outcome in step.outcomes:
+        length = compaction.truncated.get(outcome.call_id)
+        if length is None:
+            outcomes.append(outcome)
+        else:
+            outcomes.append(_truncate(outcome, length))
     return replace(step, outcomes=tuple(outcomes))
+
+
+def _call_ids(steps: Sequence[Step]) -> Iterator[str]:
+    for step in steps:
+        for call in step.calls:
+            yield call.id
 
 
 def _truncate(outcome: CallOutcome, length: int) -> CallOutcome:
@@ -127,7 +155,9 @@ def compact_further(
         tried = map(stages.at, strengths[first:])
         return next((each for each in tried if size_of(each) <= budget), strongest)
     last_step = exchanges[-1].steps[-1:]
-    for length in _LENGTHS if last_step else ():
+    if not last_step:
+        return strongest
+    for length in _LENGTHS:
         strongest = _truncated(strongest, last_step, length)
         if size_of(strongest) <= budget:
             break
@@ -144,13 +174,17 @@ class _Stages:
     def __init__(self, exchanges: Sequence[Exchange], compaction: Compaction) -> None:
         self._compaction = compaction
         first, *others = exchanges[compaction.dropped :]
-        steps = first.steps[compaction.dropped_steps :]
-        steps += [step for exchange in others for step in exchange.steps]
-        is_last_sent = bool(exchanges[-1].steps)
-        self._old_steps = steps[:-1] if is_last_sent else steps
+        current = exchanges[-1]
+        self._old_steps = first.steps[compaction.dropped_steps :]
+        for exchange in others:
+            self._old_steps += exchange.steps
+        if current.steps:  # its last step is always sent
+            del self._old_steps[-1:]
         self._exchanges_to_drop = len(others)
-        already_dropped = 0 if others else compaction.dropped_steps
-        self._steps_to_drop = max(len(exchanges[-1].steps) - 1 - already_dropped, 0)
+        steps_sent = len(current.steps)
+        if not others:
+            steps_sent -= compaction.dropped_steps
+        self._steps_to_drop = max(steps_sent - 1, 0)
         self.count = len(self._old_steps) + self._exchanges_to_drop + self._steps_to_drop
 
     def at(self, strength: int) -> Compaction:
@@ -168,8 +202,7 @@ class _Stages:
 def _truncated(compaction: Compaction, steps: Sequence[Step], length: int) -> Compaction:
     """The compaction with the outcomes of these steps truncated at least to this length."""
     known = compaction.truncated
-    ids = [call.id for step in steps for call in step.calls]
-    lengths = {id_: min(length, known.get(id_, length)) for id_ in ids}
+    lengths = {id_: min(length, known.get(id_, length)) for id_ in _call_ids(steps)}
     return replace(compaction, truncated={**known, **lengths})
 
 
@@ -178,12 +211,16 @@ def _truncated(compaction: Compaction, steps: Sequence[Step], length: int) -> Co
 
 def messages_of(wire: Wire, exchanges: Sequence[Exchange]) -> list[Message]:
     """The conversation as messages that even a strict server accepts."""
-    return [wire.system, *(each for exchange in exchanges for each in _messages(wire, exchange))]
+    messages = [wire.system]
+    for exchange in exchanges:
+        messages += _messages(wire, exchange)
+    return messages
 
 
 def _messages(wire: Wire, exchange: Exchange) -> list[Message]:
     messages = [wire.question(exchange)]
-    messages += (message for step in exchange.steps for message in wire.step(step))
+    for step in exchange.steps:
+        messages += wire.step(step)
     if exchange.ending is not None:
         messages.append(wire.closing_message(exchange.closing_text))
     valid: list[Message] = replace_surrogates(messages)
@@ -211,13 +248,7 @@ class Conversation:
         self._exchange = exchange
         self._exchanges = [*past, exchange]
         if not exchange.steps and past:
-            # What is too long for one model may not be for another.
-            own = [each for each in past if each.model == exchange.model]
-            compaction = own[-1].compaction if own else Compaction()
-            count = len(past)
-            if compaction.dropped >= count:  # exchanges may have been removed since then
-                compaction = replace(compaction, dropped=count, dropped_steps=0)
-            exchange.compaction = compaction
+            exchange.compaction = _last_compaction(past, exchange.model)
         self.rebuild(wire)
 
     def rebuild(self, wire: Wire | None = None) -> None:
@@ -296,3 +327,14 @@ class Conversation:
             if exchange.ending is not None:
                 exchange.message_cache[self._wire.name] = state, messages, tokens
         return messages, tokens
+
+
+def _last_compaction(past: Sequence[Exchange], model: str) -> Compaction:
+    """The last compaction for this model: what is too long for one may not be for another."""
+    own = [exchange for exchange in past if exchange.model == model]
+    if not own:
+        return Compaction()
+    compaction = own[-1].compaction
+    if compaction.dropped >= len(past):  # exchanges may have been removed since then
+        return replace(compaction, dropped=len(past), dropped_steps=0)
+    return compaction

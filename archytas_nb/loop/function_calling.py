@@ -24,6 +24,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.record import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import (
     Action,
+    TruncatedPart,
     only_value,
     read_action,
     read_answer,
@@ -115,8 +116,9 @@ class FunctionCalling(Wire):
         if last:
             return replace(ask, messages=last_turn(ask.messages, last))
         allowed = [spec for name, spec in self._specs.items() if name not in disabled]
-        ends = [_FAIL_SPEC] if form is None else [form.spec, _FAIL_SPEC]
-        return replace(ask, tools=(*allowed, *ends))
+        if form is not None:
+            allowed.append(form.spec)
+        return replace(ask, tools=(*allowed, _FAIL_SPEC))
 
     def read(
         self,
@@ -153,6 +155,7 @@ class FunctionCalling(Wire):
                 reasoning=reasoning,
                 truncated="answer",
             )
+
         answer = read_answer(ends.get(ANSWER), form)
         null = form is not None and ANSWER in ends and answer is None
         failure = None
@@ -160,6 +163,10 @@ class FunctionCalling(Wire):
             if FAIL not in ends:
                 return Action(thought, fault=f"{ANSWER} needs the answer.")
             failure = str(only_value(ends[FAIL]) or "no reason given")
+
+        truncated: TruncatedPart = ""
+        if is_truncated:
+            truncated = "other"
         return Action(
             thought,
             calls=tuple((each.name, each.input) for each in calls),
@@ -176,7 +183,7 @@ class FunctionCalling(Wire):
             extras={
                 index: each.extra for index, each in enumerate(calls) if each.extra is not None
             },
-            truncated="other" if is_truncated else "",
+            truncated=truncated,
         )
 
     def _read_call(self, call: WireCall, reply: ModelReply) -> _ReadCall:
@@ -211,14 +218,20 @@ def _images(step: Step) -> list[Message]:
 
     Chat templates reject a user message after a tool message, so the assistant asks for it.
     """
-    shown = [(call.name, outcome.images) for call, outcome in step.pairs if outcome.images]
-    if not shown:
+    images: list[str] = []
+    sources = []
+    for call, outcome in step.pairs:
+        images += outcome.images
+        if len(outcome.images) == 1:
+            sources.append(call.name)
+        elif outcome.images:
+            sources.append(f"{call.name} ({len(outcome.images)} images)")
+    if not images:
         return []
-    images = [image for _, each in shown for image in each]
-    which = ", ".join(
-        f"{name} ({len(each)} images)" if len(each) > 1 else name for name, each in shown
-    )
-    text = f"{'The image' if len(images) == 1 else 'The images'} of {which}:"
+    what = "The images"
+    if len(images) == 1:
+        what = "The image"
+    text = f"{what} of {', '.join(sources)}:"
     return [
         {"role": "assistant", "content": SHOW_IMAGES},
         {"role": "user", "content": user_content(text, images)},
@@ -231,8 +244,9 @@ def _legal(name: str) -> str:
 
 def _arguments(tool_input: Json) -> str:
     """Arguments as an object, because chat templates fail with anything else."""
+    arguments = {"input": tool_input}
     if tool_input is None:
-        tool_input = {}
-    return json.dumps(
-        tool_input if isinstance(tool_input, dict) else {"input": tool_input}, ensure_ascii=False
-    )
+        arguments = {}
+    elif isinstance(tool_input, dict):
+        arguments = tool_input
+    return json.dumps(arguments, ensure_ascii=False)

@@ -96,12 +96,9 @@ def read_json(text: str, at: int = 0, *, allow_unclosed: bool = False) -> Readin
     try:
         try:
             value, end = _STRICT.raw_decode(text, at)
-            return Reading(replace_surrogates(value), end)
         except json.JSONDecodeError:
-            tokens = _Tokens(text, at, allow_unclosed=allow_unclosed)
-        return Reading(
-            replace_surrogates(tokens.value()), tokens.end, tuple(tokens.repairs), tokens.unclosed
-        )
+            return _Tokens(text, at, allow_unclosed=allow_unclosed).reading()
+        return Reading(replace_surrogates(value), end)
     except RecursionError:
         raise UnreadableError(at, "it is nested too deeply") from None
     except UnreadableError as error:
@@ -113,7 +110,9 @@ def read_json(text: str, at: int = 0, *, allow_unclosed: bool = False) -> Readin
 def replace_surrogates(value: Json, depth: int = 0) -> Json:
     """Replace lone surrogates in the texts of a value, because they cannot be sent."""
     if isinstance(value, str):
-        return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
+        if value.isascii():
+            return value
+        return _SURROGATE.sub("\ufffd", value)
     if depth > MAX_DEPTH:
         raise UnreadableError(0, "it is nested too deeply")
     if isinstance(value, list):
@@ -164,48 +163,65 @@ class _Tokens:
         self.end = at  # of the last token
         self.repairs: dict[str, None] = {}
         self.unclosed = False
-        self._text, self._at, self._allow_unclosed = text, at, allow_unclosed
+        self._text = text
+        self._at = at
+        self._allow_unclosed = allow_unclosed
         self._closers: list[tuple[str, str]] = []  # expected: as written, and as JSON
         self._out: list[str] = []
         self._positions: list[int] = []  # the index of each token in the text
         while not self._out or self._closers:
             self._next()
 
-    def value(self) -> Json:
-        """The value of the tokens."""
+    def reading(self) -> Reading:
+        """The value of the tokens, and what was repaired."""
         try:
-            return _STRICT.decode("".join(self._out))
+            value = _STRICT.decode("".join(self._out))
         except json.JSONDecodeError as error:
             ends = list(itertools.accumulate(map(len, self._out)))
             n = min(bisect.bisect_right(ends, error.pos), len(ends) - 1)
-            raise UnreadableError(
-                self._positions[n], error.msg[0].lower() + error.msg[1:]
-            ) from None
+            why = error.msg[0].lower() + error.msg[1:]
+            raise UnreadableError(self._positions[n], why) from None
+        return Reading(replace_surrogates(value), self.end, tuple(self.repairs), self.unclosed)
 
     def _next(self) -> None:
         """Add the next token."""
         mark = self._skip()
-        closer = self._closers[-1][0] if self._closers else ""
+        closer = ""
+        if self._closers:
+            closer = self._closers[-1][0]
         if mark and mark == closer:
-            if self._out[-1] == "," and self._out[-2] not in ("{", "["):
-                self._out.pop()
-                self._positions.pop()
-                self.repairs["a trailing comma"] = None
-            self._append(self._closers.pop()[1], 1)
-        elif mark in (",", ":") or (mark == "=" and closer == ")"):
-            self._append(":" if mark == "=" else mark, 1)
+            self._close()
+        elif mark in (",", ":"):
+            self._append(mark, 1)
+        elif mark == "=" and closer == ")":
+            self._append(":", 1)
         elif self._out and self._out[-1] not in ("{", "[", ",", ":"):
             self._append(self._missing_token(closer), 0)
         elif mark in _CLOSERS:
-            if len(self._closers) > MAX_DEPTH:
-                raise UnreadableError(self._at, "it is nested too deeply")
-            opener = "{" if mark == "{" or _NAMED.match(self._text, self._at) else "["
-            self._closers.append((_CLOSERS[mark], _CLOSERS[opener]))
-            self._append(opener, 1)
+            self._open(mark)
         elif mark in _QUOTES:
             self._append(*self._string())
         else:
             self._append(*self._word())
+
+    def _open(self, mark: str) -> None:
+        """Add an opening brace or bracket; the parenthesis of a call may stand for either."""
+        if len(self._closers) > MAX_DEPTH:
+            raise UnreadableError(self._at, "it is nested too deeply")
+        opener = "["
+        if mark == "{" or _NAMED.match(self._text, self._at):
+            opener = "{"
+        self._closers.append((_CLOSERS[mark], _CLOSERS[opener]))
+        self._append(opener, 1)
+
+    def _close(self) -> None:
+        """Add a closing brace or bracket, without the comma before it."""
+        if self._out[-1] == "," and self._out[-2] not in ("{", "["):
+            self._out.pop()
+            self._positions.pop()
+            self.repairs["a trailing comma"] = None
+        _, json_closer = self._closers.pop()
+        self._append(json_closer, 1)
 
     def _missing_token(self, closer: str) -> str:
         """The token, a comma or a brace, that must be missing after a value."""
@@ -215,8 +231,7 @@ class _Tokens:
             return ","
         is_whole = text[self.end - 1] in "}]\"'“”‘’"  # a number may be truncated
         if not (is_whole and self._is_over(self.end)):
-            why = f"expected , or {closer}" if text[self._at :] else "it is cut off"
-            raise UnreadableError(self._at, why)
+            raise self._expected(f", or {closer}")
         self.repairs["a missing brace at the end"] = None
         self.unclosed = True
         return self._closers.pop()[1]
@@ -230,18 +245,25 @@ class _Tokens:
             and _last_mark(self._text) < end
         )
 
+    def _expected(self, what: str) -> UnreadableError:
+        """The error of a text that continues with something else, or ends here."""
+        if self._text[self._at :]:
+            return UnreadableError(self._at, f"expected {what}")
+        return UnreadableError(self._at, "it is cut off")
+
     def _append(self, token: str, width: int) -> None:
         self._out.append(token)
         self._positions.append(self._at)
         self._at += width
-        self.end = self._at if width else self.end
+        if width:
+            self.end = self._at
 
     def _skip(self) -> str:
         """Skip white space and comments; return the character that follows, empty at the end."""
-        gap = _GAP.match(self._text, self._at)
-        if gap and gap[0].strip():
+        after = _after_gap(self._text, self._at)
+        if self._text[self._at : after].strip():
             self.repairs["a comment"] = None
-        self._at = gap.end() if gap else self._at
+        self._at = after
         return self._text[self._at : self._at + 1]
 
     def _word(self) -> tuple[str, int]:
@@ -251,24 +273,28 @@ class _Tokens:
             return json.dumps(key[0]), len(key[0])
         word = _WORD.match(self._text, self._at)
         if word is None:
-            why = "expected a value" if self._text[self._at :] else "it is cut off"
-            raise UnreadableError(self._at, why)
+            raise self._expected("a value")
         if word[0] in _LITERALS:
             self.repairs["Python's True, False or None"] = None
         return _LITERALS.get(word[0], word[0]), len(word[0])
 
     def _string(self) -> tuple[str, int]:
         """A string as JSON, and its width in the text."""
-        opening, start = self._text[self._at], self._at
-        object_in_quotes = _QUOTED_OBJECT.match(self._text, start + 1) if opening == '"' else None
-        if object_in_quotes and not self._string_may_end(object_in_quotes.end()):
-            return self._quoted_object(object_in_quotes.start("object"))
+        start = self._at
+        opening = self._text[start]
+        if opening == '"':
+            inside = _QUOTED_OBJECT.match(self._text, start + 1)
+            if inside and not self._string_may_end(inside.end()):
+                return self._quoted_object(inside.start("object"))
         if self._text.startswith(opening * 3, start):
             close = self._text.find(opening * 3, start + 3)
             if close != -1:
                 return self._triple_quoted(close)
         is_key = self._closers[-1:] == [("}", "}")] and self._out[-1] in ("{", ",")
-        close = next(self._quotes(), -1) if is_key else self._closing_quote()
+        if is_key:
+            close = next(self._quotes(), -1)
+        else:
+            close = self._closing_quote()
         if close == -1:
             raise UnreadableError(start, "a string has no closing quote")
         if opening != '"':
@@ -285,8 +311,7 @@ class _Tokens:
         inside = self._text[start:end]
         if "\\" in inside:
             raise UnreadableError(start, "an object in quotes has backslashes")
-        gap = _GAP.match(self._text, end)
-        close = gap.end() if gap else end
+        close = _after_gap(self._text, end)
         if self._text[close : close + 1] != '"':
             raise UnreadableError(end, "an object in quotes has no closing quote")
         self.repairs["unescaped quotes in a string"] = None
@@ -297,7 +322,8 @@ class _Tokens:
 
         On one line, the quotes may also be text of a string.
         """
-        start, end = self._at + 3, close + 3
+        start = self._at + 3
+        end = close + 3
         is_python = "\n" in self._text[start:close]
         if not is_python or _QUOTED_KEY.search(self._text, start, close):
             raise UnreadableError(self._at, "three quotes may begin a string or be part of one")
@@ -329,10 +355,10 @@ class _Tokens:
         text = self._text
         for found in _QUOTES[text[self._at]].finditer(text, self._at + 1):
             at = found.start()
-            is_in_word = (
-                text[at] != '"' and text[at - 1].isalnum() and text[at + 1 : at + 2].isalnum()
-            )
-            if text[at] != "\\" and not is_in_word:
+            mark = text[at]
+            is_in_word = text[at - 1].isalnum() and text[at + 1 : at + 2].isalnum()
+            is_apostrophe = mark != '"' and is_in_word
+            if mark != "\\" and not is_apostrophe:
                 yield at
 
     def _string_may_end(self, end: int) -> bool:
@@ -340,22 +366,24 @@ class _Tokens:
         text = self._text
         if not self._closers:
             return _ENDS_TEXT.match(text, end) is not None
-        gap = _GAP.match(text, end)
-        at = gap.end() if gap else end
+        at = _after_gap(text, end)
         closer, json_closer = self._closers[-1]
+        is_object = json_closer == "}"
         if at == len(text) or text.startswith(closer, at):
             return True
         if text.startswith(",", at):
-            gap = _GAP.match(text, at + 1)
-            follows = _MEMBER if json_closer == "}" else _ITEM
-            return follows.match(text, gap.end() if gap else at + 1) is not None
-        if json_closer == "}" and (_KEY_FOLLOWS.match(text, at) or _BARE_KEY.match(text, at)):
+            following = _ITEM
+            if is_object:
+                following = _MEMBER
+            return following.match(text, _after_gap(text, at + 1)) is not None
+        if is_object and (_KEY_FOLLOWS.match(text, at) or _BARE_KEY.match(text, at)):
             return True  # a comma is missing
         return self._is_over(end)
 
     def _is_quotation_mark(self, at: int, *, opens: bool) -> bool:
         """Whether a quotation may begin or end at a quote, judging by what is next to it."""
-        before, after = self._text[at - 1], self._text[at + 1 : at + 2]
+        before = self._text[at - 1]
+        after = self._text[at + 1 : at + 2]
         follows_text = before not in _BEFORE_QUOTATION
         if opens:
             precedes_text = bool(after) and not after.isspace() and after not in _NOT_IN_QUOTATION
@@ -369,10 +397,11 @@ class _Tokens:
         """
         raw = self._text[start:end]
         escapes = [each for each in _ESCAPE.finditer(raw) if each[1]]
-        strange = [each for each in escapes if not _is_known(each[1])]
-        if strange:
-            mixed = any(_is_known(each[1]) and each[1][0] in "bfnrtu\\" for each in escapes)
-            if mixed or any(_OTHER_ESCAPE.match(raw, each.start()) for each in strange):
+        unknown = [each for each in escapes if not _is_known(each[1])]
+        if unknown:
+            is_mixed = any(_is_known(each[1]) and each[1][0] in "bfnrtu\\" for each in escapes)
+            is_python = any(_OTHER_ESCAPE.match(raw, each.start()) for each in unknown)
+            if is_mixed or is_python:
                 raise UnreadableError(start, "a backslash in a string is not escaped")
             self.repairs["unescaped backslashes in a string"] = None
         if any(mark in raw for mark in "\n\t\r"):
@@ -390,7 +419,17 @@ def _as_json(match: re.Match[str]) -> str:
     escape = match[1]
     if escape is None or not _is_known(escape):
         return json.dumps(match[0])[1:-1]
-    return escape if escape in "'“”‘’" else match[0]
+    if escape in "'“”‘’":
+        return escape
+    return match[0]
+
+
+def _after_gap(text: str, at: int) -> int:
+    """The index after the white space and the comments at an index."""
+    gap = _GAP.match(text, at)
+    if gap is None:
+        return at
+    return gap.end()
 
 
 @functools.lru_cache(maxsize=1)

@@ -72,7 +72,9 @@ class Limits:
 
     def reply_tokens(self, *, small: bool) -> int:
         """Maximum number of tokens in one reply, of a small model or another."""
-        return self.max_reply_tokens or (SMALL_REPLY_TOKENS if small else REPLY_TOKENS)
+        if self.max_reply_tokens is not None:
+            return self.max_reply_tokens
+        return SMALL_REPLY_TOKENS if small else REPLY_TOKENS
 
     def thinking_tokens(self, *, small: bool) -> int | None:
         """The same after a reply that contained only reasoning; None if it does not differ."""
@@ -86,8 +88,9 @@ def _check(name: str, value: Any, what: str, kind: type[Any], *, none: str = "")
     if value is None and none:
         return
     if not isinstance(value, kind) or isinstance(value, bool) or not 0 < value < math.inf:
-        expected = f"{what}, or None for {none}" if none else what
-        raise argument_error(f"{name} is {value!r}; expected {expected}")
+        if none:
+            what = f"{what}, or None for {none}"
+        raise argument_error(f"{name} is {value!r}; expected {what}")
 
 
 class Clock:

@@ -178,27 +178,35 @@ class _Loop:
         if reply.kind == "deadline":
             limit = f"max_seconds={self.guards.limits.max_seconds or 0:g}"
             yield Notice("limit", f"the limit {limit} was reached during a request to the model")
-            # Half of a text is useful to a person; half of a JSON object is not.
-            raise _RunEndedError(Stopped(limit, reply.text if self.wire.name == "native" else ""))
+            said = ""
+            if self.wire.name == "native":  # half of a JSON object is of no use to a person
+                said = reply.text
+            raise _RunEndedError(Stopped(limit, said))
         text = reply.text
         if reply.kind == "overflow":
-            advice = (
-                " Start over with agent.reset(), ask for less at once, or use a model with a "
-                "longer context."
-            )
-            text = (
-                "the conversation is too long for the model, even without all that can be left out"
-                f" (about {self.conversation.tokens:,} tokens): {text}"
-                f"{'' if 'agent.reset()' in text else advice}"
-            )
+            text = self._overflow_text(text)
         raise _RunEndedError(Failed(text, by="endpoint"))
+
+    def _overflow_text(self, why: str) -> str:
+        """Why a conversation that cannot be compacted further has failed, and the next move."""
+        text = (
+            "the conversation is too long for the model, even without all that can be left out"
+            f" (about {self.conversation.tokens:,} tokens): {why}"
+        )
+        if "agent.reset()" in why:
+            return text
+        return (
+            f"{text} Start over with agent.reset(), ask for less at once, or use a model with a "
+            "longer context."
+        )
 
     def _request(self, last: str) -> AskModel:
         guards = self.guards
         conversation = self.conversation
         disabled = set(guards.disabled_tools)
         if self.exchange.hint and not guards.steps:  # a small model ignores the hint alone
-            disabled |= {*self.wire.tools, FAIL if self.exchange.hint == KNOWN_HINT else ANSWER}
+            disabled |= self.wire.tools.keys()
+            disabled.add(FAIL if self.exchange.hint == KNOWN_HINT else ANSWER)
         seconds = guards.seconds_left()
         if last and seconds is not None:
             seconds = max(seconds, LAST_TURN_SECONDS)
@@ -387,7 +395,7 @@ class _Loop:
             outcome = self.guards.skipped_outcome(call)
             if outcome is None:
                 batch.append(call)
-                keys |= {call_key(call)} if waiting else set()
+                keys.add(call_key(call))
                 continue
             outcomes[call.id] = outcome
             if outcome.status == "not_run":
@@ -463,7 +471,9 @@ def _truncated_text(action: Action) -> str:
     """What a person can use of a truncated reply: the begun answer, or the plain text."""
     if action.answers:
         return as_text(action.answer)
-    return action.thought if action.prose else ""
+    if action.prose:
+        return action.thought
+    return ""
 
 
 def _outcomes_without_running(action: Action, calls: Sequence[ToolCall]) -> Iterator[CallOutcome]:

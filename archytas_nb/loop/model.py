@@ -138,7 +138,10 @@ def person_of(model: object, person: Any) -> Any:
 def body_of(model: object, ask: AskModel) -> dict[str, Json] | None:
     """The body of the request to the endpoint; None if the model has no endpoint."""
     body = getattr(model, "body", None)
-    return None if body is None else body(ask)
+    if body is None:
+        return None
+    request: dict[str, Json] = body(ask)
+    return request
 
 
 def without_retries(model: Any) -> Any:
@@ -152,7 +155,10 @@ def without_retries(model: Any) -> Any:
 def served_by(model: object) -> list[str] | None:
     """The names of the models that its endpoint serves; None if it does not list them."""
     served = getattr(model, "served", None)
-    return None if served is None else served()
+    if served is None:
+        return None
+    names: list[str] = served()
+    return names
 
 
 def forget_crash(model: object) -> None:

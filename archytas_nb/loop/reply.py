@@ -101,32 +101,45 @@ def read_action(
     Returns:
         The action; its `fault` is set if the text contains none.
     """
-    found = find_calls(text, {**tools, ANSWER: _TEXT if form is None else form.schema, FAIL: _TEXT})
-    ask = _NATIVE_FORM if strict else _REACT_FORM
+    answer_schema = _TEXT
+    if form is not None:
+        answer_schema = form.schema
+    found = find_calls(text, {**tools, ANSWER: answer_schema, FAIL: _TEXT})
+
+    ask = _REACT_FORM
+    if strict:
+        ask = _NATIVE_FORM
     truncated = finish == "length"
     spans = found.spans
     if strict:
         spans = [each for each in spans if _is_whole_call(each, truncated=truncated)]
+
     try:
         _check_tags(found, spans, strict=strict)
         if spans:
             action = _action_of_calls(found, spans, form)
-        elif not found.text:
-            action = Action(fault=f"Your reply was empty. {ask}")
-        elif prose_is_answer and finish != REFUSED:
+        elif found.text and prose_is_answer and finish != REFUSED:
             action = _prose_answer(found.text, form, truncated=truncated)
-        elif "{" in found.text:
-            action = _fault(ask, "no tool is named in it")
         else:
-            fault = f"Your reply was plain text. {ask} Use {ANSWER} to give your answer."
-            action = Action(thought=found.text[:500], fault=fault, prose=True)
+            action = _without_action(found.text, ask)
     except UnreadableError as error:
         action = _fault(ask, error.why)
+
     if finish == REFUSED and action.fault:
         return _fault(ask, f"the server refused it ({one_line(text)})")
     if truncated and action.fault and not action.truncated:
         action = _truncated_action(action, found, ask)
     return replace(action, reasoning=found.thoughts)
+
+
+def _without_action(text: str, ask: str) -> Action:
+    """The fault of a text with neither a call nor an answer."""
+    if not text:
+        return Action(fault=f"Your reply was empty. {ask}")
+    if "{" in text:
+        return _fault(ask, "no tool is named in it")
+    fault = f"Your reply was plain text. {ask} Use {ANSWER} to give your answer."
+    return Action(thought=text[:500], fault=fault, prose=True)
 
 
 def _is_whole_call(span: CallSpan, *, truncated: bool) -> bool:
@@ -152,7 +165,9 @@ def _prose_answer(text: str, form: AnswerForm | None, *, truncated: bool) -> Act
     """Plain text as the answer."""
     if truncated:
         return Action(answer=text, fault=_FEWER_WORDS, truncated="answer")
-    answer = text if form is None else _typed_answer(text, form)
+    if form is None:
+        return Action(answer=text)
+    answer = _typed_answer(text, form)
     return Action(answer=answer, null=answer is None)
 
 
@@ -174,45 +189,82 @@ def read_arguments(text: str, schema: Json = None) -> tuple[Json, str, str]:
     try:
         reading = read_json(stripped)
         rest = stripped[reading.end :].strip()
-        again = read_json(rest) if rest.startswith("{") else None
-        twice = again is not None and (again.value, again.end) == (reading.value, len(rest))
-        if rest and not twice and rest.strip("}` \n"):
+        if not _may_be_ignored(rest, reading.value):
             return None, "", f"the arguments are followed by {rest[:40]!r}"
         tool_input, more = decode_input(reading.value, schema)
     except UnreadableError as error:
         return None, "", f"the arguments are no JSON that can be read: {error.why}"
-    repairs = [*reading.repairs, *(["text after the arguments was ignored"] if rest else [])]
-    return tool_input, ", ".join(dict.fromkeys([*repairs, *more])), ""
+    repairs = [*reading.repairs]
+    if rest:
+        repairs.append("text after the arguments was ignored")
+    repairs += more
+    return tool_input, ", ".join(dict.fromkeys(repairs)), ""
+
+
+def _may_be_ignored(rest: str, value: Json) -> bool:
+    """Whether a text after arguments is only closing marks, or the same arguments again."""
+    if rest.startswith("{"):
+        again = read_json(rest)
+        if (again.value, again.end) == (value, len(rest)):
+            return True
+    return not rest.strip("}` \n")
 
 
 def _action_of_calls(
     found: FoundCalls, spans: Sequence[CallSpan], form: AnswerForm | None
 ) -> Action:
     """The action of a text that contains something that may be a call."""
-    first = spans[0]
-    if first.why:
-        raise UnreadableError(0, f"{_excerpt(found, first)} could not be read: {first.why}")
-    if not first.known and (first.calls[0].repairs or any(each.known for each in spans)):
-        why = f"{_excerpt(found, first)} names {first.calls[0].name!r}, and there is no such tool"
-        raise UnreadableError(0, why)
+    _check_first(found, spans)
     calls, notes = _calls_to_run(found, spans)
-    thought = next((call.thought for call in calls if call.thought), "")
-    if not thought:
-        thought = _INTRODUCTION.sub("", found.text[: first.start]).strip(" \n\t\"'`[")[:500]
-    notes = [*(each for call in calls for each in call.repairs), *notes]
-    notes += ["an invented outcome was removed"] * found.had_invented_outcome
-    repaired = ", ".join(dict.fromkeys(notes))
+    thought = _thought_of(calls, found.text[: spans[0].start])
+    repaired = _repairs_of(calls, notes, found)
+
     others = tuple((call.name, call.input) for call in calls if call.name not in _ENDS)
-    tool_input = [call.input for call in calls if call.name == ANSWER][:1]
-    answer = next((read_answer(each, form) for each in tool_input), None)
-    null = form is not None and tool_input != [] and answer is None
+    answers = [call.input for call in calls if call.name == ANSWER]
+    answer = None
+    if answers:
+        answer = read_answer(answers[0], form)
+    null = form is not None and bool(answers) and answer is None
     if others or null or answer is not None:  # the outcomes of the calls may avert a failure
         return Action(thought, others, answer, repaired=repaired, null=null)
+
     failed = next((call for call in calls if call.name == FAIL), None)
     if failed is None:
         return Action(thought=thought, fault=f"{ANSWER} needs the answer as its tool_input.")
     reason = str(only_value(failed.input) or "").strip()
     return Action(thought, failure=reason or "no reason given", repaired=repaired)
+
+
+def _check_first(found: FoundCalls, spans: Sequence[CallSpan]) -> None:
+    """Raise UnreadableError if the first part cannot be read, or names no tool."""
+    first = spans[0]
+    if first.why:
+        raise UnreadableError(0, f"{_excerpt(found, first)} could not be read: {first.why}")
+    if first.known:
+        return
+    # A call of an unknown tool gets its error as an outcome, unless it may be misread.
+    if first.calls[0].repairs or any(each.known for each in spans):
+        why = f"{_excerpt(found, first)} names {first.calls[0].name!r}, and there is no such tool"
+        raise UnreadableError(0, why)
+
+
+def _thought_of(calls: Sequence[Call], before: str) -> str:
+    """The thought of a call; if none has one, the text before the first call."""
+    thought = next((call.thought for call in calls if call.thought), "")
+    if thought:
+        return thought
+    return _INTRODUCTION.sub("", before).strip(" \n\t\"'`[")[:500]
+
+
+def _repairs_of(calls: Sequence[Call], notes: Sequence[str], found: FoundCalls) -> str:
+    """What had to be repaired to read the calls."""
+    repairs: list[str] = []
+    for call in calls:
+        repairs += call.repairs
+    repairs += notes
+    if found.had_invented_outcome:
+        repairs.append("an invented outcome was removed")
+    return ", ".join(dict.fromkeys(repairs))
 
 
 def _calls_to_run(found: FoundCalls, spans: Sequence[CallSpan]) -> tuple[list[Call], list[str]]:
@@ -222,9 +274,13 @@ def _calls_to_run(found: FoundCalls, spans: Sequence[CallSpan]) -> tuple[list[Ca
     objects is run, because a reply is one step; an answer after it counts. Text between two
     different calls may revoke the first one, so nothing is run.
     """
-    calls, notes = list(spans[0].calls), list[str]()
+    calls = list(spans[0].calls)
+    notes: list[str] = []
+    if len(spans) == 1:
+        return calls, notes
+
     several = len(calls) > 1
-    keys = {call.key for call in calls} if spans[1:] else set()
+    keys = {call.key for call in calls}
     for earlier, later in itertools.pairwise(spans):
         if later.calls and {call.key for call in later.calls} <= keys:
             notes.append("a duplicate call")
@@ -236,7 +292,8 @@ def _calls_to_run(found: FoundCalls, spans: Sequence[CallSpan]) -> tuple[list[Ca
         several = several or _SEVERAL_CALLS.search(gap) is not None
         if later.why and several:
             raise UnreadableError(0, f"{_excerpt(found, later)} could not be read: {later.why}")
-        if not several and (later.why or any(call.name not in _ENDS for call in later.calls)):
+        is_ending = not later.why and all(call.name in _ENDS for call in later.calls)
+        if not several and not is_ending:
             notes.append("more than one call: only the first was run")
             break
         calls += later.calls
@@ -247,24 +304,31 @@ def _calls_to_run(found: FoundCalls, spans: Sequence[CallSpan]) -> tuple[list[Ca
 def _typed_answer(prose: str, form: AnswerForm) -> Json:
     """Plain text as a value of the answer's type; if that fails, the text itself."""
     stripped = _FENCED.sub(r"\1", prose).strip()
-    if (
-        isinstance(form.schema, dict)
-        and form.schema.get("type") == "string"
-        and stripped[:1] != '"'
-    ):
+    is_text = isinstance(form.schema, dict) and form.schema.get("type") == "string"
+    if is_text and not stripped.startswith('"'):
         return stripped
     tool_input, _, fault = read_arguments(stripped, form.schema)
-    return prose if fault else read_answer(tool_input, form)
+    if fault:
+        return prose
+    return read_answer(tool_input, form)
 
 
 def _truncated_action(action: Action, found: FoundCalls, ask: str) -> Action:
     """The action of a reply that was truncated before any part of it was complete."""
-    partial = read_partial(found.text[found.spans[-1].start :]) if found.spans else Partial()
-    if partial.tool == ANSWER and partial.text.strip():
-        return Action(partial.thought, answer=partial.text, fault=_FEWER_WORDS, truncated="answer")
+    if found.spans:
+        partial = read_partial(found.text[found.spans[-1].start :])
+        if partial.tool == ANSWER and partial.text.strip():
+            return Action(
+                partial.thought, answer=partial.text, fault=_FEWER_WORDS, truncated="answer"
+            )
+
     if not found.text:
         fault = f"Your reply was cut off for its length before it said anything. {ask}"
-        return replace(action, fault=fault, truncated="reasoning" if found.thoughts else "other")
+        part: TruncatedPart = "other"
+        if found.thoughts:
+            part = "reasoning"
+        return replace(action, fault=fault, truncated=part)
+
     fault = (
         f"Your reply was cut off for its length, and nothing was run. Send less in one reply. {ask}"
     )
@@ -277,7 +341,9 @@ def _fault(ask: str, what: str) -> Action:
 
 def _excerpt(found: FoundCalls, span: CallSpan) -> str:
     excerpt = " ".join(found.text[span.start : span.end].split())
-    return f"«{excerpt if len(excerpt) <= 120 else f'{excerpt[:80]} … {excerpt[-30:]}'}»"
+    if len(excerpt) > 120:
+        excerpt = f"{excerpt[:80]} … {excerpt[-30:]}"
+    return f"«{excerpt}»"
 
 
 # ── answers ───────────────────────────────────────────────────────────────────────────────────────
@@ -285,11 +351,9 @@ def _excerpt(found: FoundCalls, span: CallSpan) -> str:
 
 def only_value(tool_input: Json) -> Json:
     """The value of an object with a single field, because models wrap plain text in one."""
-    return (
-        next(iter(tool_input.values()))
-        if isinstance(tool_input, dict) and len(tool_input) == 1
-        else tool_input
-    )
+    if isinstance(tool_input, dict) and len(tool_input) == 1:
+        return next(iter(tool_input.values()))
+    return tool_input
 
 
 def read_answer(tool_input: Json, form: AnswerForm | None) -> Json:
@@ -299,21 +363,35 @@ def read_answer(tool_input: Json, form: AnswerForm | None) -> Json:
     with a type may be empty.
     """
     inner = only_value(tool_input)
-    named = isinstance(tool_input, dict) and set(tool_input) == {"answer"}
-    answer = inner if named or (isinstance(inner, str) and form is None) else tool_input
-    blank = answer in (None, {}, []) or (isinstance(answer, str) and not answer.strip())
-    return None if form is None and blank else answer
+    is_named = isinstance(tool_input, dict) and set(tool_input) == {"answer"}
+    is_text = isinstance(inner, str) and form is None
+    answer = tool_input
+    if is_named or is_text:
+        answer = inner
+
+    if form is None and _is_blank(answer):
+        return None
+    return answer
+
+
+def _is_blank(answer: Json) -> bool:
+    if isinstance(answer, str):
+        return not answer.strip()
+    return answer in (None, {}, [])
 
 
 def as_text(answer: Json) -> str:
     """An answer as text: a string as it is, anything else as JSON."""
-    return answer.strip() if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    if isinstance(answer, str):
+        return answer.strip()
+    return json.dumps(answer, ensure_ascii=False)
 
 
 def rejection_text(answer: Json, fault: str) -> str:
     """What the model is told about an answer that is not accepted."""
-    text = as_text(answer)
-    shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+    shown = as_text(answer)
+    if len(shown) > _MAX_SHOWN:
+        shown = f"{shown[:_MAX_SHOWN]}…"
     again = "Give the answer again, as it was asked for."
     return f"Your answer {shown!r} is not accepted: {fault}\n{again}"
 
@@ -321,13 +399,12 @@ def rejection_text(answer: Json, fault: str) -> str:
 def with_reasoning(action: Action, reply: ModelReply) -> Action:
     """The action with the reply's reasoning, which may be all that a truncated reply contains."""
     reasoning = reply.reasoning.strip()
-    only = not reply.text or (reasoning and not reply.text.strip())
-    part = action.truncated
-    if part == "other" and only and not reply.calls:
-        part = "reasoning"
-    if not reasoning and part == action.truncated:
-        return action
-    return replace(action, reasoning=reasoning or action.reasoning, truncated=part)
+    if reasoning:
+        action = replace(action, reasoning=reasoning)
+    said_nothing = not reply.text or (reasoning and not reply.text.strip())
+    if action.truncated == "other" and said_nothing and not reply.calls:
+        action = replace(action, truncated="reasoning")
+    return action
 
 
 # ── incomplete replies ────────────────────────────────────────────────────────────────────────────
@@ -347,22 +424,31 @@ def read_partial(text: str) -> Partial:
     body = re.sub(r"\A```(?:json)?\s*", "", text.lstrip())
     if not body.startswith("{"):
         return Partial(text=text)
-    thought, tool, tool_input = _THOUGHT.search(body), _TOOL.search(body), _INPUT.search(body)
-    name = _decode_string(tool[1]) if tool and tool[2] else ""
-    shown = tool_input[1] if tool_input else ""
+    thought = ""
+    if found := _THOUGHT.search(body):
+        thought = _decode_string(found[1])
+    name = ""
+    tool = _TOOL.search(body)
+    if tool and tool[2]:  # a name without its closing quote is incomplete
+        name = _decode_string(tool[1])
+    shown = ""
+    if tool_input := _INPUT.search(body):
+        shown = tool_input[1]
+
     if name in _ENDS:
-        excerpt = _ANSWER.match(shown)
-        shown = _decode_string(excerpt[1]) if excerpt else shown
+        if answer := _ANSWER.match(shown):
+            shown = _decode_string(answer[1])
     elif shown.rstrip().endswith("}}"):
         shown = shown.rstrip().removesuffix("}")
-    return Partial(_decode_string(thought[1]) if thought else "", name, shown)
+    return Partial(thought, name, shown)
 
 
 def written(text: str) -> str:
     """The readable part of an incomplete reply: its thought, then the call or the answer."""
     partial = read_partial(text)
-    is_call = partial.tool not in ("", *_ENDS)
-    shown = f"{partial.tool} {partial.text}" if is_call else partial.text
+    shown = partial.text
+    if partial.tool not in ("", *_ENDS):
+        shown = f"{partial.tool} {partial.text}"
     return "\n\n".join(part for part in (partial.thought.strip(), shown.strip()) if part)
 
 

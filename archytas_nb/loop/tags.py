@@ -86,9 +86,11 @@ def read_tags(text: str, at: int, form: TagForm, schema: Json) -> Reading:
         at = end + len(form.value_end)
     rest = text[at : at + 200].lstrip()
     if not rest.startswith(form.call_end):
-        where = at if rest else len(text)
-        raise UnreadableError(where, f"expected an argument or {form.call_end}")
-    _check_what_follows(text, at, form, has_arguments=bool(arguments))
+        if not rest:
+            at = len(text)
+        raise UnreadableError(at, f"expected an argument or {form.call_end}")
+    if arguments:
+        _check_what_follows(text, at, form)
     is_object = not isinstance(schema, Mapping) or schema.get("type") == "object"
     value: Json = arguments or None
     if arguments and not is_object:
@@ -98,9 +100,9 @@ def read_tags(text: str, at: int, form: TagForm, schema: Json) -> Reading:
     return Reading(value, at, ("arguments in tags",))
 
 
-def _check_what_follows(text: str, at: int, form: TagForm, *, has_arguments: bool) -> None:
+def _check_what_follows(text: str, at: int, form: TagForm) -> None:
     """Raise UnreadableError if the last value may have contained the end of the call."""
-    stray = text.find(form.value_end, at) if has_arguments else -1
+    stray = text.find(form.value_end, at)
     if stray != -1 and not re.compile(form.argument).search(text, at, stray):
         raise UnreadableError(stray, f"there is a {form.value_end} after the end of the call")
 
@@ -120,11 +122,10 @@ def _value(name: str, raw: str, form: TagForm, schema: Json) -> Json:
     if is_json and (kinds - {"string"}) & _kinds_of(reading.value):
         what = f"{name!r} may be the text {raw.strip()!r}, or the same as a value that is no text"
         raise UnreadableError(0, what)
-    begins = raw.startswith("\n")
-    ends = raw.endswith("\n")
-    if form.has_own_lines and begins and ends and len(raw) > 1:
+    line_breaks = raw.startswith("\n") + raw.endswith("\n")
+    if form.has_own_lines and line_breaks == 2 and len(raw) > 1:
         return raw[1:-1]
-    if (begins and ends) or (form.has_own_lines and (begins or ends)):
+    if line_breaks == 2 or (form.has_own_lines and line_breaks == 1):
         raise UnreadableError(0, f"the line breaks around {name!r} may be part of its text or not")
     return raw
 
@@ -160,7 +161,9 @@ def _kinds(schema: Json, root: Json, references: int = 0) -> frozenset[str]:
     if not isinstance(schema, Mapping) or references > _MAX_REFERENCES:
         return _KINDS
     if "$ref" in schema:
-        definitions = root.get("$defs", {}) if isinstance(root, Mapping) else {}
+        definitions = {}
+        if isinstance(root, Mapping):
+            definitions = root.get("$defs", {})
         definition = definitions.get(str(schema["$ref"]).removeprefix("#/$defs/"))
         return _kinds(definition, root, references + 1)
     for options in ("anyOf", "oneOf"):

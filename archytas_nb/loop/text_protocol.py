@@ -16,9 +16,11 @@ from archytas_nb.loop.events import (
     FAIL,
     ActiveProtocol,
     AskModel,
+    CallOutcome,
     Json,
     Message,
     ModelReply,
+    ToolCall,
 )
 from archytas_nb.loop.record import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import Action, read_action, with_reasoning
@@ -116,17 +118,15 @@ class TextProtocol(Wire):
         if step.correction:
             unusable = {"role": "assistant", "content": "(A reply that could not be used.)"}
             return [unusable, {"role": "user", "content": step.correction}]
-        thoughts = (step.thought, *[""] * len(step.calls))
-        actions = [
-            _action(thought, call.name, call.input)
-            for thought, call in zip(thoughts, step.calls, strict=False)
-        ]
-        outcomes = [
-            f"Outcome of {call.name} ({outcome.status}):\n{outcome.text}"
-            f"{_AFTER_ERROR if outcome.status == 'error' else ''}"
-            for call, outcome in zip(step.calls, step.outcomes, strict=True)
-        ]
-        images = [image for outcome in step.outcomes for image in outcome.images]
+        actions: list[str] = []
+        outcomes: list[str] = []
+        images: list[str] = []
+        thought = step.thought  # it belongs to the first call
+        for call, outcome in step.pairs:
+            actions.append(_action(thought, call.name, call.input))
+            thought = ""
+            outcomes.append(_outcome_text(call, outcome))
+            images += outcome.images
         return [
             {"role": "assistant", "content": "\n".join(actions)},
             {"role": "user", "content": user_content("\n\n".join(outcomes), images)},
@@ -154,14 +154,24 @@ class TextProtocol(Wire):
     ) -> AskModel:
         """The request with the schema of all actions that are allowed now."""
         text = {"type": "string"}
-        answer = _branch(ANSWER, text if form is None else form.schema)
+        answer = _branch(ANSWER, text)
+        if form is not None:
+            answer = _branch(ANSWER, form.schema)
         if last:
-            # The model may not have a value of the type yet, so text is allowed as well.
-            legal = answer if form is None else {"oneOf": [answer, _branch(ANSWER, text)]}
+            legal = answer
+            if form is not None:  # the model may not have a value of the type yet
+                legal = {"oneOf": [answer, _branch(ANSWER, text)]}
             return replace(ask, messages=last_turn(ask.messages, last), schema=legal)
         branches = {**self._branches, ANSWER: answer, FAIL: _branch(FAIL, text)}
         allowed = [branch for name, branch in branches.items() if name not in disabled]
         return replace(ask, schema={"oneOf": allowed})
+
+
+def _outcome_text(call: ToolCall, outcome: CallOutcome) -> str:
+    text = f"Outcome of {call.name} ({outcome.status}):\n{outcome.text}"
+    if outcome.status == "error":
+        return f"{text}{_AFTER_ERROR}"
+    return text
 
 
 def _action(thought: str, name: str, tool_input: Json) -> str:

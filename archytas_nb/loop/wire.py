@@ -107,7 +107,7 @@ def system_message(rules: str, instructions: str) -> Message:
     """The first message of a conversation."""
     parts = (_ROLE, rules.strip("\n"), instructions.strip())
     text = "\n".join(part for part in parts if part)
-    return {"role": "system", "content": text if text.isascii() else replace_surrogates(text)}
+    return {"role": "system", "content": replace_surrogates(text)}
 
 
 def question_message(exchange: Exchange, how: str) -> Message:
@@ -127,10 +127,12 @@ def user_content(text: str, images: Sequence[str]) -> Json:
     """The content of a message: text, or parts if there are images (PNG or JPEG, base64)."""
     if not images:
         return text
-    kinds = ("jpeg" if image.startswith("/9j/") else "png" for image in images)
-    urls = (f"data:image/{kind};base64,{image}" for kind, image in zip(kinds, images, strict=True))
-    pictures = ({"type": "image_url", "image_url": {"url": url}} for url in urls)
-    return [{"type": "text", "text": text}, *pictures]
+    parts: list[Json] = [{"type": "text", "text": text}]
+    for image in images:
+        kind = "jpeg" if image.startswith("/9j/") else "png"
+        url = f"data:image/{kind};base64,{image}"
+        parts.append({"type": "image_url", "image_url": {"url": url}})
+    return parts
 
 
 def last_turn(messages: Sequence[Message], limit: str) -> tuple[Message, ...]:
