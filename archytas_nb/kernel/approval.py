@@ -101,7 +101,9 @@ class Approver:
             return Decision(bound)
         if callable(self._approve):
             refusal = _refusal_of(self._approve, tool, call)
-            return Decision(refusal=refusal) if refusal else Decision(bound)
+            if refusal:
+                return Decision(refusal=refusal)
+            return Decision(bound)
         check = _checked(tool, bound)
         if not check.required:
             return Decision(bound)
@@ -155,7 +157,9 @@ def _checked(tool: Tool, bound: BoundCall) -> ApprovalCheck:
 
 def _too_long_to_show(tool: Tool, bound: BoundCall) -> str:
     """Why a person cannot be shown all of the code that a call runs; empty if they can."""
-    for name, value in tool.arguments(bound).items() if tool.runs_code else ():
+    if not tool.runs_code:
+        return ""
+    for name, value in tool.arguments(bound).items():
         size = len(visible(_as_text(value) or safe_repr(value)))
         if size > MAX_VALUE:
             return (
@@ -224,7 +228,9 @@ def read_answer(line: str) -> tuple[Answer, str]:
     if reason := _REASON.fullmatch(line):
         return "no", reason[1]
     is_typo = line.isascii() and len(line) < 3
-    return "unclear" if is_typo or _LIKE_YES.match(line) else "no", line
+    if is_typo or _LIKE_YES.match(line):
+        return "unclear", line
+    return "no", line
 
 
 class ApprovalDialogue:
@@ -323,7 +329,9 @@ class ApprovalDialogue:
         for name, value in self._tool.arguments(self._bound).items():
             is_default = name not in self._input
             text = _lines(value)
-            sent = text if is_default else _lines(self._input[name])
+            sent = text
+            if not is_default:
+                sent = _lines(self._input[name])
             before = self._originals.get(name, text)
             argument = FormArgument(name, text, is_default=is_default)
             if sent != text:
@@ -381,33 +389,55 @@ _CELLS = 20_000  # an array, a series or a frame with at most so many values is 
 
 def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
     """A form as plain text, each argument on one line or in a marked block."""
-
-    def fitted(text: str) -> str:
-        if whole:
-            return text
-        return omit_middle(text, _MAX_SHORT_VALUE)
-
-    lines = [f"The agent wants to run {escape(form.tool)}" + (":" if form.arguments else ".")]
+    end = ":" if form.arguments else "."
+    lines = [f"The agent wants to run {escape(form.tool)}{end}"]
     for each in form.arguments:
-        note = "  (default)" if each.is_default else ""
-        if each.sent is not None:
-            note = f"  (sent as {omit_middle(each.sent, _MAX_SHORT_VALUE)})"
-        if "\n" not in each.text + (each.before or ""):
-            if each.before is not None:
-                note = f"  (edited, was {fitted(each.before)})"
-            lines.append(f"  {each.name} = {fitted(each.text)}{note}")
-            continue
-        note = note if each.before is None else "  (edited)"
-        lines += [f"  {each.name}:{note}", *block(each.text, whole=whole)]
-        if each.before is not None:
-            lines += ["    before:", *block(each.before, whole=whole)]
-    return "\n".join([*lines, *([f"({form.why})"] if form.why else [])])
+        if "\n" in each.text + (each.before or ""):
+            lines += _lines_of_block(each, whole=whole)
+        else:
+            lines.append(_line_of(each, whole=whole))
+    if form.why:
+        lines.append(f"({form.why})")
+    return "\n".join(lines)
+
+
+def _line_of(argument: FormArgument, *, whole: bool) -> str:
+    """An argument on one line."""
+    text = argument.text
+    before = argument.before
+    if not whole:
+        text = omit_middle(text, _MAX_SHORT_VALUE)
+    if before is None:
+        return f"  {argument.name} = {text}{_note_of(argument)}"
+    if not whole:
+        before = omit_middle(before, _MAX_SHORT_VALUE)
+    return f"  {argument.name} = {text}  (edited, was {before})"
+
+
+def _lines_of_block(argument: FormArgument, *, whole: bool) -> list[str]:
+    """An argument as a marked block, with the one before it was edited."""
+    value = block(argument.text, whole=whole)
+    if argument.before is None:
+        return [f"  {argument.name}:{_note_of(argument)}", *value]
+    before = block(argument.before, whole=whole)
+    return [f"  {argument.name}:  (edited)", *value, "    before:", *before]
+
+
+def _note_of(argument: FormArgument) -> str:
+    """Where the value of an argument that was not edited comes from."""
+    if argument.sent is not None:
+        return f"  (sent as {omit_middle(argument.sent, _MAX_SHORT_VALUE)})"
+    if argument.is_default:
+        return "  (default)"
+    return ""
 
 
 def _lines(value: Any) -> str:
     """A value with every character visible: multi-line text as it is, anything else as a repr."""
     text = _as_text(value)
-    return visible(omit_middle(text, MAX_VALUE) if text else bounded_repr(value))
+    if text:
+        return visible(omit_middle(text, MAX_VALUE))
+    return visible(bounded_repr(value))
 
 
 def _as_text(value: Any) -> str:
@@ -438,19 +468,27 @@ def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:
         head = value[: ends[0]]
         tail = value[size - ends[1] :]
         return f"{head!r} … {size - sum(ends):,} characters left out … {tail!r}"
-    first = _ITEMS * 2 // 3
-    last = _ITEMS // 3
-    items = list(value.items() if kind is dict else value)
-    room = most // _ITEMS
-    chosen = items if size <= _ITEMS else [*items[:first], *items[-last:]]
-    texts = [
-        ": ".join(bounded_repr(part, room) for part in (each if kind is dict else [each]))
-        for each in (chosen if room else [])
-    ]
+    texts = _item_texts(value, most // _ITEMS)
     if left := size - len(texts):
-        texts.insert(first, f"… {left:,} items left out …")
+        texts.insert(_ITEMS * 2 // 3, f"… {left:,} items left out …")
     brackets = _BRACKETS.get(kind, "{}")
     return f"{brackets[0]}{', '.join(texts)}{brackets[1]}"
+
+
+def _item_texts(value: Any, room: int) -> list[str]:
+    """The texts of the first and the last items of a container; none if there is no room."""
+    if not room:
+        return []
+    if type(value) is dict:
+        pairs = _first_and_last(list(value.items()))
+        return [f"{bounded_repr(key, room)}: {bounded_repr(each, room)}" for key, each in pairs]
+    return [bounded_repr(each, room) for each in _first_and_last(list(value))]
+
+
+def _first_and_last(items: list[Any]) -> list[Any]:
+    if len(items) <= _ITEMS:
+        return items
+    return [*items[: _ITEMS * 2 // 3], *items[-(_ITEMS // 3) :]]
 
 
 def _is_long(value: Any, most: int) -> bool:
@@ -464,8 +502,11 @@ def _is_long(value: Any, most: int) -> bool:
             size += len(each)
         elif kind in (list, tuple, set, frozenset, dict):
             size += 2 * len(each) + 2
-            if size <= most:
-                values += [*each, *each.values()] if kind is dict else each
+            if size > most:
+                break
+            values += each
+            if kind is dict:
+                values += each.values()
     return size > most
 
 
@@ -478,4 +519,6 @@ def _data(value: Any) -> str:
         return f"{head}:\n{value.to_string()}"
     if hasattr(value, "rows"):
         return "\n".join([f"{head}:", str(value.columns), *map(str, value.rows())])
-    return f"{head}:\n{value.to_list() if hasattr(value, 'to_list') else value.tolist()}"
+    if hasattr(value, "to_list"):
+        return f"{head}:\n{value.to_list()}"
+    return f"{head}:\n{value.tolist()}"

@@ -56,7 +56,10 @@ def _assigned_in(source: str) -> frozenset[str]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()  # it has never run
-    return frozenset(name for node in ast.walk(tree) for name in _names_of(node))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        names.update(_names_of(node))
+    return frozenset(names)
 
 
 def _names_of(node: ast.AST) -> Iterator[str]:

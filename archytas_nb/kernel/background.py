@@ -52,8 +52,7 @@ def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended
 
     # This copies the context, in which the kernel keeps the cell that output belongs to.
     loop.call_soon_threadsafe(begin)
-    limits = [limit.seconds for _, limit in jobs if limit is not None]
-    longest = max(limits) if len(limits) == len(jobs) else math.inf
+    longest = max(map(_seconds_of, jobs))
     while not all_ended.wait(_POLL):
         late = time.perf_counter() - started > longest + _CANCEL_SECONDS
         if interrupted() or late:
@@ -62,11 +61,16 @@ def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended
             if not all_ended.wait(0 if late else _CANCEL_SECONDS):
                 _abandon(loop)
             break
-    seconds = time.perf_counter() - started
-    return [
-        _end_of(tasks[place] if tasks else None, limit, seconds)
-        for place, (_, limit) in enumerate(jobs)
-    ]
+
+    return _ends_of(tasks, jobs, time.perf_counter() - started)
+
+
+def _ends_of(
+    tasks: Sequence[asyncio.Task[Ended]], jobs: Sequence[Job], seconds: float
+) -> list[Ended]:
+    if not tasks:  # the loop was blocked, so that none began
+        return [_end_of(None, limit, seconds) for _, limit in jobs]
+    return [_end_of(task, limit, seconds) for task, (_, limit) in zip(tasks, jobs, strict=True)]
 
 
 def _end_of(task: asyncio.Task[Ended] | None, limit: TimeLimit | None, seconds: float) -> Ended:
@@ -81,6 +85,14 @@ def _end_of(task: asyncio.Task[Ended] | None, limit: TimeLimit | None, seconds: 
     return Ended("interrupted", seconds=seconds, running=True)
 
 
+def _seconds_of(job: Job) -> float:
+    """How long a job may take."""
+    _, limit = job
+    if limit is None:
+        return math.inf
+    return limit.seconds
+
+
 async def _ended(
     start: Callable[[], Awaitable[Any]], limit: TimeLimit | None, stopped: threading.Event
 ) -> Ended:
@@ -90,13 +102,17 @@ async def _ended(
     try:
         ended = Ended("done", await _run(start, limit))
     except BaseException as error:  # noqa: BLE001 - it must not end the loop
-        is_ours = isinstance(error, asyncio.CancelledError) and stopped.is_set()
-        ended = Ended("interrupted") if is_ours else Ended("error", error=error)
+        ended = Ended("error", error=error)
+        if isinstance(error, asyncio.CancelledError) and stopped.is_set():
+            ended = Ended("interrupted")
     return replace(ended, seconds=time.perf_counter() - begun)
 
 
 async def _run(start: Callable[[], Awaitable[Any]], limit: TimeLimit | None) -> Any:
-    timeout = asyncio.timeout(None if limit is None else limit.seconds)
+    seconds = None
+    if limit is not None:
+        seconds = limit.seconds
+    timeout = asyncio.timeout(seconds)
     try:
         async with timeout:
             value = await start()

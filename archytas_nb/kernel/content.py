@@ -8,6 +8,7 @@ of the built-in type, never by those of a subclass, which may show something els
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime as dt
 import functools
 import itertools
@@ -72,18 +73,19 @@ def _brief(value: Any) -> str:
             return f"{name} of {container.__len__(value):,}"
     if not any(is_of(cls, *each) for each in _WITH_SHAPE):
         return name
-    dtype = f" {value.dtype}" if hasattr(cls, "dtype") else ""
+    if hasattr(cls, "dtype"):
+        name = f"{name} {value.dtype}"
     shape = " × ".join(f"{each:,}" for each in value.shape)
-    return f"{name}{dtype} of {shape or 'no dimension'}"
+    return f"{name} of {shape or 'no dimension'}"
 
 
 def short_key(key: Any) -> str:
     """A key or a label as text."""
-    is_known = type(key) in ATOMS or (type(key) is tuple and only_atoms(key))
-    try:
-        return shorten(repr(key) if is_known else f"<{type(key).__name__}>", 40)
-    except ValueError:  # an integer has more digits than Python turns into text
-        return f"<{type(key).__name__}>"
+    text = f"<{type(key).__name__}>"
+    if type(key) in ATOMS or (type(key) is tuple and only_atoms(key)):
+        with contextlib.suppress(ValueError):  # an integer with too many digits for a text
+            text = repr(key)
+    return shorten(text, 40)
 
 
 # ── kinds of objects ──────────────────────────────────────────────────────────────────────────────
@@ -112,8 +114,9 @@ class Kind:
 
     def pairs(self, parts: Parts) -> Iterable[tuple[Any, Any]]:
         """The parts by key."""
-        half = len(parts) // 2
-        return zip(parts[:half], parts[half:], strict=True) if self.keyed else enumerate(parts)
+        if not self.keyed:
+            return enumerate(parts)
+        return zip(*_halves(parts), strict=True)
 
     def children(self, value: Any, parts: Parts) -> Iterable[tuple[Any, Any]]:
         """The mutable objects inside, by key."""
@@ -121,8 +124,10 @@ class Kind:
             return self.objects(value)
         if only_atoms(parts):
             return ()
-        keys = parts[: len(parts) // 2] if self.keyed else ()
-        pairs = itertools.chain(self.pairs(parts), zip(keys, keys, strict=True))
+        pairs = self.pairs(parts)
+        if self.keyed:
+            keys, _ = _halves(parts)
+            pairs = itertools.chain(pairs, zip(keys, keys, strict=True))
         return (pair for pair in pairs if not _is_simple(pair[1]))
 
     def same(self, old: Parts, new: Parts) -> bool:
@@ -194,8 +199,9 @@ def _of_keyed(kind: Kind, old: Parts, new: Parts) -> tuple[list[str], bool]:
     end = len(keys) - tail
     new_end = len(new_keys) - tail
     if max(end, new_end) - head > _EXAMINED:
-        is_resized = len(keys) != len(new_keys)
-        return [f"{len(keys):,} → {len(new_keys):,} keys" if is_resized else "other keys"], True
+        if len(keys) == len(new_keys):
+            return ["other keys"], True
+        return [f"{len(keys):,} → {len(new_keys):,} keys"], True
 
     by_place = [(at, at) for at in _first_places(values[:head], new_values[:head])]
     by_place += [
@@ -323,7 +329,9 @@ def _nothing(_value: Any, _parts: Parts) -> None:
 
 
 def _attribute(key: Any) -> str:
-    return f".{key}" if type(key) is str else f"[{short_key(key)}]"
+    if type(key) is str:
+        return f".{key}"
+    return f"[{short_key(key)}]"
 
 
 DICT = Kind(_read_dict, _restore_dict)
@@ -348,8 +356,9 @@ def slots_of(cls: Any) -> dict[str, Any]:
     """What reads and writes each attribute of ``__slots__``, by name."""
     found: dict[str, Any] = {}
     for base in cls.__mro__:
-        members = vars(base).items() if "__slots__" in vars(base) else ()
-        for name, each in members:
+        if "__slots__" not in vars(base):
+            continue
+        for name, each in vars(base).items():
             if isinstance(each, types.MemberDescriptorType):
                 found.setdefault(name, each)
     return found
@@ -528,8 +537,9 @@ def _in_class(value: Any) -> Iterable[tuple[Any, Any]]:
     for name, each in own.items():
         cls = type(each)
         is_other = hasattr(cls, "__get__") and not issubclass(cls, _READ_AS_FUNCTIONS)
-        # Since Python 3.13, each enum has a static method of the library.
-        inner = each.__func__ if cls in (staticmethod, classmethod) else each
+        inner = each
+        if cls in (staticmethod, classmethod):  # since Python 3.13, each enum has the library's
+            inner = each.__func__
         if not (is_other or _is_of_library(inner) or _is_simple(each)):
             yield name, each
 

@@ -80,10 +80,9 @@ def context_of(
     elif kind == "mentioned" or (kind == "auto" and small):
         others = []
     else:
-        last = None
-        if past and kind != "all":
-            last = past[-1].context
-        known = last.state if last is not None else {}
+        known: Mapping[str, Any] = {}
+        if past and kind != "all" and past[-1].context is not None:
+            known = past[-1].context.state
         others = [name for name, state in now.items() if known.get(name) != state]
     names += [name for name in others if name not in names]
     return Context(digest(variables, names), tuple(names), now)
@@ -253,7 +252,10 @@ def _column(frame: Any, place: int) -> Any:
 
 def _kind(column: Any) -> str:
     """Numpy's letter for the type of a column's values; ``f`` for all numbers of polars."""
-    return getattr(column.dtype, "kind", "") or ("f" if column.dtype.is_numeric() else "O")
+    kind: str = getattr(column.dtype, "kind", "")
+    if kind:
+        return kind
+    return "f" if column.dtype.is_numeric() else "O"
 
 
 def _counts(column: Any) -> str:
@@ -266,13 +268,20 @@ def _counts(column: Any) -> str:
         text = f", {missing} missing"
     with contained():  # values that cannot be hashed
         if _kind(column) not in "iufcmM":
-            count = column.nunique if hasattr(column, "nunique") else column.n_unique
-            text += f", {count()} different values"
+            text += f", {_count_different(column)} different values"
     return text
 
 
+def _count_different(column: Any) -> int:
+    if hasattr(column, "nunique"):
+        return int(column.nunique())
+    return int(column.n_unique())
+
+
 def _missing(column: Any) -> int:
-    return int(column.isna().sum() if hasattr(column, "isna") else column.null_count())
+    if hasattr(column, "isna"):
+        return int(column.isna().sum())
+    return int(column.null_count())
 
 
 def _cards(value: Any, names: list[str]) -> list[str]:
@@ -336,7 +345,9 @@ def _counted(value: Any) -> list[tuple[Any, int]] | None:
         if hasattr(value, "iloc"):
             return [*value.value_counts(dropna=False).items()]
         return [*value.value_counts(sort=True).rows()]
-    items = value.ravel().tolist() if data.is_data(value) else value
+    items = value
+    if data.is_data(value):
+        items = value.ravel().tolist()
     if not isinstance(items, (list, tuple, set, dict)):
         return None
     try:

@@ -155,8 +155,13 @@ def _serve() -> None:
     while idle < _IDLE_POLLS or _newest is not None:
         time.sleep(wait)
         current = _newest
-        idle = 0 if current is not None else idle + 1
-        wait = _BUSY if current is not None and current.drain() else _POLL
+        wait = _POLL
+        if current is None:
+            idle += 1
+        else:
+            idle = 0
+            if current.drain():
+                wait = _BUSY
         if idle >= _IDLE_POLLS:
             _server = None  # before `_newest` is read again
 

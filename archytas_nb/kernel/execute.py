@@ -244,12 +244,12 @@ class KernelExecutor:
             last = self._prepared(call)
             prepared.append(last)
             if isinstance(last, CallOutcome) and last.status == "interrupted":
-                return [_not_run(e.call) if isinstance(e, _Ready) else e for e in prepared]
+                not_run = [_not_run(each.call) for each in prepared if isinstance(each, _Ready)]
+                return _in_order(prepared, not_run)
         ready = [each for each in prepared if isinstance(each, _Ready)]
         if not ready:
-            return [each for each in prepared if isinstance(each, CallOutcome)]
-        outcomes = iter(self._run_in_turn(ready))
-        return [next(outcomes) if isinstance(each, _Ready) else each for each in prepared]
+            return _in_order(prepared, [])
+        return _in_order(prepared, self._run_in_turn(ready))
 
     def _run_in_turn(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
         """Run calls when those of other agents leave the variables alone."""
@@ -347,7 +347,9 @@ class KernelExecutor:
 
     def _run_ready(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
         """Run async calls concurrently, or a single call on this thread."""
-        shared = ready[0].capture if len(ready) == 1 else Capture(self._on_output)
+        shared = Capture(self._on_output)
+        if len(ready) == 1:
+            shared = ready[0].capture
         with output.capturing([each.capture for each in ready], shared), ready[0].scope:
             figures = output.open_figures()
             if ready[0].tool.is_async:
@@ -433,6 +435,20 @@ class KernelExecutor:
 def _is_interrupted(outcomes: Sequence[CallOutcome]) -> bool:
     """Whether a call was interrupted: by a signal, at a prompt, or by its own exception."""
     return any(outcome.status == "interrupted" for outcome in outcomes)
+
+
+def _in_order(
+    prepared: Sequence[_Ready | CallOutcome], outcomes: Sequence[CallOutcome]
+) -> list[CallOutcome]:
+    """The outcomes of a group, with these in the places of the calls that were ready."""
+    remaining = iter(outcomes)
+    ordered = []
+    for each in prepared:
+        if isinstance(each, _Ready):
+            ordered.append(next(remaining))
+        else:
+            ordered.append(each)
+    return ordered
 
 
 def _not_run(call: ToolCall) -> CallOutcome:

@@ -59,8 +59,9 @@ class _Item:
     display_id: str = ""
 
     def output(self) -> Output:
-        text = {"text/plain": "".join(self.pieces)}
-        return Output(self.kind, self.data if self.kind == "display" else text)
+        if self.kind == "display":
+            return Output(self.kind, self.data)
+        return Output(self.kind, {"text/plain": "".join(self.pieces)})
 
 
 class Capture:
@@ -126,10 +127,10 @@ class Capture:
         self, data: Mapping[str, Json], display_id: str = "", *, update: bool = False
     ) -> None:
         """Add a display; ``update`` replaces the one with that id."""
-        kept = {
-            mime: base64.b64encode(each).decode() if isinstance(each, (bytes, bytearray)) else each
-            for mime, each in data.items()
-        }
+        kept = dict(data)
+        for mime, each in data.items():
+            if isinstance(each, (bytes, bytearray)):
+                kept[mime] = base64.b64encode(each).decode()
         with self._lock:
             if update:
                 for item in (*self._head, *self._tail):
@@ -153,7 +154,9 @@ class Capture:
     def outputs(self) -> tuple[Output, ...]:
         """Everything that was kept."""
         with self._lock:
-            middle = [_Item("stdout", [omission(self._left_out)])] if self._left_out else []
+            middle = []
+            if self._left_out:
+                middle.append(_Item("stdout", [omission(self._left_out)]))
             if self._not_displayed:
                 text = f"… {self._not_displayed:,} displays left out …\n"
                 middle.append(_Item("stdout", [text]))
@@ -380,7 +383,9 @@ def take_figures(before: Mapping[int, Any], capture: Capture, returned: Sequence
     new = {number: each for number, each in open_figures().items() if id(each) not in known}
     if not new:
         return
-    results = {id(each) for value in returned for each in figures_in(value)}
+    results: set[int] = set()
+    for value in returned:
+        results.update(map(id, figures_in(value)))
     pyplot = sys.modules.get("matplotlib.pyplot")
     backend = ""
     if pyplot is not None:

@@ -154,9 +154,8 @@ class _Mentions(ast.NodeVisitor):
     def _add(self, name: str, line: int, *, changed: bool) -> None:
         if name in self._bound:
             return
-        if not self._tables or any(
-            _is_variable(name, each, changed=changed) for each in self._tables
-        ):
+        is_variable = any(_is_variable(name, each, changed=changed) for each in self._tables)
+        if is_variable or not self._tables:
             self.found.append((name, line, changed))
 
     def _visit_all(self, parts: Sequence[ast.AST | None]) -> None:
@@ -166,12 +165,11 @@ class _Mentions(ast.NodeVisitor):
 
     def _visit_inside(self, name: str, line: int, parts: Sequence[ast.AST | None]) -> None:
         outside = self._tables
-        children = (child for each in outside for child in _children(each))
-        self._tables = [
-            each
-            for each in children
-            if (each.get_name().strip("<>"), each.get_lineno()) == (name, line)
-        ]
+        self._tables = []
+        for table in outside:
+            for child in _children(table):
+                if child.get_name().strip("<>") == name and child.get_lineno() == line:
+                    self._tables.append(child)
         self._visit_all(parts)
         self._tables = outside
 
@@ -200,10 +198,7 @@ class _Mentions(ast.NodeVisitor):
                 self._visit_inside("lambda", node.lineno, [node.body])
             case ast.GeneratorExp() | ast.ListComp() | ast.SetComp() | ast.DictComp():
                 self.visit(node.generators[0].iter)
-                targets = [ast.walk(each.target) for each in node.generators]
-                names = [x for each in targets for x in each if isinstance(x, ast.Name)]
-                bound = [each.id for each in names if isinstance(each.ctx, ast.Store)]
-                self._visit_binding(bound, _inner_parts(node))
+                self._visit_binding(_names_bound(node.generators), _inner_parts(node))
             case _:
                 self._visit_name(node)
                 self.generic_visit(node)
@@ -233,13 +228,24 @@ _COMPREHENSIONS = {"genexpr", "listcomp", "setcomp", "dictcomp"}
 """The names of their scopes."""
 
 
+def _names_bound(generators: Sequence[ast.comprehension]) -> list[str]:
+    """The names that a comprehension binds."""
+    stored: list[ast.Name] = []
+    for each in generators:
+        names = [node for node in ast.walk(each.target) if isinstance(node, ast.Name)]
+        stored += [name for name in names if isinstance(name.ctx, ast.Store)]
+    return [name.id for name in stored]
+
+
 def _inner_parts(
     node: ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp,
 ) -> list[ast.AST]:
     """The parts of a comprehension that belong to its own scope: all but its first iterable."""
     first, *others = node.generators
-    parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-    return [first.target, *first.ifs, *others, *parts]
+    parts = [first.target, *first.ifs, *others]
+    if isinstance(node, ast.DictComp):
+        return [*parts, node.key, node.value]
+    return [*parts, node.elt]
 
 
 def _children(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

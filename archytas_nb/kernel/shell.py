@@ -25,7 +25,9 @@ def current_shell() -> Any:
 def live_namespace() -> Namespace:
     """The variables that the user sees: the kernel's namespace itself, not a copy."""
     shell = current_shell()
-    namespace: Namespace = vars(sys.modules["__main__"]) if shell is None else shell.user_ns
+    if shell is None:
+        return vars(sys.modules["__main__"])
+    namespace: Namespace = shell.user_ns
     return namespace
 
 

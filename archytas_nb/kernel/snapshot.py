@@ -86,7 +86,9 @@ def _is_constant_of_library(cls: Any) -> bool:
 
 def _is_plain(cls: Any) -> bool:
     """Whether the state of its objects is in attributes, besides what another kind reads."""
-    is_read = {base for each in cls.__mro__ if _is_read(each) for base in each.__mro__}
+    is_read: set[type] = set()
+    for each in filter(_is_read, cls.__mro__):
+        is_read.update(each.__mro__)
     others = [each for each in cls.__mro__ if each not in _BASES and each not in is_read]
     return bool(others or cls.__dictoffset__) and all(map(_keeps_attributes, others))
 
@@ -124,7 +126,9 @@ def _not_covered(cls: Any, kinds: list[Kind]) -> str:
         return "class" if issubclass(cls, type) else "module"
     if issubclass(cls, _FUNCTIONS):
         return "function"
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
+    if cls.__module__ == "builtins":
+        return str(cls.__name__)
+    return f"{cls.__module__}.{cls.__name__}"
 
 
 class Record(NamedTuple):
@@ -248,7 +252,10 @@ class Snapshot:
         """Add an object; returns it, and the objects inside to add next, by key."""
         record = Record(within, key, value, kind, ())
         try:
-            kept, size = kind.keep(value, self._bytes) if kind.keep else ((), 0)
+            kept: Any = ()
+            size = 0
+            if kind.keep:
+                kept, size = kind.keep(value, self._bytes)
             record = Record(within, key, value, kind, kind.read(value), kept, size)
             children = self._new_children(record)
             is_flat = self._add_flat_lists(children)
@@ -265,7 +272,9 @@ class Snapshot:
             self._note(record, f"its objects are compared by identity only: over {OBJECTS:,}")
             return record, []
         self._left -= len(children)
-        return record, [] if is_flat else children
+        if is_flat:
+            return record, []
+        return record, children
 
     def _new_children(self, record: Record) -> list[tuple[Any, Any]]:
         """The objects inside that are not watched yet; if there are too many, one too many."""

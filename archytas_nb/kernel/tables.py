@@ -32,7 +32,10 @@ def _digest(values: Any) -> int:
         return xxhash.xxh3_128_intdigest(repr(values.ravel().tolist()).encode())
     if values.dtype.kind not in _BYTES:
         raise TypeError(f"unknown storage of values in an array of {values.dtype!r}")
-    values = values.T if values.flags.f_contiguous else numpy.ascontiguousarray(values)
+    if values.flags.f_contiguous:
+        values = values.T
+    else:
+        values = numpy.ascontiguousarray(values)
     memory = (ctypes.c_char * values.nbytes).from_address(values.ctypes.data)
     return xxhash.xxh3_128_intdigest(memory)
 
@@ -126,7 +129,9 @@ def _read_table(value: Any) -> Parts:
         kind = type(axis).__name__, str(axis.dtype)
         parts["columns"] = Summary(str(list(axis.names)), kind)
     parts |= {"attrs": value._attrs or None, "flags": str(value.flags)}
-    parts |= {"name" if k == "_name" else f".{k}": each for k, each in _own(value).items()}
+    for attribute, each in _own(value).items():
+        label = "name" if attribute == "_name" else f".{attribute}"
+        parts[label] = each
     return *parts, *parts.values()
 
 
@@ -165,8 +170,12 @@ def _in_table(value: Any) -> Iterable[tuple[Any, Any]]:
     yield ".attrs", value._attrs
     yield from ((f".{name}", each) for name, each in _own(value).items())
     for label, values in _columns(value):
-        if values.dtype == object:
-            yield from _objects(values, "" if label is None else f"[{short_key(label)}]")
+        if values.dtype != object:
+            continue
+        place = ""
+        if label is not None:
+            place = f"[{short_key(label)}]"
+        yield from _objects(values, place)
 
 
 def _mark_of_index(index: Any) -> Hashable:
@@ -187,9 +196,12 @@ def _mark(values: Any) -> Hashable:
             (len(chunk), chunk.offset, *(each and each.address for each in chunk.buffers()))
             for chunk in values._pa_array.chunks
         )
-    own = vars(values) if hasattr(values, "__dict__") else {}
-    attributes = {"_ndarray": getattr(values, "_ndarray", None), **own}.values()
-    arrays = [each for each in attributes if hasattr(each, "dtype") and hasattr(each, "__len__")]
+    attributes = {"_ndarray": getattr(values, "_ndarray", None)}
+    if hasattr(values, "__dict__"):
+        attributes |= vars(values)
+    arrays = [
+        each for each in attributes.values() if hasattr(each, "dtype") and hasattr(each, "__len__")
+    ]
     if not arrays:
         raise TypeError(f"unknown storage of values in {type(values)!r}")
     if hasattr(values, "sp_index"):
@@ -241,10 +253,11 @@ def _mark_of_series(values: Any) -> Hashable:
     if kind in {"List", "Array", "Struct"}:
         if kind == "Struct":
             inner = values.struct.unnest().get_columns()
+        elif kind == "List":
+            inner = [values.list.len(), values.explode()]
         else:
-            inner = [values.list.len()] if kind == "List" else []
-            inner.append(values.explode())
-        return (*map(_mark_of_series, (values.is_null(), *inner)),)
+            inner = [values.explode()]
+        return tuple(map(_mark_of_series, (values.is_null(), *inner)))
     if kind == "Decimal":
         return _mark_of_series(values.cast(sys.modules["polars"].String))
     physical = values.to_physical()

@@ -70,7 +70,9 @@ class Transaction:
         if self._state != "new":
             raise RuntimeError("a transaction can be used only once; create another one")
         before = dict(users_variables(self._namespace))
-        only = before.keys() if self._only is None else self._only
+        only: Collection[str] = before.keys()
+        if self._only is not None:
+            only = self._only
         names = [name for name in before if name in only]
         names.sort(key=lambda name: name not in self._first)
         self._snapshot = Snapshot({name: before[name] for name in names}, self._budget)
@@ -211,7 +213,9 @@ def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYT
     """
     if not all(isinstance(name, str) for name in names):
         raise argument_error('expected names of variables, such as nb.transaction("df")')
-    return Transaction(names or None, live_namespace() if namespace is None else namespace, keep)
+    if namespace is None:
+        namespace = live_namespace()
+    return Transaction(names or None, namespace, keep)
 
 
 def users_variables(namespace: Namespace) -> Iterator[tuple[str, Any]]:

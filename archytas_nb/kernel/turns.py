@@ -66,8 +66,9 @@ def turn(
     if key in _mine.get():  # a tool or code asks another agent
         yield True
         return
-    begun = _begin(key, interrupted, SECONDS if seconds is None else seconds, alone=alone)
-    if not begun:
+    if seconds is None:
+        seconds = SECONDS
+    if not _begin(key, interrupted, seconds, alone=alone):
         yield False
         return
     mine = _mine.set(_mine.get() | {key})
