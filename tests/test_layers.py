@@ -32,6 +32,7 @@ LAYERS = (
     ("answers", "kernel", "models", "trace"),
     ("hints", "loop", "settings", "testing", "tools"),
     ("loop.events",),
+    ("links",),
     ("errors", "version", "words"),
 )
 """The packages and the modules outside of them, from the top to the bottom."""

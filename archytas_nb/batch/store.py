@@ -38,6 +38,7 @@ from filelock import FileLock, Timeout
 
 from archytas_nb.cassettes.match import scrub
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.links import trusted_target
 from archytas_nb.loop.events import Json, Usage
 
 FAILURES = frozenset({"unreachable", "timeout", "server", "bad_reply"})
@@ -146,11 +147,15 @@ def stored(path: Path | None, keys: Iterable[str]) -> dict[str, RowResult]:
     """The results that a file has for these keys; it is not written to.
 
     Raises:
-        ConfigurationError: It cannot be read as results of a map.
+        ConfigurationError: It cannot be read as results of a map, or is behind a link of another
+            user.
     """
-    if path is None or not path.exists():
+    if path is None:
         return {}
-    where = f"{path.absolute().as_uri()}?mode=ro"
+    target = _target(path)
+    if not target.exists():
+        return {}
+    where = f"{target.as_uri()}?mode=ro"
     with (
         _naming(path),
         contextlib.closing(sqlite3.connect(where, uri=True, timeout=_WAIT)) as database,
@@ -183,9 +188,10 @@ class Store:
         self._seen = 0  # the last write of which this is known
         self._spent_elsewhere = Usage()
         if path is not None:
+            target = _target(path)
             with _naming(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._database = _opened(path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self._database = _opened(target)
             try:
                 self._process = _held_lock(self._owner)
                 self._register()
@@ -354,6 +360,12 @@ class Store:
         return False
 
 
+def _target(path: Path) -> Path:
+    """The file behind the links of a path; raises ConfigurationError for another user's."""
+    with _naming(path):
+        return trusted_target(path, "the file of results")
+
+
 def _opened(path: Path) -> sqlite3.Connection:
     # Transactions are begun and ended explicitly.
     database = sqlite3.connect(path, timeout=_WAIT, check_same_thread=False, isolation_level=None)
@@ -386,7 +398,7 @@ def _columns(database: sqlite3.Connection) -> set[str]:
 def _naming(path: Path | None) -> Iterator[None]:
     try:
         yield
-    except (OSError, sqlite3.Error, ValueError, TypeError) as error:
+    except (OSError, RuntimeError, sqlite3.Error, ValueError, TypeError) as error:
         raise ConfigurationError(
             f"{str(path)!r} cannot be used for the results of a map: {error}. Results that were "
             "written before are kept: make room or name another file with store=…, and run it again"

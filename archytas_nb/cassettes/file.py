@@ -30,6 +30,7 @@ from typing import TypeAlias, get_args
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.cassettes.match import Matcher, Part, PartKind, Request
 from archytas_nb.errors import ConfigurationError, ModelErrorKind
+from archytas_nb.links import trusted_target
 from archytas_nb.loop.events import Json, ModelReply, Usage, WireCall
 
 if sys.platform != "win32":
@@ -243,14 +244,8 @@ class CassetteFile:
 
     def _target(self) -> Path:
         """The file behind the links of the path; raises ConfigurationError for another user's."""
-        planted = planted_link(self.path)
-        if planted is not None:
-            raise ConfigurationError(
-                f"the cassette {str(self.path)!r} is not used: {str(planted)!r} is a symbolic link "
-                "of another user. Remove it, or use a file in a directory of your own"
-            )
         try:
-            return self.path.resolve()
+            return trusted_target(self.path, "the cassette")
         except (OSError, RuntimeError) as error:  # the links lead in a circle
             raise self._unwritable(error) from error
 
@@ -272,47 +267,6 @@ class CassetteFile:
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-_MAX_LINKS = 40
-"""How many links of one path are followed, as by the kernel of an operating system."""
-
-
-def planted_link(path: Path) -> Path | None:
-    """The first link on a path that another user may have planted; None where there is none.
-
-    A link is trusted if it belongs to this user, to root, or to the owner of its directory, who
-    could replace the whole directory. Windows has no such owners.
-    """
-    if not hasattr(os, "geteuid"):
-        return None
-    path = path.absolute()
-    here = Path(path.anchor)
-    parts = list(reversed(path.parts[1:]))
-    followed = 0
-    while parts and followed < _MAX_LINKS:
-        part = parts.pop()
-        if part == os.pardir:
-            here = here.parent
-            continue
-        each = here / part
-        try:
-            found = each.lstat()
-        except OSError:  # it does not exist
-            return None
-        if not stat.S_ISLNK(found.st_mode):
-            here = each
-            continue
-        if found.st_uid not in (os.geteuid(), 0, here.stat().st_uid):
-            return each
-        followed += 1
-        target = each.readlink()
-        if target.is_absolute():
-            here = Path(target.anchor)
-            parts += reversed(target.parts[1:])
-        else:
-            parts += reversed(target.parts)
-    return None
 
 
 def lines_of(entry: Entry, refs: set[str]) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -306,3 +308,53 @@ def test_each_kernel_counts_what_the_others_spend_for_the_same_rows(
     two.put("c", DONE)  # it was taken for gone
     one.put("c", DONE)
     assert one.spent_elsewhere() == DONE.spent + DONE.spent + Usage(1, 10)
+
+
+IS_ROOT = getattr(os, "geteuid", lambda: 1)() == 0
+OTHER = 54321  # a user who is not there
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can make another user's link")
+@pytest.mark.parametrize("kind", ["the file", "its directory", "a file to be made"])
+def test_a_link_of_another_user_is_not_followed(tmp_path: Path, kind: str) -> None:
+    own, shared = tmp_path / "own", tmp_path / "shared"
+    own.mkdir()
+    shared.mkdir()
+    if kind != "a file to be made":
+        with closing(Store(own / "map.sqlite")) as store:
+            store.claim("a")
+            store.put("a", DONE)
+    before = {each.name: each.read_bytes() for each in own.iterdir()}
+    if kind == "its directory":
+        planted = shared / "folder"
+        planted.symlink_to(own)
+        path = planted / "map.sqlite"
+    else:
+        path = planted = shared / "map.sqlite"
+        planted.symlink_to(own / "map.sqlite")
+    os.lchown(planted, OTHER, OTHER)
+    with pytest.raises(ConfigurationError, match="link of another user"):
+        stored(path, ["a"])
+    with pytest.raises(ConfigurationError, match="link of another user"):
+        Store(path)
+    assert {each.name: each.read_bytes() for each in own.iterdir()} == before
+
+
+def test_a_link_of_ones_own_is_followed_and_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    path = tmp_path / "map.sqlite"
+    path.symlink_to(tmp_path / "results" / "real.sqlite")
+    with closing(Store(path)) as store:
+        store.claim("a")
+        store.put("a", DONE)
+    assert stored(path, ["a"]) == {"a": DONE}
+    assert path.is_symlink()
+    assert [each.name for each in (tmp_path / "results").iterdir()] == ["real.sqlite"]
+
+
+def test_links_in_a_circle_are_no_file_of_results(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    for use in (lambda path: stored(path, ["a"]), Store):
+        with pytest.raises(ConfigurationError, match="cannot be used for the results"):
+            use(tmp_path / "one")
