@@ -15,7 +15,6 @@ from typing import (
     Any,
     Literal,
     Never,
-    TypeAlias,
     TypeVar,
     Unpack,
     overload,
@@ -42,7 +41,7 @@ from archytas_nb.loop.record import Exchange
 from archytas_nb.progress import progress_line
 from archytas_nb.question import AgentSettings, Options, Tools, takes_options
 from archytas_nb.run import Run, T
-from archytas_nb.settings import UNSET
+from archytas_nb.settings import UNSET, ProtocolName
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
 from archytas_nb.words import count
 
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
 
-ProtocolName: TypeAlias = Literal["auto", "react", "native"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -242,8 +240,11 @@ class Agent:
         self._current.end()
         self.exchanges.clear()
 
-    def undo(self) -> str | None:
-        """Remove the last exchange; return its question, or None if there is none."""
+    def forget_last(self) -> str | None:
+        """Remove the last exchange; return its question, or None if there is none.
+
+        It leaves the variables as they are; `Run.undo` restores them.
+        """
         self._current.end()
         if self.exchanges:
             return self.exchanges.pop().question

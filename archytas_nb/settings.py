@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.words import did_you_mean, nearest, shorten
@@ -22,6 +22,8 @@ PREFIX = "ARCHYTAS_NB_"
 Kind: TypeAlias = Literal[
     "text", "secret", "flag", "choice", "whole", "number", "names", "fields"
 ]  # fmt: skip
+ProtocolName: TypeAlias = Literal["auto", "react", "native"]
+"""The values of the setting ``protocol``."""
 _WORDS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -187,7 +189,7 @@ _LIST = (
     Setting(
         "protocol", "choice", "auto",
         "How the model calls tools: function calling (native) or JSON in its replies (react).",
-        choices=("auto", "react", "native"),
+        choices=get_args(ProtocolName),
     ),
     Setting("instructions", "text", "", "Text that is added to the system prompt."),
     Setting(

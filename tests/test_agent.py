@@ -175,7 +175,7 @@ def test_undo_removes_the_last_exchange_and_returns_its_question() -> None:
     it = agent(("final_answer", "1"), ("final_answer", "2"))
     it.run("One?")
     it.run("Two?")
-    assert (it.undo(), it.undo(), it.undo()) == ("Two?", "One?", None)
+    assert (it.forget_last(), it.forget_last(), it.forget_last()) == ("Two?", "One?", None)
 
 
 @pytest.mark.parametrize("protocol", ["react", "native"])

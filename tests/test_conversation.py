@@ -136,9 +136,9 @@ def test_undo_restores_the_previous_conversation(cells: list[list[int]], protoco
         states.append(it.messages)
     for n in reversed(range(len(cells))):
         assert it.messages == states[n + 1]
-        assert it.undo() == f"Question {n}?"
+        assert it.forget_last() == f"Question {n}?"
         assert it.messages == states[n]
-    assert it.undo() is None
+    assert it.forget_last() is None
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -148,7 +148,7 @@ def test_undo_removes_an_unfinished_run(protocol: str) -> None:
     stream = it.stream("Two?")
     while not isinstance(next(stream), CallOutcomes):
         pass
-    assert it.undo() == "Two?"
+    assert it.forget_last() == "Two?"
     assert [exchange.question for exchange in it.exchanges] == ["One?"]
     with pytest.raises(nb.RunInterrupted):
         next(stream)

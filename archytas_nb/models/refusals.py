@@ -406,7 +406,8 @@ class _Case(NamedTuple):
 
 _REFUSED = "{at} refused the request for {model}"
 _REMOVE_QUESTION = (
-    "If further questions are refused too, remove the last one with agent.undo() or %agent_undo."
+    "If further questions are refused too, remove the last one with agent.forget_last() or "
+    "%agent_undo."
 )
 _LOOK = "Try again later, or check the server's log."
 

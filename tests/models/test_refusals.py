@@ -237,7 +237,7 @@ def test_says_how_to_remove_a_question_that_would_be_refused_again() -> None:
         failed = fault(400, text, PICTURES)
         assert failed.kind == "refused"
         assert move in str(failed)
-        assert "agent.undo() or %agent_undo" in str(failed)
+        assert "agent.forget_last() or %agent_undo" in str(failed)
 
 
 @given(st.text(max_size=3000), st.sampled_from([400, 404, 429, 500]))
