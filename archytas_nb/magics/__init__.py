@@ -32,7 +32,7 @@ def register(shell: Any) -> None:
     except TraitError as error:  # in IPython's configuration file
         shell.configurables[:] = [each for each in shell.configurables if each not in _ours(shell)]
         raise UsageError(f"IPython's configuration of ArchytasNB: {error}") from None
-    agent.turns = conversation.turns
+    agent.history = conversation.history
     for magics in ours:
         shell.register_magics(magics)
     logging.getLogger("archytas_nb").addHandler(_SILENT)

@@ -24,11 +24,11 @@ from archytas_nb.errors import (
     RunInterrupted,
     ToolTimeout,
 )
+from archytas_nb.magics.history import Cell, History, cell_of
 from archytas_nb.magics.line import brief, print_help, split_options, with_options
 from archytas_nb.magics.models import held_model, model_settings
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.settings import Settings
-from archytas_nb.magics.turns import Cell, Turns, cell_of
 from archytas_nb.settings import configure, values
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ArchytasNB(Settings, Magics):
     """The agent of this notebook."""
 
     shell: Any
-    turns: Turns
+    history: History
     _is_loaded = False  # traits are set, and observed, before __init__ has ended
 
     def __init__(self, **kwargs: Any) -> None:
@@ -83,7 +83,7 @@ class ArchytasNB(Settings, Magics):
         silent = cell is None and text.endswith(";")
         text = (text.removesuffix(";") if cell is None else f"{text}\n{cell}").strip()
         if not text and args.new and not args.dry_run:
-            return self.turns.reset()
+            return self.history.reset()
         if not text:
             raise UsageError(
                 "the question is empty; use %agent QUESTION, or %%agent with the question below it"
@@ -155,6 +155,7 @@ class ArchytasNB(Settings, Magics):
     def unload(self) -> None:
         """Remove the callbacks that wait for the end of a cell, the cassette and the settings."""
         configure(None)
+        self.drop_refused()
         if self.cassette:
             from archytas_nb.cassettes.switch import configure_cassette
 
@@ -185,7 +186,7 @@ class ArchytasNB(Settings, Magics):
         """Have the model read each new set of tools, until it is asked something."""
         from archytas_nb.tools.toolbox import toolbox
 
-        if not self.warm or self.turns.exchanges:
+        if not self.warm or self.history.exchanges:
             self._unregister(self._read_tools)
             return
         try:
@@ -232,7 +233,7 @@ class ArchytasNB(Settings, Magics):
                 "output_type": None if of_text else options.answer_type(args.type, names),
                 "until": args.until and options.condition(args.until, names, of_text=of_text),
                 "images": [*found, *images],
-                "origin": self.turns.origin(cell),
+                "origin": self.history.origin(cell),
             }
             return question, args.out and options.variable(args.out), keywords
 
@@ -265,7 +266,7 @@ class ArchytasNB(Settings, Magics):
         if args.dry_run:
             from archytas_nb.magics.dry_run import dry_run
 
-            agent.exchanges = self.turns.exchanges_for(origin, new=args.new)
+            agent.exchanges = self.history.exchanges_for(origin, new=args.new)
             return dry_run(agent, question, keywords)
         mode = display_mode(self.shell)
 
@@ -273,11 +274,11 @@ class ArchytasNB(Settings, Magics):
             with TraceView(question, "quiet" if settings.quiet else mode, continues) as view:
                 return agent.run(question, observers=[view.on_event], progress=False, **keywords)
 
-        if self.turns.is_running:
+        if self.history.is_running:
             raise UsageError(
                 "this conversation is already answering a question; a tool cannot ask another"
             )
-        run = self.turns.ask(agent, ask, origin, cell, new=args.new)
+        run = self.history.ask(agent, ask, origin, cell, new=args.new)
         if settings.quiet and not silent:
             run.show("answer")
         else:

@@ -8,7 +8,9 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, magics_class
 from IPython.core.magic_arguments import argument
 
+from archytas_nb.magics.history import History, cells_of
 from archytas_nb.magics.line import line_magic_with
+from archytas_nb.magics.overview import NOTHING, Message
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.shown import (
     cassette_state,
@@ -19,8 +21,6 @@ from archytas_nb.magics.shown import (
     undone,
     why,
 )
-from archytas_nb.magics.tables import NOTHING, Message
-from archytas_nb.magics.turns import Turns, cells_of
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
@@ -39,12 +39,12 @@ class ConversationMagics(Magics):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.turns = Turns()
+        self.history = History()
 
     @line_magic_with()
     def agent_history(self, _: Any) -> Any:
         """Show the questions and answers of this conversation."""
-        return history(self.turns.exchanges)
+        return history(self.history.exchanges)
 
     @line_magic_with()
     def agent_undo(self, _: Any) -> Any:
@@ -53,9 +53,9 @@ class ConversationMagics(Magics):
         Changes are undone if they were watched: if the option or setting python is ask or undoable,
         or the setting undo is on. What could not be restored is listed.
         """
-        if self.turns.is_running:
+        if self.history.is_running:
             raise UsageError("a question is being answered; it can be undone when that has ended")
-        last = self.turns.undo()
+        last = self.history.forget_last()
         if last is None:
             return Message(f"nothing to undo: {NOTHING}")
         back = undone(last)
@@ -64,7 +64,7 @@ class ConversationMagics(Magics):
     @line_magic_with()
     def agent_diff(self, _: Any) -> Any:
         """Show what the last question changed in the variables."""
-        last = self.turns.last
+        last = self.history.last
         if last is None:
             return Message(NOTHING)
         return Message(_UNWATCHED) if last.watch is None else changes(last.diff)
@@ -75,7 +75,7 @@ class ConversationMagics(Magics):
         from archytas_nb.tools.variables import user_names
         from archytas_nb.words import did_you_mean
 
-        known = why(args.name, self.turns.asked, cells_of(self.shell), self.shell)
+        known = why(args.name, self.history.asked, cells_of(self.shell), self.shell)
         if not known and args.name not in self.shell.user_ns:
             guess = did_you_mean(args.name, user_names(self.shell.user_ns))
             raise UsageError(f"no variable is named {args.name!r}{guess}")
@@ -84,8 +84,8 @@ class ConversationMagics(Magics):
     @line_magic_with()
     def agent_reset(self, _: Any) -> Any:
         """Delete the conversation and start a new one."""
-        number = len(self.turns.exchanges)
-        self.turns.reset()
+        number = len(self.history.exchanges)
+        self.history.reset()
         return Message(f"removed: {number} question{'' if number == 1 else 's'}")
 
     @line_magic_with()
@@ -95,7 +95,7 @@ class ConversationMagics(Magics):
         Requests, tokens, model seconds and, if prices are known, USD. Questions that were undone or
         replaced are included.
         """
-        return cost(*self.turns.paid())
+        return cost(*self.history.paid())
 
     @line_magic_with(
         argument(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from archytas_nb.magics.tables import Table, page
+from archytas_nb.magics.overview import Overview, page
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
@@ -54,7 +54,7 @@ class DryRun:
     body: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
-        parts = [_TITLE, "", repr(Table((), self.facts))]
+        parts = [_TITLE, "", repr(Overview((), self.facts))]
         for title, body in self._parts():
             parts += ["", f"── {title} ".ljust(80, "─"), body]
         return "\n".join(parts)
@@ -62,7 +62,7 @@ class DryRun:
     def _repr_html_(self) -> str:
         from archytas_nb.trace.safe import element
 
-        drawn, parts = [element("p", _TITLE), Table((), self.facts).html()], self._parts()
+        drawn, parts = [element("p", _TITLE), Overview((), self.facts).html()], self._parts()
         question = max((n for n, (title, _) in enumerate(parts) if title == "user"), default=0)
         for number, (title, body) in enumerate(parts):
             size = element("span", f" · {len(body):,} characters", style="opacity:.65")

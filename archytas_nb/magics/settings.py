@@ -15,7 +15,7 @@ from typing import Any
 import traitlets
 from IPython.core.error import UsageError
 from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode
-from traitlets.config import Configurable
+from traitlets.config import Config, Configurable
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.settings import (
@@ -155,6 +155,34 @@ number = reader(Setting("", "number", None, ""))
 
 class Settings(Configurable):
     """What may be set once for all questions."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._refused: set[str] = set()  # the settings whose last value in %config was wrong
+        super().__init__(**kwargs)
+
+    def update_config(self, config: Config) -> None:
+        """Take over what ``%config`` sets; raises TraitError if a value is wrong."""
+        names = set(config.get(type(self).__name__, ()))
+        self._refused |= names
+        super().update_config(config)
+        self._refused -= names
+
+    def drop_refused(self) -> None:
+        """Remove wrong values from the shell's configuration, from which the next load reads.
+
+        ``%config`` writes a value there, too, whether it is refused here or not.
+        """
+        if self.parent is None or not self._refused:
+            return
+        section = type(self).__name__
+        accepted = self.config[section]
+        found = self.parent.config[section]
+        for name in self._refused:
+            if name in accepted:
+                found[name] = accepted[name]
+            else:
+                found.pop(name, None)
+        self._refused.clear()
 
     model = _trait("model")
     base_url = _trait("base_url")

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from archytas_nb.magics.tables import Message, Table
+from archytas_nb.magics.overview import Message, Overview
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
     from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
     from archytas_nb.loop.record import Exchange
-    from archytas_nb.magics.turns import Asked, Paid
+    from archytas_nb.magics.history import Asked, Paid
 
 
-def history(exchanges: Sequence[Exchange]) -> Table:
+def history(exchanges: Sequence[Exchange]) -> Overview:
     """The exchanges of a conversation, in order."""
     from archytas_nb.trace.view import ending_text, ending_title
     from archytas_nb.words import one_line
@@ -31,14 +31,14 @@ def history(exchanges: Sequence[Exchange]) -> Table:
         ending = ": ".join(filter(None, said))
         shown = one_line(exchange.question, 60), one_line(called, 60), one_line(ending, 80)
         rows.append((str(number), *shown))
-    return Table(("", "question", "tools called", "answer"), tuple(rows))
+    return Overview(("", "question", "tools called", "answer"), tuple(rows))
 
 
-def cost(last: Sequence[Paid], conversation: Sequence[Paid]) -> Table:
+def cost(last: Sequence[Paid], conversation: Sequence[Paid]) -> Overview:
     """What the last question and the conversation cost; ``+`` marks an incomplete sum."""
     counted = ("questions", "requests", "tokens in", "cached", "tokens out", "model seconds")
     rows = [_cost_row("last question", last), _cost_row("conversation", conversation)]
-    return Table(("", *counted, "USD"), tuple(rows) if conversation else ())
+    return Overview(("", *counted, "USD"), tuple(rows) if conversation else ())
 
 
 def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def undone(asked: Asked) -> str:
     return "\n".join(lines + ([f"not watched: {', '.join(unseen)}"] if unseen else []))
 
 
-def changes(diff: Diff) -> Table:
+def changes(diff: Diff) -> Overview:
     """What a run changed, then what was not watched or could not be kept."""
     rows: list[tuple[str, ...]] = [
         (" = ".join((each.name, *each.also)), each.label, "; ".join(each.words))
@@ -123,7 +123,7 @@ def changes(diff: Diff) -> Table:
     rows += [(each.name, "not watched", each.why) for each in diff.unseen]
     rows += [(each.name, "cannot be undone", each.why) for each in diff.not_kept]
     empty = "the last question changed no variable"
-    return Table(("variable", "", "change"), tuple(rows), empty)
+    return Overview(("variable", "", "change"), tuple(rows), empty)
 
 
 def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> str:

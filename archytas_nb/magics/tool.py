@@ -16,8 +16,8 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from archytas_nb.errors import ArchytasError, ToolError
 from archytas_nb.kernel.shell import running_cell
 from archytas_nb.magics.line import HELP, arguments, brief, line_magic_with
+from archytas_nb.magics.overview import Message, Overview
 from archytas_nb.magics.settings import integer, number
-from archytas_nb.magics.tables import Message, Table
 
 if TYPE_CHECKING:
     from archytas_nb.tools.tool import Tool
@@ -262,7 +262,7 @@ def _preview(tools: Sequence[Tool]) -> Message:
     return Message("\n\n".join([*parts, f"checked and not registered: {names}"]))
 
 
-def _table(toolbox: Toolbox) -> Table:
+def _table(toolbox: Toolbox) -> Overview:
     """All tools, one in a row."""
     rows = []
     for name, tool in toolbox.items():
@@ -270,7 +270,7 @@ def _table(toolbox: Toolbox) -> Table:
         summary = "" if summary.startswith("_input_") else summary
         rows.append((name, summary if toolbox.is_enabled(name) else f"(disabled) {summary}"))
     empty = "no tools yet: define a function in a cell that starts with %%tool"
-    return Table(("tool", "what it does"), tuple(rows), empty)
+    return Overview(("tool", "what it does"), tuple(rows), empty)
 
 
 def _issues(tools: Sequence[Tool]) -> Message:

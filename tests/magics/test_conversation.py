@@ -19,8 +19,8 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.record import Exchange, Step
 from archytas_nb.magics.dry_run import DryRun
+from archytas_nb.magics.history import History, Paid, cell_of
 from archytas_nb.magics.shown import cost, history
-from archytas_nb.magics.turns import Paid, Turns, cell_of
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -42,7 +42,7 @@ def test_where_no_cell_is_named_there_is_no_origin(
     if parent is not None:
         kernel = SimpleNamespace(get_parent=lambda _: parent)
         asking = SimpleNamespace(kernel=kernel, history_manager=shell.history_manager)
-    assert Turns().origin(cell_of(asking)) == ""
+    assert History().origin(cell_of(asking)) == ""
 
 
 def questions(server: Server) -> list[str]:

@@ -12,6 +12,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb.magics import _SILENT
+from archytas_nb.settings import SETTINGS
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import live_kernel
 
@@ -121,6 +122,36 @@ def test_a_setting_in_ipythons_own_configuration_counts_and_a_wrong_one_is_one_l
         assert cell.printed.startswith("UsageError: IPython's configuration of ArchytasNB: ")
         assert cell.printed.count("\n") == 1
         assert kernel.run("%config").printed.count("Archytas") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "value"),
+    [
+        ("max_steps", "0", 4),
+        ("protocol", "'carrier pigeon'", "react"),
+        ("request", "{'model': 1}", {}),
+    ],
+)
+def test_a_wrong_value_that_config_refused_is_not_read_when_the_extension_is_loaded_again(
+    shell: InteractiveShell, name: str, wrong: str, value: object
+) -> None:
+    shell.run_line_magic("config", "ArchytasNB.max_errors = 7")
+    shell.run_line_magic("config", f"ArchytasNB.{name} = {value!r}")
+    shell.run_line_magic("config", f"ArchytasNB.{name} = {wrong}")
+    assert shell.run_line_magic("config", f"ArchytasNB.{name}") == value
+    shell.run_line_magic("reload_ext", "archytas_nb")
+    assert shell.run_line_magic("config", f"ArchytasNB.{name}") == value
+    assert shell.run_line_magic("config", "ArchytasNB.max_errors") == 7
+
+
+def test_a_wrong_value_leaves_nothing_in_the_configuration_of_the_shell(
+    shell: InteractiveShell,
+) -> None:
+    shell.run_line_magic("config", "ArchytasNB.max_steps = 'many'")
+    shell.run_line_magic("unload_ext", "archytas_nb")
+    assert not shell.config.ArchytasNB
+    shell.run_line_magic("load_ext", "archytas_nb")
+    assert shell.run_line_magic("config", "ArchytasNB.max_steps") == SETTINGS["max_steps"].default
 
 
 class Cold:

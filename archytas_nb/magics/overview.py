@@ -1,4 +1,4 @@
-"""What a magic shows in place of a value: a message, or a table as text and as HTML.
+"""What a magic shows in place of a value: a message, or an overview as text and as HTML.
 
 Questions and answers are anybody's text: whatever becomes HTML here is made by the trace's own
 functions, which escape it.
@@ -18,7 +18,7 @@ class Message(str):
     __repr__ = str.__str__
 
 
-class Table(NamedTuple):
+class Overview(NamedTuple):
     """Rows below a head, as text and as HTML; ``empty`` where there are none."""
 
     head: tuple[str, ...]
@@ -26,13 +26,13 @@ class Table(NamedTuple):
     empty: str = NOTHING
 
     def __repr__(self) -> str:
-        from archytas_nb.trace.safe import Table as Cells
+        from archytas_nb.trace.safe import Table
         from archytas_nb.trace.text import grid_lines
 
         if not self.rows:
             return self.empty
-        cells = Cells(self.head, self.rows)
-        return "\n".join(grid_lines(cells, len(self.rows), width=10_000, cell=1_000))
+        table = Table(self.head, self.rows)
+        return "\n".join(grid_lines(table, len(self.rows), width=10_000, cell=1_000))
 
     def _repr_html_(self) -> str:
         return page(self.html())

@@ -79,7 +79,7 @@ class Asked(NamedTuple):
     exchange: Exchange | None  # None where it came to nothing and was not kept
 
 
-class Turns:
+class History:
     """The questions of this notebook and their conversations.
 
     They outlive every question; each question gets an `Agent` of its own with the settings of that
@@ -113,7 +113,7 @@ class Turns:
         self.last = None
         self.asked.clear()
 
-    def undo(self) -> Asked | None:
+    def forget_last(self) -> Asked | None:
         """Forget the question that was asked last, and return it; None where there is none."""
         last = self.asked.pop() if self.asked else None
         self.last = self.asked[-1].run if self.asked else None
