@@ -10,25 +10,23 @@ question:
 
 The code may also come by the person's own function: in a list of theirs, or after the end, when
 names and containers hold it again. Therefore what the code looks up, calls or gets from a call is
-passed through its guard (`guarded_tree`). A function of the person that calls a tool, and code that
-is a text (`exec`), are guarded only while the guard is open.
+passed through its guard (`guarded_code.py`). A function of the person that calls a tool, and code
+that is a text (`exec`), are guarded only while the guard is open.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import gc
 import inspect
 import itertools
 import sys
 import threading
-import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from types import CodeType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -101,7 +99,9 @@ class ToolGuard:
     @property
     def may_refuse(self) -> bool:
         """Whether a call of one of the tools may be asked about or refused."""
-        return any(self._approver is None or self._approver.may_refuse(e) for e in self._tools)
+        if self._approver is None:
+            return bool(self._tools)
+        return any(map(self._approver.may_refuse, self._tools))
 
     # ── the namespace ─────────────────────────────────────────────────────────────────────────────
 
@@ -129,14 +129,7 @@ class ToolGuard:
             if self in _open:
                 _open.remove(self)
             others = [each for each in _open if each.variables is self.variables]
-            for name, value in dict(self.variables).items():
-                original = _original_of(value)
-                if original is None or any(e.tools_of(original.function) for e in others):
-                    continue
-                if original.added_as == name:
-                    del self.variables[name]
-                else:
-                    self.variables[name] = original.function
+            self._restore_names(others)
             _waiting.append(self)
             if others:
                 return
@@ -144,6 +137,17 @@ class ToolGuard:
             _waiting[:] = [each for each in _waiting if each not in ended]
             if any(each.is_kept_elsewhere() for each in ended):
                 _restore_in_containers(self.variables)
+
+    def _restore_names(self, others: Sequence[ToolGuard]) -> None:
+        """Bind the names to the functions again, except those that other guards need."""
+        for name, value in dict(self.variables).items():
+            original = _original_of(value)
+            if original is None or any(each.tools_of(original.function) for each in others):
+                continue
+            if original.added_as == name:
+                del self.variables[name]
+            else:
+                self.variables[name] = original.function
 
     def is_kept_elsewhere(self) -> bool:
         """Whether something besides this object refers to one of the guarded functions."""
@@ -186,11 +190,14 @@ class ToolGuard:
         @functools.wraps(function)
         def guarded(*args: Any, **kwargs: Any) -> Any:
             running = current_guard.get()
-            is_theirs = running is not None and bool(running.tools_of(function))
-            guard = running if running is not None and is_theirs else self
-            return guard.call(function, name, args, kwargs)
+            if running is not None and running.tools_of(function):
+                return running.call(function, name, args, kwargs)
+            return self.call(function, name, args, kwargs)
 
-        _originals[guarded] = _Original(function, name if is_added else "")
+        original = _Original(function)
+        if is_added:
+            original = _Original(function, added_as=name)
+        _originals[guarded] = original
         self._guarded[key] = guarded
         return guarded
 
@@ -218,19 +225,23 @@ class ToolGuard:
             PermissionError: It was refused.
             TypeError: The arguments do not fit.
         """
-        variables = self.variables
-        signature = inspect.signature(tool.function)
-        arguments = dict(signature.bind_partial(*bound.args, **bound.kwargs).arguments)
-        values = {each.name: variables for each in tool.parameters if each.injected} | arguments
-        positional = [each.name for each in tool.parameters if each.positional]
-        args = tuple(values.pop(name) for name in positional if name in values)
-        sent = {k: v for k, v in arguments.items() if v is not variables}
         if self._approver is None:
             raise PermissionError(f"{tool.name} needs approval, and nobody can be asked here")
+        signature = inspect.signature(tool.function)
+        given = dict(signature.bind_partial(*bound.args, **bound.kwargs).arguments)
+        sent = {name: each for name, each in given.items() if each is not self.variables}
+        injected = {each.name: self.variables for each in tool.parameters if each.injected}
+
+        kwargs = {**injected, **given}
+        positional = [each.name for each in tool.parameters if each.positional]
+        args = tuple(kwargs.pop(name) for name in positional if name in kwargs)
         decision = self._approver.decide(
-            tool, ToolCall("", tool.name, sent), BoundCall(tool.function, args, values), variables,
+            tool,
+            ToolCall("", tool.name, sent),
+            BoundCall(tool.function, args, kwargs),
+            self.variables,
             may_ask=self._is_open,
-        )  # fmt: skip
+        )
         if decision.stop:
             raise KeyboardInterrupt
         if decision.bound is None:
@@ -290,25 +301,31 @@ def _restore_in_containers(variables: Namespace) -> None:
 def _restore_in(container: Any, restored: Callable[[Any], Any]) -> None:
     """Replace what ``restored`` replaces, by the methods of the built-in type."""
     kind: Any = _kind_of(container)
-    if kind in (list, deque):
-        for at, value in enumerate(list(kind.__iter__(container))):
-            if (new := restored(value)) is not value:
-                kind.__setitem__(container, at, new)
+    if kind is dict:
+        _restore_in_dict(container, restored)
     elif kind is set:
-        pairs = [(each, restored(each)) for each in set.__iter__(container)]
-        for value, new in pairs:
+        for value in list(set.__iter__(container)):
+            new = restored(value)
             if new is not value:
                 set.discard(container, value)
                 set.add(container, new)
     else:
-        before = list(dict.items(container))
-        after = [(restored(key), restored(value)) for key, value in before]
-        if any(new is not old for (new, _), (old, _) in zip(after, before, strict=True)):
-            dict.clear(container)  # all again, to keep their order
-            dict.update(container, after)
-        for (key, new), (_, value) in zip(after, before, strict=True):
+        for at, value in enumerate(list(kind.__iter__(container))):
+            new = restored(value)
             if new is not value:
-                dict.__setitem__(container, key, new)
+                kind.__setitem__(container, at, new)
+
+
+def _restore_in_dict(container: dict[Any, Any], restored: Callable[[Any], Any]) -> None:
+    before = list(dict.items(container))
+    after = [(restored(key), restored(value)) for key, value in before]
+    if any(new is not old for (new, _), (old, _) in zip(after, before, strict=True)):
+        dict.clear(container)  # all again, to keep their order
+        dict.update(container, after)
+        return
+    for (key, new), (_, value) in zip(after, before, strict=True):
+        if new is not value:
+            dict.__setitem__(container, key, new)
 
 
 def _elements(container: Any) -> Iterator[Any]:
@@ -321,128 +338,7 @@ def _elements(container: Any) -> Iterator[Any]:
 
 def _kind_of(value: Any) -> type | None:
     """The built-in container that a value is; its class may say something else of itself."""
-    return next((each for each in (list, dict, set, deque) if issubclass(type(value), each)), None)
-
-
-# ── the code ──────────────────────────────────────────────────────────────────────────────────────
-
-_MARK = f"<guard {uuid.uuid4().hex}>"
-"""Stands for the guard until the code is compiled."""
-
-
-def guarded_tree(tree: ast.Module) -> ast.Module:
-    """Code that passes what it looks up, and what calls return, through a guard."""
-    changed: ast.Module = ast.fix_missing_locations(_GuardedValues().visit(tree))
-    return changed
-
-
-def with_guard(code: CodeType, guard: ToolGuard) -> CodeType:
-    """Compiled code of a `guarded_tree`, with its guard."""
-
-    def replaced(const: Any) -> Any:
-        if isinstance(const, CodeType):
-            return with_guard(const, guard)
-        if type(const) is str and const == _MARK:
-            return guard
-        return const
-
-    return code.replace(co_consts=tuple(map(replaced, code.co_consts)))
-
-
-class _GuardedValues(ast.NodeTransformer):
-    """Writes ``guard @ value`` for what is looked up, awaited, or returned by a call.
-
-    Operands are left out, which are not called or passed on. What a call takes from an iterable
-    (``*values``) is guarded one by one: ``guard >> values``.
-    """
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._in_function(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self._in_function(node)
-
-    def _in_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        node.decorator_list = [self.visit(each) for each in node.decorator_list]
-        self.visit(node.args)
-        node.body = [self.visit(each) for each in node.body]
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:  # its annotation may be kept as a text
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
-        node.target = self.visit(node.target)
-        node.value = node.value and self.visit(node.value)
-        return node
-
-    def visit_match_case(self, node: ast.match_case) -> ast.match_case:  # patterns have own rules
-        node.guard = node.guard and self.visit(node.guard)
-        node.body = [self.visit(each) for each in node.body]
-        return node
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if isinstance(node.ctx, ast.Load):
-            return _guarded(node)
-        return node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        return self._part(node)
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        return self._part(node)
-
-    def _part(self, node: ast.Attribute | ast.Subscript) -> ast.expr:
-        self.generic_visit(node)
-        node.value = _unguarded(node.value)
-        if isinstance(node.ctx, ast.Load):
-            return _guarded(node)
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        for each in node.args:
-            if isinstance(each, ast.Starred):
-                each.value = _with_operator(ast.RShift(), each.value)
-        return _guarded(node)
-
-    def visit_Await(self, node: ast.Await) -> ast.expr:
-        self.generic_visit(node)
-        return _guarded(node)
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        return self._operation(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        return self._operation(node)
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        return self._operation(node)
-
-    def _operation(self, node: ast.expr) -> ast.AST:
-        self.generic_visit(node)
-        return _Unguarded().generic_visit(node)
-
-
-class _Unguarded(ast.NodeTransformer):
-    """Takes the guard from the operands of an expression."""
-
-    def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.expr):
-            return _unguarded(node)
-        return node
-
-
-def _unguarded(node: ast.expr) -> ast.expr:
-    if not isinstance(node, ast.BinOp) or not isinstance(node.left, ast.Constant):
-        return node
-    return node.right if node.left.value == _MARK else node
-
-
-def _guarded(node: ast.expr) -> ast.expr:
-    return _with_operator(ast.MatMult(), node)
-
-
-def _with_operator(operator: ast.operator, node: ast.expr) -> ast.expr:
-    mark = ast.copy_location(ast.Constant(_MARK), node)
-    return ast.copy_location(ast.BinOp(mark, operator, node), node)
+    for kind in (list, dict, set, deque):
+        if issubclass(type(value), kind):
+            return kind
+    return None

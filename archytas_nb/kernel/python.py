@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType
 from typing import Any, Literal, TypeAlias, get_args
 
-from archytas_nb.kernel.guard import ToolGuard, current_guard, guarded_tree, with_guard
+from archytas_nb.kernel.guard import ToolGuard, current_guard
+from archytas_nb.kernel.guarded_code import guarded_tree, with_guard
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace

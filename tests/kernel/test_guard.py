@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import functools
 import pickle
+import re
 import sys
 import threading
 import types
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from archytas_nb.kernel import guarded_code
 from archytas_nb.kernel.approval import Approver
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.guard import ToolGuard, current_guard
@@ -53,6 +56,27 @@ def run(
 
 def careful(function: Callable[..., Any] = wipe, **options: Any) -> Tool:
     return Tool.from_function(function, **{"approve": True, **options})
+
+
+# ── the rewritten code ─────────────────────────────────────────────────────────────────────────────
+
+
+def examples() -> list[list[str]]:
+    """The lines of code before and after in the table of the module's docstring."""
+    assert guarded_code.__doc__ is not None
+    _, after_rule = guarded_code.__doc__.split("──\n", 1)
+    rows = after_rule.split("\n\n")[0].splitlines()
+    return [re.split(r"\s{2,}", row.strip()) for row in rows]
+
+
+@pytest.mark.parametrize(("before", "after"), examples())
+def test_code_is_rewritten_as_the_table_of_examples_shows(before: str, after: str) -> None:
+    class WithName(ast.NodeTransformer):
+        def visit_Constant(self, node: ast.Constant) -> ast.expr:
+            return ast.Name("g", ast.Load()) if str(node.value).startswith("<guard") else node
+
+    tree = WithName().visit(guarded_code.guarded_tree(ast.parse(before)))
+    assert ast.unparse(tree) == ast.unparse(ast.parse(after))
 
 
 # ── which tool ─────────────────────────────────────────────────────────────────────────────────────
