@@ -104,7 +104,8 @@ class Cassette:
             if self.mode != "record":  # which replaces it
                 raise
         if self.mode == "record":
-            self._replaced, self._file.models = entries, {}
+            self._replaced = entries
+            self._file.models = {}
             self._file.forget()
         else:
             self.tape.follow(entries)
@@ -117,7 +118,8 @@ class Cassette:
             if not execution or self._executions.get(origin) != execution:
                 self._executions[origin] = execution
                 is_recorded_again = self.mode == "record"
-                if self.tape.give_back(origin, drop=is_recorded_again) and is_recorded_again:
+                gave_back = self.tape.give_back(origin, drop=is_recorded_again)
+                if gave_back and is_recorded_again:
                     self._file.forget()
                 # Of the models is known what was known at this place of the tape.
                 self._learned = {}
@@ -199,20 +201,27 @@ class Cassette:
     ) -> None:
         """Record an exchange with the model behind the last one that was used or recorded."""
         self._learn(model, learned or {})
-        kept = reply and self.matcher.reply(reply)
+        kept = None
+        if reply is not None:
+            kept = self.matcher.reply(reply)
         request = self.matcher.request(ask, model)
         self._add(RecordedReply(request, kept, refusal, learned or {}), origin)
 
     def add_answer(self, prompt: str, answer: str | None, origin: str = "") -> None:
         """Record the answer of the user, or None where no user is there."""
-        kept = None if answer is None else scrub(answer)
+        kept = None
+        if answer is not None:
+            kept = scrub(answer)
         self._add(RecordedAnswer(self.matcher.text(prompt), kept), origin)
 
     def _add(self, entry: Entry, origin: str) -> None:
         with self._lock, self._file.locked():
             self._catch_up()
-            write = self._file.append if self.tape.add(entry, origin) else self._file.write
-            write(self.tape.entries)
+            is_last = self.tape.add(entry, origin)
+            if is_last:
+                self._file.append(self.tape.entries)
+            else:
+                self._file.write(self.tape.entries)
             self.tally.recorded += 1
             self._write_report()
 
@@ -223,9 +232,13 @@ class Cassette:
 
     def facts(self, model: str) -> dict[str, Json] | None:
         """The facts about a recorded model; in a replay those of any model rather than None."""
-        any_model = next(iter(self._file.models.values()), None) if self.mode == "replay" else None
-        known = self._file.models.get(model, any_model)
-        return known and {**known, **self._learned.get(model, {})}
+        models = self._file.models
+        known = models.get(model)
+        if model not in models and self.mode == "replay":
+            known = next(iter(models.values()), None)
+        if not known:
+            return known
+        return {**known, **self._learned.get(model, {})}
 
     def set_facts(self, model: str, facts: dict[str, Json]) -> None:
         """Set the facts about a model; they are written with the next exchange."""
@@ -279,9 +292,10 @@ class Cassette:
             if unused is not None:
                 left = Counter(unused)
                 for slot in reversed(self.tape.slots):
-                    slot.user = None if left[slot.entry.key] > 0 else ""
+                    key = slot.entry.key
+                    slot.user = None if left[key] > 0 else ""
                     slot.user_before = None
-                    left[slot.entry.key] -= 1
+                    left[key] -= 1
             dropped = self.tape.drop_never_used()
             if dropped:
                 self._file.write(self.tape.entries)

@@ -61,14 +61,23 @@ class RecordedReply:
     def line(self) -> str:
         """Its line in the file."""
         request = self.request
-        line = {"exchange": request.key, "step": request.step}
+        line: dict[str, Json] = {"exchange": request.key, "step": request.step}
         line["messages"] = [part.ref for part in request.messages]
-        line |= {"tools": [part.ref for part in request.tools]} if request.tools else {}
-        line |= {"schema": request.schema.ref} if request.schema else {}
-        line |= {"max_tokens": request.max_tokens} if request.max_tokens is not None else {}
-        line |= {"model": request.model} if request.model != DEFAULT else {}
-        line |= {"reply": _reply_to_json(self.reply)} if self.reply else {"error": self.refusal}
-        return _dump(line | ({"learned": self.learned} if self.learned else {}))
+        if request.tools:
+            line["tools"] = [part.ref for part in request.tools]
+        if request.schema is not None:
+            line["schema"] = request.schema.ref
+        if request.max_tokens is not None:
+            line["max_tokens"] = request.max_tokens
+        if request.model != DEFAULT:
+            line["model"] = request.model
+        if self.reply is not None:
+            line["reply"] = _reply_to_json(self.reply)
+        else:
+            line["error"] = self.refusal
+        if self.learned:
+            line["learned"] = self.learned
+        return _dump(line)
 
 
 @dataclass(frozen=True)
@@ -131,17 +140,16 @@ class CassetteFile:
             ConfigurationError: It is no cassette, one of another version, or a line is broken.
         """
         lines = text.rstrip().split("\n")
+        is_cut = not text.endswith("\n")
         entries: list[Entry] = []
         parts: dict[str, Part] = {}
-        self.warning, self._header = "", None
+        self.warning = ""
+        self._header = None
         for number, line in enumerate(lines, start=1):
             try:
                 found = json.loads(line)
                 if number == 1:
-                    if found["cassette"] != VERSION:
-                        raise ValueError(f"version {found['cassette']!r}; expected {VERSION}")
-                    self._matcher.use(found.get("volatile"))
-                    self._header = found
+                    self._use_header(found)
                 elif "ref" in found:
                     kind = next(kind for kind in get_args(PartKind) if kind in found)
                     parts[found["ref"]] = self._matcher.part(kind, found[kind])
@@ -149,7 +157,8 @@ class CassetteFile:
                     entries.append(_entry(found, parts, self._matcher))
             except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
                 name = repr(str(self.path))
-                if 1 < number == len(lines) and not text.endswith("\n"):  # a process was killed
+                is_last = 1 < number == len(lines)
+                if is_last and is_cut:  # a process was killed
                     self.warning = f"the last line of {name} is incomplete and was ignored"
                     break
                 raise ConfigurationError(
@@ -158,6 +167,13 @@ class CassetteFile:
                 ) from error
         self._refs = set(parts)
         return entries
+
+    def _use_header(self, header: Json) -> None:
+        """Take in what the first line says; raises ValueError for another version."""
+        if header["cassette"] != VERSION:
+            raise ValueError(f"version {header['cassette']!r}; expected {VERSION}")
+        self._matcher.use(header.get("volatile"))
+        self._header = header
 
     def forget(self) -> None:
         """Replace the file with the next exchange."""
@@ -180,8 +196,11 @@ class CassetteFile:
     def write(self, entries: Sequence[Entry]) -> None:
         """Replace the file's contents; where that fails, the file is unchanged."""
         self.check()
-        header, refs = self._new_header(), set[str]()
-        lines = [_dump(header), *(line for each in entries for line in lines_of(each, refs))]
+        header = self._new_header()
+        refs: set[str] = set()
+        lines = [_dump(header)]
+        for entry in entries:
+            lines += lines_of(entry, refs)
         target = self._target()  # a link stays a link
         beside = target.with_name(f".{target.name}.part")
         try:
@@ -194,7 +213,9 @@ class CassetteFile:
         except OSError as error:
             beside.unlink(missing_ok=True)
             raise self._unwritable(error) from error
-        self._seen, self._header, self._refs = self._signature(), header, refs
+        self._seen = self._signature()
+        self._header = header
+        self._refs = refs
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write entries of which only the last is new; append it where that is possible."""
@@ -203,7 +224,8 @@ class CassetteFile:
             return
         self.check()
         target = self._target()
-        header, self._header = self._header, None  # in case of an interrupt: write all next time
+        header = self._header
+        self._header = None  # in case of an interrupt: write all next time
         data = "".join(f"{line}\n" for line in lines_of(entries[-1], self._refs)).encode()
         size = target.stat().st_size
         try:
@@ -214,7 +236,8 @@ class CassetteFile:
             with suppress(OSError):
                 os.truncate(target, size)
             raise self._unwritable(error) from error
-        self._seen, self._header = self._signature(), header
+        self._seen = self._signature()
+        self._header = header
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -251,9 +274,12 @@ class CassetteFile:
 
     def _new_header(self) -> Json:
         header: Json = {"cassette": VERSION}
-        header |= {"models": self.models} if self.models else {}
+        if self.models:
+            header["models"] = self.models
         volatile = self._matcher.volatile.header
-        return header | ({"volatile": volatile} if volatile else {})
+        if volatile:
+            header["volatile"] = volatile
+        return header
 
     def _unwritable(self, why: object) -> ConfigurationError:
         return ConfigurationError(
@@ -271,40 +297,47 @@ class CassetteFile:
 
 def lines_of(entry: Entry, refs: set[str]) -> Iterator[str]:
     """The lines of one exchange, preceded by its parts that are not in `refs` yet."""
-    for part in entry.request.parts if isinstance(entry, RecordedReply) else ():
-        if part.ref not in refs:
-            refs.add(part.ref)
-            yield _dump({"ref": part.ref, part.kind: part.content})
+    if isinstance(entry, RecordedReply):
+        for part in entry.request.parts:
+            if part.ref not in refs:
+                refs.add(part.ref)
+                yield _dump({"ref": part.ref, part.kind: part.content})
     yield entry.line()
 
 
 def _entry(line: Json, parts: dict[str, Part], matcher: Matcher) -> Entry:
     if "asked" in line:
         return RecordedAnswer(matcher.volatile(line["asked"]), line["answered"])
+    schema = None
+    if "schema" in line:
+        schema = parts[line["schema"]]
     request = Request(
-        tuple(parts[ref] for ref in line["messages"]),
-        tuple(parts[ref] for ref in line.get("tools", ())),
-        parts[line["schema"]] if "schema" in line else None,
-        line.get("model", DEFAULT),
-        line["step"],
-        line.get("max_tokens"),
+        messages=tuple(parts[ref] for ref in line["messages"]),
+        tools=tuple(parts[ref] for ref in line.get("tools", ())),
+        schema=schema,
+        model=line.get("model", DEFAULT),
+        step=line["step"],
+        max_tokens=line.get("max_tokens"),
     )
-    reply = None if "error" in line else _reply_from_json(line["reply"])
+    reply = None
+    if "error" not in line:
+        reply = _reply_from_json(line["reply"])
     return RecordedReply(request, reply, line.get("error"), line.get("learned", {}))
 
 
 def _reply_to_json(reply: ModelReply) -> Json:
     """A reply without the fields that have their default values."""
     plain = ModelReply()
-    line: Json = {
-        each.name: getattr(reply, each.name)
-        for each in dataclasses.fields(reply)
-        if getattr(reply, each.name) != getattr(plain, each.name)
-    }
+    line: Json = {}
+    for each in dataclasses.fields(reply):
+        value = getattr(reply, each.name)
+        if value != getattr(plain, each.name):
+            line[each.name] = value
     if reply.calls:  # what else came with a call is for the live endpoint only
         line["calls"] = [{"name": c.name, "arguments": c.arguments} for c in reply.calls]
     if "usage" in line:
-        line["usage"] = {n: count for n, count in dataclasses.asdict(reply.usage).items() if count}
+        counts = dataclasses.asdict(reply.usage)
+        line["usage"] = {name: count for name, count in counts.items() if count}
     return line
 
 

@@ -90,6 +90,22 @@ PATTERNS: dict[str, str] = {
 """Built-in patterns in the order in which they are applied: a date contains numbers."""
 
 
+def _check_pattern(name: str, pattern: Any) -> None:
+    """Raise ConfigurationError for what is no name or no pattern."""
+    try:
+        is_valid = re.fullmatch(r"\w+", name) and not re.search(pattern, "")
+    except (re.error, TypeError):
+        is_valid = False
+    if is_valid:
+        return
+    what = "not built in" if pattern is None else repr(pattern)
+    raise ConfigurationError(
+        f"the volatile part {name!r} is {what}; expected one of {', '.join(PATTERNS)}, or a name "
+        "of letters, digits and _ with a regular expression that does not match the empty string: "
+        '{"order": "ORD-[0-9]+"}'
+    )
+
+
 class Volatile:
     """Named patterns for parts of texts that may differ from run to run.
 
@@ -101,19 +117,10 @@ class Volatile:
         if not isinstance(named, Mapping):
             words = named if isinstance(named, str) else " ".join(named or ())
             named = dict.fromkeys(words.replace(",", " ").split(), True)
-        found: dict[str, Any] = {n: PATTERNS.get(n) if p is True else p for n, p in named.items()}
-        for name, pattern in found.items():
-            try:
-                is_valid = re.fullmatch(r"\w+", name) and not re.search(pattern, "")
-            except (re.error, TypeError):
-                is_valid = False
-            if not is_valid:
-                what = "not built in" if pattern is None else repr(pattern)
-                raise ConfigurationError(
-                    f"the volatile part {name!r} is {what}; expected one of "
-                    f"{', '.join(PATTERNS)}, or a name of letters, digits and _ with a regular "
-                    'expression that does not match the empty string: {"order": "ORD-[0-9]+"}'
-                )
+        found: dict[str, Any] = {}
+        for name, pattern in named.items():
+            found[name] = PATTERNS.get(name) if pattern is True else pattern
+            _check_pattern(name, found[name])
         own = {name: p for name, p in found.items() if p != PATTERNS.get(name)}
         built_in = {name: p for name, p in PATTERNS.items() if found.get(name) == p}
         self.patterns: dict[str, str] = own | built_in
@@ -161,13 +168,19 @@ class Request:
     @functools.cached_property
     def key(self) -> str:
         """A hash of what the model reads: requests with the same key are the same."""
-        refs = [[part.ref for part in parts] for parts in (self.messages, self.tools)]
-        return _hash([*refs, self.schema and self.schema.ref, self.model])[:16]
+        messages = [part.ref for part in self.messages]
+        tools = [part.ref for part in self.tools]
+        schema = None
+        if self.schema is not None:
+            schema = self.schema.ref
+        return _hash([messages, tools, schema, self.model])[:16]
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """All parts, in the order in which they are written."""
-        return (*self.tools, *([self.schema] if self.schema else []), *self.messages)
+        if self.schema is None:
+            return (*self.tools, *self.messages)
+        return (*self.tools, self.schema, *self.messages)
 
 
 class Matcher:
@@ -177,7 +190,8 @@ class Matcher:
     """Keys of a message whose texts may have volatile parts; roles, ids and names may not."""
 
     def __init__(self, volatile: Iterable[str] | Mapping[str, Json] | None = None) -> None:
-        self.volatile = self._declared = Volatile(volatile)
+        self._declared = Volatile(volatile)
+        self.volatile = self._declared
         # A conversation of n steps sends each message n times; as messages never change, each is
         # reduced once. The message is kept with the result so that its id stays unique.
         self._known: dict[int, tuple[Any, Part]] = {}
@@ -195,12 +209,13 @@ class Matcher:
         """The request as it is compared."""
         state = [*_functions.values(), *known_secrets(), self.volatile]
         if state != self._state or len(self._known) > 10_000:
-            self._known, self._state = {}, state
-        messages, tools = (
-            tuple(self._known_part(kind, each) for each in parts)
-            for kind, parts in (("message", ask.messages), ("tool", ask.tools))
-        )
-        schema = None if ask.schema is None else self.part("schema", ask.schema)
+            self._known = {}
+            self._state = state
+        messages = tuple(self._known_part("message", each) for each in ask.messages)
+        tools = tuple(self._known_part("tool", each) for each in ask.tools)
+        schema = None
+        if ask.schema is not None:
+            schema = self.part("schema", ask.schema)
         return Request(messages, tools, schema, model, ask.step, ask.max_tokens)
 
     def part(self, kind: PartKind, content: Json) -> Part:
@@ -211,16 +226,19 @@ class Matcher:
     def reply(self, reply: ModelReply) -> ModelReply:
         """A reply as it is recorded: without secrets, its time in milliseconds."""
         calls = tuple(WireCall(scrub(c.name), scrub(c.arguments)) for c in reply.calls)
-        text, reasoning = scrub(reply.text), scrub(reply.reasoning)
-        seconds = round(reply.seconds, 3)
         return dataclasses.replace(
-            reply, text=text, reasoning=reasoning, calls=calls, seconds=seconds
+            reply,
+            text=scrub(reply.text),
+            reasoning=scrub(reply.reasoning),
+            calls=calls,
+            seconds=round(reply.seconds, 3),
         )
 
     def _known_part(self, kind: Any, content: Json) -> Part:
         known = self._known.get(id(content))
         if known is None:
-            known = self._known[id(content)] = content, self.part(kind, content)
+            known = (content, self.part(kind, content))
+            self._known[id(content)] = known
         return known[1]
 
     def _reduced(self, value: Json, key: str, *, is_message: bool) -> Json:
@@ -232,4 +250,6 @@ class Matcher:
             return value
         if is_message and key == "url" and value.startswith("data:"):
             return f"{value.partition(',')[0]},{{image}}"
-        return self.text(value) if is_message and key in self._PROSE else scrub(value)
+        if is_message and key in self._PROSE:
+            return self.text(value)
+        return scrub(value)

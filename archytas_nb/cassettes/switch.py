@@ -86,7 +86,9 @@ def cassette_in_use() -> Cassette | None:
     if path is None or chosen == "off":
         return None
     if (path, chosen) not in _state.open:
-        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        shown = path
+        if path.is_relative_to(Path.cwd()):
+            shown = path.relative_to(Path.cwd())
         _state.open[path, chosen] = _opened(shown, chosen, ())
     return _state.open[path, chosen]
 
@@ -138,7 +140,9 @@ def _opened(path: str | Path, mode: Any, volatile: Iterable[str]) -> Cassette:
     from archytas_nb.cassettes.cassette import Cassette
 
     folder = os.environ.get(REPORT)
-    report = Path(folder) / f"{os.getpid()}-{next(_numbers)}.jsonl" if folder else None
+    report = None
+    if folder:
+        report = Path(folder) / f"{os.getpid()}-{next(_numbers)}.jsonl"
     rerun = os.environ.get(RERUN)
     cassette = Cassette(path, mode, volatile=volatile, rerun=rerun, report=report)
     note_uses(cassette)
@@ -190,14 +194,17 @@ class CassetteModel:
     def name(self) -> str:
         """The name of the recorded model, or of the live one while recording."""
         facts = self._recorded_facts()
-        return str(self.real().name if facts is None else facts.get("name"))
+        if facts is None:
+            return str(self.real().name)
+        return str(facts.get("name"))
 
     @property
     def protocol(self) -> ActiveProtocol:
         """The protocol that was recorded, or the live model's while recording."""
         facts = self._recorded_facts()
-        protocol = self.real().protocol if facts is None else facts.get("protocol")
-        return cast("ActiveProtocol", protocol)
+        if facts is None:
+            return cast("ActiveProtocol", self.real().protocol)
+        return cast("ActiveProtocol", facts.get("protocol"))
 
     @property
     def is_small(self) -> bool:
@@ -227,7 +234,8 @@ class CassetteModel:
 
     def start_question(self, origin: str, execution: str = "") -> None:
         """Begin a question; a cell that is run again gets the same replies again."""
-        self.origin, self.unanswered = origin, None
+        self.origin = origin
+        self.unanswered = None
         self.cassette.start_question(origin, execution)
 
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
@@ -239,11 +247,13 @@ class CassetteModel:
             ModelError: The live model's, or a recorded refusal.
         """
         if self.unanswered is not None:
-            miss, self.unanswered = self.unanswered, None
+            miss = self.unanswered
+            self.unanswered = None
             raise miss
         found = self.cassette.find(ask, self.given_name, self.origin)
         if found is not None:
-            reply, refusal = found.reply, found.refusal
+            reply = found.reply
+            refusal = found.refusal
         elif self.cassette.mode == "replay":
             raise self.cassette.miss(ask, self.given_name)
         else:
@@ -276,7 +286,8 @@ class CassetteModel:
             refusal = error.kind
         finally:
             events.close()
-        learned = {n: fact for n, fact in self._live_facts().items() if before.get(n) != fact}
+        after = self._live_facts()
+        learned = {name: fact for name, fact in after.items() if before.get(name) != fact}
         self.cassette.add(
             ask, reply, refusal, model=self.given_name, origin=self.origin, learned=learned
         )
@@ -292,7 +303,9 @@ class CassetteModel:
     def _fact(self, name: str) -> Any:
         """A fact of `ModelFacts`: the recorded one, or the live model's while recording."""
         facts = self._recorded_facts()
-        return getattr(ModelFacts(self.real()), name) if facts is None else facts.get(name)
+        if facts is None:
+            return getattr(ModelFacts(self.real()), name)
+        return facts.get(name)
 
     def _live_facts(self) -> dict[str, Any]:
         """The facts about the real model that are known now, in the form of the file."""
@@ -320,14 +333,17 @@ class _RecordedPerson:
     """A user whose answers are recorded and replayed."""
 
     def __init__(self, model: CassetteModel, real: Person) -> None:
-        self._model, self._cassette, self._real = model, model.cassette, real
+        self._model = model
+        self._cassette = model.cassette
+        self._real = real
         self._origin = model.origin
 
     @property
     def there(self) -> bool:
         """Whether a question can be answered: by the recording, or by the user."""
-        is_replay = self._cassette.mode == "replay"
-        return self._cassette.has_answers or (not is_replay and self._real.there)
+        if self._cassette.has_answers:
+            return True
+        return self._cassette.mode != "replay" and self._real.there
 
     def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
         """The recorded answer, or the user's.
@@ -336,20 +352,23 @@ class _RecordedPerson:
             EOFError: Nobody answers. Tools may catch it; where a replay lacks the answer, the
                 next reply of the model is a `CassetteMiss`, therefore.
         """
-        cassette, shown = self._cassette, prompt
-        prompt = prompt if form is None else f"{form.text}\n{prompt}"
-        found = cassette.find_answer(prompt, self._origin, is_user_there=self._real.there)
+        cassette = self._cassette
+        whole = prompt if form is None else f"{form.text}\n{prompt}"
+        found = cassette.find_answer(whole, self._origin, is_user_there=self._real.there)
         answer: str | None
         if found is not None:
             answer = found.answer
         elif cassette.mode == "replay":
-            miss = cassette.miss_answer(prompt)
-            self._model.unanswered = self._model.unanswered or miss  # the first is the cause
+            miss = cassette.miss_answer(whole)
+            if self._model.unanswered is None:  # the first is the cause
+                self._model.unanswered = miss
             raise EOFError(str(miss))
-        else:  # a new recording without a user keeps the answers of the old one
-            is_there = self._real.there
-            answer = self._real.ask(shown, form) if is_there else cassette.old_answer(prompt)
-            cassette.add_answer(prompt, answer, self._origin)
+        else:
+            if self._real.there:
+                answer = self._real.ask(prompt, form)
+            else:  # a new recording without a user keeps the answers of the old one
+                answer = cassette.old_answer(whole)
+            cassette.add_answer(whole, answer, self._origin)
         if answer is None:
             raise EOFError("there is no user to answer")
         return answer

@@ -43,8 +43,11 @@ class Tape:
     def take(self, key: str, origin: str = "", fits: Callable[[Any], bool] | None = None) -> Any:
         """Use the first unused exchange with this key that fits; None where there is none."""
         for place, slot in enumerate(self.slots):
-            if slot.user is None and slot.entry.key == key and (not fits or fits(slot.entry)):
-                slot.user, self.at = origin, place + 1
+            if slot.user is not None or slot.entry.key != key:
+                continue
+            if fits is None or fits(slot.entry):
+                slot.user = origin
+                self.at = place + 1
                 return slot.entry
         return None
 
@@ -60,7 +63,8 @@ class Tape:
             if origin and slot.user_before == origin:
                 slot.user_before = None
         places = [n for n, slot in enumerate(self.slots) if origin and slot.user == origin]
-        self.at = places[0] if places else self.at
+        if places:
+            self.at = places[0]
         for place in reversed(places):
             self.slots[place].user = None
             if drop:
@@ -96,9 +100,14 @@ class Tape:
         known: dict[str, list[Slot]] = {}
         for slot in self.slots:
             known.setdefault(slot.entry.line(), []).append(slot)
-        self.slots, self.at = [], 0
+        self.slots = []
+        self.at = 0
         for entry in entries:
             same = known.get(entry.line())
-            self.slots.append(same.pop(0) if same else Slot(entry))
-            if self.slots[-1].user is not None:
+            if same:
+                slot = same.pop(0)
+            else:
+                slot = Slot(entry)
+            self.slots.append(slot)
+            if slot.user is not None:
                 self.at = len(self.slots)
