@@ -212,6 +212,8 @@ def _interrupted_reply(request: ev.Request) -> ev.Reply:
         return None
     if isinstance(request, (ev.AskModel, ev.CheckAnswer)):
         return ev.NoReply("interrupted")
+    if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
+        return ev.ProgramEnded(interrupted=True)
     text = "Not run: the run was interrupted before."
     first, *rest = request.calls
     outcomes: list[Any] = [ev.CallOutcome("not_run", text, call_id=call.id) for call in rest]

@@ -23,8 +23,8 @@ Json: TypeAlias = Any
 Message: TypeAlias = dict[str, Json]
 """A message as it is sent: ``{"role": …, "content": …, …}``. It is never modified."""
 
-ActiveProtocol: TypeAlias = Literal["react", "native"]
-"""The wire protocol that a run uses: the text protocol or function calling."""
+ActiveProtocol: TypeAlias = Literal["react", "native", "program"]
+"""The wire protocol that a run uses: the text protocol, function calling, or programs."""
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
 NoReplyKind = Literal[
@@ -274,6 +274,9 @@ class AskModel:
     messages: tuple[Message, ...]
     tools: tuple[Json, ...] = ()  # specifications for function calling
     schema: Json = None  # for the reply's text, if the endpoint can enforce it
+    grammar: str = ""  # the same as a grammar in GBNF, for endpoints that have grammars
+    stop: tuple[str, ...] = ()  # texts at which the reply ends
+    is_continued: bool = False  # the last message is the beginning of the reply
     max_tokens: int | None = None  # of the reply; None for the model's default
     thinking_tokens: int | None = None  # the same after a reply that contained only reasoning
     seconds: float | None = field(default=None, compare=False)  # time left, including retries
@@ -287,6 +290,27 @@ class RunCalls:
     step: int
     calls: tuple[ToolCall, ...]
     thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgram:
+    """Request to run a program, until it ends or waits for calls.
+
+    With ``is_part``, it continues what was run before in this step: a line, or a block.
+    """
+
+    step: int
+    text: str
+    thought: str = ""
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeProgram:
+    """Request to continue a program with the outcomes of the calls that it waits for."""
+
+    step: int
+    outcomes: tuple[CallOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +356,63 @@ class CallOutcomes:
     """One outcome for each call of the request, in the same order."""
 
     outcomes: tuple[CallOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a line of a program, for the model: the fault and the next move."""
+
+    line: int  # from 1
+    source: str  # the line itself
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFaults:
+    """The program has faults; nothing of it was run."""
+
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCall:
+    """A call of a tool that a program makes, in line ``line``."""
+
+    name: str
+    input: Json
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramWaits:
+    """The program waits for calls; for several only if it awaits them together."""
+
+    calls: tuple[ProgramCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramEnded:
+    """The program has ended.
+
+    Attributes:
+        shown: What it printed and showed, and the value of its last expression, as short texts.
+        answer: The value that it gave to ``answer``.
+        has_answer: Whether it called ``answer``.
+        gave_up: The reason that it gave to ``give_up``; None if it did not call it.
+        error: The line that raised, and what; None if it came to its end.
+        assigned: The variables that it assigned, in order, with short texts of their values.
+        interrupted: Whether it was stopped from outside.
+        lost: Why the sandbox was lost, such as its memory; empty if it was not.
+    """
+
+    shown: tuple[str, ...] = ()
+    answer: Json = None
+    has_answer: bool = False
+    gave_up: str | None = None
+    error: Fault | None = None
+    assigned: Mapping[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+    lost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,11 +551,20 @@ class Interrupted:
     text: str = ""  # what the model had written of its reply, as it was shown
 
 
-Request: TypeAlias = AskModel | RunCalls | CheckAnswer | Notice
-Reply: TypeAlias = ModelReply | NoReply | CallOutcomes | Verdict | None
+ProgramReply: TypeAlias = ProgramFaults | ProgramWaits | ProgramEnded
+Request: TypeAlias = AskModel | RunCalls | RunProgram | ResumeProgram | CheckAnswer | Notice
+Reply: TypeAlias = ModelReply | NoReply | CallOutcomes | ProgramReply | Verdict | None
 Ending: TypeAlias = Answered | Failed | Stopped | Interrupted
 Event: TypeAlias = (
-    Started | Request | ModelReply | NoReply | CallOutcomes | Verdict | Delta | Ending
+    Started
+    | Request
+    | ModelReply
+    | NoReply
+    | CallOutcomes
+    | ProgramReply
+    | Verdict
+    | Delta
+    | Ending
 )
 
 Requests: TypeAlias = Generator[Request, Reply, T]

@@ -22,7 +22,14 @@ from archytas_nb.loop.events import (
 ReplyStream: TypeAlias = Generator[Delta | Notice, None, ModelReply]
 """Yields the pieces of a reply and the retries, returns the reply."""
 
-FACTS = ("is_small", "context_tokens", "price", "server")
+FACTS = (
+    "is_small",
+    "context_tokens",
+    "continues_replies",
+    "has_grammars",
+    "price",
+    "server",
+)
 """The names of the facts in `ModelFacts`; a cassette records them."""
 
 
@@ -65,6 +72,16 @@ class ModelFacts:
     def context_tokens(self) -> int | None:
         """Maximum number of tokens in a conversation and its reply; None if it is not known."""
         return getattr(self._model, "context_tokens", None)
+
+    @property
+    def continues_replies(self) -> bool:
+        """Whether its endpoint continues a reply that was begun, at no cost for the beginning."""
+        return bool(getattr(self._model, "continues_replies", False))
+
+    @property
+    def has_grammars(self) -> bool:
+        """Whether its endpoint constrains replies by a grammar."""
+        return bool(getattr(self._model, "has_grammars", False))
 
     @property
     def price(self) -> Any:

@@ -41,6 +41,8 @@ class Step:
     correction: str = ""  # what the model is told about an unusable reply
     reasoning: str = ""  # sent separately by the server; not part of the conversation
     extras: Mapping[str, Json] = field(default_factory=dict)  # extra fields of a call, by its id
+    program: str = ""  # the program of the reply, which made the calls
+    report: str = ""  # what the model is told about the program
 
     def __post_init__(self) -> None:
         if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:

@@ -296,6 +296,10 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
             return _with_last(view, step)
         case ev.CallOutcomes():
             return _with_last(view, replace(last, calls=with_outcomes(last.calls, event.outcomes)))
+        case ev.RunProgram() | ev.ResumeProgram():
+            return view
+        case ev.ProgramFaults() | ev.ProgramWaits() | ev.ProgramEnded():
+            return view
         case ev.CheckAnswer():
             return _with_last(view, replace(last, reply=literal(event.answer)))
         case ev.Verdict():
