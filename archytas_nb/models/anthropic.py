@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -132,12 +133,14 @@ def body_of(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> dic
 
 def _max_tokens(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> int:
     """The maximum length of a reply, plus the thinking budget if there is one."""
-    limit = _DEFAULT_TOKENS if ask.max_tokens is None else reply_tokens(ask, form)
+    wanted = _DEFAULT_TOKENS
+    if ask.max_tokens is not None:
+        wanted = reply_tokens(ask, form)
     thinking = extra.get("thinking")
-    budget = None
     if isinstance(thinking, dict):
         budget = thinking.get("budget_tokens")
-    wanted = limit + (budget if isinstance(budget, int) else 0)
+        if isinstance(budget, int):
+            wanted += budget
     return min(wanted, form.max_reply_tokens or wanted)
 
 
@@ -170,14 +173,19 @@ def _blocks(message: Message, asides: Mapping[str, Json]) -> list[Json]:
     content = message.get("content")
     if message["role"] == "tool":
         result = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
-        return [{**result, "content": content} if str(content).strip() else result]
+        if str(content).strip():
+            result["content"] = content
+        return [result]
     blocks = list(_parts(content))
     calls = message.get("tool_calls", ())
     kept = [_blocks_before(asides.get(call["id"])) for call in calls]
     if any(kept):  # the reply with its thinking, verbatim
-        is_text_kept = any(block["type"] == "text" for each in kept for block in each)
-        blocks = [] if is_text_kept else [*kept[0], *blocks]
-        kept[0] = kept[0] if is_text_kept else []
+        is_text_kept = any(block["type"] == "text" for block in itertools.chain(*kept))
+        if is_text_kept:
+            blocks = []
+        else:  # the thinking precedes the text
+            blocks = [*kept[0], *blocks]
+            kept[0] = []
     for call, before in zip(calls, kept, strict=True):
         function = call["function"]
         use = {"type": "tool_use", "id": call["id"], "name": function["name"]}
@@ -194,15 +202,21 @@ def _blocks_before(aside: Json) -> list[Json]:
 
 
 def _parts(content: Json) -> Iterator[Json]:
-    parts: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
-    for part in parts:
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    for part in content or ():
         if part["type"] == "image_url":
-            url = part["image_url"]["url"]
-            head, is_data, data = url.removeprefix("data:").partition(";base64,")
-            source = {"type": "base64", "media_type": head, "data": data}
-            yield {"type": "image", "source": source if is_data else {"type": "url", "url": url}}
+            yield {"type": "image", "source": _source(part["image_url"]["url"])}
         elif part["text"].strip():
             yield {"type": "text", "text": part["text"]}
+
+
+def _source(url: str) -> Json:
+    """Where an image comes from: its data, or its address."""
+    media_type, is_data, data = url.removeprefix("data:").partition(";base64,")
+    if is_data:
+        return {"type": "base64", "media_type": media_type, "data": data}
+    return {"type": "url", "url": url}
 
 
 def _may_think(turns: Sequence[Json]) -> bool:
@@ -381,9 +395,7 @@ class AnthropicBuilder(ReplyBuilder):
         match part["type"]:
             case "message":
                 self._head(part)
-                content = part.get("content")
-                blocks = enumerate(content if isinstance(content, list) else ())
-                return [delta for n, block in blocks for delta in self._begin(n, block)]
+                return self._begin_all(part.get("content"))
             case "message_start":
                 self._head(mapping(part.get("message")))
             case "content_block_start" if isinstance(index, int):
@@ -424,6 +436,14 @@ class AnthropicBuilder(ReplyBuilder):
         ]
         return [each for each in pieces if each.text]
 
+    def _begin_all(self, content: Any) -> list[Delta]:
+        """Begin the blocks of a complete message."""
+        deltas: list[Delta] = []
+        if isinstance(content, list):
+            for index, block in enumerate(content):
+                deltas += self._begin(index, block)
+        return deltas
+
     def build(self) -> ModelReply:
         """The complete reply; its thinking blocks are stored with its calls."""
         calls: list[WireCall] = []
@@ -439,9 +459,11 @@ class AnthropicBuilder(ReplyBuilder):
                 before = []
             elif (kept := block.verbatim()) is not None:
                 before.append(kept)
+        if self.finish == "content_filter":
+            calls = []
         return ModelReply(
             text="".join(block.text("text") for block in blocks),
-            calls=() if self.finish == "content_filter" else tuple(calls),
+            calls=tuple(calls),
             reasoning="".join(block.text("thinking") for block in blocks),
             finish=self.finish or "stop",
             model=self.model,

@@ -72,7 +72,9 @@ def body_of(
 
 def reply_tokens(ask: AskModel, form: Capabilities) -> int:
     """The maximum number of reply tokens, for a request that has one."""
-    wanted = max(ask.max_tokens or 0, (ask.thinking_tokens or 0) if form.thinks else 0)
+    wanted = ask.max_tokens or 0
+    if form.thinks:
+        wanted = max(wanted, ask.thinking_tokens or 0)
     return min(wanted, form.max_reply_tokens or wanted)
 
 
@@ -98,7 +100,9 @@ def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilitie
     calls = list(message.get("tool_calls", ()))
     if form.thoughts and message["role"] == "assistant":
         known = [asides[call["id"]] for call in calls if "reasoning" in asides.get(call["id"], ())]
-        thought = str(known[0]["reasoning"]) if known else UNKNOWN_THOUGHT
+        thought = UNKNOWN_THOUGHT
+        if known:
+            thought = str(known[0]["reasoning"])
         message = {**message, "reasoning_content": thought}
     if form.extras == "unwanted" or not calls:
         return message
@@ -128,9 +132,11 @@ def with_images(messages: Sequence[Message], most: int | None) -> tuple[Message,
         if isinstance(parts, (list, tuple)):
             kept: list[Json] = []
             for part in reversed(parts):
-                seen = not is_image(part) or left > 0
-                kept.insert(0, part if seen else {"type": "text", "text": IMAGE_OMITTED})
-                left -= is_image(part)
+                if is_image(part):
+                    left -= 1
+                    if left < 0:
+                        part = {"type": "text", "text": IMAGE_OMITTED}  # noqa: PLW2901 - instead
+                kept.insert(0, part)
             content: Json = kept
             if not any(map(is_image, kept)) and (most == 0 or kept != list(parts)):
                 content = "\n".join(str(part.get("text", "")) for part in kept)

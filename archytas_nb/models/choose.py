@@ -73,7 +73,9 @@ class ModelSettings:
                 given = settings_now.value(each.name)
                 if each.name == "request":
                     given = json.dumps(given)
-            found[each.name] = str(given) if isinstance(given, str) else given
+            if isinstance(given, str):
+                given = str(given)  # without the class of a secret
+            found[each.name] = given
         return ModelSettings(**found)
 
     @property
@@ -177,7 +179,9 @@ def _provider_model(settings: ModelSettings, prefix: str, provider: Provider, na
     # OPENAI_API_KEY is read for a prefix only if it is the provider's own variable.
     has_key = settings.api_key and settings.api_key != os.environ.get("OPENAI_API_KEY")
     is_configured = has_key and base_url.rstrip("/") == provider.base_url
-    key = settings.api_key if is_configured else providers.key_of(prefix, provider, name)
+    key = settings.api_key
+    if not is_configured:
+        key = providers.key_of(prefix, provider, name)
     providers.usable_key(key or "", provider.key_name)
     if prefix == "anthropic":
         from archytas_nb.models.anthropic import AnthropicModel
@@ -224,7 +228,10 @@ def _listed_names(base_url: str, api_key: str, period: int) -> tuple[str, ...]: 
     )
     ask.start()  # in a thread, because host name lookup has no timeout
     ask.join(_LISTING_SECONDS)
-    return tuple(model.name for models in answers for model in models if model.chats)
+    names: list[str] = []
+    for models in answers:
+        names += [model.name for model in models if model.chats]
+    return tuple(names)
 
 
 # ── servers on this machine ───────────────────────────────────────────────────────────────────────
@@ -331,4 +338,6 @@ def _allowed() -> dict[str, object]:
         known = json.loads(permissions_file().read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) else {}
+    if isinstance(known, dict):
+        return known
+    return {}

@@ -96,8 +96,10 @@ class CompletionBuilder(ReplyBuilder):
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         if isinstance(text, list):  # Mistral's parts; thoughts contain parts as well
             parts = _dicts(text)
-            thoughts = [part for each in parts for part in _dicts(each.get("thinking"))]
-            reasoning = string(reasoning) + "".join(string(part.get("text")) for part in thoughts)
+            reasoning = string(reasoning)
+            for part in parts:
+                thoughts = _dicts(part.get("thinking"))
+                reasoning += "".join(string(each.get("text")) for each in thoughts)
             text = "".join(string(part.get("text")) for part in parts)
         if isinstance(text, str) and text:
             self._text.append(text)
@@ -122,18 +124,22 @@ class CompletionBuilder(ReplyBuilder):
             self._calls.append(call)
         call.name = call.name or name
         call.extra = call.extra or piece.get("extra_content")
-        if arguments:
-            call.pieces.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
+        if isinstance(arguments, str):
+            call.pieces.append(arguments)
+        elif arguments:
+            call.pieces.append(json.dumps(arguments))
 
     def build(self) -> ModelReply:
         """The reply, once it is whole."""
         calls = [WireCall(call.name, "".join(call.pieces), call.extra) for call in self._calls]
+        finish = self.finish or "stop"
+        if finish == "model_length":  # Mistral's name
+            finish = "length"
         return ModelReply(
             text="".join(self._text),
             calls=tuple(calls),
             reasoning="".join(self._reasoning),
-            # Mistral's name for it
-            finish="length" if self.finish == "model_length" else self.finish or "stop",
+            finish=finish,
             model=self.model,
             usage=self._usage,
         )
@@ -223,7 +229,9 @@ def _json(text: str) -> Any:
         value, end = _scan(text, 0)
     except (StopIteration, ValueError, RecursionError):
         return None
-    return value if end == len(text) else None
+    if end < len(text):
+        return None
+    return value
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -309,7 +317,9 @@ class ServerError(Exception):
         named = 500
         if re.fullmatch("[45][0-9][0-9]", code):
             named = int(code)
-        reply = provider_error.reply if provider_error else None
+        reply = None
+        if provider_error:
+            reply = provider_error.reply
         generated = string(error.get("failed_generation"))  # Groq's
         if generated or code == REFUSED:
             reply = ModelReply(generated or message, finish=REFUSED, usage=Usage(requests=1))
@@ -318,7 +328,9 @@ class ServerError(Exception):
 
 def raise_if_error(data: Any, text: str) -> None:
     """Raise ServerError if a chunk or choice contains an error, NotACompletion if it is invalid."""
-    inner = data[0] if isinstance(data, list) and len(data) == 1 else data
+    inner = data
+    if isinstance(data, list) and len(data) == 1:
+        inner = data[0]
     if isinstance(inner, dict) and (inner.get("error") or inner.get("object") == "error"):
         raise ServerError.from_object(inner, text)
     if not isinstance(data, dict):

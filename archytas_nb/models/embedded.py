@@ -164,7 +164,9 @@ class EmbeddedModel:
                 note = self._note(path)
                 if time.time() - note.stat().st_mtime < REMEMBERED_SECONDS:
                     text = note.read_text(encoding="utf-8")
-        return text if text in process.CRASHES else ""
+        if text in process.CRASHES:
+            return text
+        return ""
 
     def forget_crash(self) -> None:
         """Delete the record of a crash, so that the model starts without safe mode again."""
@@ -262,7 +264,9 @@ class EmbeddedModel:
                 "safe mode, which is slower (to try again without: python -m archytas_nb doctor "
                 "--try)"
             )
-        engine = replace(self._engine, safe=True) if self._safe else self._engine
+        engine = self._engine
+        if self._safe:
+            engine = replace(engine, safe=True)
         return process.ensure_server(path, note, engine)
 
     def _client(self, server: process.Server, temperature: float = 0) -> OpenAIModel:
@@ -315,11 +319,13 @@ def without_contradictions(schema: Json) -> Json:
         most = schema.get(high)
         if isinstance(least, (int, float)) and isinstance(most, (int, float)) and least > most:
             dropped |= {low, high}
-    return {
-        name: part if name in _VALUES else without_contradictions(part)
-        for name, part in schema.items()
-        if name not in dropped
-    }
+    result: dict[str, Json] = {}
+    for name, part in schema.items():
+        if name in _VALUES and name not in dropped:
+            result[name] = part
+        elif name not in dropped:
+            result[name] = without_contradictions(part)
+    return result
 
 
 def temperature_for(ask: AskModel) -> float:

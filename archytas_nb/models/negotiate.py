@@ -61,8 +61,9 @@ def adapt_request(
             following = next_form(failed, form, ask, extra, stream=stream and form.stream)
             if following is None or following in tried:
                 # Later forms lack features, so the first rejection is the one that says why.
-                is_rejection = failed.kind in ("refused", "overflow")
-                reason = first_failure if is_rejection else failed
+                reason = failed
+                if failed.kind in ("refused", "overflow"):
+                    reason = first_failure
                 capabilities.tools = capabilities.tools and reason.kind != "no_tools"
                 raise reason from None
             if lost := _lost_features(form, following):
@@ -105,7 +106,7 @@ def _store_capabilities(
     reply: ModelReply, ask: AskModel, form: Capabilities, capabilities: Capabilities
 ) -> None:
     """Store the accepted form, and how the model calls tools."""
-    for name in Capabilities.__slots__ if form is not capabilities else ():
+    for name in Capabilities.__slots__:
         setattr(capabilities, name, getattr(form, name))
     if capabilities.extras == "unwanted" and any(call.extra is not None for call in reply.calls):
         capabilities.extras = "returned"

@@ -118,8 +118,10 @@ class Engine:
 
 def usable_cores() -> int:
     """The number of physical cores available to this process (CPU affinity, container quota)."""
+    cores = os.cpu_count() or 1
     affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    if affinity:
+        cores = len(affinity(0))
     with contextlib.suppress(ImportError, OSError):  # ipykernel depends on psutil
         physical = importlib.import_module("psutil").cpu_count(logical=False) or cores
         cores = min(cores, max(physical, 2))  # small virtual machines often report too few
@@ -379,11 +381,9 @@ class _Launcher:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         child = _children.get(self.path.name)
-        # On Windows, the Python of a virtual environment starts another process with its own pid.
-        is_ours = child is not None and (child.pid == pid or (os.name == "nt" and not child.poll()))
-        return Server(
-            port, key, pid, self.weights.stem, self.log, lease, child if is_ours else None
-        )
+        if child is not None and not _is_or_started(child, pid):
+            child = None
+        return Server(port, key, pid, self.weights.stem, self.log, lease, child)
 
     def start(self, progress: Progress) -> Server:
         """Start a server and wait until it has loaded its model and written its state file."""
@@ -493,3 +493,11 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _is_or_started(child: subprocess.Popen[Any], pid: int) -> bool:
+    """Whether a process that was started here is, or has started, the one with this pid.
+
+    On Windows, the Python of a virtual environment starts another process with its own pid.
+    """
+    return child.pid == pid or (os.name == "nt" and not child.poll())

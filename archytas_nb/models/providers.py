@@ -57,8 +57,10 @@ def from_prefix(name: str, factory: ModelFactory) -> Any:
     """
     prefix, colon, rest = name.partition(":")
     provider = PROVIDERS.get(prefix)
-    added = importlib.metadata.entry_points(group=GROUP, name=prefix) if colon and prefix else ()
-    if not colon or (provider is None and not added):
+    if not colon or not prefix:
+        return None
+    added = importlib.metadata.entry_points(group=GROUP, name=prefix)
+    if provider is None and not added:
         return None
     if not rest:
         raise ConfigurationError(f"model {name!r} names no model; expected '{prefix}:MODEL'")
@@ -75,16 +77,19 @@ def prefixes() -> list[str]:
 
 def suggestion(name: str) -> str:
     """A suggestion for a name whose prefix is missing or misspelled, or an empty string."""
-    found = re.fullmatch(r"([^:/\s]+)([:/])(.+)", name)
-    prefix, separator, rest = found.groups() if found else ("", "", "")
+    prefix = separator = rest = ""
+    if found := re.fullmatch(r"([^:/\s]+)([:/])(.+)", name):
+        prefix, separator, rest = found.groups()
     vendor = next((_VENDORS[each] for each in _VENDORS if name.startswith(each)), "")
     if prefix.isalpha():
         near = nearest(prefix, PROVIDERS)
         candidate = near and f"{near}:{rest}"
     elif separator == ":":  # a name and a size, as in Ollama
         candidate = f"ollama:{name}"
+    elif vendor:
+        candidate = f"{vendor}:{name}"
     else:
-        candidate = f"{vendor}:{name}" if vendor else nearest(name, ["local"])
+        candidate = nearest(name, ["local"])
     if candidate:
         return f" (Did you mean {candidate!r}?)"
     return ""
@@ -171,7 +176,9 @@ def endpoint_of(
     name, password = map(urllib.parse.unquote, (parts.username or "", parts.password or ""))
     query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
     base_url = urllib.parse.urlunsplit((parts.scheme, host, begin, "", ""))
-    return base_url, query, (name, password) if is_named else None
+    if not is_named:
+        return base_url, query, None
+    return base_url, query, (name, password)
 
 
 def key_of(prefix: str, provider: Provider, name: str) -> str:

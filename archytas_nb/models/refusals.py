@@ -137,7 +137,9 @@ def image_limit(text: str) -> int | None:
     """The maximum number of images in a request, or None if the text does not say."""
     if limit := re.search(r"at most (\d{1,9}) image", text[:SEARCHED_CHARS], re.IGNORECASE):
         return int(limit[1])
-    return 0 if matches("no_images", text) else None
+    if matches("no_images", text):
+        return 0
+    return None
 
 
 def refused_field(text: str, names: Iterable[str]) -> str | None:
@@ -499,8 +501,10 @@ def models_hint(names: Sequence[str], wanted: str) -> str:
     if not names:
         return "It serves no models: load one first."
     near = _most_similar(names, wanted)
-    first = [near] if near else []
-    shown = [*first, *(name for name in names if name != near)][:12]
+    shown = [name for name in names if name != near]
+    if near:
+        shown.insert(0, near)
+    del shown[12:]
     text = f"It serves {', '.join(map(repr, shown))}"
     if len(names) > len(shown):
         text += f" and {len(names) - len(shown)} more"

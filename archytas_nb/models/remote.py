@@ -92,15 +92,20 @@ class RemoteModel:
             advice = f"Set {self.key_name}, or {self.url_name} for another endpoint."
             raise ConfigurationError(f"no API key for {self.base_url!r}. {advice}")
         secrets.remember("api_key", self._key)
-        secrets.remember("password", self._user[1] if self._user else "")
+        if self._user:
+            secrets.remember("password", self._user[1])
         secrets.remember_fields({**self._headers, **self._query})
         others = (*self._headers.values(), *self._query.values())
         names = (self.key_name, self.url_name)
         self.errors = EndpointErrors(self.base_url, self._key, self._user, others, names)
         self.given_name = model
         self._model = model
-        self.timeout = settings.value("timeout") if timeout is None else timeout
-        self.max_retries = settings.value("max_retries") if max_retries is None else max_retries
+        if timeout is None:
+            timeout = settings.value("timeout")
+        if max_retries is None:
+            max_retries = settings.value("max_retries")
+        self.timeout = timeout
+        self.max_retries = max_retries
         if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
             raise ConfigurationError(
                 f"timeout is {timeout!r}; expected a number of seconds above 0"
@@ -281,8 +286,9 @@ class RemoteModel:
         if not isinstance(error, (getattr(self._package(), f"{self.client}Error"), ServerError)):
             return error
         failed = self.errors.of_client(error, self.timeout, name, ask)
-        # A server's status takes precedence over a timeout.
-        return (None if failed.status else connection.failure()) or failed
+        if failed.status:  # it takes precedence over a timeout
+            return failed
+        return connection.failure() or failed
 
     @contextmanager
     def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:
@@ -421,7 +427,7 @@ def _models_in(data: Any) -> tuple[Served, ...]:
         sizes = map(item.get, ("max_model_len", "loaded_context_length", "max_input_tokens"))
         known = [size for size in sizes if isinstance(size, int) and size > 0]
         if isinstance(name := item.get("id"), str) and name:
-            models.append(Served(name, known[0] if known else None))
+            models.append(Served(name, next(iter(known), None)))
     return tuple(models)
 
 
@@ -441,16 +447,19 @@ def with_retries(
             return (yield from ask())
         except ModelError as error:
             failed = error
-        wait = FIRST_WAIT_SECONDS * 2**retries if failed.wait is None else failed.wait
+        wait = failed.wait
+        if wait is None:
+            wait = FIRST_WAIT_SECONDS * 2**retries
         what = one_line(str(failed).partition(". ")[0], 160)
         left = deadline.left
         is_final = not failed.passing or retries >= max_retries or wait > refusals.MAX_WAIT_SECONDS
         if not is_final and left is not None and wait >= left:
             is_final = True
             failed = errors.out_of_time(deadline.seconds, what)
+        if is_final and retries:
+            raise failed.with_advice(f"(Tried {retries + 1} times.)") from None
         if is_final:
-            hint = f"(Tried {retries + 1} times.)"
-            raise (failed.with_advice(hint) if retries else failed) from None
+            raise failed from None
         retries += 1
         again = f"{what}. Trying again in {wait:g} s ({retries} of {max_retries})."
         yield Notice("retry", again, seconds=wait)

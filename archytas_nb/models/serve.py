@@ -115,7 +115,9 @@ def configure(parameters: Any, settings: dict[str, Any]) -> None:
             continue
         if isinstance(default, enum.Enum):
             value = type(default)[value]  # noqa: PLW2901
-        setattr(owner, last, set(value) if isinstance(default, set) else value)
+        elif isinstance(default, set):
+            value = set(value)  # noqa: PLW2901
+        setattr(owner, last, value)
 
 
 def main(config: dict[str, Any]) -> None:
