@@ -123,11 +123,13 @@ class Agent:
         if isinstance(tools, str) and tools in toolbox:
             prepare.toolbox_of(tools)  # the name of a tool, which raises ValueError
         if _names_model(tools) and not _names_model(model):
-            tools, model = model, tools
+            tools, model = model, tools  # the model was given first
         if model is not None and not _names_model(model):
             from archytas_nb.models.choose import choose_model
 
             choose_model(model)  # it raises ConfigurationError, as for the first question
+        if isinstance(allow, str):
+            allow = [allow]
         given = {
             "protocol": protocol,
             "instructions": UNSET if instructions is None else instructions,
@@ -138,7 +140,7 @@ class Agent:
             "max_reply_tokens": max_reply_tokens,
             "approve": UNSET if approve is None else usable_policy(approve),
             "ask_user": ask_user,
-            "allow": [allow] if isinstance(allow, str) else allow,
+            "allow": allow,
             "context": context,
             "python": python,
             "undo": undo,

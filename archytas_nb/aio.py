@@ -71,8 +71,10 @@ async def events_of(
     event: ev.Event | None = None
     try:
         while True:
-            waiting = event is not None and waits(event)
-            event = await _next(events, current) if waiting else next(events, None)
+            if event is not None and waits(event):
+                event = await _next(events, current)
+            else:
+                event = next(events, None)
             if event is None:
                 break
             for observer in observers:

@@ -74,18 +74,16 @@ class Answers:
 
     def check(self, answer: Json) -> Verdict:
         """Check an answer; raises ConditionError if the condition is wrong, not the answer."""
-        value: Any = as_text(answer)
-        if self._tool is not None:
-            bound = self._bound(self._tool, answer)
-            if isinstance(bound, CallOutcome):
-                return Verdict(_fault_text(bound))
-            [value] = (*bound.args, *bound.kwargs.values())
-        fault = ""
-        if self._until is not None:
-            fault = self._condition_fault(self._until, value)
+        if self._tool is None:
+            return Verdict(self._condition_fault(as_text(answer)))
+        bound = self._bound(self._tool, answer)
+        if isinstance(bound, CallOutcome):
+            return Verdict(_fault_text(bound))
+        [value] = (*bound.args, *bound.kwargs.values())
+        fault = self._condition_fault(value)
         if fault:
             return Verdict(fault)
-        return Verdict(value=None if self._tool is None else value)
+        return Verdict(value=value)
 
     def _bound(self, tool: Tool, answer: Json) -> BoundCall | CallOutcome:
         """The answer as the argument of a tool, or the outcome with its faults.
@@ -103,8 +101,11 @@ class Answers:
                 return bound
         return first
 
-    def _condition_fault(self, until: Until, value: Any) -> str:
+    def _condition_fault(self, value: Any) -> str:
         """What is wrong with a value according to the condition; raises ConditionError."""
+        until = self._until
+        if until is None:
+            return ""
         try:
             result = until(value)
             if getattr(result, "shape", None) == ():  # True or False of numpy

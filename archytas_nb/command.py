@@ -152,13 +152,15 @@ def clean(*, only_show: bool = False) -> tuple[str, bool]:
     lines = []
     succeeded = True
     for file in sorted(files):
-        line = f"{str(file)!r}, {file.stat().st_size / 1e6:,.1f} MB, "
+        line = f"{str(file)!r}, {file.stat().st_size / 1e6:,.1f} MB"
+        if only_show:
+            lines.append(f"{line}, would be removed")
+            continue
         try:
-            if not only_show:
-                file.unlink()
-            lines.append(line + ("would be removed" if only_show else "removed"))
+            file.unlink()
+            lines.append(f"{line}, removed")
         except OSError as error:
-            lines.append(f"{line}could not be removed ({error})")
+            lines.append(f"{line}, could not be removed ({error})")
             succeeded = False
     if weights.pieces():
         packages = " ".join(name for name, _ in weights.EMBEDDED.parts)
@@ -313,7 +315,9 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
         given = model_settings(Settings(config=Config({"Settings": known})))
         model = choose.choose_model(settings=given)
         facts = ModelFacts(model)
-        at = f"at {shown_url(facts.base_url)!r}" if facts.base_url else f"a {type(model).__name__}"
+        at = f"a {type(model).__name__}"
+        if facts.base_url:
+            at = f"at {shown_url(facts.base_url)!r}"
         is_embedded = isinstance(model, EmbeddedModel)
         if is_embedded:
             at = "the embedded model"
@@ -372,5 +376,7 @@ def _try_model(model: Any) -> str:
             seconds = time.monotonic() - started
             return "; ".join([f"answered {reply[:60]!r} after {seconds:.1f} s", *notes])
         if isinstance(event, Notice):
-            notes += [event.text] if event.kind == "retry" else []
-            sys.stderr.write(f"{event.text}\n" if sys.stderr.isatty() else "")
+            if event.kind == "retry":
+                notes.append(event.text)
+            if sys.stderr.isatty():
+                sys.stderr.write(f"{event.text}\n")

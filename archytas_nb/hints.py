@@ -107,8 +107,10 @@ MODULE = {
 
 def hint(name: str, table: Mapping[str, str], known: Iterable[str]) -> str:
     """A suggestion for a name, as the end of a message; empty if there is none."""
-    ours = next((ours for ours, names in table.items() if name in names.split()), "")
-    return f"; {ours}" if ours else did_you_mean(name, known)
+    for ours, names in table.items():
+        if ours and name in names.split():
+            return f"; {ours}"
+    return did_you_mean(name, known)
 
 
 def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeError:
@@ -121,7 +123,9 @@ def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeErro
 def unknown_attribute(owner: object, name: str, table: Mapping[str, str]) -> AttributeError:
     """The error for an attribute that an object does not have."""
     known = [each for each in dir(type(owner)) if not each.startswith("_")]
-    meant = "" if name.startswith("_") else hint(name, _to_use(table), known)
+    meant = ""
+    if not name.startswith("_"):
+        meant = hint(name, _to_use(table), known)
     text = f"{type(owner).__name__!r} object has no attribute {name!r}{meant}"
     return with_users_frames(AttributeError(text))
 

@@ -70,19 +70,17 @@ def read_question(
         raise invalid_argument("the question", question, "text to ask the model")
     if not question.strip():
         raise argument_error("the question is empty; expected text to ask the model")
-    is_checked = output_type is not None or until is not None
-    answers = None
-    if is_checked:
+    form = None
+    check = None
+    if output_type is not None or until is not None:
         answers = Answers(output_type, until, variables)
+        form = answers.form
+        check = answers.check
     is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
-    encoded_images = tuple(map(encode_image, [images] if is_one else images))
-    exchange = Exchange(
-        question,
-        images=encoded_images,
-        form=None if answers is None else answers.form,
-        origin=origin,
-    )
-    return exchange, None if answers is None else answers.check
+    if is_one:
+        images = [images]
+    encoded_images = tuple(map(encode_image, images))
+    return Exchange(question, images=encoded_images, form=form, origin=origin), check
 
 
 def toolbox_of(tools: Any) -> Toolbox | None:
@@ -236,7 +234,9 @@ def chosen_tools(patterns: Iterable[str], tools: Toolbox, source: str) -> list[s
     active = tools.active()
     meant: set[str] = set()
     for pattern in patterns:
-        names = [active[pattern].name] if pattern in active else fnmatch.filter(active, pattern)
+        names = fnmatch.filter(active, pattern)
+        if pattern in active:
+            names = [active[pattern].name]
         if not names and pattern in tools:
             raise ConfigurationError(
                 f"{source}: {pattern!r} is disabled; enable it with %tools --enable {pattern}"

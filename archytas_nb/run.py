@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
@@ -19,6 +20,7 @@ from archytas_nb.errors import (
 from archytas_nb.hints import RUN, unknown_attribute
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
+from archytas_nb.words import count
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -134,17 +136,19 @@ class Run(Generic[T_co]):
     @property
     def calls(self) -> list[tuple[ev.ToolCall, ev.CallOutcome]]:
         """All calls that were run, with their outcomes, in order."""
-        return [pair for step in self.steps for pair in step.calls]
+        return list(itertools.chain.from_iterable(step.calls for step in self.steps))
 
     @property
     def diff(self) -> ev.Diff:
         """What the calls changed in your variables, in order, as far as it was watched."""
         diffs = [outcome.diff for _, outcome in self.calls if outcome.diff is not None]
-        diffs += [] if self.watch is None else self.watch.assigned
+        if self.watch is not None:
+            diffs += self.watch.assigned
+        chain = itertools.chain.from_iterable
         return ev.Diff(
-            tuple(each for diff in diffs for each in diff.changes),
-            tuple(dict.fromkeys(each for diff in diffs for each in diff.not_watched)),
-            tuple(dict.fromkeys(each for diff in diffs for each in diff.not_kept)),
+            tuple(chain(diff.changes for diff in diffs)),
+            tuple(dict.fromkeys(chain(diff.not_watched for diff in diffs))),
+            tuple(dict.fromkeys(chain(diff.not_kept for diff in diffs))),
         )
 
     def undo(self) -> tuple[ev.NotCovered, ...]:
@@ -189,7 +193,9 @@ class Run(Generic[T_co]):
     def messages(self) -> list[ev.Message]:
         """The conversation as last sent to the model, with the answer."""
         asked = [each for each in self.events if isinstance(each, ev.AskModel) and each.step]
-        sent = list(asked[-1].messages) if asked else []
+        sent: list[ev.Message] = []
+        if asked:
+            sent += asked[-1].messages
         if self.answer:
             return [*sent, {"role": "assistant", "content": self.answer}]
         return sent
@@ -297,8 +303,7 @@ class Run(Generic[T_co]):
         from archytas_nb.trace.view import fold
 
         if self._display == "status":
-            steps = len(self.steps)
-            text = f"<Run {self.status} in {steps} step{'s' if steps != 1 else ''}>"
+            text = f"<Run {self.status} in {count(len(self.steps), 'step')}>"
             return {"text/plain": text}, {}
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
         return value_bundle(view, repr(self), with_steps=self._display == "all")

@@ -319,7 +319,9 @@ def configure(configured: Mapping[str, Any] | None) -> None:
 
 def configured(name: str) -> Any:
     """What ``%config`` sets in this kernel; UNSET if it sets nothing."""
-    found = UNSET if _state.configured is None else _state.configured.get(name, UNSET)
+    if _state.configured is None:
+        return UNSET
+    found = _state.configured.get(name, UNSET)
     # An endpoint or a model that is configured as an empty text is not configured.
     if found == "" and name in _EMPTY_IS_UNSET:
         return UNSET
@@ -383,5 +385,7 @@ def unknown_variables(names: Iterable[str]) -> dict[str, str]:
         prefix = _PREFIXES.match(name)
         if prefix is not None and name not in known:
             setting = nearest(name[prefix.end() :], SETTINGS)
-            unknown[name] = SETTINGS[setting].variable if setting else ""
+            unknown[name] = ""
+            if setting:
+                unknown[name] = SETTINGS[setting].variable
     return unknown

@@ -104,11 +104,15 @@ class ScriptedModel:
             return ModelReply(reply, usage=usage)
         if isinstance(reply, dict):
             return ModelReply(json.dumps(reply, ensure_ascii=False), usage=usage)
-        thought, tool, given = reply if len(reply) == 3 else ("", *reply)
+        if len(reply) == 2:
+            reply = ("", *reply)
+        thought, tool, given = reply
         if self.protocol == "react":
             action = {"thought": thought, "tool": tool, "tool_input": given}
             return ModelReply(json.dumps(action, ensure_ascii=False), usage=usage)
+        if tool == ANSWER and isinstance(given, str):
+            return ModelReply(given, usage=usage)
         if tool == ANSWER:
-            return ModelReply(given if isinstance(given, str) else json.dumps(given), usage=usage)
+            return ModelReply(json.dumps(given), usage=usage)
         arguments = json.dumps(given, ensure_ascii=False)
         return ModelReply(thought, (WireCall(tool, arguments),), finish="tool_calls", usage=usage)

@@ -17,7 +17,9 @@ def one_line(text: str, limit: int = 300) -> str:
 
 def count(number: int, noun: str) -> str:
     """A number with its noun, such as ``"1 row"`` or ``"2,000 rows"``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}s"
 
 
 def clip(text: str, max_chars: int) -> str:
@@ -30,7 +32,7 @@ def clip(text: str, max_chars: int) -> str:
         return text[: max(max_chars, 0)]
     tail = room // 4
     head = room - tail
-    return text[:head] + omission(len(text) - head - tail) + (text[-tail:] if tail else "")
+    return text[:head] + omission(len(text) - head - tail) + text[len(text) - tail :]
 
 
 def omission(count: int) -> str:
@@ -114,9 +116,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def shorten(text: str, size: int) -> str:
     """A text on one line, truncated to `size` characters with ``…``."""
-    return (text if len(text) <= size else f"{text[: size - 1]}…").replace("\n", " ")
+    if len(text) > size:
+        text = f"{text[: size - 1]}…"
+    return text.replace("\n", " ")
 
 
 def with_article(label: str) -> str:
     """The name of a type with its article."""
-    return f"{'an' if label[:1].lower() in 'aeiou' or label.startswith('nd') else 'a'} {label}"
+    if label[:1].lower() in "aeiou" or label.startswith("nd"):
+        return f"an {label}"
+    return f"a {label}"
