@@ -47,7 +47,7 @@ T = TypeVar("T")
 _SAMPLE = 20  # rows after which the cost of all is estimated
 _LOOK = 0.2  # seconds between two lines of progress, and two looks at rows of other kernels
 _GRACE = 0.3  # seconds for workers after an interrupt
-_STREAK = 5  # rows in a row that fail by the endpoint: the others would, too
+_STREAK = 5  # rows in a row that fail by the endpoint: the others would, too. See `Outage`
 
 
 class Row(NamedTuple):
@@ -119,6 +119,35 @@ class Rows:
             self._elsewhere.clear()
 
 
+class Outage:
+    """Decides whether the endpoint is down, from the rows in the order in which they end.
+
+    Rows that are asked about at the same time meet the same fault: those that had begun when the
+    first row of a streak failed count as one, so that the number of workers does not decide.
+    """
+
+    def __init__(self) -> None:
+        self._ended = 0  # rows
+        self._failed = 0  # of the streak, counted as above
+        self._since = 0  # rows that had ended when the first row of the streak had failed
+
+    def begin(self) -> int:
+        """Note that a row begins; the result is to be given when it ends."""
+        return self._ended
+
+    def end(self, began: int, *, failed: bool) -> bool:
+        """Note that a row ended, and whether it failed by the endpoint; whether that is down."""
+        self._ended += 1
+        if not failed:
+            self._failed = 0
+        elif not self._failed:
+            self._failed = 1
+            self._since = self._ended
+        elif began >= self._since:
+            self._failed += 1
+        return self._failed >= _STREAK
+
+
 class Map:
     """Many questions, each in a conversation of its own; equal ones are asked once.
 
@@ -167,7 +196,7 @@ class Map:
         self._paid_before = self._paid
         self._store = Store(None)
         self._asked = 0  # rows that have ended since the map began
-        self._failing = 0  # the last of them, in a row
+        self._outage = Outage()
         self._started = time.monotonic()
         self._error: BaseException | None = None
         self._inbox = queue.SimpleQueue[Callable[[], object] | None]()  # for the main thread
@@ -329,7 +358,8 @@ class Map:
                 row = self._rows.take(self._limiter)
                 if row is None:
                     return
-                self._ended(row.key, self._ask(row))
+                began = self._outage.begin()
+                self._ended(row.key, self._ask(row), began)
         except KeyboardInterrupt:
             self._limiter.stop("an interrupt", now=True)
         except BaseException as error:  # noqa: BLE001 - raised on the main thread
@@ -390,18 +420,21 @@ class Map:
         with stoppable(partial(_cancel, future)):
             return future.result()
 
-    def _ended(self, key: str, result: RowResult) -> None:
-        """Take in what became of a row, and stop where the others would end in the same way."""
+    def _ended(self, key: str, result: RowResult, began: int = 0) -> None:
+        """Take in what became of a row, and stop where the others would end in the same way.
+
+        When a row of another kernel began is not known: it counts as one of those that run.
+        """
         with self._ending:
             self._paid += result.usage - self._found.get(key, OPEN).usage
             self._found[key] = result
             self._asked += 1
-            self._failing = self._failing + 1 if result.kind in FAILURES else 0
+            is_down = self._outage.end(began, failed=result.kind in FAILURES)
             if result.kind in FAILURES | REFUSALS:
                 self._limiter.failure = result.error
             elif result.status == "done":
                 self._limiter.failure = ""
-            if result.kind in REFUSALS or self._failing >= _STREAK:
+            if result.kind in REFUSALS or is_down:
                 error = ModelError(result.error, kind=result.kind)  # type: ignore[arg-type]
                 self._error = self._error or error
                 self._limiter.stop(f"the endpoint: {result.error}")

@@ -7,6 +7,9 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,10 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archytas_nb import Agent, ConfigurationError, OpenAIModel
+from archytas_nb.batch import limiter
 from archytas_nb.batch import store as module
+from archytas_nb.batch.engine import Outage
 from tests.batch.shop import Shop
-from tests.servers.plays import Drop, Hang, Play, Say, Status
-from tests.servers.server import Server
+from tests.servers.plays import Drop, Play, Say, Status
+from tests.servers.server import Exchange, Server
 
 ROOT = Path(__file__).parent.parent.parent
 SCRIPT = """
@@ -143,27 +148,106 @@ def test_a_budget_is_never_exceeded(
     assert {each["status"] for each in out} <= {"done", "failed", "open"}
 
 
-def test_server_faults_under_many_workers_cost_nothing_twice(tmp_path: Path) -> None:
-    storm = {"until": time.monotonic() + 1.0}
+@dataclass(frozen=True)
+class Held:
+    """Say nothing until something has happened elsewhere."""
+
+    until: Callable[[], bool]
+    then: Play
+
+    def play(self, exchange: Exchange) -> None:
+        ends = time.monotonic() + 60
+        while not self.until():
+            assert time.monotonic() < ends, "what this request waits for has not happened"
+            time.sleep(0.005)
+        self.then.play(exchange)
+
+
+def test_server_faults_under_many_workers_cost_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A storm of refusals, dropped connections, and a few that hang until the others are answered."""
+    monkeypatch.setattr(limiter, "_FIRST_WAIT", 0.01)
+    hanging = range(7, 100, 25)
+    calm = False
 
     def fault(row: int, asked: int) -> Play | None:
-        if time.monotonic() < storm["until"]:
-            return Status(429, "slow down", headers={"Retry-After": "0.2"})
-        if row % 5 == 1 and asked < 2:
-            return Drop()
-        return Hang() if row % 50 == 7 and not shop.paid[row] and storm["until"] else None
+        if calm:
+            return None
+        if row in hanging:
+            return Held(lambda: len(shop.paid) == 100 - len(hanging), Drop())
+        if row < 50 and not asked:
+            return Status(429, "slow down", headers={"Retry-After": "0.05"})
+        return Drop() if row % 5 == 1 and asked < 3 else None
 
     shop = Shop(fault, latency=0.01)
     asked = {"workers": 16, "store": str(tmp_path / "map.sqlite"), "progress": False}
     with Server(then=shop) as server:
-        model = OpenAIModel("tiny-1", base_url=server.url, api_key="none", timeout=0.5)
-        agent, data = Agent([], model=model), [f"row {n}" for n in range(200)]
+        model = OpenAIModel("tiny-1", base_url=server.url, api_key="none")
+        agent, data = Agent([], model=model), [f"row {n}" for n in range(100)]
         first = agent.map(data, "Label it.", **asked)
+        assert [n for n, each in enumerate(first) if each["status"] == "failed"] == [*hanging]
         assert {each["status"] for each in first} == {"done", "failed"}
-        storm["until"] = 0.0
+        calm = True
         second = agent.map(data, "Label it.", **asked)
     assert {each["status"] for each in second} == {"done"}
-    assert shop.paid.total() <= 200 + 16  # on a busy machine a reply may come after its timeout
+    assert shop.paid == Counter(range(100))
+
+
+def test_an_outage_that_hits_all_workers_at_once_does_not_end_the_map(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows that were in progress together have met one fault, however many workers there are."""
+    monkeypatch.setattr(limiter, "_FIRST_WAIT", 0.0)
+    hit = range(1, 17)
+
+    def are_in_progress() -> bool:
+        return all(shop.asked[row] for row in hit)
+
+    def have_failed() -> bool:
+        return all(shop.asked[row] == 4 for row in hit)
+
+    def fault(row: int, asked: int) -> Play | None:
+        if row in hit:
+            return Held(are_in_progress, Drop())
+        return Held(have_failed, Say("fine", raw=True)) if row else None
+
+    shop = Shop(fault)
+    with Server(then=shop) as server:
+        agent = Agent([], model=OpenAIModel("tiny-1", base_url=server.url, api_key="none"))
+        data = [f"row {n}" for n in range(60)]
+        out = agent.map(data, "Label it.", store=None, workers=16, progress=False)
+    assert [n for n, each in enumerate(out) if each["status"] == "failed"] == [*hit]
+    assert {each["status"] for each in out} == {"done", "failed"}
+
+
+@given(workers=st.integers(1, 40), data=st.data())
+def test_an_endpoint_that_is_down_is_found_out_whatever_the_number_of_workers(
+    workers: int, data: st.DataObject
+) -> None:
+    """The first row that fails, and four that began after it had failed."""
+    outage = Outage()
+    running = [outage.begin() for _ in range(workers)]
+    is_down, ended = False, 0
+    while not is_down:
+        at = data.draw(st.integers(0, len(running) - 1))
+        is_down = outage.end(running.pop(at), failed=True)
+        running.append(outage.begin())
+        ended += 1
+    assert ended >= 5
+
+
+@given(ends=st.lists(st.tuples(st.integers(0, 7), st.booleans())))
+def test_an_endpoint_is_not_down_while_one_row_in_five_is_answered(
+    ends: list[tuple[int, bool]],
+) -> None:
+    outage = Outage()
+    running = [outage.begin() for _ in range(8)]
+    failed = 0
+    for at, fails in ends:
+        failed = failed + 1 if fails and failed < 4 else 0
+        assert not outage.end(running.pop(at), failed=failed > 0)
+        running.append(outage.begin())
 
 
 def test_a_full_disk_ends_the_map_and_loses_only_what_was_in_flight(

@@ -167,6 +167,45 @@ class Exchange:
         self.client_left(most)
 
 
+class _HTTP(ThreadingHTTPServer):
+    """Takes every connection at once, and knows those that are open.
+
+    With the short queue of the library, connections of many clients at a time are refused or wait
+    for a second.
+    """
+
+    request_queue_size = 128
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self._open = set[socket.socket]()
+        self._changed = threading.Condition()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        with self._changed:
+            self._open.add(connection)
+        return connection, address
+
+    def close_request(self, request: Any) -> None:
+        super().close_request(request)
+        with self._changed:
+            self._open.discard(request)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Listen no more, end the open connections, and wait until their threads have closed them."""
+        self.shutdown()
+        self.server_close()
+        with self._changed:
+            for connection in self._open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            self._changed.wait_for(lambda: not self._open, timeout=10)
+
+
 class Server:
     """Plays its plays in order, one for each chat request, and then gives the same good answer for ever.
 
@@ -204,11 +243,8 @@ class Server:
         self.elsewhere = elsewhere or Raw('{"detail": "Not Found"}', 404, "application/json")
         self.asked: list[Asked] = []
         self.complaints: list[str] = []
-        self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
-        self._http.block_on_close = False
+        self._http = _HTTP(self._handler())
         self.root = f"http://127.0.0.1:{self._http.server_address[1]}"
         self.url = self.root + path
         threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
@@ -226,12 +262,7 @@ class Server:
 
     def close(self) -> None:
         """Go down: nothing is listened to any more, and open connections end."""
-        self._http.shutdown()
-        self._http.server_close()
-        with self._lock:
-            for connection in list(self._connections):
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+        self._http.close()
 
     def answer(self, exchange: Exchange) -> None:
         body = exchange.body
@@ -275,12 +306,7 @@ class Server:
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
 
-            def setup(self) -> None:
-                super().setup()
-                server._connections.add(self.connection)
-
             def finish(self) -> None:
-                server._connections.discard(self.connection)
                 with contextlib.suppress(OSError):
                     super().finish()
 
