@@ -27,7 +27,8 @@ def register(shell: Any) -> None:
         return
     try:
         made = {"shell": shell, "parent": shell}
-        agent, conversation = ArchytasNB(**made), ConversationMagics(**made)
+        agent = ArchytasNB(**made)
+        conversation = ConversationMagics(**made)
         ours = [ToolMagics(**made), conversation, agent]
     except TraitError as error:  # in IPython's configuration file
         shell.configurables[:] = [each for each in shell.configurables if each not in _ours(shell)]

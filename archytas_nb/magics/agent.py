@@ -81,7 +81,11 @@ class ArchytasNB(Settings, Magics):
         if args.help:
             return print_help(self.agent.parser)
         silent = cell is None and text.endswith(";")
-        text = (text.removesuffix(";") if cell is None else f"{text}\n{cell}").strip()
+        if cell is not None:
+            text = f"{text}\n{cell}"
+        elif silent:
+            text = text.removesuffix(";")
+        text = text.strip()
         if not text and args.new and not args.dry_run:
             return self.history.reset()
         if not text:
@@ -120,15 +124,21 @@ class ArchytasNB(Settings, Magics):
         if {"-h", "--help"} & {*flags}:  # without the options that are required
             return print_help(self.agent_map.parser)
         args = self.agent_map.parser.parse_args(flags)
-        prompt = text if cell is None else f"{text}\n{cell}".strip()
+        prompt = text
+        if cell is not None:
+            prompt = f"{text}\n{cell}".strip()
         if not prompt:
             raise UsageError("the prompt is empty; say after the options what to do with each row")
         names = self.shell.user_ns
-        out = args.out and options.variable(args.out)
+        out = None
+        if args.out:
+            out = options.variable(args.out)
         try:
             toolbox.refresh(names)
             settings = self._settings({"ask_user": "off", "python": "off", "undo": False})
-            output_type = args.type and options.answer_type(args.type, names)
+            output_type = None
+            if args.type:
+                output_type = options.answer_type(args.type, names)
             data = options.rows_of(args.on, names)
             agent = self._agent(args, settings, is_replay=is_replay(None))
             frame = mapped(
@@ -192,7 +202,9 @@ class ArchytasNB(Settings, Magics):
         try:
             model = self._model(None, _ask_later)
             agent = self._agent(self.agent.parser.parse_args([]), self._settings({}))
-            begins = agent.messages if toolbox else []
+            begins: list[events.Message] = []
+            if toolbox:
+                begins = agent.messages
         except (ArchytasError, UsageError) as error:
             _log.info("the model could not be warmed: %s", error)
             return
@@ -227,15 +239,26 @@ class ArchytasNB(Settings, Magics):
         has_lookups = not args.raw and ("{" in text or "}" in text)
 
         def read() -> tuple[str, str | None, dict[str, Any]]:
-            question, found = expand(text, names) if has_lookups else (text, ())
-            images, of_text = [options.picture(each, names) for each in args.image], not args.type
+            question = text
+            images: list[str] = []
+            if has_lookups:
+                question, found = expand(text, names)
+                images += found
+            images += [options.picture(each, names) for each in args.image]
+            output_type = until = out = None
+            if args.type:
+                output_type = options.answer_type(args.type, names)
+            if args.until:
+                until = options.condition(args.until, names, of_text=not args.type)
+            if args.out:
+                out = options.variable(args.out)
             keywords = {
-                "output_type": None if of_text else options.answer_type(args.type, names),
-                "until": args.until and options.condition(args.until, names, of_text=of_text),
-                "images": [*found, *images],
+                "output_type": output_type,
+                "until": until,
+                "images": images,
                 "origin": self.history.origin(cell),
             }
-            return question, args.out and options.variable(args.out), keywords
+            return question, out, keywords
 
         if not (has_lookups or args.image or args.type):
             return read()
@@ -261,7 +284,8 @@ class ArchytasNB(Settings, Magics):
         from archytas_nb.trace.live import TraceView, display_mode
 
         toolbox.refresh(self.shell.user_ns)
-        settings, origin = self._settings(vars(args)), keywords["origin"]
+        settings = self._settings(vars(args))
+        origin = keywords["origin"]
         agent = self._agent(args, settings)
         if args.dry_run:
             from archytas_nb.magics.dry_run import dry_run
@@ -269,9 +293,10 @@ class ArchytasNB(Settings, Magics):
             agent.exchanges = self.history.exchanges_for(origin, new=args.new)
             return dry_run(agent, question, keywords)
         mode = display_mode(self.shell)
+        shown = "quiet" if settings.quiet else mode
 
         def ask(continues: str) -> Run:
-            with TraceView(question, "quiet" if settings.quiet else mode, continues) as view:
+            with TraceView(question, shown, continues) as view:
                 return agent.run(question, observers=[view.on_event], progress=False, **keywords)
 
         if self.history.is_running:
@@ -290,22 +315,28 @@ class ArchytasNB(Settings, Magics):
             self._unregister(cell_ended)
 
         self._register(cell_ended)
-        if out is not None and run.incomplete:
+        if out is not None:
+            self._assign(out, run)
+        return run
+
+    def _assign(self, name: str, run: Run) -> None:
+        """Assign the answer to a variable, so that it can be undone with the run."""
+        from archytas_nb.kernel.transaction import Watch
+        from archytas_nb.loop.events import NotCovered
+
+        if run.incomplete:
             error = RunError(
-                f"{run.reason}: there is no complete answer for {out!r}; the variable was not "
+                f"{run.reason}: there is no complete answer for {name!r}; the variable was not "
                 "changed"
             )
             error.run = run
             raise error
-        if out is not None:
-            from archytas_nb.kernel.transaction import Watch
-            from archytas_nb.loop.events import NotCovered
-
-            unseen = run.watch is None and run.calls
-            run.watch = run.watch or Watch(self.shell.user_ns)
-            note = NotCovered("", "what the calls of this question changed")
-            run.watch.assign(out, run.output, (note,) if unseen else ())
-        return run
+        unseen: tuple[NotCovered, ...] = ()
+        if run.watch is None:
+            run.watch = Watch(self.shell.user_ns)
+            if run.calls:
+                unseen = (NotCovered("", "what the calls of this question changed"),)
+        run.watch.assign(name, run.output, unseen)
 
     def _settings(self, given: dict[str, Any]) -> Any:
         """The settings of a question: what is given with it, else what is configured."""
@@ -323,20 +354,29 @@ class ArchytasNB(Settings, Magics):
         from archytas_nb.magics.options import chosen_tools
         from archytas_nb.tools.toolbox import toolbox
 
-        model: Any = args.model if is_replay else self._model(args.model)
-        small = ModelFacts(model).is_small
-        allow, tools = settings.allow, settings.tools
+        model: Any = args.model
+        if not is_replay:
+            model = self._model(args.model)
+        is_small = ModelFacts(model).is_small
+        tools = None
+        if settings.tools:
+            tools = toolbox.only(*chosen_tools(settings.tools, toolbox))
+        allow = settings.allow
+        if "allow" in vars(args):
+            allow = chosen_tools(allow, toolbox, "--allow")
         asks_user = settings.ask_user == "on"
         if settings.ask_user == "auto":  # a tool of that name takes the place of the built-in one
-            asks_user = not small and "ask_user" not in toolbox
+            asks_user = not is_small and "ask_user" not in toolbox
+        code = settings.python
+        if is_small and "python" not in vars(args):
+            code = "off"  # a small model is not offered to write code unless the question says so
         return Agent(
-            tools=toolbox.only(*chosen_tools(tools, toolbox)) if tools else None,
+            tools=tools,
             model=model,
             namespace=self.shell.user_ns,
-            allow=chosen_tools(allow, toolbox, "--allow") if "allow" in vars(args) else allow,
+            allow=allow,
             ask_user=asks_user,
-            # A small model is not offered to write code unless this question says so.
-            python="off" if small and "python" not in vars(args) else settings.python,
+            python=code,
             **{name: getattr(settings, name) for name in _OF_AGENT},
         )
 
@@ -351,7 +391,8 @@ class ArchytasNB(Settings, Magics):
         held = held_model(self.shell.user_ns, name)
         if held is not None:
             return held
-        settings, cassette = model_settings(self), cassette_in_use()
+        settings = model_settings(self)
+        cassette = cassette_in_use()
         choice = (name, settings.resolved(), cassette)
         if choice not in self._models:
             try:

@@ -33,15 +33,21 @@ def matcher(shell: Any, owners: Mapping[str, Any]) -> Any:
     objects that the magics belong to, by name.
     """
 
+    def is_ours(head: re.Match[str]) -> bool:
+        """Whether a line begins with one of the magics, and goes on behind its name."""
+        name = head["magic"]
+        if name not in owners or head.end() == len(head.string):
+            return False
+        return bool(head["sign"]) or (shell.automagic and name not in shell.user_ns)
+
     @context_matcher(identifier="archytas_nb", priority=100)
     def match(context: CompletionContext) -> SimpleMatcherResult:
-        word, words, line = "", list[str](), context.text_until_cursor
+        line = context.text_until_cursor
+        word = ""
+        words: list[str] = []
         head = _HEAD.match(line)
-        name = "" if head is None or head.end() == len(line) else head["magic"]
-        is_magic = head is not None and (
-            head["sign"] or (shell.automagic and name not in shell.user_ns)
-        )
-        if head is not None and is_magic and name in owners:
+        if head is not None and is_ours(head):
+            name = head["magic"]
             try:
                 parser = parser_of(getattr(owners[name], name))
                 option, word = _place(line[head.end() :], parser)
@@ -69,41 +75,63 @@ def _place(text: str, parser: Any) -> tuple[str, str]:
             return "-", name
         if action is None:  # it is an error already
             return "", ""
-        if action.nargs != 0 and end == len(text):
+        takes_value = action.nargs != 0
+        if takes_value and end == len(text):
             is_list = "," in str(action.metavar)
-            return action.option_strings[-1], value.rpartition(",")[2] if is_list else value
-        at = begin if action.nargs == 0 else end
+            word = value.rpartition(",")[2] if is_list else value
+            return action.option_strings[-1], word
+        at = end if takes_value else begin
     rest = text[at:].lstrip()
     if rest in ("-", "--") or (not rest and text[-1:].isspace()):
         return "-", rest
     braces = _IN_BRACES.search(rest)
-    return ("{", braces["word"] or "") if braces else ("", re.split(r"\s", rest)[-1])
+    if braces is not None:
+        return "{", braces["word"] or ""
+    return "", re.split(r"\s", rest)[-1]
 
 
 def _words(magics: Any, name: str, parser: Any, option: str, word: str) -> list[str]:
     """What may stand in a place of the line."""
-    options, names = options_of(parser), magics.shell.user_ns
+    options = options_of(parser)
+    names = magics.shell.user_ns
     if option == "-":
         return [flag for flag in options if flag.startswith("--")]
     if option in options and options[option].choices:
         return [str(each) for each in options[option].choices or ()]
     if option in ("--tools", "--allow") or name == "tools":
-        module = sys.modules.get("archytas_nb.tools.toolbox")  # none where no tool was made yet
-        return [] if module is None else list(module.toolbox)
+        module = sys.modules.get("archytas_nb.tools.toolbox")
+        if module is None:  # no tool was made yet
+            return []
+        return list(module.toolbox)
     if option == "{" and "." in word:
-        owner = word.partition(".")[0]
-        members = dir(names[owner]) if owner in names else ()  # names alone, none of them is read
-        return [f"{owner}.{each}" for each in members if not each.startswith("_")]
-    match option if name in ("agent", "agent_map") else "":
+        return _members(word.partition(".")[0], names)
+    if name in ("agent", "agent_map"):
+        return _values(magics, option)
+    return []
+
+
+def _values(magics: Any, option: str) -> list[str]:
+    """The values of an option of a question; the variables of the notebook in a lookup."""
+    names = magics.shell.user_ns
+    match option:
         case "--image" | "--out" | "--on" | "{":
             return user_names(names)
         case "--until":
             return ["answer", *user_names(names)]
         case "--type":
-            return [*_TYPES, *(each for each in user_names(names) if isinstance(names[each], type))]
+            classes = [each for each in user_names(names) if isinstance(names[each], type)]
+            return [*_TYPES, *classes]
         case "--model":
             from archytas_nb.models.choose import served_names
 
             held = [each for each in user_names(names) if held_model(names, each)]
-            return list(dict.fromkeys(["local", *held, *served_names(model_settings(magics))]))
+            served = served_names(model_settings(magics))
+            return list(dict.fromkeys(["local", *held, *served]))
     return []
+
+
+def _members(owner: str, names: Mapping[str, Any]) -> list[str]:
+    """The public attributes of a variable; none of them is read."""
+    if owner not in names:
+        return []
+    return [f"{owner}.{each}" for each in dir(names[owner]) if not each.startswith("_")]

@@ -21,6 +21,7 @@ from archytas_nb.magics.shown import (
     undone,
     why,
 )
+from archytas_nb.words import count
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
@@ -58,8 +59,11 @@ class ConversationMagics(Magics):
         last = self.history.forget_last()
         if last is None:
             return Message(f"nothing to undo: {NOTHING}")
+        lines = [f"removed: {last.run.question}"]
         back = undone(last)
-        return Message(f"removed: {last.run.question}" + (f"\n{back}" if back else ""))
+        if back:
+            lines.append(back)
+        return Message("\n".join(lines))
 
     @line_magic_with()
     def agent_diff(self, _: Any) -> Any:
@@ -67,7 +71,9 @@ class ConversationMagics(Magics):
         last = self.history.last
         if last is None:
             return Message(NOTHING)
-        return Message(_UNWATCHED) if last.watch is None else changes(last.diff)
+        if last.watch is None:
+            return Message(_UNWATCHED)
+        return changes(last.diff)
 
     @line_magic_with(argument("name", help="A variable."))
     def agent_why(self, args: Any) -> Any:
@@ -86,7 +92,7 @@ class ConversationMagics(Magics):
         """Delete the conversation and start a new one."""
         number = len(self.history.exchanges)
         self.history.reset()
-        return Message(f"removed: {number} question{'' if number == 1 else 's'}")
+        return Message(f"removed: {count(number, 'question')}")
 
     @line_magic_with()
     def agent_cost(self, _: Any) -> Any:

@@ -24,11 +24,15 @@ def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
     from archytas_nb.loop.model import ModelFacts, body_of
 
     ask, tools = agent.planned(question, **keywords)
-    model, limits = agent.model, agent.limits
+    model = agent.model
+    limits = agent.limits
+    protocol: str = agent.protocol
+    if protocol == "auto":
+        protocol = model.protocol
     names = ("max_steps", "max_errors", "max_seconds", "max_total_tokens")
     facts = {
         "model": model.name,
-        "protocol": agent.protocol if agent.protocol != "auto" else model.protocol,
+        "protocol": protocol,
         "limits": ", ".join(f"{name}={getattr(limits, name)}" for name in names),
         "tools": ", ".join(tools) or "none",
         "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
@@ -62,7 +66,8 @@ class DryRun:
     def _repr_html_(self) -> str:
         from archytas_nb.trace.safe import element
 
-        drawn, parts = [element("p", _TITLE), Overview((), self.facts).html()], self._parts()
+        drawn = [element("p", _TITLE), Overview((), self.facts).html()]
+        parts = self._parts()
         question = max((n for n, (title, _) in enumerate(parts) if title == "user"), default=0)
         for number, (title, body) in enumerate(parts):
             size = element("span", f" · {len(body):,} characters", style="opacity:.65")
@@ -73,16 +78,22 @@ class DryRun:
 
     def _parts(self) -> list[tuple[str, str]]:
         ask = self.ask
-        body = {"messages": ask.messages, "tools": ask.tools} if self.body is None else self.body
-        system = [{"role": "system", "content": body["system"]}] if "system" in body else []
-        parts = [(str(each.get("role")), _content(each)) for each in (*system, *body["messages"])]
+        body = self.body
+        if body is None:
+            body = {"messages": ask.messages, "tools": ask.tools}
+        parts = []
+        if "system" in body:
+            parts.append(("system", _content({"content": body["system"]})))
+        parts += [(str(each.get("role")), _content(each)) for each in body["messages"]]
         if body.get("tools"):
             parts.append(("tools, as function-calling specifications", _pretty(body["tools"])))
         if self.body is None and ask.schema is not None:
             title = "JSON schema that the reply is bound to, where the endpoint can"
             parts.append((title, _pretty(ask.schema)))
         others = {n: each for n, each in body.items() if n not in ("system", "messages", "tools")}
-        return [*parts, ("other fields", _pretty(others))] if others else parts
+        if others:
+            parts.append(("other fields", _pretty(others)))
+        return parts
 
 
 def _content(message: Mapping[str, Any]) -> str:
@@ -90,15 +101,22 @@ def _content(message: Mapping[str, Any]) -> str:
     from archytas_nb.trace.safe import tidy
 
     content = message.get("content")
-    parts = map(_part, content) if isinstance(content, list) else [str(content or "")]
+    if isinstance(content, list):
+        parts = [_part(each) for each in content]
+    else:
+        parts = [str(content or "")]
     rest = {key: value for key, value in message.items() if key not in ("role", "content")}
-    return tidy("\n".join(filter(None, [*parts, _pretty(rest) if rest else ""])), 10_000_000)
+    if rest:
+        parts.append(_pretty(rest))
+    return tidy("\n".join(filter(None, parts)), 10_000_000)
 
 
 def _part(part: Any) -> str:
     if "image" in part.get("type", ""):
         return f"[image, {len(_pretty(part)):,} characters]"
-    return str(part["text"]) if "text" in part else _pretty(part)
+    if "text" in part:
+        return str(part["text"])
+    return _pretty(part)
 
 
 def _pretty(value: Any) -> str:

@@ -38,7 +38,8 @@ MAX_SECONDS = 10.0
 """Maximum time for reading the values in a question."""
 
 _MAX_SOURCE = 2000
-_MAX_CELLS = _MAX_TEXT = 10**7
+_MAX_CELLS = 10**7
+_MAX_TEXT = 10**7
 _ADVICE = "compute it in a cell, assign it to a variable and use that"
 
 # ── looking up one expression ─────────────────────────────────────────────────────────────────────
@@ -66,8 +67,13 @@ class LookupFault(ValueError):
 
 def look(source: str | ast.expr, namespace: Mapping[str, Any]) -> Any:
     """Look up a variable, with attributes, items, slices and masks; raises LookupFault."""
-    tree = _parsed(source) if isinstance(source, str) else source
-    shown = repr(source.strip() if isinstance(source, str) else ast.unparse(source))
+    tree: ast.expr | None
+    if isinstance(source, str):
+        tree = _parsed(source)
+        shown = repr(source.strip())
+    else:
+        tree = source
+        shown = repr(ast.unparse(source))
     if tree is None or not _is_lookup(tree):
         raise LookupFault(f"{shown} is more than a variable with attributes and items: {_ADVICE}")
     missing = [name for name in _names(tree) if name not in namespace]
@@ -133,7 +139,8 @@ def _value(node: ast.AST | None, names: Mapping[str, Any]) -> Any:  # noqa: C901
         case ast.Slice(lower=lower, upper=upper, step=step):
             return slice(*(_value(each, names) for each in (lower, upper, step)))
         case ast.List(elts=items) | ast.Tuple(elts=items):
-            return (list if isinstance(node, ast.List) else tuple)(_value(i, names) for i in items)
+            values = [_value(each, names) for each in items]
+            return values if isinstance(node, ast.List) else tuple(values)
         case ast.Constant(value=constant):
             return constant
         case None:
@@ -185,30 +192,37 @@ def expand(text: str, namespace: Mapping[str, Any]) -> Expanded:
     out: list[str] = []
     images: list[str] = []
     written: dict[str, str] = {}  # the text of each group: what stands twice is looked up once
-    at, open_ = 0, 0  # how many braces that are text have not been closed
+    at = 0
+    open_braces = 0  # how many braces that are text have not been closed
     tex = len(text)  # where a group of TeX has ended
     while (found := _BRACE.search(text, at)) is not None:
         start = found.start()
         out.append(text[at:start])
         if found[0] == "}":
-            doubled = not open_ and text[start : start + 2] == "}}"
-            open_, at = max(open_ - 1, 0), start + 1 + doubled
+            at = start + 1
+            if open_braces:
+                open_braces -= 1
+            elif text.startswith("}}", start):
+                at = start + 2
             out.append("}")
             continue
-        if text[start : start + 2] == "{{":
+        if text.startswith("{{", start):
             out.append("{")
             at = start + 2
             continue
         end = _json_end(text, start)
-        group = None if end >= 0 else _GROUP.match(text, start)
-        if group is None:  # JSON; or it holds other braces, or several lines
-            open_ += end < 0
-            at = end if end >= 0 else start + 1
-            out.append(text[start:at])
+        if end >= 0:
+            out.append(text[start:end])
+            at = end
+            continue
+        group = _GROUP.match(text, start)
+        if group is None:  # it holds other braces, or several lines
+            open_braces += 1
+            out.append("{")
+            at = start + 1
             continue
         at = group.end()
-        follows_tex = start == tex or (start == tex + 1 and text[tex] in "_^")
-        if follows_tex or _TEX.search(text, max(0, start - 80), start):
+        if _is_tex(text, start, tex):
             tex = at
             out.append(group[0])
             continue
@@ -218,22 +232,32 @@ def expand(text: str, namespace: Mapping[str, Any]) -> Expanded:
     return Expanded("".join([*out, text[at:]]), tuple(images))
 
 
+def _is_tex(text: str, start: int, last: int) -> bool:
+    """Whether a group in braces is TeX, of which the last group has ended at ``last``."""
+    if start == last or (start == last + 1 and text[last] in "_^"):
+        return True
+    return _TEX.search(text, max(0, start - 80), start) is not None
+
+
 def _replacement(group: re.Match[str], namespace: Mapping[str, Any], images: list[str]) -> str:
     """What is sent for a group in braces: a description, a value, or the group; or UsageError."""
     named = _DESCRIBED.fullmatch(group[1])
     if named is not None:
         return _described(named[1], namespace)
     lookup = _lookup_in(group[1], namespace)
-    return group[0] if lookup is None else _written(lookup, namespace, images, group[0])
+    if lookup is None:
+        return group[0]
+    return _written(lookup, namespace, images, group[0])
 
 
 def _described(name: str, namespace: Mapping[str, Any]) -> str:
     """A variable with its type, shape and columns; raises UsageError."""
     from archytas_nb.kernel.context import described
 
-    why = "" if name in namespace else f"no variable is named {name!r}"
-    if why:
-        why += did_you_mean(name, user_names(namespace))
+    why = ""
+    if name not in namespace:
+        guess = did_you_mean(name, user_names(namespace))
+        why = f"no variable is named {name!r}{guess}"
     elif is_hidden(name) or is_secret(name):
         why = f"{name!r} is private, belongs to IPython or is named like a secret"
     if why:
@@ -272,15 +296,20 @@ def _lookup_in(body: str, namespace: Mapping[str, Any]) -> ast.FormattedValue | 
             if more or isinstance(first, ast.Starred) or not _names(first):
                 return None
     match _parsed(f'f"""{{{body}}}"""'):
-        case ast.JoinedStr(values=[ast.FormattedValue() as lookup]) if names := _names(
-            lookup.value
-        ):
-            # {color:red;} is text unless there is a variable of that name.
-            spec, is_known = _spec(lookup), all(name in namespace for name in names)
-            is_known = is_known and _is_lookup(lookup.value)
-            if not spec.startswith(" ") and (is_known or _SPEC.fullmatch(spec)):
-                return lookup
+        case ast.JoinedStr(values=[ast.FormattedValue() as lookup]):
+            return lookup if _is_meant(lookup, namespace) else None
     return None
+
+
+def _is_meant(lookup: ast.FormattedValue, namespace: Mapping[str, Any]) -> bool:
+    """Whether a field of an f-string is a lookup, and not text such as ``{color:red;}``."""
+    names = _names(lookup.value)
+    spec = _spec(lookup)
+    if not names or spec.startswith(" "):
+        return False
+    if _SPEC.fullmatch(spec):
+        return True
+    return _is_lookup(lookup.value) and all(name in namespace for name in names)
 
 
 def _spec(lookup: ast.FormattedValue) -> str:
@@ -309,7 +338,9 @@ def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: l
     from archytas_nb.kernel.context import holds_environment
     from archytas_nb.tools.render import is_lazy, render
 
-    value, spec, shown = look(lookup.value, namespace), _spec(lookup), ast.unparse(lookup.value)
+    value = look(lookup.value, namespace)
+    spec = _spec(lookup)
+    shown = ast.unparse(lookup.value)
     environment = LookupFault(f"{shown!r} contains the environment, which is never sent")
     if is_lazy(value):
         kind = type(value).__name__
@@ -321,9 +352,13 @@ def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: l
     if re.search(r"\d{5}", spec):
         raise LookupFault(f"{shown!r} cannot be formatted: the width in {spec!r} is too large")
     convert = _CONVERSIONS.get(lookup.conversion)
-    if convert or spec or value is None or (type(value) is str and not value):
+    is_empty = value is None or (type(value) is str and not value)
+    if convert is not None or spec or is_empty:
         try:
-            text = format(convert(value) if convert else value, spec)
+            if convert is not None:
+                text = format(convert(value), spec)
+            else:
+                text = format(value, spec)
         except Exception as error:  # the value is the user's and may raise anything
             fault = f"{shown!r} cannot be formatted: {error_line(error)}"
             raise LookupFault(fault) from error

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from archytas_nb.loop.record import Exchange
     from archytas_nb.run import Run
 
-RUNS, BYTES = 20, 1 << 30  # how many runs can be undone, and how much their copies may take
+RUNS = 20
+"""How many runs can be undone."""
+BYTES = 1 << 30
+"""How much the copies for that may take together, unless it is one run."""
 
 _log = logging.getLogger("archytas_nb")
 
@@ -115,18 +118,25 @@ class History:
 
     def forget_last(self) -> Asked | None:
         """Forget the question that was asked last, and return it; None where there is none."""
-        last = self.asked.pop() if self.asked else None
-        self.last = self.asked[-1].run if self.asked else None
-        if last is not None:
-            for turn in self._turns:
-                if turn.exchange is last.exchange:  # its cell still finds its place
-                    turn.exchange = None
+        self.last = None
+        if not self.asked:
+            return None
+        last = self.asked.pop()
+        if self.asked:
+            self.last = self.asked[-1].run
+        for turn in self._turns:
+            if turn.exchange is last.exchange:  # its cell still finds its place
+                turn.exchange = None
         return last
 
     def paid(self) -> tuple[list[Paid], list[Paid]]:
         """What the last question cost, and what each of the conversation did."""
-        last = [] if self._at is None else self._at.paid[-1:]
-        return last, [paid for turn in self._conversation(self._at) for paid in turn.paid]
+        if self._at is None:
+            return [], []
+        conversation: list[Paid] = []
+        for turn in self._conversation(self._at):
+            conversation += turn.paid
+        return self._at.paid[-1:], conversation
 
     def origin(self, cell: Cell) -> str:
         """The identity of a cell's next question; empty where no cell is named.
@@ -134,13 +144,23 @@ class History:
         A notebook's front end names the cell in the request, and a cell that is run again replaces
         its question. In a terminal or with nbclient each question is added.
         """
-        last, number = self._asked
-        return f"{cell.id}#{number + 1 if cell.execution == last else 1}" if cell.id else ""
+        if not cell.id:
+            return ""
+        return f"{cell.id}#{self._number_in(cell)}"
+
+    def _number_in(self, cell: Cell) -> int:
+        """The number of the next question among those of this execution of a cell."""
+        execution, number = self._asked
+        if cell.execution != execution:
+            return 1
+        return number + 1
 
     def exchanges_for(self, origin: str, *, new: bool) -> list[Exchange]:
         """What a question continues, and the exchange that it replaces if any."""
         past, earlier = self._past(origin, new=new)
-        return past if earlier is None else [*past, earlier]
+        if earlier is None:
+            return past
+        return [*past, earlier]
 
     def ask(
         self, agent: Agent, ask: Callable[[str], Run], origin: str, cell: Cell, *, new: bool
@@ -152,14 +172,15 @@ class History:
 
         Raises what `Agent.run` raises; what the run cost is noted all the same.
         """
-        before = self._asked[1] if cell.execution == self._asked[0] else 0
-        self._asked = cell.execution, before + 1
+        self._asked = (cell.execution, self._number_in(cell))
         past, earlier = self._past(origin, new=new)
-        agent.exchanges = list(past) if earlier is None else [*past, earlier]
-        last = None if self._at is None else self._at.exchange
-        turn = self._at = self._turn(origin, new=new)
-        continues = f"after: {past[-1].question}" if past and past[-1] is not last else ""
-        continues = "new conversation" if turn.begins == "reset" else continues
+        agent.exchanges = list(past)
+        if earlier is not None:
+            agent.exchanges.append(earlier)
+        before = self._at
+        turn = self._turn(origin, new=new)
+        self._at = turn
+        continues = _continued(past, before, turn)
         self.is_running = True
         run: Run | None = None
         try:
@@ -169,18 +190,21 @@ class History:
             raise
         finally:
             self.is_running = False
-            kept = agent.exchanges[len(past) :]
-            turn.exchange = kept[0] if kept else None
+            turn.exchange = None
+            if len(agent.exchanges) > len(past):
+                turn.exchange = agent.exchanges[len(past)]
             if run is not None:
-                is_kept = bool(kept) and kept[0] is not earlier
+                is_kept = turn.exchange is not None and turn.exchange is not earlier
                 self._remember(run, turn, cell, is_kept=is_kept)
         return run
 
     def _past(self, origin: str, *, new: bool) -> tuple[list[Exchange], Exchange | None]:
         """The exchanges before a question, and the one that it replaces."""
         turn = self._find(origin)
+        if turn is None and new:
+            return [], None
         if turn is None:
-            return [] if new else self.exchanges, None
+            return self.exchanges, None
         if new or turn.begins == "reset":
             return [], turn.exchange
         place = self._turns.index(turn)
@@ -190,25 +214,33 @@ class History:
         """The place of a question: its cell's, or a new one at the end of the conversation."""
         turn = self._find(origin)
         if turn is not None:
-            if new or turn.begins == "new":
-                turn.begins = "new" if new else ""
+            if new:
+                turn.begins = "new"
+            elif turn.begins == "new":
+                turn.begins = ""
             return turn
         here = self._conversation(self._at)
-        is_reset = self._at is None and bool(self._turns)
-        turn = Turn(origin, "new" if new else "reset" if is_reset else "")
+        turn = Turn(origin)
+        if new:
+            turn.begins = "new"
+        elif self._at is None and self._turns:
+            turn.begins = "reset"
         if turn.begins:
             self.asked.clear()
             self.last = None
             if not any(each.origin for each in here):  # no cell goes back to them
                 self._turns = [each for each in self._turns if each not in here]
-        self._turns.insert(
-            self._turns.index(here[-1]) + 1 if here and not turn.begins else len(self._turns), turn
-        )
+        if here and not turn.begins:
+            self._turns.insert(self._turns.index(here[-1]) + 1, turn)
+        else:
+            self._turns.append(turn)
         return turn
 
     def _find(self, origin: str) -> Turn | None:
         """The place of a cell's question, where it was asked before."""
-        return next((each for each in self._turns if origin and each.origin == origin), None)
+        if not origin:
+            return None
+        return next((each for each in self._turns if each.origin == origin), None)
 
     def _conversation(self, turn: Turn | None) -> list[Turn]:
         """The conversation that a question belongs to; none where there is no question."""
@@ -231,22 +263,41 @@ class History:
         turn.paid.append(Paid(usage, seconds, run.cost))
         _log.info(
             "a run with %s (%s) was %s after %.1f s: %d requests, %d tokens in, %d out",
-            *(run.model, run.protocol, run.status, run.seconds),
-            *(usage.requests, usage.input_tokens, usage.output_tokens),
+            run.model,
+            run.protocol,
+            run.status,
+            run.seconds,
+            usage.requests,
+            usage.input_tokens,
+            usage.output_tokens,
         )
         self._count += 1
         self.last = run
         there = set(map(id, self.exchanges))  # others were replaced by this one
         self.asked = [each for each in self.asked if id(each.exchange) in there or each.run.diff]
-        if is_kept or run.diff:
-            exchange = turn.exchange if is_kept else None
-            self.asked.append(Asked(self._count, cell.number, run, exchange))
+        if is_kept:
+            self.asked.append(Asked(self._count, cell.number, run, turn.exchange))
+        elif run.diff:
+            self.asked.append(Asked(self._count, cell.number, run, None))
+        self._discard_old()
+
+    def _discard_old(self) -> None:
+        """Have the runs that were too long ago or too large not be undone any more."""
         watches = [each.run.watch for each in reversed(self.asked) if each.run.watch is not None]
         size = 0
-        for count, watch in enumerate(watches, 1):  # older runs cannot be undone any more
+        for count, watch in enumerate(watches, 1):
             size += watch.bytes
             if count > RUNS or (size > BYTES and count > 1):
                 watch.discard()
+
+
+def _continued(past: Sequence[Exchange], before: Turn | None, turn: Turn) -> str:
+    """What a question continues, in words; empty where it is obvious: the question before it."""
+    if turn.begins == "reset":
+        return "new conversation"
+    if not past or (before is not None and past[-1] is before.exchange):
+        return ""
+    return f"after: {past[-1].question}"
 
 
 def _exchanges(turns: Sequence[Turn]) -> list[Exchange]:

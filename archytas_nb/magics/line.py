@@ -44,11 +44,12 @@ def keep_question_marks(lines: list[str]) -> list[str]:
     """
     if lines and lines[0].lstrip().startswith("%%"):
         return lines
-    kept, quote = [], ""
+    kept = []
+    quote = ""
     for line in lines:
         is_magic = not quote and _MAGIC_LINE.match(line)  # inside a string, a line is data
-        found = _QUESTION.match(line.rstrip("\n")) if is_magic else None
-        if found:
+        found = _QUESTION.match(line.rstrip("\n"))
+        if is_magic and found:
             call = f"get_ipython().run_line_magic({found['magic']!r}, {found['rest']!r})"
             kept.append(f"{found['indent']}{found['target'] or ''}{call}\n")
         else:
@@ -79,11 +80,12 @@ def _open_quote(line: str, quote: str) -> str:
             if end is None:
                 is_continued = len(quote) == 3 or line.rstrip("\n").endswith("\\")
                 return quote if is_continued else ""
-            at, quote = end.end(), ""
+            at = end.end()
         found = _COMMENT_OR_QUOTE.search(line, at)
         if found is None or found[0] == "#":
             return ""
-        at, quote = found.end(), found[0]
+        quote = found[0]
+        at = found.end()
 
 
 def print_help(parser: ArgumentParser, sign: str = "%") -> None:
@@ -126,13 +128,17 @@ def line_magic_with(*options: Any) -> Callable[[Any], Any]:
         def magic(self: Any, line: str) -> Any:
             __tracebackhide__ = True
             args = arguments(parser_of(magic), line)
+            if args is None:
+                return None
             try:
-                return args and method(self, args)
+                return method(self, args)
             except ArchytasError as error:
                 raise brief(error) from None
 
         made = line_magic(magic)
-        return no_var_expand(with_options(*options)(made) if options else made)
+        if options:
+            made = with_options(*options)(made)
+        return no_var_expand(made)
 
     return decorate
 
@@ -179,21 +185,28 @@ def options_in(line: str, parser: ArgumentParser) -> Iterator[Option]:
     A value is one word, a text in quotes, or an expression: a space inside brackets does not end
     it.
     """
-    at, known = 0, options_of(parser)
-    while (found := _OPTION.match(line, at)) is not None:
+    known = options_of(parser)
+    found = _OPTION.match(line)
+    while found is not None:
         name, sign = found.groups()
-        action, begin, value, at = known.get(name), found.end(), "", found.end()
+        action = known.get(name)
+        begin = found.end()
+        value = ""
+        end = begin
         if action is not None and action.nargs != 0:
-            value, at = _value_at(line, begin)
-        yield Option(name, sign, action, begin, value, at)
+            value, end = _value_at(line, begin)
+        yield Option(name, sign, action, begin, value, end)
         if action is None:
             return
+        found = _OPTION.match(line, end)
 
 
 def _value_at(line: str, at: int) -> tuple[str, int]:
-    if (quoted := _QUOTED.match(line, at)) is not None:
+    quoted = _QUOTED.match(line, at)
+    if quoted is not None:
         return quoted[1] or quoted[2] or "", quoted.end()
-    depth, end = 0, at
+    depth = 0
+    end = at
     while end < len(line) and (depth > 0 or not line[end].isspace()):
         depth += (line[end] in "([{") - (line[end] in ")]}")
         end += 1
@@ -209,7 +222,8 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
         UsageError: An option is unknown, stands after the question has begun or has no value, or
             its value ends where it cannot have been meant to.
     """
-    at, options = 0, []
+    at = 0
+    options = []
     for name, sign, action, begin, value, end in options_in(line, parser):
         at = end
         if action is None:
@@ -232,8 +246,10 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
             )
         options.append(f"{action.option_strings[-1]}={value}")
     ended = re.match(r"\s*--(?=\s|$)", line[at:])
-    text = line[at + ended.end() :].strip() if ended else line[at:].strip()
-    late = [] if ended else [name for name in _LATE.findall(text) if name in options_of(parser)]
+    if ended is not None:
+        return options, line[at + ended.end() :].strip()
+    text = line[at:].strip()
+    late = [name for name in _LATE.findall(text) if name in options_of(parser)]
     if late:
         raise UsageError(
             f"{late[0]!r} must come before the question: everything after its first word is part "
@@ -249,7 +265,8 @@ def brief(error: E) -> E:
     a `UsageError` would leave nothing in the notebook but a line on stderr.
     """
     text = f"\x1b[31m{type(error).__name__}\x1b[39m: {error}"
-    # A terminal has written ^C in this line already.
-    lines = ["", text] if isinstance(error, KeyboardInterrupt) and sys.stdout.isatty() else [text]
+    lines = [text]
+    if isinstance(error, KeyboardInterrupt) and sys.stdout.isatty():
+        lines.insert(0, "")  # a terminal has written ^C in this line already
     error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
     return error

@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 
 def held_model(namespace: dict[str, Any], name: str | None) -> Model | None:
     """The model in a variable of the notebook, or None where no variable of that name has one."""
-    held = namespace.get(name) if name else None
     from archytas_nb.loop.model import is_model
 
-    if not is_model(held):
+    if not name or not is_model(namespace.get(name)):
         return None
     from archytas_nb.cassettes.switch import recorded
 
-    model: Model = recorded(held)
+    model: Model = recorded(namespace[name])
     return model
 
 
@@ -30,9 +29,12 @@ def model_settings(config: Settings) -> ModelSettings:
     """The configured model settings."""
     from archytas_nb.models.choose import ModelSettings
 
-    values: dict[str, Any] = {
-        each.name: getattr(config, each.name) for each in fields(ModelSettings)
-    }
-    values |= {"api_key": str(config.api_key), "request": json.dumps(config.request)}
-    values = {name: None if each == "" else each for name, each in values.items()}
+    values: dict[str, Any] = {}
+    for each in fields(ModelSettings):
+        value = getattr(config, each.name)
+        if each.name == "api_key":
+            value = str(value)
+        elif each.name == "request":
+            value = json.dumps(value)
+        values[each.name] = None if value == "" else value
     return ModelSettings(**values)

@@ -127,8 +127,9 @@ def _evaluated(
             f"{flag} {source!r} cannot be the type of an answer: {'; '.join(error.faults)}"
         ) from None
     except Exception as error:  # noqa: BLE001 - and so it may raise anything
-        names = [*user_names(namespace), *known]
-        hint = did_you_mean(error.name or "", names) if isinstance(error, NameError) else ""
+        hint = ""
+        if isinstance(error, NameError):
+            hint = did_you_mean(error.name or "", [*user_names(namespace), *known])
         raise UsageError(
             f"{flag} {source!r} cannot be evaluated: {error_line(error)}{hint}"
         ) from None
@@ -218,12 +219,16 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
     holds = eval(code, namespace)  # noqa: S307 - an expression of the user's, like a cell
 
     def check(answer: Any) -> str:
+        if of_text:
+            answer = as_text(answer)
         try:
-            value = holds(as_text(answer) if of_text else answer)
+            value = holds(answer)
         except REJECTING as error:
             why = error_line(error)
             return f"This must be true of the answer: {source} – checking it raised {why}"
-        return "" if _is_true(value) else f"This must be true of the answer, and is not: {source}"
+        if _is_true(value):
+            return ""
+        return f"This must be true of the answer, and is not: {source}"
 
     check.__name__ = f"--until {source}"  # for error messages
     return check

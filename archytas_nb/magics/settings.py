@@ -46,7 +46,9 @@ class _Trait(traitlets.TraitType[Any, Any]):
             found = from_environment(self.setting.name)
         except ConfigurationError as error:
             raise UsageError(str(error)) from None
-        return _Hidden(found) if self.setting.kind == "secret" else found
+        if self.setting.kind == "secret":
+            return _Hidden(found)
+        return found
 
     def read(self, text: str) -> Any:
         """The value that a text stands for; raises Unreadable."""
@@ -70,7 +72,9 @@ class Secret(Unicode):  # type: ignore[type-arg]
 
     def validate(self, obj: Any, value: Any) -> Any:
         """Check that it is text."""
-        return _Hidden(value) if isinstance(value, str) else self.error(obj, _Hidden("x"))
+        if not isinstance(value, str):
+            self.error(obj, _Hidden("x"))
+        return _Hidden(value)
 
 
 class _Hidden(str):
@@ -84,14 +88,18 @@ class _Whole(Int):  # type: ignore[type-arg]
     """A whole number, which True is not."""
 
     def validate(self, obj: Any, value: Any) -> Any:
-        return self.error(obj, value) if isinstance(value, bool) else super().validate(obj, value)
+        if isinstance(value, bool):
+            self.error(obj, value)
+        return super().validate(obj, value)
 
 
 class _Names(List):  # type: ignore[type-arg]
     """Names as a list or as ``"one,two"``."""
 
     def set(self, obj: Any, value: Any) -> None:
-        super().set(obj, split_names(value) if isinstance(value, str) else value)
+        if isinstance(value, str):
+            value = split_names(value)
+        super().set(obj, value)
 
 
 class _Fields(Dict):
@@ -141,7 +149,9 @@ def _trait(name: str) -> Any:
         limits["min"] = setting.least
     if setting.most is not None:
         limits["max"] = setting.most
-    info = f"{kind.info_text} of at least {setting.least}" if limits else kind.info_text
+    info = kind.info_text
+    if limits:
+        info = f"{info} of at least {setting.least}"
     shown = next(each.__name__ for each in kind.__mro__ if not each.__name__.startswith("_"))
     made = type(shown, (_Trait, kind), {"info_text": info, "setting": setting})
     trait = made(*arguments, help=setting.text, allow_none=setting.optional, **limits)

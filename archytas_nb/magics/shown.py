@@ -11,18 +11,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.magics.overview import Message, Overview
+from archytas_nb.words import count, one_line
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
     from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
     from archytas_nb.loop.record import Exchange
     from archytas_nb.magics.history import Asked, Paid
+    from archytas_nb.run import Run
 
 
 def history(exchanges: Sequence[Exchange]) -> Overview:
     """The exchanges of a conversation, in order."""
     from archytas_nb.trace.view import ending_text, ending_title
-    from archytas_nb.words import one_line
 
     rows = []
     for number, exchange in enumerate(exchanges, start=1):
@@ -37,8 +38,11 @@ def history(exchanges: Sequence[Exchange]) -> Overview:
 def cost(last: Sequence[Paid], conversation: Sequence[Paid]) -> Overview:
     """What the last question and the conversation cost; ``+`` marks an incomplete sum."""
     counted = ("questions", "requests", "tokens in", "cached", "tokens out", "model seconds")
-    rows = [_cost_row("last question", last), _cost_row("conversation", conversation)]
-    return Overview(("", *counted, "USD"), tuple(rows) if conversation else ())
+    head = ("", *counted, "USD")
+    if not conversation:
+        return Overview(head, ())
+    rows = (_cost_row("last question", last), _cost_row("conversation", conversation))
+    return Overview(head, rows)
 
 
 def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
@@ -49,10 +53,13 @@ def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
     def summed(values: Sequence[float], form: str) -> str:
         if not values and asked:
             return "unknown"
-        return f"{sum(values):{form}}{'+' if len(values) < len(asked) else ''}"
+        mark = "+" if len(values) < len(asked) else ""
+        return f"{sum(values):{form}}{mark}"
 
     return (
-        *(label, str(len(paid)), f"{sum(each.requests for each in usages):,}"),
+        label,
+        str(len(paid)),
+        f"{sum(each.requests for each in usages):,}",
         summed([each.input_tokens for each in counted], ","),
         summed([each.cached_tokens for each in counted], ","),
         summed([each.output_tokens for each in counted], ","),
@@ -66,12 +73,14 @@ def cassette_state(cassette: Cassette | None) -> Message:
     if cassette is None:
         return Message("no cassette is in use")
     tally = cassette.tally
-    counts = (tally.replayed, tally.recorded, len(tally.missed), cassette.unused)
-    named = zip(counts, ("replayed", "recorded", "missed", "unused"), strict=True)
-    parts = [
-        f"{cassette.count} exchange{'' if cassette.count == 1 else 's'}",
-        *(f"{n} {what}" for n, what in named if n),
-    ]
+    counts = {
+        "replayed": tally.replayed,
+        "recorded": tally.recorded,
+        "missed": len(tally.missed),
+        "unused": cassette.unused,
+    }
+    parts = [count(cassette.count, "exchange")]
+    parts += [f"{number} {what}" for what, number in counts.items() if number]
     return Message(f"{cassette.path} ({cassette.mode}): {', '.join(parts)}")
 
 
@@ -80,8 +89,6 @@ _SHOWN = 10  # exchanges of a cassette that would be removed
 
 def never_used(cassette: Cassette) -> str:
     """The exchanges that this kernel has not used, a line for each of the first ones."""
-    from archytas_nb.words import one_line
-
     entries = cassette.tape.never_used
     lines = [f"  {one_line(_asks(each), 90)}" for each in entries[:_SHOWN]]
     if len(entries) > _SHOWN:
@@ -93,8 +100,7 @@ def _asks(entry: Any) -> str:
     """What an exchange of a cassette asks: the model's last message, or a question to a person."""
     if hasattr(entry, "prompt"):
         return str(entry.prompt)
-    content = entry.request.messages[-1].content.get("content")
-    return content if isinstance(content, str) else str(content)
+    return str(entry.request.messages[-1].content.get("content"))
 
 
 # ── what runs changed in the variables ────────────────────────────────────────────────────────────
@@ -104,14 +110,18 @@ def undone(asked: Asked) -> str:
     """Put the variables back to where they were before a run; returns what was done, in words."""
     from archytas_nb.kernel.transaction import CHANGED_SINCE
 
-    diff, left = asked.run.diff, asked.run.undo()
+    diff = asked.run.diff
+    left = asked.run.undo()
     names = dict.fromkeys(_root(change.name) for change in diff.changes)
     failed = {_root(note.name) for note in left if note.why != CHANGED_SINCE}
     back = [name for name in names if not failed & {name, ""}]
-    lines = [f"restored: {', '.join(back)}"] if back else []
+    lines = []
+    if back:
+        lines.append(f"restored: {', '.join(back)}")
     lines += [f"note: {note}" for note in left]
-    unseen = [str(note) for note in diff.unseen]
-    return "\n".join(lines + ([f"not watched: {', '.join(unseen)}"] if unseen else []))
+    if diff.unseen:
+        lines.append(f"not watched: {', '.join(map(str, diff.unseen))}")
+    return "\n".join(lines)
 
 
 def changes(diff: Diff) -> Overview:
@@ -136,11 +146,15 @@ def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> 
     for number, source in enumerate(cells):
         if number and name in source:
             lines = _lines(shell.transform_cell(source), name)
-            found += [(number, 0, 0, f"cell {number}")] * any(changed for _, changed in lines)
+            if any(changed for _, changed in lines):
+                found.append((number, 0, 0, f"cell {number}"))
     texts = [each[-1] for each in sorted(found, reverse=True)]
     unseen = [str(each.number) for each in asked if each.run.watch is None and each.run.calls]
-    notes = [f"not watched: run {', '.join(unseen)}"] * bool(unseen and texts)
-    if others := _names_of_the_same(name, shell.user_ns):
+    notes = []
+    if unseen and texts:
+        notes.append(f"not watched: run {', '.join(unseen)}")
+    others = _names_of_the_same(name, shell.user_ns)
+    if others:
         which = f"{', '.join(others)}; cells may have changed it by that name"
         notes.append(f"the same object is also bound to: {which} (%agent_why {others[0]})")
     return "\n".join(filter(None, ["\nbefore that: ".join(texts[:5]), *notes]))
@@ -158,35 +172,47 @@ def _names_of_the_same(name: str, namespace: Mapping[str, Any]) -> list[str]:
 
 
 def _changes_in(asked: Asked, name: str) -> Iterator[str]:
-    from archytas_nb.words import one_line
-
-    run = asked.run
-    made: list[tuple[str, ToolCall | None, Diff | None]] = [
-        (f"step {step.number}, {call.name}", _as_run(call, outcome), outcome.diff)
-        for step in run.steps
-        for call, outcome in step.calls
-    ]
-    made += [("--out", None, diff) for diff in (run.watch.assigned if run.watch else ())]
-    for where, call, diff in made:
-        for change in diff.changes if diff else ():
-            if name in (names := {_root(change.name), *change.also}):
+    for where, call, diff in _diffs(asked.run):
+        for change in diff.changes:
+            names = {_root(change.name), *change.also}
+            if name in names:
                 words = one_line("; ".join(change.words), 100)
                 place = f"run {asked.number}, {where}{_line(call, names)}"
                 yield f"{place}: {change.name} {change.label} ({words})"
 
 
+def _diffs(run: Run) -> Iterator[tuple[str, ToolCall | None, Diff]]:
+    """What each call of a run changed, and where; then what was assigned to variables."""
+    for step in run.steps:
+        for call, outcome in step.calls:
+            if outcome.diff is not None:
+                yield f"step {step.number}, {call.name}", _as_run(call, outcome), outcome.diff
+    if run.watch is not None:
+        for diff in run.watch.assigned:
+            yield "--out", None, diff
+
+
 def _as_run(call: ToolCall, outcome: CallOutcome) -> ToolCall:
     """The call with the input that ran, if a person edited it."""
-    return call if outcome.edit is None else replace(call, input=outcome.edit.input)
+    if outcome.edit is None:
+        return call
+    return replace(call, input=outcome.edit.input)
 
 
 def _line(call: ToolCall | None, names: set[str]) -> str:
     """The line of code that changes an object of these names, or else the last that names it."""
-    given = call and (call.input.get("code") if isinstance(call.input, dict) else call.input)
-    if call is None or call.name != "python" or not isinstance(given, str):
+    if call is None or call.name != "python":
         return ""
-    lines = [line for name in names for line in _lines(given, name)]
-    return f" line {max(lines, key=lambda pair: (pair[1], pair[0]))[0]}" if lines else ""
+    code = call.input
+    if isinstance(code, dict):
+        code = code.get("code")
+    if not isinstance(code, str):
+        return ""
+    lines = [line for name in names for line in _lines(code, name)]
+    if not lines:
+        return ""
+    number, _ = max(lines, key=lambda pair: (pair[1], pair[0]))
+    return f" line {number}"
 
 
 def _lines(code: str, name: str) -> list[tuple[int, bool]]:

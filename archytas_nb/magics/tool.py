@@ -80,11 +80,7 @@ class ToolMagics(Magics):
         parsed = arguments(self.tool.parser, line, "%%")
         if parsed is None:
             return None
-        options = {
-            key: value
-            for key, value in vars(parsed).items()
-            if value is not None and value is not False
-        }
+        options = {key: value for key, value in vars(parsed).items() if _is_given(value)}
         if options.pop("check", False):
             with _nothing_kept(toolbox, self.shell.user_ns):
                 return _preview(self._define(toolbox, cell, options))
@@ -100,7 +96,8 @@ class ToolMagics(Magics):
     def _define(self, toolbox: Toolbox, cell: str, options: dict[str, Any]) -> list[Tool]:
         """Run the cell and add its tools; if that fails, the toolbox is as before."""
         __tracebackhide__ = True
-        before, known = toolbox.snapshot(), dict(toolbox)
+        before = toolbox.snapshot()
+        known = dict(toolbox)
         try:
             tree = run_cell(self.shell, cell)
             return [toolbox[name] for name in self._register(toolbox, known, tree, options)]
@@ -160,11 +157,16 @@ class ToolMagics(Magics):
         from archytas_nb.tools.toolbox import toolbox
 
         try:
-            for change in ("remove", "disable", "enable"):
-                if name := getattr(args, change):
-                    getattr(toolbox, change)(name)
+            if args.remove:
+                toolbox.remove(args.remove)
+            if args.disable:
+                toolbox.disable(args.disable)
+            if args.enable:
+                toolbox.enable(args.enable)
+            if args.check and args.name:
+                return _issues([toolbox[args.name]])
             if args.check:
-                return _issues([toolbox[args.name]] if args.name else list(toolbox.values()))
+                return _issues(list(toolbox.values()))
             if args.name:
                 return _page(toolbox[args.name])
         except KeyError as error:
@@ -172,10 +174,16 @@ class ToolMagics(Magics):
         return _table(toolbox)
 
 
+def _is_given(value: Any) -> bool:
+    """Whether a value of argparse was given; 0 is one."""
+    return value is not None and value is not False
+
+
 @contextmanager
 def _nothing_kept(toolbox: Toolbox, namespace: dict[str, Any]) -> Iterator[None]:
     """Restore the toolbox and the variables at the end; objects that were changed stay changed."""
-    tools, variables = toolbox.snapshot(), dict(namespace)
+    tools = toolbox.snapshot()
+    variables = dict(namespace)
     try:
         yield
     finally:
@@ -227,8 +235,10 @@ def run_cell(shell: Any, source: str) -> ast.Module:
 def _cell_number(shell: Any) -> int:
     """The number of the running cell; the shell's own counter may be ahead of it."""
     cells: list[str] = shell.history_manager.input_hist_raw
+    if cells and cells[-1].lstrip().startswith("%%"):
+        return len(cells) - 1
     number: int = shell.execution_count
-    return len(cells) - 1 if cells and cells[-1].lstrip().startswith("%%") else number
+    return number
 
 
 def _public_names(tree: ast.Module, *kinds: type[ast.stmt]) -> list[str]:
@@ -244,10 +254,17 @@ def _registered(tools: Sequence[Tool], replaced: Collection[str]) -> Message:
     """The tools of a cell, each with its first warning."""
     lines = []
     for tool in tools:
-        lines.append(f"tool {tool.name}{' (replaces the earlier one)' * (tool.name in replaced)}")
+        line = f"tool {tool.name}"
+        if tool.name in replaced:
+            line += " (replaces the earlier one)"
+        lines.append(line)
+        if not tool.issues:
+            continue
+        warning = f"  ! {tool.issues[0]}"
         more = len(tool.issues) - 1
-        hint = f" (and {more} more: %tools --check)" if more > 0 else ""
-        lines += [f"  ! {each}{hint}" for each in tool.issues[:1]]
+        if more:
+            warning += f" (and {more} more: %tools --check)"
+        lines.append(warning)
     return Message("\n".join(lines))
 
 
@@ -266,9 +283,13 @@ def _table(toolbox: Toolbox) -> Overview:
     """All tools, one in a row."""
     rows = []
     for name, tool in toolbox.items():
-        summary = (tool.text.split("\n")[1:] or [""])[0].strip()
-        summary = "" if summary.startswith("_input_") else summary
-        rows.append((name, summary if toolbox.is_enabled(name) else f"(disabled) {summary}"))
+        summary = ""
+        lines = tool.text.split("\n")
+        if len(lines) > 1 and not lines[1].strip().startswith("_input_"):
+            summary = lines[1].strip()
+        if not toolbox.is_enabled(name):
+            summary = f"(disabled) {summary}"
+        rows.append((name, summary))
     empty = "no tools yet: define a function in a cell that starts with %%tool"
     return Overview(("tool", "what it does"), tuple(rows), empty)
 
