@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -11,7 +12,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
-from archytas_nb.loop.events import AskModel, Notice
+from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
 from archytas_nb.models import process
 from archytas_nb.models.embedded import REPEAT_TEMPERATURE, EmbeddedModel, temperature_for
 from archytas_nb.models.weights import locate
@@ -45,6 +46,19 @@ def test_the_temperature_is_raised_only_after_the_same_reply_twice_in_a_row() ->
         temperature_for(asked(*said)) for said in ((), ("a",), ("a", "b"), ("a", "a", "b"))
     ] == [0, 0, 0, 0]
     assert temperature_for(asked("b", "a", "a")) == REPEAT_TEMPERATURE > 0
+
+
+def test_the_temperature_of_a_request_comes_first() -> None:
+    for said in (("a", "b"), ("a", "a")):
+        assert temperature_for(replace(asked(*said), temperature=0.5)) == 0.5
+        assert temperature_for(replace(asked(*said), temperature=0)) == 0
+
+
+def test_the_beginning_of_a_reply_is_not_a_repeated_reply() -> None:
+    ask = asked("a")
+    begun = ({"role": "user", "content": "And?"}, {"role": "assistant", "content": "a"})
+    continued = replace(ask, messages=ask.messages + begun, is_continued=True)
+    assert temperature_for(continued) == 0
 
 
 def missing() -> str:
@@ -148,6 +162,62 @@ def test_requests_in_quick_succession_need_no_retry() -> None:
     ask = AskModel(1, ({"role": "user", "content": "Say hello."},), max_tokens=1)
     events = [event for _ in range(30) for event in model.complete(ask)]
     assert [event for event in events if isinstance(event, Notice) and event.kind == "retry"] == []
+
+
+LINES = "```python\nred = warmth(room='red')  # 21.5\nblue = warmth(room='blue')  # 23.0\n"
+
+
+@pytest.mark.local_model
+@pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
+@pytest.mark.parametrize(
+    ("begun", "grammar", "stop", "new"),
+    [
+        (LINES, 'root ::= "warm = max(red, blue)"', (), "warm = max(red, blue)"),
+        (LINES, 'root ::= "x = 1  # one"', ("\n", "  #"), "x = 1"),
+        (LINES, 'root ::= "```"', ("\n",), "```"),
+        ("```python\n", 'root ::= "```python\\nx"', (), "```python\nx"),
+        ("if red:\n    ", 'root ::= "  y = \\"語😀\\"\\n  z"', (), '  y = "語😀"\n  z'),
+        ("# <tool_call>\nx = '<think>'\n", 'root ::= "<think>y"', (), "<think>y"),
+        ("", 'root ::= "yes"', (), "yes"),
+    ],
+)
+def test_the_embedded_model_continues_a_reply_bound_by_a_grammar(
+    begun: str, grammar: str, stop: tuple[str, ...], new: str
+) -> None:
+    messages = (
+        {"role": "system", "content": "You write Python. " + "Use simple names. " * 20},
+        {"role": "user", "content": "Which room is warmer?"},
+        {"role": "assistant", "content": begun},
+    )
+    model = EmbeddedModel()
+    ask = AskModel(
+        1, messages, grammar=grammar, stop=stop, is_continued=True, temperature=0, max_tokens=40
+    )
+    for _ in range(2):
+        pieces, reply = completed(model, ask)
+        assert reply.text == "".join(pieces) == new
+        assert reply.finish == "stop"
+    # Only the last token of the beginning is read again.
+    assert reply.usage.cached_tokens == reply.usage.input_tokens - 1
+    longer = begun + new + "\n"
+    following = replace(ask, messages=(*messages[:2], {"role": "assistant", "content": longer}))
+    _, line = completed(model, following)
+    print(f"{line.usage.cached_tokens} of {line.usage.input_tokens} tokens from the cache")
+    # The end of one line and the beginning of the next may be tokens of their own.
+    assert line.usage.cached_tokens >= reply.usage.input_tokens - 2
+
+
+def completed(model: EmbeddedModel, ask: AskModel) -> tuple[list[str], ModelReply]:
+    """The pieces of text of a reply, and the reply."""
+    pieces = []
+    asking = model.complete(ask)
+    while True:
+        try:
+            event = next(asking)
+        except StopIteration as end:
+            return pieces, end.value
+        if isinstance(event, Delta) and event.kind == "text":
+            pieces.append(event.text)
 
 
 GRAMMARS: dict[str, Any] = {

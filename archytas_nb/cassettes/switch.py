@@ -218,6 +218,16 @@ class CassetteModel:
         return tokens
 
     @property
+    def continues_replies(self) -> bool:
+        """Whether its endpoint continued replies that were begun."""
+        return bool(self._fact("continues_replies"))
+
+    @property
+    def has_grammars(self) -> bool:
+        """Whether its endpoint constrained replies by grammars."""
+        return bool(self._fact("has_grammars"))
+
+    @property
     def price(self) -> Any:
         """The price of its tokens, if known."""
         price = self._fact("price")

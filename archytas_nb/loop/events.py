@@ -274,9 +274,10 @@ class AskModel:
     messages: tuple[Message, ...]
     tools: tuple[Json, ...] = ()  # specifications for function calling
     schema: Json = None  # for the reply's text, if the endpoint can enforce it
-    grammar: str = ""  # the same as a grammar in GBNF, for endpoints that have grammars
-    stop: tuple[str, ...] = ()  # texts at which the reply ends
-    is_continued: bool = False  # the last message is the beginning of the reply
+    grammar: str = ""  # the same as a grammar in GBNF; it replaces the schema where there are any
+    stop: tuple[str, ...] = ()  # texts before which the reply ends, at most 4
+    is_continued: bool = False  # the last message begins the reply, which contains only the rest
+    temperature: float | None = None  # of the embedded model; None for its default
     max_tokens: int | None = None  # of the reply; None for the model's default
     thinking_tokens: int | None = None  # the same after a reply that contained only reasoning
     seconds: float | None = field(default=None, compare=False)  # time left, including retries

@@ -57,9 +57,7 @@ def body_of(
         body[form.length_field] = reply_tokens(ask, form)
     if stream and "stream_options" not in form.without:
         body["stream_options"] = {"include_usage": True}
-    if ask.schema is not None and form.schema:
-        schema = {"name": "action", "schema": ask.schema}
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    body |= _constraints(ask, form)
     for name, value in extra.items():
         if name in LENGTH_FIELDS and name in form.without:
             body[form.length_field] = value
@@ -68,6 +66,19 @@ def body_of(
     if ask.tools and not form.reasons_with_tools:
         body["reasoning_effort"] = "none"
     return body
+
+
+def _constraints(ask: AskModel, form: Capabilities) -> dict[str, Json]:
+    """The fields that constrain the text of the reply."""
+    fields: dict[str, Json] = {}
+    if ask.stop and "stop" not in form.without:
+        fields["stop"] = list(ask.stop)
+    if ask.grammar and form.grammars:  # an endpoint that gets both would use only one
+        fields["grammar"] = ask.grammar
+    elif ask.schema is not None and form.schema:
+        schema = {"name": "action", "schema": ask.schema}
+        fields["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return fields
 
 
 def reply_tokens(ask: AskModel, form: Capabilities) -> int:

@@ -15,6 +15,7 @@ class Capabilities:
     """What an endpoint supports, as far as known; also the form of one request."""
 
     schema: bool = True  # a JSON schema for the reply
+    grammars: bool = False  # a grammar for the reply (llama.cpp)
     strict: bool = False  # enforced schemas of tools (Anthropic)
     tools: bool = True  # function calling
     # Whether calls were sent as such or in the text.

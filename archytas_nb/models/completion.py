@@ -12,10 +12,10 @@ import json
 import re
 import urllib.parse
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from archytas_nb.loop.events import REFUSED, Delta, ModelReply, Usage, WireCall
+from archytas_nb.loop.events import REFUSED, AskModel, Delta, ModelReply, Usage, WireCall
 from archytas_nb.models.secrets import shown_url
 
 
@@ -158,6 +158,15 @@ def from_body(text: str, new_builder: Callable[[], ReplyBuilder] = CompletionBui
     if not reply.has_choice:
         raise NotACompletion(text)
     return reply.build()
+
+
+def without_beginning(reply: ModelReply, ask: AskModel) -> ModelReply:
+    """Only what is new in a continued reply: llama.cpp's bodies repeat its beginning.
+
+    Its streams do not, so a piece of a stream that equals the beginning is new.
+    """
+    beginning = str(ask.messages[-1]["content"])
+    return replace(reply, text=reply.text.removeprefix(beginning))
 
 
 _OTHER_FIELDS = (":", "event:", "id:", "retry:")

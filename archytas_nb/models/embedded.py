@@ -45,6 +45,8 @@ class EmbeddedModel:
     # The engine does not parse tool calls for most models, but can constrain replies to a schema.
     protocol: ActiveProtocol = "react"
     is_small = True
+    continues_replies = True
+    has_grammars = True
     price = None
 
     def __init__(self, setting: str | None = None, engine: Engine | None = None) -> None:
@@ -95,7 +97,6 @@ class EmbeddedModel:
         """Request one reply, again in safe mode if the server does not start or crashes."""
         ask = replace(ask, schema=without_contradictions(ask.schema))
         deadline = Deadline(ask.seconds)
-        temperature = temperature_for(ask)
         while True:
             try:
                 server = yield from self._ready_server(deadline)
@@ -114,7 +115,8 @@ class EmbeddedModel:
                 yield Notice("retry", warning)
             if server.is_busy():
                 yield Delta("status", "waiting for another question to the local model")
-            client = self._client(server, temperature)
+            # With the same seed, the same request would get the same reply at any temperature.
+            client = self._client(server, temperature_for(ask), seed=ask.step)
             try:
                 with _killed_if_hung(server) as hung:
                     reply = yield from client.complete(replace(ask, seconds=deadline.left))
@@ -269,13 +271,16 @@ class EmbeddedModel:
             engine = replace(engine, safe=True)
         return process.ensure_server(path, note, engine)
 
-    def _client(self, server: process.Server, temperature: float = 0) -> OpenAIModel:
+    def _client(
+        self, server: process.Server, temperature: float = 0, *, seed: int = 1
+    ) -> OpenAIModel:
         can = capabilities_of(server.base_url, server.model)
         can.tools = False
+        can.grammars = True
         can.images = 0
         where = (server.model, server.base_url, server.api_key, _REPLY_SECONDS, 0)
         # The engine then reports how much of the prompt has been processed.
-        client = OpenAIModel(*where, temperature=temperature, seed=1, return_progress=True)
+        client = OpenAIModel(*where, temperature=temperature, seed=seed, return_progress=True)
         client.keeps_connections = False
         return client
 
@@ -329,7 +334,11 @@ def without_contradictions(schema: Json) -> Json:
 
 
 def temperature_for(ask: AskModel) -> float:
-    """0, or more after two identical replies in a row, because at 0 they would continue."""
+    """What is asked for, or 0, or more after two identical replies, which would go on at 0."""
+    if ask.temperature is not None:
+        return ask.temperature
+    if ask.is_continued:  # its last message is no reply, but the beginning of one
+        return 0
     replies = [message.get("content") for message in ask.messages if message["role"] == "assistant"]
     if len(replies) > 1 and replies[-1] == replies[-2]:
         return REPEAT_TEMPERATURE

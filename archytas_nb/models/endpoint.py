@@ -40,6 +40,7 @@ class OpenAIModel(RemoteModel):
     """
 
     default_url = OPENAI_URL
+    alternatives = ("stop",)  # reasoning models reject it
 
     @property
     def name(self) -> str:

@@ -35,6 +35,7 @@ from archytas_nb.models.completion import (
     from_body,
     from_stream,
     price_of,
+    without_beginning,
 )
 from archytas_nb.models.negotiate import adapt_request
 from archytas_nb.models.providers import (
@@ -263,6 +264,8 @@ class RemoteModel:
                     else:
                         text = b"".join(chunks).decode("utf-8", "replace")
                         reply = from_body(text, self._new_builder)
+                        if ask.is_continued:
+                            reply = without_beginning(reply, ask)
             except Exception as error:  # noqa: BLE001 - judged below
                 # Older clients wrap the exceptions of hooks.
                 generated = getattr(error.__cause__ or error, "reply", None)

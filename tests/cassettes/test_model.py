@@ -100,9 +100,11 @@ def test_a_replay_knows_the_model_and_its_cost(tmp_path: Path) -> None:
     said = '{"tool": "final_answer", "tool_input": "Hi"}'
     live = ScriptedModel(ModelReply(said, usage=Usage(1, 10, 5, 2), seconds=1.23456))
     live.name, live.is_small, live.price = "tiny", True, Price(1.0, 0.5, 2.0)  # type: ignore[attr-defined]
+    live.continues_replies = live.has_grammars = True  # type: ignore[attr-defined]
     run = nb.Agent([], CassetteModel(Cassette(path, "record"), lambda: live)).run("Hello?")
     replaying = CassetteModel(Cassette(path, "replay"), no_model)
     assert (replaying.name, replaying.protocol, replaying.is_small) == ("tiny", "react", True)
+    assert (replaying.continues_replies, replaying.has_grammars) == (True, True)
     assert replaying.price == Price(1.0, 0.5, 2.0)
     again = nb.Agent([], replaying).run("Hello?")
     assert again.usage == run.usage == Usage(1, 10, 5, 2)

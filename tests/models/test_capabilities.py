@@ -79,6 +79,17 @@ def test_fields_of_the_user_override_ours() -> None:
     assert body["response_format"] is None
 
 
+@pytest.mark.parametrize("has_grammars", [True, False])
+def test_a_grammar_takes_the_place_of_the_schema_where_there_are_grammars(
+    has_grammars: bool,
+) -> None:
+    ask = replace(ASK, grammar='root ::= "yes"', stop=("\n", "  #"))
+    body = body_of(ask, Capabilities(grammars=has_grammars), {}, stream=False)
+    assert body.get("grammar") == ('root ::= "yes"' if has_grammars else None)
+    assert ("response_format" in body) == (not has_grammars)
+    assert body["stop"] == ["\n", "  #"]
+
+
 def test_sends_nothing_that_was_not_requested() -> None:
     assert body_of(AskModel(1, HELLO), Capabilities(), {}, stream=False) == {"messages": HELLO}
 

@@ -14,6 +14,7 @@ import pytest
 
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
+from archytas_nb.loop.model import ModelFacts
 from archytas_nb.models import embedded, process
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.process import Engine
@@ -79,6 +80,34 @@ def test_reports_prompt_processing_and_waiting_for_another_question(
     seen = [each.text for each in events if isinstance(each, Delta) and each.kind == "status"]
     waiting = ["waiting for another question to the local model"] * (word == "busy")
     assert seen == [*waiting, "reading the prompt: 1 of 4 tokens"]
+
+
+def test_a_request_carries_grammar_stop_and_the_beginning_of_the_reply(machine: Path) -> None:
+    model = model_of(machine)
+    begun = (*HELLO, {"role": "assistant", "content": "x = 1\n"})
+    grammar = 'root ::= "y = 2"'
+    ask = {"grammar": grammar, "stop": ("\n", "  #"), "schema": {"type": "object"}}
+    complete(model, begun, is_continued=True, **ask)
+    complete(model, HELLO, schema={"type": "object"}, temperature=0.8)
+    continued, plain = asked(machine)
+    assert continued["messages"] == list(begun)
+    assert (continued["grammar"], continued["stop"]) == (grammar, ["\n", "  #"])
+    assert "response_format" not in continued
+    assert continued["temperature"] == 0
+    assert "grammar" not in plain
+    assert "stop" not in plain
+    assert plain["response_format"]["type"] == "json_schema"
+    assert plain["temperature"] == 0.8
+    assert ModelFacts(model).continues_replies
+    assert ModelFacts(model).has_grammars
+
+
+def test_later_steps_sample_anew(machine: Path) -> None:
+    model = model_of(machine)
+    for step in (1, 2):
+        list(model.complete(AskModel(step, HELLO, temperature=0.8)))
+    one, two = asked(machine)
+    assert one["seed"] != two["seed"]
 
 
 def test_a_server_that_crashes_at_its_first_request_is_started_again_in_safe_mode(

@@ -42,6 +42,32 @@ def test_a_reply_comes_with_its_text_its_cost_and_its_time(stream: bool) -> None
     assert "".join(each.text for each in seen) == ("hello there" if stream else "")
 
 
+BEGUN = ({"role": "user", "content": "Count."}, {"role": "assistant", "content": "one, "})
+
+
+@pytest.mark.parametrize(
+    ("sent", "stream", "new"),
+    [
+        ("one, two", False, "two"),  # llama.cpp repeats the beginning in bodies
+        ("one, one, two", False, "one, two"),
+        ("two", False, "two"),
+        ("one, two", True, "one, two"),  # in a stream it is not the beginning
+        ("two", True, "two"),
+    ],
+)
+def test_a_continued_reply_is_only_what_is_new(sent: str, stream: bool, new: str) -> None:
+    with Server(Say(sent)) as server:
+        _, reply = complete(told(server, stream=stream), messages=BEGUN, is_continued=True)
+    assert reply.text == new
+    assert server.chats[0].body["messages"] == list(BEGUN)
+
+
+def test_a_reply_to_a_conversation_is_whole_even_if_it_repeats_the_last_message() -> None:
+    with Server(Say("one, two")) as server:
+        _, reply = complete(told(server, stream=False), messages=BEGUN)
+    assert reply.text == "one, two"
+
+
 def test_sends_the_request_and_nothing_else() -> None:
     with Server() as server:
         complete(told(server, temperature=0), tools=TOOLS, max_tokens=50)

@@ -45,6 +45,13 @@ def test_schema_support_is_detected_once(cannot: Any, wanted: Any) -> None:
     assert server.chats[-1].body.get("response_format") == wanted
 
 
+def test_a_model_without_stop_texts_is_asked_without() -> None:
+    with Server(cannot=["stop"], then=Say("fine")) as server:
+        for _ in range(2):
+            assert complete(told(server), stop=("\n",))[1].text == "fine"
+    assert ["stop" in each.body for each in server.chats] == [True, False, False]
+
+
 def test_unsupported_fields_are_left_out_from_then_on() -> None:
     for feature, gone in [
         ("stream_options", "stream_options"),

@@ -26,6 +26,7 @@ REFUSALS = {
         400,
         "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.",
     ),
+    "stop": (400, "Unsupported parameter: 'stop' is not supported with this model."),
     "temperature": (
         400,
         "Unsupported value: 'temperature' does not support 0 with this model. Only the default is supported.",
