@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -30,9 +31,28 @@ if _UNWRITTEN and "PYTHONPYCACHEPREFIX" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["PYTHONPYCACHEPREFIX"], ignore_errors=True)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Property tests may take the time that they need: a busy machine is no failure.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Property tests may take the time that they need: a busy machine is no failure. Before a release, each law is tried
+# with more examples: pytest -m hypothesis --hypothesis-profile=whole
+settings.register_profile("whole", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("patient", settings.get_profile("whole"), max_examples=40)
 settings.load_profile("patient")
+
+_load_certificates = ssl.SSLContext.load_verify_locations
+
+
+def _load_named_certificates(
+    context: ssl.SSLContext, cafile: Any = None, capath: Any = None, cadata: Any = None
+) -> None:
+    """Load the certificates that a variable names, and not those of the machine.
+
+    No test leaves the machine, and to load them takes longer than most tests, for each client of a server.
+    """
+    named = {os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")} - {None}
+    if cadata or named & {cafile, capath}:
+        _load_certificates(context, cafile, capath, cadata)
+
+
+ssl.SSLContext.load_verify_locations = _load_named_certificates  # type: ignore[method-assign]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background deaf to Ctrl-C, and all that this starts would be deaf as well.

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archytas_nb import Agent, ConfigurationError, OpenAIModel
@@ -35,6 +35,7 @@ out = agent.map([f"row {n}" for n in range(int(count))], "Label it.", store=stor
 print(sum(each["status"] == "done" for each in out))
 """
 WORKERS = 8
+KERNELS = [1, pytest.param(2, marks=pytest.mark.slow), 3]
 FAULTS: tuple[Play, ...] = (
     Status(429, "slow", headers={"Retry-After": "0"}), Drop(), Say("half", raw=True, cut=1),
     Status(503, "busy", headers={"Retry-After": "0"}),
@@ -51,7 +52,7 @@ def sometimes(row: int, asked: int) -> Play | None:
     return FAULTS[row % len(FAULTS)] if row % 7 == 3 and not asked else None
 
 
-@pytest.mark.parametrize("kernels", [1, 2, 3])
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize(
     ("rows", "kills"), [(300, 2), pytest.param(3000, 20, marks=pytest.mark.slow)]
 )
@@ -81,7 +82,7 @@ def test_killed_at_any_moment_no_row_is_lost_and_only_those_in_progress_are_paid
     assert [path.name for path in tmp_path.iterdir()] == ["map.sqlite"]
 
 
-@pytest.mark.parametrize("kernels", [1, 2, 3])
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize(
     ("rows", "kills"), [(300, 0), (300, 2), pytest.param(3000, 20, marks=pytest.mark.slow)]
 )
@@ -117,7 +118,14 @@ def wait_for(shop: Shop, paid: float, processes: list[subprocess.Popen[str]]) ->
         time.sleep(0.01)
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.fixture(scope="module")
+def no_wait_before_a_retry() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limiter, "_FIRST_WAIT", 0.01)
+        yield
+
+
+@settings(max_examples=12)
 @given(
     budget=st.integers(500, 20_000),
     count=st.integers(1, 25),
@@ -126,7 +134,12 @@ def wait_for(shop: Shop, paid: float, processes: list[subprocess.Popen[str]]) ->
     faults=st.lists(st.sampled_from(["429", "drop", "cut", "500"]), max_size=4),
 )
 def test_a_budget_is_never_exceeded(
-    budget: int, count: int, workers: int, written: int, faults: list[str]
+    no_wait_before_a_retry: None,
+    budget: int,
+    count: int,
+    workers: int,
+    written: int,
+    faults: list[str],
 ) -> None:
     plays: dict[str, Play] = {
         "429": Status(429, "slow", headers={"Retry-After": "0"}), "drop": Drop(),

@@ -195,6 +195,18 @@ class Desk:
         """Kernel ▸ Interrupt."""
         self.command("notebook:interrupt-kernel")
 
+    def restart_kernel(self) -> None:
+        """Kernel ▸ Restart, without being asked whether; wait until it has begun anew."""
+        kernel = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+        self.page.evaluate(f"{kernel}.restart()")
+        self.page.wait_for_function(_IDLE)
+
+    def wait_for_static_copy(self, index: int, text: str) -> None:
+        """Wait until a text stands in an output of a cell that needs no kernel."""
+        outputs = f"{_CONTENT}.widgets[{index}].model.outputs.toJSON()"
+        has = "each => String(each.data?.['text/plain']).includes(text)"
+        self.page.wait_for_function(f"text => {outputs}.some({has})", arg=text)
+
     def answer(self, line: str) -> None:
         """Type a line into the box that asks for one."""
         box = self.page.locator("input.jp-Stdin-input").first

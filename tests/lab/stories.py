@@ -126,14 +126,14 @@ class Phases(Typist):
                 Notice("progress", "Loading the local model qwen2.5-coder (3 s)"),
                 Delta("status", "waiting for another question to the local model"),
                 Delta("status", "reading the prompt: 512 of 2,048 tokens"),
-                Notice("retry", "503 Service Unavailable. Trying again in 4 s (1 of 3).", seconds=4),
+                Notice("retry", "503 Service Unavailable. Trying again in 3 s (1 of 3).", seconds=3),
             ):
                 yield event
-                time.sleep(4 if event.kind == "retry" else 2.5)
+                time.sleep(3 if event.kind == "retry" else 1.5)
         return (yield from super().complete(ask))
 
 thought = "I sleep now, and I say so in a sentence that takes a while to write. " * 2
-phases = Phases((thought, "sleep", {"seconds": 4}), ("final_answer", "I slept."), pause=0.05)
+phases = Phases((thought, "sleep", {"seconds": 3}), ("final_answer", "I slept."), pause=0.05)
 fails = Typist(("I sleep.", "sleep", {"seconds": 0}), ("fail_task", "There is no table of flights."))"""
 
 _SLEEP = '''\

@@ -121,14 +121,14 @@ def test_a_kernel_that_is_restarted_leaves_the_steps_so_far(
     for cell in (0, 1, 2, 4):
         desk.run_cell(cell)
     desk.wait_for_text("good night")
-    desk.page.wait_for_timeout(4_000)  # the static copy follows at its own pace
-    desk.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    desk.page.wait_for_timeout(1_000)
+    desk.wait_for_static_copy(4, "sleep(seconds=600)")
+    desk.restart_kernel()
     desk.save()
     desk.close()
     for kernel in (True, False):
         reader = sit("interrupts.ipynb", kernel=kernel)
-        reader.page.wait_for_timeout(3_000)
+        reader.wait_for_text("The run did not finish")
+        reader.page.wait_for_timeout(1_000)  # in which a widget would say that it is not there
         read = reader.text(4)
         assert "sleep(seconds=600)" in read
         assert "The run did not finish" in read

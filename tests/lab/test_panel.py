@@ -100,13 +100,14 @@ def test_a_kernel_that_is_restarted_while_a_call_waits_leaves_no_box_that_looks_
     for cell in (0, 1, 2, 5):
         desk.run_cell(cell)
     desk.wait_for_text("It changes the table penguins.")
-    desk.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    desk.page.wait_for_timeout(1_500)
+    desk.wait_for_static_copy(5, "query")
+    desk.restart_kernel()
     desk.save()
     desk.command("kernelmenu:shutdown")
     desk.close()
     reader = sit("query.ipynb", kernel=False)
-    reader.page.wait_for_timeout(2_000)
+    reader.wait_for_text("The run did not finish")
+    reader.page.wait_for_timeout(1_000)  # in which a widget would say that it is not there
     read = reader.text(5)
     assert "query · approval was requested, but not given" in read
     assert "The run did not finish" in read

@@ -40,7 +40,17 @@ def outputs(cell: Cell) -> list[dict[str, Any]]:
     return [each for each in shown if any(each.get(key) for key in ("text", "data", "traceback"))]
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+OFTEN = {"01_quickstart", "04_approval_and_safety", "05_testing_your_notebook"}
+"""One question after another, a call that was refused, and answers with types; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    "notebook",
+    [
+        pytest.param(each, id=each.stem, marks=[] if each.stem in OFTEN else pytest.mark.slow)
+        for each in NOTEBOOKS
+    ],
+)
 def test_run_all_twice_is_run_all_once(notebook: Path, tmp_path: Path) -> None:
     shutil.copytree(FOLDER, tmp_path, dirs_exist_ok=True)
     cassette = tmp_path / "cassettes" / f"{notebook.stem}.jsonl"
