@@ -173,16 +173,21 @@ class Map:
         self._type = output_type
         self._workers = workers
         self._executor = executor
-        self._show = line_writer() if progress else lambda *_, **__: None
+        self._show: Callable[..., None] = _show_nothing
+        if progress:
+            self._show = line_writer()
         self._answers = Answers(output_type, None, setup.variables)
         if self._answers.by_reference:
             raise ConfigurationError(
                 f"type={output_type!r}: the answers are kept in a file, which holds no variables"
             )
-        instructions = setup.configuration.value("instructions")
-        parts = instructions, repr(self._answers.form)
         self._keys = keys_of(
-            questions, salts, tools, name or given_name(setup.choice.given), *parts
+            questions,
+            salts,
+            tools,
+            name or given_name(setup.choice.given),
+            setup.configuration.value("instructions"),
+            repr(self._answers.form),
         )
         self._path = None
         if store is not None and os.environ.get(MODE) != "off":
@@ -213,7 +218,9 @@ class Map:
         self._show(self._line(), final=True)
         results = self._row_by_row()
         values: list[Any] = [each.answer for each in results]
-        for at, each in enumerate(results if self._answers.form is not None else ()):
+        if self._answers.form is None:
+            return results, values
+        for at, each in enumerate(results):
             if each.status == "done":
                 verdict = self._answers.check(each.answer)
                 values[at] = verdict.value
@@ -227,13 +234,16 @@ class Map:
         seen = set[str]()
         for key in self._keys:
             result = self._found.get(key, OPEN)
-            results.append(result.repeated() if key in seen else result)
+            if key in seen:
+                result = result.repeated()
+            results.append(result)
             seen.add(key)
         return results
 
     def _replay(self) -> None:
         """Take the rows as they were kept."""
-        if missing := len(self._todo.keys() - self._found.keys()):
+        missing = len(self._todo.keys() - self._found.keys())
+        if missing:
             raise ConfigurationError(
                 f"a replay does not call a model, and {missing:,} rows have no result in "
                 f"{str(self._path)!r}. Run the map once with a model, and keep the file"
@@ -250,8 +260,10 @@ class Map:
             ConfigurationError: Nothing can be asked with them.
         """
         named = self._setup.choice.given
-        is_recorded = isinstance(named, CassetteModel)
-        model = named.real() if is_recorded else choose_model(named, None, confirm)
+        if isinstance(named, CassetteModel):
+            model = named.real()
+        else:
+            model = choose_model(named, None, confirm)
         if self._limiter.budget < math.inf:
             self._check_budget(model)
         if self._executor is not None:
@@ -297,9 +309,8 @@ class Map:
         if not asking or self._setup.configuration.approve not in (None, "ask"):
             return allow
         tools = ", ".join(asking)
-        if not confirm(
-            f"Let {len(self._todo):,} rows call {tools} without asking you again? [y/n] "
-        ):
+        prompt = f"Let {len(self._todo):,} rows call {tools} without asking you again? [y/n] "
+        if not confirm(prompt):
             raise ConfigurationError(
                 f"{tools}: approval is required before the map starts, and was not given. Allow it "
                 f"with %config ArchytasNB.allow = {asking!r} or Agent(allow={asking!r}), or leave "
@@ -327,9 +338,12 @@ class Map:
                 each.join(max(0.0, ends - time.monotonic()))
         if self._limiter.reason:  # a replay then knows that these rows belong to the map
             self._store.put_open(key for key in self._todo if self._status(key) == "open")
+        if self._error is None:
+            return
         is_partial = any(self._status(key) == "done" for key in self._todo)
-        if self._error is not None and not (isinstance(self._error, ModelError) and is_partial):
-            raise self._error
+        if is_partial and isinstance(self._error, ModelError):  # `_line` names it
+            return
+        raise self._error
 
     def _ask_with(self, workers: int, most: int, threads: list[threading.Thread]) -> None:
         """Ask with so many workers about so many rows each, at most; do what they want done."""
@@ -337,8 +351,9 @@ class Map:
         context.run(Stop.current.set, self._limiter.now)
         for _ in range(workers):
             run = context.copy().run
-            threads.append(threading.Thread(target=run, args=(self._work, most), daemon=True))
-            threads[-1].start()
+            thread = threading.Thread(target=run, args=(self._work, most), daemon=True)
+            threads.append(thread)
+            thread.start()
         shown = 0.0
         while workers:
             with suppress(queue.Empty):
@@ -457,22 +472,30 @@ class Map:
             f"{len(self._todo):,}: {self._amount(paid, 1 / share)}, {seconds / share:,.0f} s"
         )
         is_above = limiter.used(self._paid_before) + cost / share > limiter.budget
-        self._show(f"{line}, above the budget" if is_above else line, final=True)
+        if is_above:
+            line += ", above the budget"
+        self._show(line, final=True)
         if is_above and Keyboard().there:
-            prompt = (
-                f"Run until {limiter.shown(limiter.budget)}, run all, or stop? [until/all/stop] "
-            )
-            with self._rows.changed, suppress(EOFError, OSError):  # no row begins meanwhile
-                answer = Keyboard().ask(prompt).strip()
-                if answer == "all":
-                    limiter.budget = math.inf
-                elif answer == "stop":
-                    limiter.stop("you")
+            self._ask_how_to_go_on()
+
+    def _ask_how_to_go_on(self) -> None:
+        """Ask the user whether the budget is kept; no row begins meanwhile."""
+        limiter = self._limiter
+        budget = limiter.shown(limiter.budget)
+        with self._rows.changed, suppress(EOFError, OSError):
+            prompt = f"Run until {budget}, run all, or stop? [until/all/stop] "
+            answer = Keyboard().ask(prompt).strip()
+            if answer == "all":
+                limiter.budget = math.inf
+            elif answer == "stop":
+                limiter.stop("you")
 
     def _amount(self, paid: Usage, times: float = 1.0) -> str:
         """What was paid, in the unit of the budget; without one in USD if these are known."""
         limiter = self._limiter
-        in_usd = limiter.in_usd if limiter.budget < math.inf else self._paid.usd > 0
+        in_usd = self._paid.usd > 0
+        if limiter.budget < math.inf:
+            in_usd = limiter.in_usd
         if in_usd:
             return f"{paid.usd * times:,.4g} USD"
         return f"{paid.tokens * times:,.0f} tokens"
@@ -497,6 +520,10 @@ class Map:
             seconds = (time.monotonic() - self._started) / self._asked
             parts.append(f"about {seconds * left:,.0f} s left")
         return " · ".join(parts)
+
+
+def _show_nothing(*_: Any, **__: Any) -> None:
+    pass
 
 
 def _check_limits(workers: Any, rpm: Any) -> None:
@@ -540,7 +567,10 @@ def is_replay(named: Any) -> bool:
     """Whether no model may be asked; one that is scripted always may."""
     if ModelFacts(named).is_scripted:
         return False
-    if mode := os.environ.get(MODE):
+    mode = os.environ.get(MODE)
+    if mode:
         return mode == "replay"
-    cassette = named.cassette if isinstance(named, CassetteModel) else cassette_in_use()
-    return cassette is not None and bool(cassette.mode == "replay")
+    if isinstance(named, CassetteModel):
+        return named.cassette.mode == "replay"
+    cassette = cassette_in_use()
+    return cassette is not None and cassette.mode == "replay"

@@ -230,7 +230,8 @@ class RowModel:
                 retries = 0
                 replies = limiter.replies
 
-            is_last = retries >= (_RATE_RETRIES if is_rate else _RETRIES)
+            most = _RATE_RETRIES if is_rate else _RETRIES
+            is_last = retries >= most
             wait = _FIRST_WAIT * 2**retries
             if failed.wait is not None:
                 wait = failed.wait
@@ -270,7 +271,10 @@ class RowModel:
         """The most that a request can have cost that was replied to."""
         limiter = self._limiter
         listed = self._priced(reported)
-        self.usage += reported if reported.usd else listed
+        if reported.usd:
+            self.usage += reported
+        else:
+            self.usage += listed
         higher = replace(reported, usd=max(reported.usd, listed.usd))
         if not reported.tokens:  # the endpoint does not report them
             most = limiter.most(expected)
@@ -297,4 +301,6 @@ class RowModel:
     def _priced(self, usage: Usage) -> Usage:
         """A usage with its USD by the price list, where there is one."""
         price = ModelFacts(self._model).price
-        return replace(usage, usd=0.0 if price is None else price.cost(usage))
+        if price is None:
+            return replace(usage, usd=0.0)
+        return replace(usage, usd=price.cost(usage))

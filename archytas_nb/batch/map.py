@@ -11,13 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, is_typeddict
+from typing import TYPE_CHECKING, Any, NamedTuple, is_typeddict
 
 from archytas_nb.asking import ModelChoice, RunSetup
 from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import Usage
 from archytas_nb.tools.render import render
 from archytas_nb.words import did_you_mean
+
+if TYPE_CHECKING:
+    from archytas_nb.batch.store import RowResult
 
 COLUMNS = ("status", "error", "tokens", "cost", "seconds")
 """What stands beside the answer."""
@@ -37,18 +40,12 @@ def mapped(setup: RunSetup, data: Any, prompt: str, **options: Any) -> Any:
     names, parts = columns_of(options["output_type"])
     questions = questions_of(_items(data, library), prompt)
     found, values = Map(setup, questions, **options).results()
-    records = [
-        {
-            **dict.fromkeys(names),
-            **(parts(value) if each.status == "done" else {}),
-            "status": each.status,
-            "error": each.error,
-            "tokens": each.usage.tokens,
-            "cost": each.usage.usd if each.usage.usd or each.is_repeated else None,
-            "seconds": each.seconds,
-        }
-        for each, value in zip(found, values, strict=True)
-    ]
+    records = []
+    for each, value in zip(found, values, strict=True):
+        record: dict[str, Any] = dict.fromkeys(names)
+        if each.status == "done":
+            record |= parts(value)
+        records.append(record | _stated(each))
     if not library:
         return records
     made = sys.modules[library].DataFrame
@@ -59,6 +56,18 @@ def mapped(setup: RunSetup, data: Any, prompt: str, **options: Any) -> Any:
     # A whole number that is missing would make its column one of floats.
     answers = {name: frame[name].convert_dtypes() for name in names}
     return frame.assign(**answers, cost=frame["cost"].astype("float64"))
+
+
+def _stated(result: RowResult) -> dict[str, Any]:
+    """What stands beside the answer, see `COLUMNS`."""
+    is_cost_known = result.usage.usd or result.is_repeated
+    return {
+        "status": result.status,
+        "error": result.error,
+        "tokens": result.usage.tokens,
+        "cost": result.usage.usd if is_cost_known else None,
+        "seconds": result.seconds,
+    }
 
 
 def _library_of(data: Any) -> str:
@@ -76,7 +85,11 @@ def _items(data: Any, library: str) -> list[Any]:
     """The rows: mappings by column, or values."""
     if library and hasattr(data, "columns"):
         _check_columns(list(map(str, data.columns)))
-        rows: list[Any] = data.to_dicts() if library == "polars" else data.to_dict("records")
+        rows: list[Any]
+        if library == "polars":
+            rows = data.to_dicts()
+        else:
+            rows = data.to_dict("records")
         return rows
     if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
         text = f"data is of type {type(data).__name__!r}; expected a Series, a DataFrame or a list"
@@ -88,7 +101,8 @@ def _items(data: Any, library: str) -> list[Any]:
 
 def _check_columns(names: Sequence[str]) -> None:
     """Raise ValueError if two columns have the same name, as in ``{name}`` of a prompt."""
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
         shown = ", ".join(map(repr, twice))
         raise ValueError(
             f"several columns are named {shown}; expected different names. Rename them with "
@@ -105,7 +119,9 @@ def questions_of(items: Sequence[Any], prompt: str) -> list[str]:
     if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError(f"the prompt is {prompt!r}; expected a text that says what to do")
     by_name = bool(items) and all(isinstance(item, Mapping) for item in items)
-    known = list(dict.fromkeys(str(name) for item in items for name in item)) if by_name else []
+    known: list[str] = []
+    if by_name:
+        known = list(dict.fromkeys(str(name) for item in items for name in item))
     # Other braces, such as those of JSON, are part of the prompt.
     named = [each for each in _FIELD.findall(prompt) if each in known or each.isidentifier()]
     if not by_name or not named:
@@ -136,14 +152,16 @@ def columns_of(output_type: Any) -> tuple[list[str], Callable[[Any], Mapping[str
         names = list(getattr(output_type, "model_fields", getattr(output_type, "_fields", ())))
     if not names:
         return ["answer"], lambda value: {"answer": value}
-    if taken := [name for name in names if name in COLUMNS]:
-        raise ValueError(f"the result has a column {taken[0]!r} of its own; rename the field")
-    return (
-        names,
-        lambda value: (
-            value if isinstance(value, Mapping) else {name: getattr(value, name) for name in names}
-        ),
-    )
+    for name in names:
+        if name in COLUMNS:
+            raise ValueError(f"the result has a column {name!r} of its own; rename the field")
+
+    def parts(value: Any) -> Mapping[str, Any]:
+        if isinstance(value, Mapping):
+            return value
+        return {name: getattr(value, name) for name in names}
+
+    return names, parts
 
 
 def _value(row: dict[str, Any], named: Sequence[str], found: re.Match[str]) -> str:
@@ -200,6 +218,14 @@ class Score(NamedTuple):
         return wilson(self.passed, self.runs)[1]
 
 
+class Case(NamedTuple):
+    """A question, what is expected, and whether an answer is right."""
+
+    question: str
+    expected: Any
+    check: Callable[[Any, Any], Any]
+
+
 class Evaluation(NamedTuple):
     """The scores of one or several models.
 
@@ -250,22 +276,40 @@ def evaluated(
     names = list[str]()
     for model in models or [setup.choice.given]:
         name = given_name(model)
-        names.append(name if name not in names else f"{name} ({len(names) + 1})")
+        if name in names:
+            name = f"{name} ({len(names) + 1})"
+        names.append(name)
         with_model = replace(setup, choice=ModelChoice(model))
-        asked = Map(with_model, questions, salts, name=names[-1], **options)
+        asked = Map(with_model, questions, salts, name=name, **options)
         answers = list(zip(*asked.results(), strict=True))
         mine = []
-        for at, (question, expected, check) in enumerate(read):
+        for at, case in enumerate(read):
             part = answers[at * runs : (at + 1) * runs]
-            ended = [(result, value) for result, value in part if result.ended_by_model]
-            passed = [each.status == "done" and bool(check(v, expected)) for each, v in ended]
-            used = sum((result.usage for result, _ in part), Usage())
-            score = Score(names[-1], question, sum(passed), len(ended), used.tokens, used.usd)
-            mine.append(score)
-        counts = [sum(column) for column in zip(*(each[2:] for each in mine), strict=True)]
+            mine.append(_score(name, case, part))
         scores += mine
-        totals.append(Score(names[-1], f"all {len(read)}", *counts))
+        totals.append(
+            Score(
+                model=name,
+                question=f"all {len(read)}",
+                passed=sum(each.passed for each in mine),
+                runs=sum(each.runs for each in mine),
+                tokens=sum(each.tokens for each in mine),
+                usd=sum(each.usd for each in mine),
+            )
+        )
     return Evaluation(tuple(scores), tuple(totals))
+
+
+def _score(model: str, case: Case, answers: Sequence[tuple[RowResult, Any]]) -> Score:
+    """How often a model's answers to one question, with their values, were right."""
+    question, expected, check = case
+    ended = [(result, value) for result, value in answers if result.ended_by_model]
+    passed = 0
+    for result, value in ended:
+        if result.status == "done" and check(value, expected):
+            passed += 1
+    used = sum((result.usage for result, _ in answers), Usage())
+    return Score(model, question, passed, len(ended), used.tokens, used.usd)
 
 
 def wilson(passed: int, runs: int) -> tuple[float, float]:
@@ -279,15 +323,22 @@ def wilson(passed: int, runs: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
 
 
-def _case(given: Any, *, typed: bool) -> tuple[str, Any, Callable[[Any, Any], Any]]:
-    is_tuple = isinstance(given, (tuple, list)) and len(given) in (2, 3)
-    question, expected, check = (*given, None)[:3] if is_tuple else ("", None, None)
-    is_text = isinstance(question, str) and question.strip()
-    if not is_text or not (check is None or callable(check)):
-        raise ValueError(
-            f"a case is {given!r}; expected (question, expected) or (question, expected, check)"
-        )
-    return question, expected, check or (operator.eq if typed else _contains)
+def _case(given: Any, *, typed: bool) -> Case:
+    """A case with its check; raises ValueError for what is none."""
+    fault = ValueError(
+        f"a case is {given!r}; expected (question, expected) or (question, expected, check)"
+    )
+    if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
+        raise fault
+    question, expected = given[:2]
+    if not isinstance(question, str) or not question.strip():
+        raise fault
+    check = given[2] if len(given) == 3 else None
+    if check is None:
+        check = operator.eq if typed else _contains
+    if not callable(check):
+        raise fault
+    return Case(question, expected, check)
 
 
 def _contains(answer: Any, expected: Any) -> bool:
@@ -297,6 +348,8 @@ def _contains(answer: Any, expected: Any) -> bool:
 def _cells(scores: Sequence[Score]) -> list[str]:
     cells = []
     for each in scores:
-        cells += [f"{each.passed}/{each.runs}", f"{each.low:.0%} to {each.high:.0%}"]
-        cells += [f"{each.tokens:,}", f"{each.usd:.4f}" if each.usd else ""]
+        cells.append(f"{each.passed}/{each.runs}")
+        cells.append(f"{each.low:.0%} to {each.high:.0%}")
+        cells.append(f"{each.tokens:,}")
+        cells.append(f"{each.usd:.4f}" if each.usd else "")
     return cells

@@ -113,11 +113,14 @@ def ask_row(
     run = Run[Any](question, _is_typed=answers.form is not None)
     # What a row keeps in variables goes with it.
     variables = ChainMap({}, setup.variables)
+    check = None
+    if answers.form is not None:
+        check = answers.check
     asked = _AskedRow(
         replace(setup, choice=ModelChoice(model), namespace=variables),
         run,
         Exchange(question, form=answers.form),
-        None if answers.form is None else answers.check,
+        check,
         clock=model.clock,
         on_main=on_main,
     )
@@ -139,12 +142,14 @@ def _result(run: Run[Any]) -> RowResult:
         return RowResult("open")
     if run.status == "answered":
         checked = [each.answer for each in run.events if isinstance(each, ev.CheckAnswer)]
-        return RowResult("done", answer=checked[-1] if checked else run.answer)
+        answer = checked[-1] if checked else run.answer
+        return RowResult("done", answer=answer)
     why = run.reason
     if run.incomplete:
         verdicts = [each for each in run.events if isinstance(each, ev.Verdict)]
         faults = [each.reason for each in verdicts if each.fault]
-        why += f": {faults[-1]}" if faults else ""
+        if faults:
+            why += f": {faults[-1]}"
     error = one_line(str(run.error or why))
     return RowResult("failed", error=error, kind=getattr(run.error, "kind", ""))
 

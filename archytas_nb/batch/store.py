@@ -203,8 +203,10 @@ class Store:
     def claim(self, key: str, known: RowResult = OPEN) -> Claim:
         """Ask for a row, of which this is known from before the map."""
         with self._transaction() as database:
+            if self._path is None:
+                return Claim("mine", known)
             if database is None:
-                return Claim("mine" if self._path is None else "elsewhere", known)
+                return Claim("elsewhere", known)
             row, owner = self._get(database, key)
             if row.status == "done":
                 return Claim("ended", row)
@@ -249,12 +251,14 @@ class Store:
             before, owner = self._get(database, key)
             usage = before.usage + attempt.usage
             spent = before.spent + attempt.spent
-            ended = before if before.status == "done" else attempt
+            ended = attempt
+            if before.status == "done":
+                ended = before
             row = replace(ended, usage=usage, spent=spent)
             kept = replace(row, answer=_hidden(row.answer), error=scrub(row.error))
-            # Where another kernel has taken the row over, it goes on.
-            is_mine = owner == self._owner
-            self._write(database, key, kept, "" if is_mine else owner)
+            if owner == self._owner:
+                owner = ""  # where another kernel has taken the row over, it goes on
+            self._write(database, key, kept, owner)
             return row
 
     def put_open(self, keys: Iterable[str]) -> None:
