@@ -22,25 +22,35 @@ Bundle = tuple[dict[str, str], dict[str, Any]]
 
 def bundle(view: RunView) -> Bundle:
     """A run as Jupyter displays and saves it."""
-    page = {"text/markdown": markdown(view), "text/html": embedded(run_html(view))}
-    return {"text/plain": plain(view), **page}, _metadata(view)
+    data = {
+        "text/plain": plain(view),
+        "text/markdown": markdown(view),
+        "text/html": embedded(run_html(view)),
+    }
+    return data, _metadata(view)
 
 
 def value_bundle(view: RunView, text: str, *, with_steps: bool) -> Bundle:
     """A finished run as the value of a cell: the answer and, optionally, the steps, folded."""
     answer = answer_markdown(view.ending)
-    prose = harmless(answer) if answer else fenced(text)
-    page = {"text/markdown": prose, "text/html": embedded(value_html(view, with_steps=with_steps))}
-    return {"text/plain": tidy(text), **page}, _metadata(view)
+    data = {
+        "text/plain": tidy(text),
+        "text/markdown": harmless(answer) if answer else fenced(text),
+        "text/html": embedded(value_html(view, with_steps=with_steps)),
+    }
+    return data, _metadata(view)
 
 
 def _metadata(view: RunView) -> dict[str, Any]:
+    ending = None
+    if view.ending is not None:
+        ending = type(view.ending).__name__
     facts = {
         "version": __version__,
         "model": view.model_name,
         "protocol": view.protocol,
         "steps": len(view.steps),
-        "ending": type(view.ending).__name__ if view.ending is not None else None,
+        "ending": ending,
         "seconds": round(view.seconds, 3),
         # Most endpoints report no price.
         "usage": {name: n for name, n in asdict(view.usage).items() if n or name != "usd"},

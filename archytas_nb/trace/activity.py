@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
@@ -57,7 +57,8 @@ class Activity:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.form: ev.ApprovalForm | None = None
         self._now = now
-        self._started = self._since = now()  # the run, and what it does now
+        self._started = now()
+        self._since = self._started  # when what it does now has begun
         self._doing = "starting"
         self._calls = ""  # the names of the running calls
         self._wait = 0.0  # seconds from `_since` until a retry; 0 for none
@@ -87,9 +88,12 @@ class Activity:
             self._output = (self._output + event.text)[-_OUTPUT:]
             self._lines += event.text.count("\n")
         elif not self._aside:
-            is_text = event.kind == "text"
-            (self._text if is_text else self._reasoning).append(event.text)
-            self._doing = "writing" if is_text else "thinking"
+            if event.kind == "text":
+                self._text.append(event.text)
+                self._doing = "writing"
+            else:
+                self._reasoning.append(event.text)
+                self._doing = "thinking"
             self._wait = 0
 
     def _begin(self, event: ev.Event) -> None:
@@ -117,8 +121,10 @@ class Activity:
         passed = self._now() - self._since
         if self.is_asking:
             return "waiting for you"
+        if self._calls and passed >= 1:
+            return f"running {self._calls} {clock(passed)}"
         if self._calls:
-            return f"running {self._calls}" + (f" {clock(passed)}" if passed >= 1 else "")
+            return f"running {self._calls}"
         if self._wait and passed >= self._wait:
             return "trying again"
         return _WAIT.sub(f"{math.ceil(self._wait - passed)}", self._doing)
@@ -129,15 +135,15 @@ class Activity:
             return None
         partial = read_partial("".join(self._text))
         text = tidy(partial.text)[-_STREAMED:]
-        is_call = partial.tool not in {"", ev.ANSWER, ev.FAIL}
-        return Streamed(
+        streamed = Streamed(
             reasoning=tidy("".join(self._reasoning))[-_STREAMED:],
             thought=tidy(partial.thought),
-            tool=partial.tool if is_call else "",
-            arguments=text if is_call else "",
-            answer="" if is_call else text,
             output=self._printed(),
         )
+        is_call = partial.tool not in {"", ev.ANSWER, ev.FAIL}
+        if is_call:
+            return replace(streamed, tool=partial.tool, arguments=text)
+        return replace(streamed, answer=text)
 
     def _printed(self) -> str:
         lines = tidy(self._output).split("\n")[-_LINES:]
@@ -149,13 +155,11 @@ class Activity:
 
     def status(self, view: RunView) -> str:
         """One line: what the run does now, its step, the time since it started, and its tokens."""
+        parts = [self._phase()]
+        if view.steps and view.steps[-1].number:
+            parts.append(f"step {view.steps[-1].number}")
+        parts.append(clock(self._now() - self._started))
         tokens = view.usage.input_tokens + view.usage.output_tokens
-        number = 0
-        if view.steps:
-            number = view.steps[-1].number
-        parts = [
-            self._phase(),
-            f"step {number}" if number else "",
-            clock(self._now() - self._started),
-        ]
-        return " · ".join(filter(None, [*parts, f"{tokens:,} tokens" if tokens else ""]))
+        if tokens:
+            parts.append(f"{tokens:,} tokens")
+        return " · ".join(filter(None, parts))

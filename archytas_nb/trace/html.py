@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from archytas_nb.loop.events import ApprovalForm, Failed, FormArgument
@@ -129,15 +129,16 @@ def question_html(view: RunView) -> Html:
     question = element("strong", clip(view.question, _LARGEST_TEXT), style=style)
     facts = [one_line(view.continues, 60), view.model_name, view.protocol]
     facts.append(one_line(view.server, 200))
-    if view.ending is not None:
-        tokens = view.usage.input_tokens + view.usage.output_tokens
-        facts.append(views.clock(view.seconds) if view.seconds >= 1 else "")
-        facts.append(f"{tokens:,} tokens" if tokens else "")
+    tokens = view.usage.input_tokens + view.usage.output_tokens
+    if view.ending is not None and view.seconds >= 1:
+        facts.append(views.clock(view.seconds))
+    if view.ending is not None and tokens:
+        facts.append(f"{tokens:,} tokens")
     line = " · ".join(filter(None, facts))
-    facts_line = None
-    if line:
-        facts_line = element("span", line, style=f"{DIM};font-size:.82em")
-    return element("p", question, " " if line else None, facts_line, style=_HEAD)
+    if not line:
+        return element("p", question, style=_HEAD)
+    facts_line = element("span", line, style=f"{DIM};font-size:.82em")
+    return element("p", question, " ", facts_line, style=_HEAD)
 
 
 def answer_html(answer: str) -> Html:
@@ -155,7 +156,8 @@ def step_html(
     step: StepView, limits: PageLimits, *, doing: str = "", streamed: Html | None = None
 ) -> Html:
     """A step; the one in progress is unfolded, with what the model is `doing` and `streamed`."""
-    unfolded = bool(doing) or step.failed or any(c.pictures or c.changes for c in step.calls)
+    shows_more = any(call.pictures or call.changes for call in step.calls)
+    unfolded = bool(doing) or step.failed or shows_more
     head = _head(step, doing, unfolded=unfolded)
     return _details(head, *_body(step, limits), streamed, unfolded=unfolded)
 
@@ -171,24 +173,32 @@ def _edge(colour: str) -> str:
 
 
 def _steps(steps: list[StepView]) -> Html | None:
+    if not steps:
+        return None
     limits = PageLimits(steps)
     folded = None
     early = steps[:-_OPEN_STEPS]
     if early:
-        first = early[: _MAX_STEPS - _OPEN_STEPS]
-        rest = early[_MAX_STEPS - _OPEN_STEPS :]
-        approved = [step for step in rest if any(call.is_approved for call in step.calls)]
-        inner = [step_html(step, limits) for step in [*first, *approved]]
-        if more := len(early) - len(inner):
-            inner.append(element("p", f"… {more:,} more steps …", style=DIM))
-        failed = sum(step.failed for step in early)
-        title = count(len(early), "earlier step") + (f", {failed:,} with an error" * bool(failed))
-        folded = _details(element("em", title, style=DIM), *inner)
+        folded = _early_steps(early, limits)
+    drawn = [step_html(step, limits) for step in steps[-_OPEN_STEPS:]]
     style = f"border-top:{LINE};border-bottom:{LINE};padding:.25em 0;margin:.3em 0"
-    drawn = (step_html(step, limits) for step in steps[-_OPEN_STEPS:])
-    if steps:
-        return element("div", folded, *drawn, style=style)
-    return None
+    return element("div", folded, *drawn, style=style)
+
+
+def _early_steps(steps: list[StepView], limits: PageLimits) -> Html:
+    """The earlier steps of a long run, folded; of a very long one the first and the approved."""
+    first = steps[: _MAX_STEPS - _OPEN_STEPS]
+    rest = steps[_MAX_STEPS - _OPEN_STEPS :]
+    approved = [step for step in rest if any(call.is_approved for call in step.calls)]
+    inner = [step_html(step, limits) for step in [*first, *approved]]
+    more = len(steps) - len(inner)
+    if more:
+        inner.append(element("p", f"… {more:,} more steps …", style=DIM))
+    title = count(len(steps), "earlier step")
+    failed = sum(step.failed for step in steps)
+    if failed:
+        title += f", {failed:,} with an error"
+    return _details(element("em", title, style=DIM), *inner)
 
 
 def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
@@ -198,39 +208,58 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     if doing and not step.calls:
         mark = "…"
     style = "display:inline-block;min-width:1.05em;font-weight:600;color:"
-    parts: list[str] = [
+    parts: list[Html | str] = [
         element("span", mark, style=style + _COLOURS.get(mark, "inherit")),
         element("span", f" {step.number or ''}", style=_NUMBER),
         " ",
     ]
+    if not step.calls:
+        parts.append(_titled(step, doing, hidden))
+        return join(*parts)
     for index, call in enumerate(step.calls[:_SUMMARY_CALLS]):
-        result = ""
-        if call.status is not None:
-            result = f"→ {call.summary(_LINE_WIDTH)}"
-        # Code is wider than prose, and a decision must be visible without unfolding.
-        decided = 0
-        if call.decided:
-            decided = min(len(call.decided), _OUTCOME) + 14
-        short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
-        parts += ["" if index == 0 else " · ", element("code", short, style=CODE)]
-        parts.append(_decided(call) if call.decided else "")
-        left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
-        outcome = element("span", f" {one_line(result, left)}" if result else "", style=DIM)
-        parts.append(element("span", outcome, **hidden))
-    if more := max(0, len(step.calls) - _SUMMARY_CALLS):
+        if index:
+            parts.append(" · ")
+        parts += _summary_of(call, hidden)
+    more = len(step.calls) - _SUMMARY_CALLS
+    if more > 0:
         parts.append(f" · {more:,} more calls")
-    if step.calls:
-        for each in dict.fromkeys(note.mark for note in step.notes):
-            parts.append(element("span", f" {each}", style=f"color:{_COLOURS[each]}"))
-    else:
-        topic = doing if doing and not step.failed else one_line(_topic(step), 120)
-        is_below = step.thought and not (doing or step.rejected)
-        title = element("span", topic, style=DIM)
-        parts.append(element("span", title, **(hidden if is_below else {})))
-    several = len(step.calls) > 1  # none of them is cut off at the end of the line
-    if several:
+    for each in dict.fromkeys(note.mark for note in step.notes):
+        parts.append(element("span", f" {each}", style=f"color:{_COLOURS[each]}"))
+    if len(step.calls) > 1:  # none of them is cut off at the end of the line
         return element("span", *parts, style="white-space:normal")
     return join(*parts)
+
+
+def _titled(step: StepView, doing: str, hidden: dict[str, str | bool]) -> Html:
+    """What a step without calls is about."""
+    topic = doing
+    if not doing or step.failed:
+        topic = one_line(_topic(step), 120)
+    title = element("span", topic, style=DIM)
+    is_below = step.thought and not (doing or step.rejected)
+    if is_below:
+        return element("span", title, **hidden)
+    return element("span", title)
+
+
+def _summary_of(call: CallView, hidden: dict[str, str | bool]) -> Iterator[Html]:
+    """A call in the summary of its step: its code, the user's decision, and its result."""
+    result = ""
+    if call.status is not None:
+        result = f"→ {call.summary(_LINE_WIDTH)}"
+    # Code is wider than prose, and a decision must be visible without unfolding.
+    decided = 0
+    if call.decided:
+        decided = min(len(call.decided), _OUTCOME) + 14
+    short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
+    yield element("code", short, style=CODE)
+    if call.decided:
+        yield _decided(call)
+    left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
+    outcome = ""
+    if result:
+        outcome = f" {one_line(result, left)}"
+    yield element("span", element("span", outcome, style=DIM), **hidden)
 
 
 def _decided(call: CallView) -> Html:
@@ -248,11 +277,16 @@ def _edits(arguments: tuple[FormArgument, ...]) -> Iterator[str]:
 def _topic(step: StepView) -> str:
     if step.rejected:
         return views.UNUSABLE
-    if step.thought or not step.notes:
-        return step.thought or "thinking"
+    if step.thought:
+        return step.thought
+    if not step.notes:
+        return "thinking"
     note = step.notes[-1]
-    short = {"no reply": "no reply", "answer": "the answer was not accepted"}.get(note.kind)
-    return short or note.title or "the model was asked again"
+    if note.kind == "no reply":
+        return "no reply"
+    if note.kind == "answer":
+        return "the answer was not accepted"
+    return note.title or "the model was asked again"
 
 
 def _body(step: StepView, limits: PageLimits) -> Iterator[Html]:
@@ -278,22 +312,18 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
     short = replace(call, arguments=arguments).signature(10**6)
     named = alone and len(short) <= _LINE_WIDTH - _OUTCOME
     in_line = not named and not long and len(short) <= 100 and _is_short(call)
+    is_long = len(short) > 300
     if not named:
-        code = element("code", short if len(short) <= 300 else call.name, style=CODE)
-        yield element("div", code, f" → {call.text}" if in_line else None, style=CALL)
-    for name, value in arguments if len(short) > 300 else ():
-        if name not in long:
-            line = f"{name} = {clip(value, limits.each)}" if name else value
-            yield element("pre", line, style=PRE)
-    for name, value in call.texts:  # arguments of several lines, named if there are others
-        if name and len(arguments) > 1:
-            yield element("div", name, style=_SMALL)
-        shown = value if call.is_approved else clip(value, limits.each)
-        yield element("pre", shown, style=f"{PRE};background:none;border:{LINE}")
-    for each in call.edited:
-        yield element("div", f"{each.name} before it was edited:", style=_SMALL)
-        yield element("pre", each.before, style=f"{PRE};{_STRUCK}")
-    yield from (_shown(item, limits) for item in call.shown)
+        result = None
+        if in_line:
+            result = f" → {call.text}"
+        code = element("code", call.name if is_long else short, style=CODE)
+        yield element("div", code, result, style=CALL)
+    if is_long:
+        yield from _long_arguments(arguments, long, limits)
+    yield from _texts(call, limits)
+    for item in call.shown:
+        yield _shown(item, limits)
     if not in_line and not (named and call.status is None):
         yield _outcome(call, limits)
     if call.changes:
@@ -301,6 +331,33 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
         yield element("div", _drawn(rows, _CHANGE_CELL), style=_SCROLLED)
     for remark in call.remarks:
         yield element("div", remark, style=_SMALL)
+
+
+def _long_arguments(
+    arguments: tuple[tuple[str, str], ...], below: Mapping[str, str], limits: PageLimits
+) -> Iterator[Html]:
+    """The arguments of a call that is too long for one line, but for those shown below."""
+    for name, value in arguments:
+        if name in below:
+            continue
+        line = value
+        if name:
+            line = f"{name} = {clip(value, limits.each)}"
+        yield element("pre", line, style=PRE)
+
+
+def _texts(call: CallView, limits: PageLimits) -> Iterator[Html]:
+    """The arguments of several lines, named if there are others, and what the user edited."""
+    for name, value in call.texts:
+        if name and len(call.arguments) > 1:
+            yield element("div", name, style=_SMALL)
+        shown = value
+        if not call.is_approved:
+            shown = clip(value, limits.each)
+        yield element("pre", shown, style=f"{PRE};background:none;border:{LINE}")
+    for each in call.edited:
+        yield element("div", f"{each.name} before it was edited:", style=_SMALL)
+        yield element("pre", each.before, style=f"{PRE};{_STRUCK}")
 
 
 def _is_short(call: CallView) -> bool:
@@ -327,9 +384,11 @@ def _outcome(call: CallView, limits: PageLimits) -> Html:
 
 
 def _table(value: Table) -> Html:
-    more = element("div", f"… {count(value.left_out, 'more row')}", style=_SMALL)
     drawn = _drawn(value, f"{_CELL};white-space:nowrap")
-    return element("div", drawn, more if value.left_out else None, style=_SCROLLED)
+    more = None
+    if value.left_out:
+        more = element("div", f"… {count(value.left_out, 'more row')}", style=_SMALL)
+    return element("div", drawn, more, style=_SCROLLED)
 
 
 def _drawn(value: Table, cell: str) -> Html:
@@ -343,9 +402,9 @@ def _shown(item: Shown, limits: PageLimits) -> Html:
         drawn = None
         if limits.pictures >= 0:
             drawn = safe.picture(media_type, data, _PICTURE)
-        size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: too large to show here]"
         if drawn:
             return element("div", drawn)
+        size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: too large to show here]"
         return element("p", size, style=DIM)
     value = clip(item.text, limits.each)
     if item.prose:
@@ -369,7 +428,10 @@ def _ending(view: RunView, *, reason: bool) -> Html:
         body = element("pre", clip(text, _LARGEST_TEXT), style=PRE)
     elif text:
         body = answer_html(views.answer_markdown(view.ending))
-    return join(head, body, _table(view.table) if view.table else None)
+    grid = None
+    if view.table:
+        grid = _table(view.table)
+    return join(head, body, grid)
 
 
 # ── the panel of a call that waits for approval ───────────────────────────────────────────────────
@@ -415,11 +477,7 @@ def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
 
 
 def _argument(argument: FormArgument) -> Iterator[Html]:
-    notes = ["default"] if argument.is_default else []
-    notes += [] if argument.sent is None else [f"sent as {clip(argument.sent, 300)}"]
-    note = None
-    if notes:
-        note = element("span", f"  ({', '.join(notes)})", style=DIM)
+    note = _origin_of(argument)
     name = element("span", argument.name, style=f"{safe.MONO};{DIM}")
     text = clip(argument.text, _LARGEST_VALUE)
     is_edited = argument.before is not None
@@ -429,7 +487,9 @@ def _argument(argument: FormArgument) -> Iterator[Html]:
     if argument.name in _CODE_ARGUMENTS:
         line = _line_of_code(text)
     if "\n" not in text + before and not line:
-        shown = text if argument.is_default else safe.code(text, "python")
+        shown = text
+        if not argument.is_default:
+            shown = safe.code(text, "python")
         value = element("span", shown, style=f"{_VALUE};{faded}")
         old = None
         arrow = None
@@ -443,13 +503,25 @@ def _argument(argument: FormArgument) -> Iterator[Html]:
     if is_edited:
         edited = element("span", "  (edited)", style=DIM)
     yield element("div", name, edited, note, style="margin:.3em 0 0")
-    text = line or text
-    yield element(
-        "pre", safe.code(text, language_of(argument.name, text)), style=f"{_BLOCK};{faded}"
-    )
+    if line:
+        text = line
+    block = safe.code(text, language_of(argument.name, text))
+    yield element("pre", block, style=f"{_BLOCK};{faded}")
     if is_edited:
         yield element("div", "before:", style=f"{DIM};font-size:.85em")
         yield element("pre", before, style=f"{_BLOCK};{_STRUCK}")
+
+
+def _origin_of(argument: FormArgument) -> Html | None:
+    """Where the value of an argument comes from, if not from the model as it is."""
+    notes = []
+    if argument.is_default:
+        notes.append("default")
+    if argument.sent is not None:
+        notes.append(f"sent as {clip(argument.sent, 300)}")
+    if not notes:
+        return None
+    return element("span", f"  ({', '.join(notes)})", style=DIM)
 
 
 def language_of(name: str, text: str) -> str:

@@ -62,7 +62,9 @@ def _owns_cell() -> bool:
 
     request = _request(getattr(get_ipython(), "kernel", None))
     code = str(request.get("content", {}).get("code", "")).strip()
-    return code.startswith("%%agent") or (code.startswith("%agent") and "\n" not in code)
+    if code.startswith("%%agent"):
+        return True
+    return code.startswith("%agent") and "\n" not in code
 
 
 class TraceView:
@@ -165,22 +167,28 @@ def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None)
 @lru_cache(maxsize=32)  # a finished step is not drawn again
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
     """A step, with the text that is being written; the newest one is unfolded."""
-    doing = "waiting for the reply"
-    if streamed is not None:
-        doing = "answering" if streamed.answer else "thinking"
     writing = None
     if streamed is not None:
         writing = join(*_streamed(streamed))
-    doing = doing if newest else ""
+    if not newest:
+        doing = ""
+    elif streamed is None:
+        doing = "waiting for the reply"
+    elif streamed.answer:
+        doing = "answering"
+    else:
+        doing = "thinking"
     return _piece(draw.step_html(step, PageLimits([step]), doing=doing, streamed=writing))
 
 
 def without_arguments(step: StepView) -> StepView:
     """A step whose calls that have no outcome yet show no arguments."""
-    calls = (
-        each if each.status else replace(each, arguments=(("", "…"),), texts=(), differs=())
-        for each in step.calls
-    )
+    calls = []
+    for call in step.calls:
+        if call.status is None:
+            calls.append(replace(call, arguments=(("", "…"),), texts=(), differs=()))
+        else:
+            calls.append(call)
     return replace(step, calls=tuple(calls))
 
 
@@ -255,7 +263,9 @@ class LiveLayer:
         self._shared = {"layout": self._register(ipywidgets.Layout(margin="0"))}
         self._head = self._html(live_question(view, self._number))
         self._shared["style"] = self._register(self._head.style)
-        self._answer, self._earlier, self._panel = (self._html("") for _ in range(3))
+        self._answer = self._html("")
+        self._earlier = self._html("")
+        self._panel = self._html("")
         self._status = self._html(live_status(self._activity.status(view)))
         frame = self._register(ipywidgets.Layout(**_FRAME))
         self._steps = self._register(ipywidgets.VBox([self._earlier], layout=frame))
@@ -343,9 +353,13 @@ class LiveLayer:
             self._boxes[step.number].value = live_step(step, streamed, newest=True)
         self._head.value = live_question(self._view, self._number)
         self._answer.value = live_answer(streamed.answer if streamed else "")
-        self._panel.value = _piece(panel_html(form)) if form else ""
+        if form is None:
+            self._panel.value = ""
+        else:
+            self._panel.value = _piece(panel_html(form))
         self._status.value = live_status(self._activity.status(self._view))
-        if self._view is not self._copied and self._drawn_at - self._copied_at >= self._pause:
+        is_due = self._drawn_at - self._copied_at >= self._pause
+        if self._view is not self._copied and is_due:
             self._static.update(self._copy(), raw=True)
 
     def _change_boxes(self, numbers: list[int]) -> None:

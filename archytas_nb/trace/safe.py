@@ -65,7 +65,9 @@ def tidy(text: str, limit: int = KEEP) -> str:
 
     A line that was overwritten with carriage returns (a progress bar) keeps its last state.
     """
-    text = _ESCAPES.sub("", text if len(text) <= limit else clip(text, limit)).replace("\r\n", "\n")
+    if len(text) > limit:
+        text = clip(text, limit)
+    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return _CONTROLS.sub("\ufffd", text).rstrip("\n")
@@ -87,24 +89,37 @@ class Table:
 
 def table_of(value: Any) -> Table | None:
     """The beginning of a data frame of pandas or polars; None for other values."""
-    pandas, polars = (
-        getattr(sys.modules.get(name), "DataFrame", None) for name in ("pandas", "polars")
-    )
-    if not any(type(value) is each for each in (pandas, polars)):
-        return None
+    pandas = getattr(sys.modules.get("pandas"), "DataFrame", None)
+    polars = getattr(sys.modules.get("polars"), "DataFrame", None)
     try:
-        part = getattr(value, "iloc", value)[:MAX_ROWS, : MAX_COLUMNS + 1]
-        names = list(part.columns)
         if type(value) is polars:
-            rows = part.rows()
+            names, rows = _polars_cells(value)
+        elif type(value) is pandas:
+            names, rows = _pandas_cells(value)
         else:
-            names = ["" if name is None else name for name in part.index.names] + names
-            several = part.index.nlevels > 1
-            pairs = ((at if several else (at,), row) for at, *row in part.itertuples(name=None))
-            rows = [(*index, *row) for index, row in pairs]
+            return None
         return Table(_cells(names), tuple(map(_cells, rows)), len(value) - len(rows))
     except Exception:  # noqa: BLE001 (a library may fail to cut its own frames)
         return None
+
+
+def _polars_cells(frame: Any) -> tuple[list[Any], list[Any]]:
+    """The names of the columns, and the first rows."""
+    part = frame[:MAX_ROWS, : MAX_COLUMNS + 1]
+    return list(part.columns), part.rows()
+
+
+def _pandas_cells(frame: Any) -> tuple[list[Any], list[Any]]:
+    """The names of the index and of the columns, and the first rows with their index."""
+    part = frame.iloc[:MAX_ROWS, : MAX_COLUMNS + 1]
+    names = ["" if name is None else name for name in part.index.names]
+    rows = []
+    for index, *row in part.itertuples(name=None):
+        if part.index.nlevels > 1:
+            rows.append((*index, *row))
+        else:
+            rows.append((index, *row))
+    return [*names, *part.columns], rows
 
 
 def _cells(row: Sequence[Any]) -> tuple[str, ...]:
@@ -117,27 +132,28 @@ def _cells(row: Sequence[Any]) -> tuple[str, ...]:
 _AS_TEXT = {"datetime", "decimal", "fractions", "numpy", "pandas", "pathlib", "uuid", "zoneinfo"}
 _DEPTH = 3  # levels of a list in a cell
 _PARTS = 6  # items of each
-_BRACKETS: dict[type[Any], str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}"}
+_BRACKETS: dict[type[Any], tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("{", "}"),
+    dict: ("{", "}"),
+}
 
 
 def _cell_text(value: Any, depth: int = _DEPTH) -> str:
     """A cell as text, without running the user's code: a trace is drawn without a time limit."""
     kind = type(value)
-    if kind is float:
-        if len(str(value)) > 10:
-            return f"{value:.8g}"
+    if kind is float and len(str(value)) > 10:
+        return f"{value:.8g}"
+    if kind is str and depth == _DEPTH:  # the whole cell
         return str(value)
     if kind in (str, bytes):
-        is_whole_cell = kind is str and depth == _DEPTH
-        return value if is_whole_cell else repr(value[:MAX_CELL])
-    if kind in (int, bool, complex, type(None)):
+        return repr(value[:MAX_CELL])
+    if kind in (int, float, bool, complex, type(None)):
         return str(value)
     if kind in _BRACKETS and depth:
-        items = islice(value.items() if kind is dict else value, _PARTS)
-        pairs = items if kind is dict else ((each,) for each in items)
-        parts = [": ".join(_cell_text(each, depth - 1) for each in pair) for pair in pairs]
-        parts += ["..."] if len(value) > _PARTS else []
-        return _BRACKETS[kind][0] + ", ".join(parts) + _BRACKETS[kind][1]
+        return _container_text(value, depth - 1)
     is_known = type(kind) is type and str(kind.__module__).partition(".")[0] in _AS_TEXT
     shape: Any = getattr(value, "shape", ())
     if not is_known or shape:
@@ -145,13 +161,29 @@ def _cell_text(value: Any, depth: int = _DEPTH) -> str:
     return str(value)
 
 
+def _container_text(value: Any, depth: int) -> str:
+    """The first items of a list, a tuple, a set or a dict."""
+    kind = type(value)
+    if kind is dict:
+        pairs = islice(value.items(), _PARTS)
+        parts = [f"{_cell_text(key, depth)}: {_cell_text(item, depth)}" for key, item in pairs]
+    else:
+        parts = [_cell_text(each, depth) for each in islice(value, _PARTS)]
+    if len(value) > _PARTS:
+        parts.append("...")
+    opening, closing = _BRACKETS[kind]
+    return f"{opening}{', '.join(parts)}{closing}"
+
+
 # ── HTML ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def text(value: str) -> Html:
     """Escape a text for any place between tags."""
-    clean = value if value.isprintable() and len(value) < KEEP else tidy(value, 1_000_000)
-    return Html(escape(clean))
+    is_clean = value.isprintable() and len(value) < KEEP
+    if not is_clean:
+        value = tidy(value, 1_000_000)
+    return Html(escape(value))
 
 
 def element(tag: str, *children: str | None, **attributes: str | bool) -> Html:
@@ -165,13 +197,18 @@ def element(tag: str, *children: str | None, **attributes: str | bool) -> Html:
     written = ""
     for keyword, value in attributes.items():
         name = keyword.rstrip("_")
-        if name not in _ATTRIBUTES or (name == "src" and not str(value).startswith("data:image/")):
+        is_remote = name == "src" and not str(value).startswith("data:image/")
+        if name not in _ATTRIBUTES or is_remote:
             raise ValueError(f"not allowed in a trace: {name}={value!r}")
-        if value is not False:
-            written += f" {name}" if value is True else f' {name}="{_attribute(value)}"'
+        if value is True:
+            written += f" {name}"
+        elif value is not False:
+            written += f' {name}="{_attribute(value)}"'
     if tag not in _TAGS:
         raise ValueError(f"not allowed in a trace: <{tag}>")
-    return Html(f"<{tag}{written}>" + ("" if tag == "img" else f"{join(*children)}</{tag}>"))
+    if tag == "img":
+        return Html(f"<img{written}>")
+    return Html(f"<{tag}{written}>{join(*children)}</{tag}>")
 
 
 _attribute = lru_cache(escape)  # styles are few, and each is used often
@@ -179,7 +216,13 @@ _attribute = lru_cache(escape)  # styles are few, and each is used often
 
 def join(*parts: str | None) -> Html:
     """Concatenate HTML and texts, which are escaped."""
-    return Html("".join(part if type(part) is Html else text(part) for part in parts if part))
+    written = ""
+    for part in parts:
+        if type(part) is Html:
+            written += part
+        elif part:
+            written += text(part)
+    return Html(written)
 
 
 def stylesheet(css: str, *, linked: bool = False) -> Html:
@@ -225,9 +268,11 @@ def table(value: Table, *, style: str, cell: str, head: str) -> Html:
         drawn = (element(tag, one, style=f"{css};text-align:{side}") for one, side in pairs)
         return element("tr", *drawn)
 
-    above = [element("thead", row(value.head, "th", cell + head))] if value.head else []
+    above = None
+    if value.head:
+        above = element("thead", row(value.head, "th", cell + head))
     body = element("tbody", *(row(cells, "td", cell) for cells in value.rows))
-    return element("table", *above, body, style=style)
+    return element("table", above, body, style=style)
 
 
 MAX_MARKDOWN = 20_000
@@ -277,7 +322,8 @@ def _aligned_cell(_: Any, tokens: Any, index: int, *__: Any) -> str:
     # Every cell is aligned: a page's own style may right-align the others, as JupyterLab's does.
     style = str(tokens[index].attrGet("style") or "")
     aligned = re.fullmatch(r"text-align:(left|center|right)", style)
-    return f'<{tokens[index].tag} style="text-align:{aligned[1] if aligned else "left"}">'
+    side = aligned[1] if aligned else "left"
+    return f'<{tokens[index].tag} style="text-align:{side}">'
 
 
 def _code_block(_: Any, tokens: Any, index: int, *__: Any) -> str:
@@ -317,7 +363,9 @@ def code(value: str, language: str) -> Html:
         return text(value)
     lexer = lexers.get_lexer_by_name(name, stripnl=False, ensurenl=False)
     drawn: str = highlight(value, lexer, _formatter())
-    return Html(drawn if value.endswith("\n") else drawn.removesuffix("\n"))
+    if not value.endswith("\n"):
+        drawn = drawn.removesuffix("\n")
+    return Html(drawn)
 
 
 @cache
@@ -362,23 +410,33 @@ def _formula(state: Any, silent: bool) -> bool:  # noqa: FBT001 (markdown-it cal
     """Parse a formula; its token is ``"code_inline"`` if MathJax must not typeset it."""
     source = state.src
     at = state.pos
-    if closing := _PAIRS.get(source[at : at + 2]):
-        # Many may begin and none end, so the search is bounded.
-        end = source.find(closing, at + 2, min(state.posMax, at + 8_000))
-        if end < 0 or not source[at + 2 : end].strip():
-            return False
-        past = end + 2
-        draws = _only_draws(source[at + 2 : end])
-    elif (found := _DOLLARS.match(source, at, state.posMax)) and _only_draws(found[1]):
-        past = found.end()
-        draws = True
-    else:
+    past, draws = _formula_at(source, at, state.posMax)
+    if past < 0:
         return False
     if not silent:
-        token = state.push("formula" if draws else "code_inline", "" if draws else "code", 0)
+        if draws:
+            token = state.push("formula", "", 0)
+        else:
+            token = state.push("code_inline", "code", 0)
         token.content = source[at:past]
     state.pos = past
     return True
+
+
+def _formula_at(source: str, at: int, most: int) -> tuple[int, bool]:
+    """The end of the formula that begins at a place, -1 for none; and whether it only draws."""
+    closing = _PAIRS.get(source[at : at + 2])
+    if closing is None:
+        found = _DOLLARS.match(source, at, most)
+        if found is not None and _only_draws(found[1]):
+            return found.end(), True
+        return -1, False
+    # Many may begin and none end, so the search is bounded.
+    end = source.find(closing, at + 2, min(most, at + 8_000))
+    tex = source[at + 2 : end]
+    if end < 0 or not tex.strip():
+        return -1, False
+    return end + 2, _only_draws(tex)
 
 
 def _only_draws(tex: str) -> bool:

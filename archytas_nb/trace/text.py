@@ -21,7 +21,7 @@ from itertools import accumulate, pairwise, zip_longest
 from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Table, tidy
-from archytas_nb.trace.view import CallView, RunView, StepView
+from archytas_nb.trace.view import CallView, RunView, Shown, StepView
 from archytas_nb.words import count, one_line, shorten
 
 WIDTH = 110
@@ -80,13 +80,16 @@ def markdown(view: RunView) -> str:
 
 
 def _steps(view: RunView) -> str:
-    blocks = [block for step in view.shown_steps if (block := _step_lines(step))]
+    blocks = [_step_lines(step) for step in view.shown_steps]
+    blocks = [block for block in blocks if block]
     left_out = len(blocks) - _FIRST_STEPS - _LAST_STEPS
     if left_out > 1:
         blocks[_FIRST_STEPS:-_LAST_STEPS] = [[f"{_INDENT}… {left_out:,} more steps …"]]
     text = ""
-    for before, block in pairwise([[], *blocks]):  # steps of one line each make a list without gaps
-        text += ("\n" if len(before) == len(block) == 1 else "\n\n") + "\n".join(block)
+    for before, block in pairwise([[], *blocks]):
+        is_list = len(before) == len(block) == 1  # of steps of one line each, without gaps
+        text += "\n" if is_list else "\n\n"
+        text += "\n".join(block)
     return text.removeprefix("\n\n")
 
 
@@ -104,12 +107,15 @@ def _step_lines(step: StepView) -> list[str]:
 
 def head_lines(step: StepView, *, retries: bool = True) -> list[str]:
     """The lines above the calls of a step: thought, notes, replies that could not be used."""
-    lines = [one_line(step.thought, 300)] if step.thought.strip() else []
+    lines = []
+    if step.thought.strip():
+        lines.append(one_line(step.thought, 300))
     notes = [note for note in step.notes if note.title]
     if not retries:
         notes = [note for note in notes if note.kind not in _AT_ONCE]
     lines += [f"{note.mark} {one_line(note.title, 300)}" for note in notes]
-    return lines + [f"✗ {views.UNUSABLE}" for _ in step.rejected]
+    lines += [f"✗ {views.UNUSABLE}" for _ in step.rejected]
+    return lines
 
 
 def indented(lines: list[str]) -> list[str]:
@@ -125,36 +131,43 @@ def numbered(step: StepView, lines: list[str]) -> list[str]:
 
 def call_lines(call: CallView) -> list[str]:
     """A call with its result, on the same line if it fits, and what it printed and displayed."""
-    mark = ""
+    head = call.signature(WIDTH)
     if call.status != "done":
-        mark = f"{views.MARKS[call.status]} "
-    head = mark + call.signature(WIDTH) + (f" ({call.decided})" if call.decided else "")
+        head = f"{views.MARKS[call.status]} {head}"
+    if call.decided:
+        head += f" ({call.decided})"
     if call.status is None:
         return [head]
-    head = f"{head} → {call.prefix}"
+    head += f" → {call.prefix}"
     text = call.result
-    if "\n" not in text and len(head) + len(text) <= 2 * WIDTH:
-        head += text
-        lines = grid_lines(call.table, _RESULT_LINES) if call.table else []
+    below: list[str] = []
+    if "\n" in text or len(head) + len(text) > 2 * WIDTH:
+        below = _first_lines(text, _RESULT_LINES)
     else:
-        lines = _first_lines(text, _RESULT_LINES)
-    shown = (
-        [f"[{item.picture[0]}]"] if item.picture else _first_lines(item.text, _SHOWN_LINES)
-        for item in call.shown
-    )
+        head += text
+        if call.table:
+            below = grid_lines(call.table, _RESULT_LINES)
+    lines = [head.rstrip()]
+    lines += [f"  │ {line}" for line in below]
+    for item in call.shown:
+        lines += [f"  ┆ {line}" for line in _shown_lines(item)]
     changes = [f"{name} {kind}: {details}".rstrip(" :") for name, kind, details in call.changes]
-    return [
-        head.rstrip(),
-        *(f"  │ {line}" for line in lines),
-        *(f"  ┆ {line}" for item in shown for line in item),
-        *(f"  Δ {line}" for line in (*changes, *call.remarks)),
-    ]
+    lines += [f"  Δ {line}" for line in (*changes, *call.remarks)]
+    return lines
+
+
+def _shown_lines(item: Shown) -> list[str]:
+    """What a tool printed or displayed; of a picture its type."""
+    if item.picture:
+        return [f"[{item.picture[0]}]"]
+    return _first_lines(item.text, _SHOWN_LINES)
 
 
 def _first_lines(text: str, most: int) -> list[str]:
     lines = text.split("\n")
     kept = [shorten(line, WIDTH) for line in lines[:most]]
-    if more := len(lines) - len(kept):
+    more = len(lines) - len(kept)
+    if more:
         # If characters were left out before, the lines cannot be counted.
         cut = next((line for line in lines[most:] if _LEFT_OUT.fullmatch(line)), None)
         kept.append(cut or f"… {count(more, 'more line')}")
@@ -179,20 +192,22 @@ def _answer_text(view: RunView) -> str:
 
 def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -> list[str]:
     """A table as aligned lines of at most `width` characters, with at most as many `rows`."""
-    cells = [
-        [one_line(text, cell) for text in row] for row in (table.head, *table.rows[:rows]) if row
-    ]
+    written = [row for row in (table.head, *table.rows[:rows]) if row]
+    cells = [[one_line(text, cell) for text in row] for row in written]
     sizes = [max(map(len, column)) for column in zip_longest(*cells, fillvalue="")]
     fits = len(sizes)
     if sum(sizes) + 2 * (fits - 1) > width:
         fits = max(1, sum(end + 3 <= width for end in accumulate(size + 2 for size in sizes)))
     aligns = [">" if table.numeric(column) else "<" for column in range(fits)]
     lines = []
-    for row in cells:
-        columns = zip(row, aligns, sizes, strict=False)
+    for texts in cells:
+        columns = zip(texts, aligns, sizes, strict=False)
         aligned = [f"{text:{align}{size}}" for text, align, size in columns]
-        lines.append("  ".join([*aligned, *(["…"] if fits < len(sizes) else [])]).rstrip())
-    if more := max(0, len(table.rows) - rows) + table.left_out:
+        if fits < len(sizes):
+            aligned.append("…")
+        lines.append("  ".join(aligned).rstrip())
+    more = max(0, len(table.rows) - rows) + table.left_out
+    if more:
         lines.append(f"… {count(more, 'more row')}")
     return lines
 
@@ -226,7 +241,8 @@ class TerminalLayer:
     def __init__(self) -> None:
         self._has_printed = False
         self._finished = 0  # number of steps that were printed completely
-        self._heads = self._calls = 0  # of the next step: lines and calls that were printed
+        self._heads = 0  # lines of the next step that were printed
+        self._calls = 0  # and its calls
 
     def update(self, view: RunView, event: Event) -> None:
         """Print what is new; a call that waits for approval is shown as text below it."""
@@ -238,8 +254,12 @@ class TerminalLayer:
         """Print the rest and the ending; without an answer, the error of the cell says why."""
         self._steps(view.steps, is_over=True)
         is_empty = isinstance(view.ending, Interrupted) and not view.ending.text
-        if not (is_empty or isinstance(view.ending, Failed)):
-            self._write([*([""] if self._has_printed else []), ending_lines(view)])
+        if is_empty or isinstance(view.ending, Failed):
+            return
+        lines = [ending_lines(view)]
+        if self._has_printed:
+            lines.insert(0, "")
+        self._write(lines)
 
     def _steps(self, steps: Sequence[StepView], *, is_over: bool) -> None:
         for index, step in enumerate(steps[self._finished :], self._finished + 1):
@@ -248,7 +268,10 @@ class TerminalLayer:
             calls = [call for call in step.calls if complete or call.status is not None]
             body = [line for call in calls[self._calls :] for line in call_lines(call)]
             if step.calls:
-                body = indented(body) if self._calls else numbered(step, body)
+                if self._calls:
+                    body = indented(body)
+                else:
+                    body = numbered(step, body)
                 self._write([*indented(head[self._heads :]), *body])
             elif complete:  # before, it may become a step with calls, which come first
                 self._write(numbered(step, head))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -83,14 +84,17 @@ class CallView:
             limit = max(16, left // (len(names) - done))  # short ones leave more for others
             left -= min(size, limit)
         differs = self.differs or (0,) * len(names)
-        values = (_cut(x, limit, at) for (_, x), at in zip(self.arguments, differs, strict=True))
-        pairs = [name + value for name, value in zip(names, values, strict=True)]
+        pairs = []
+        for name, (_, value), at in zip(names, self.arguments, differs, strict=True):
+            pairs.append(name + _cut(value, limit, at))
         return one_line(f"{self.name}({', '.join(pairs)})", 3 * width)
 
     @property
     def decided(self) -> str:
         """The user's decision on a call that was run; a refusal is its result."""
-        return "" if self.status == "refused" else self._decision
+        if self.status == "refused":
+            return ""
+        return self._decision
 
     @property
     def is_approved(self) -> bool:
@@ -120,7 +124,9 @@ class CallView:
             return self._decision
         if self.status == "done" and self.table:
             title = text.partition("\n")[0]
-            return title if title.startswith("DataFrame") else "table"
+            if title.startswith("DataFrame"):
+                return title
+            return "table"
         if self.status != "done" or text != NO_OUTPUT or not self.pictures:
             return text
         if self.pictures == 1:
@@ -258,10 +264,7 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.AskModel(step=0):  # about the question itself: only its cost is shown
             return view
         case ev.AskModel():
-            steps = (*view.steps[:-1], _reject(last)) if view.steps else ()
-            if not view.steps or last.number != event.step:  # otherwise it is asked again
-                steps = (*steps, StepView(event.step))
-            return replace(view, steps=steps)
+            return _asked(view, event.step)
         case ev.ModelReply():
             reasoning = _joined(last.reasoning, event.reasoning)
             if view.steps:
@@ -274,26 +277,9 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
                 return view
             return _noted(view, last, "no reply", event.text)
         case ev.Notice():
-            if event.kind == "repeat":  # the reply was used: an earlier result is repeated
-                last = replace(last, reply=None)
-            if event.kind == "check":  # the reply is an answer, and may be right
-                check = Note("check", f"{tidy(event.text)}\n{last.reply or ''}".strip())
-                return _with_last(view, replace(last, reply=None, notes=(*last.notes, check)))
-            if event.kind == "compaction":  # it is about the reply that did not come
-                notes = tuple(note for note in last.notes if note.kind != "no reply")
-                last = replace(last, notes=notes)
-            if event.kind == "protocol" and view.protocol == "native":  # the only change there is
-                view = replace(view, protocol="react")
-            return _noted(view, last, event.kind, event.text)
+            return _noticed(view, last, event)
         case ev.RunCalls():
-            earlier = {call.name: call for step in view.steps for call in step.calls}
-            calls = []
-            for each in event.calls:
-                calls.append(call_view(each, earlier.get(each.name)))
-                earlier[each.name] = calls[-1]
-            thought = _joined(last.thought, event.thought)
-            step = replace(last, reply=None, thought=thought, calls=(*last.calls, *calls))
-            return _with_last(view, step)
+            return _with_last(view, _with_calls(view, last, event))
         case ev.CallOutcomes():
             return _with_last(view, replace(last, calls=with_outcomes(last.calls, event.outcomes)))
         case ev.RunProgram() | ev.ResumeProgram():
@@ -303,18 +289,62 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.CheckAnswer():
             return _with_last(view, replace(last, reply=literal(event.answer)))
         case ev.Verdict():
-            answer = one_line(last.reply or "", 200)
-            last = replace(last, reply=None)
-            if event.fault:
-                fault = f"{answer} was not accepted: {tidy(event.reason)}"
-                return _noted(view, last, "answer", fault)
-            typed = event.value is not None and not isinstance(event.value, str)
-            return replace(_with_last(view, last), typed=typed, table=table_of(event.value))
+            return _judged(view, last, event)
         case ev.Answered():  # its thought repeats the answer
             return replace(_with_last(view, replace(last, reply=None)), ending=event)
         case ev.Failed() | ev.Stopped() | ev.Interrupted():
             return replace(_with_last(view, _ended(last, event)), ending=event)
     assert_never(event)
+
+
+def _asked(view: RunView, number: int) -> RunView:
+    """The model is asked, for a new step or once more for the last one."""
+    if not view.steps:
+        return replace(view, steps=(StepView(number),))
+    last = _reject(view.steps[-1])
+    steps = (*view.steps[:-1], last)
+    if last.number != number:
+        steps = (*steps, StepView(number))
+    return replace(view, steps=steps)
+
+
+def _noticed(view: RunView, last: StepView, notice: ev.Notice) -> RunView:
+    """A notice is a note of the last step."""
+    match notice.kind:
+        case "repeat":  # the reply was used: an earlier result is repeated
+            last = replace(last, reply=None)
+        case "check":  # the reply is an answer, and may be right
+            check = Note("check", f"{tidy(notice.text)}\n{last.reply or ''}".strip())
+            return _with_last(view, replace(last, reply=None, notes=(*last.notes, check)))
+        case "compaction":  # it is about the reply that did not come
+            notes = tuple(note for note in last.notes if note.kind != "no reply")
+            last = replace(last, notes=notes)
+        case "protocol" if view.protocol == "native":  # the only change there is
+            view = replace(view, protocol="react")
+    return _noted(view, last, notice.kind, notice.text)
+
+
+def _with_calls(view: RunView, last: StepView, asked: ev.RunCalls) -> StepView:
+    """The last step with calls, each marked where it differs from the one before it."""
+    earlier = {call.name: call for step in view.steps for call in step.calls}
+    calls = []
+    for each in asked.calls:
+        call = call_view(each, earlier.get(each.name))
+        calls.append(call)
+        earlier[each.name] = call
+    thought = _joined(last.thought, asked.thought)
+    return replace(last, reply=None, thought=thought, calls=(*last.calls, *calls))
+
+
+def _judged(view: RunView, last: StepView, verdict: ev.Verdict) -> RunView:
+    """An answer was accepted, or not."""
+    answer = one_line(last.reply or "", 200)
+    last = replace(last, reply=None)
+    if verdict.fault:
+        fault = f"{answer} was not accepted: {tidy(verdict.reason)}"
+        return _noted(view, last, "answer", fault)
+    is_typed = verdict.value is not None and not isinstance(verdict.value, str)
+    return replace(_with_last(view, last), typed=is_typed, table=table_of(verdict.value))
 
 
 def _with_last(view: RunView, step: StepView) -> RunView:
@@ -359,7 +389,9 @@ def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
     values = _by_name(call.input)
     arguments = tuple((name, _flat(value)) for name, value in values.items())
     texts = tuple((name, tidy(value)) for name, value in values.items() if _has_lines(value))
-    before = dict(earlier.arguments) if earlier else {}
+    before: dict[str, str] = {}
+    if earlier is not None:
+        before = dict(earlier.arguments)
     differs = tuple(_difference(value, before.get(name, "")) for name, value in arguments)
     name = tidy(call.name, 100) or "(no name)"
     return CallView(name, arguments, texts, differs=differs, input=call.input)
@@ -387,11 +419,12 @@ def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
 
 def _difference(value: str, earlier: str) -> int:
     """Where a value begins to differ from an earlier one; -1 if it does not."""
-    pairs = enumerate(zip(value, earlier, strict=False))
-    ends = min(len(value) - 1, len(earlier))
     if value == earlier:
         return -1
-    return next((n for n, (a, b) in pairs if a != b), ends)
+    for place, (mine, theirs) in enumerate(zip(value, earlier, strict=False)):
+        if mine != theirs:
+            return place
+    return min(len(value) - 1, len(earlier))
 
 
 def _cut(value: str, limit: int, differs: int) -> str:
@@ -399,8 +432,9 @@ def _cut(value: str, limit: int, differs: int) -> str:
     if len(value) <= limit or differs + 4 < limit:
         return one_line(value, limit)
     head = limit // 3
-    tail = limit - limit // 3 - 1
-    return f"{value[:head]}…{one_line(value[min(differs - 4, len(value) - tail) :], tail)}"
+    tail = limit - head - 1
+    begin = min(differs - 4, len(value) - tail)
+    return f"{value[:head]}…{one_line(value[begin:], tail)}"
 
 
 def _by_name(values: ev.Json) -> dict[str, ev.Json]:
@@ -416,7 +450,9 @@ def _has_lines(value: ev.Json) -> bool:
 
 
 def _flat(value: ev.Json) -> str:
-    return literal(" ".join(value[:KEEP].split()) if _has_lines(value) else value)
+    if _has_lines(value):
+        value = " ".join(value[:KEEP].split())
+    return literal(value)
 
 
 def literal(value: ev.Json) -> str:
@@ -441,7 +477,10 @@ def with_outcomes(
         outcome = None
         if call.status is None:
             outcome = next(remaining, None)
-        result.append(call if outcome is None else _with_outcome(call, outcome))
+        if outcome is None:
+            result.append(call)
+        else:
+            result.append(_with_outcome(call, outcome))
     return tuple(result)
 
 
@@ -461,41 +500,67 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     if outcome.advice and not outcome.printed:
         text += f"\n{outcome.advice}"
     text = tidy(text)
-    shown = [_shown(output) for output in outcome.outputs]
     is_frame = hasattr(type(outcome.value), "columns")
     table = None
     if is_frame:
         table = table_of(outcome.value)
-    if not outcome.printed:  # what was shown may be the result itself
-        known = "" if table else text
-        shown = [each for each in shown if each.picture or (each.text and each.text not in known)]
-    seen = {item.picture[1] for item in shown if item.picture}
-    shown += [Shown("display", picture=("image/png", d)) for d in outcome.images if d not in seen]
-    changes = [] if outcome.diff is None else [_row(each) for each in outcome.diff.changes]
-    if more := len(changes) - _CHANGES:
-        changes[_CHANGES:] = [(f"{more:,} more", "", "")] if more > 0 else []
+    known = "" if table else text
     return replace(
-        call, text=text, shown=tuple(shown), table=table, changes=tuple(changes),
+        call,
+        text=text,
+        shown=tuple(_all_shown(outcome, known)),
+        table=table,
+        changes=tuple(_changes(outcome)),
         remarks=tuple(_remarks(outcome)),
-    )  # fmt: skip
+    )
+
+
+def _all_shown(outcome: ev.CallOutcome, text: str) -> list[Shown]:
+    """What a call printed and displayed, with the pictures of its result; nothing twice."""
+    shown = []
+    for output in outcome.outputs:
+        item = _shown(output)
+        is_in_text = not item.picture and (not item.text or item.text in text)
+        if outcome.printed or not is_in_text:  # what was shown may be the result itself
+            shown.append(item)
+    seen = {item.picture[1] for item in shown if item.picture}
+    images = [each for each in outcome.images if each not in seen]
+    shown += [Shown("display", picture=("image/png", each)) for each in images]
+    return shown
+
+
+def _changes(outcome: ev.CallOutcome) -> list[tuple[str, str, str]]:
+    """The rows of the table of changes; the last one counts those that are left out."""
+    if outcome.diff is None:
+        return []
+    rows = [_row(each) for each in outcome.diff.changes[:_CHANGES]]
+    more = len(outcome.diff.changes) - _CHANGES
+    if more > 0:
+        rows.append((f"{more:,} more", "", ""))
+    return rows
 
 
 def _row(change: ev.Change) -> tuple[str, str, str]:
     """A row of the table of changes: the name, the kind of change, and the details."""
-    name = f"{change.name} (also {', '.join(change.also)})" if change.also else change.name
+    name = change.name
+    if change.also:
+        name += f" (also {', '.join(change.also)})"
     return one_line(name, 80), change.label, one_line("; ".join(change.words), 300)
 
 
 def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
-    if called := dict.fromkeys(outcome.called):
-        times = [(name, outcome.called.count(name)) for name in called]
-        yield f"called {', '.join(f'{name} × {n}' if n > 1 else name for name, n in times)}"
-    if (diff := outcome.diff) is None:
+    if outcome.called:
+        called = []
+        for name, times in Counter(outcome.called).items():
+            called.append(f"{name} × {times}" if times > 1 else name)
+        yield f"called {', '.join(called)}"
+    diff = outcome.diff
+    if diff is None:
         return
-    notes = (("not watched", diff.unseen), ("cannot be undone", diff.not_kept))
-    yield from (
-        one_line(f"{title}: {', '.join(map(str, each))}", 300) for title, each in notes if each
-    )
+    if diff.unseen:
+        yield one_line(f"not watched: {', '.join(map(str, diff.unseen))}", 300)
+    if diff.not_kept:
+        yield one_line(f"cannot be undone: {', '.join(map(str, diff.not_kept))}", 300)
     if diff:
         yield "%agent_undo restores the variables"
 
@@ -539,15 +604,20 @@ def ending_title(ending: ev.Ending | None) -> str:
         case ev.Failed(by=by):
             return _FAILURES[by]
         case ev.Stopped(cut=True):
-            return f"■ {'Incomplete' if ending.text else 'No'} answer: {tidy(ending.limit, 200)}"
+            what = "Incomplete" if ending.text else "No"
+            return f"■ {what} answer: {tidy(ending.limit, 200)}"
         case ev.Stopped():
-            more = "; the answer is incomplete" if ending.text else ""
-            return f"■ Stopped by the limit {tidy(ending.limit, 200)}{more}"
+            title = f"■ Stopped by the limit {tidy(ending.limit, 200)}"
+            return title + _incomplete(ending.text)
         case ev.Interrupted():
-            more = "; the answer is incomplete" if ending.text else ""
-            return f"■ Interrupted during {tidy(ending.during, 200)}{more}"
+            title = f"■ Interrupted during {tidy(ending.during, 200)}"
+            return title + _incomplete(ending.text)
         case None:
             return "■ The run did not finish"
+
+
+def _incomplete(answer: str) -> str:
+    return "; the answer is incomplete" if answer else ""
 
 
 def ending_text(ending: ev.Ending | None) -> str:
