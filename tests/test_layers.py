@@ -29,7 +29,7 @@ LAYERS = (
     ("progress", "question"),
     ("driver",),
     ("cassettes", "run"),
-    ("answers", "kernel", "models", "trace"),
+    ("answers", "kernel", "models", "sandbox", "trace"),
     ("hints", "loop", "settings", "testing", "tools"),
     ("loop.events",),
     ("links",),
@@ -38,6 +38,7 @@ LAYERS = (
 """The packages and the modules outside of them, from the top to the bottom."""
 
 IMPORTERS = {
+    "pydantic_monty": {"sandbox"},
     "openai": {"models.endpoint"},
     "anthropic": {"models.anthropic"},
     "ipywidgets": {"trace.live"},

@@ -1,0 +1,1 @@
+"""Programs of a model, run in the sandbox of pydantic-monty: sessions, values and checks."""
