@@ -21,7 +21,7 @@ from typing import (
 )  # fmt: skip
 
 from archytas_nb import question as prepare
-from archytas_nb.asking import ActiveRun, Asked, ModelChoice, RunSetup, place_of
+from archytas_nb.asking import ActiveRun, AgentSetup, Asked, ModelChoice, place_of
 from archytas_nb.batch import STORE
 from archytas_nb.driver import Events, Observer
 from archytas_nb.errors import ConfigurationError, users_frames
@@ -149,7 +149,7 @@ class Agent:
         configuration = AgentSettings(given)
         configuration.check()
         prepare.check_namespace(namespace)
-        self._setup = RunSetup(
+        self._setup = AgentSetup(
             configuration,
             ModelChoice(model),
             prepare.toolbox_of(tools),
@@ -166,14 +166,13 @@ class Agent:
         Raises:
             ConfigurationError: A tool of yours has the name of a built-in one that is switched on.
         """
-        offered = self._setup.offered(self._setup.choice.chosen)
+        offered = self._setup.now().offered(small=self._setup.choice.is_small)
         return prepare.AgentTools(offered, self._setup.own_tools)
 
     @property
     def protocol(self) -> ProtocolName:
         """The wire protocol; "auto" for the one that the model supports."""
-        protocol: ProtocolName = self._setup.configuration.value("protocol")
-        return protocol
+        return self._setup.configuration.now().protocol
 
     @protocol.setter
     def protocol(self, protocol: ProtocolName) -> None:
@@ -182,7 +181,7 @@ class Agent:
     @property
     def instructions(self) -> str:
         """The text that is added to the system prompt."""
-        return str(self._setup.configuration.value("instructions"))
+        return self._setup.configuration.now().instructions
 
     @instructions.setter
     def instructions(self, instructions: str) -> None:
@@ -191,8 +190,7 @@ class Agent:
     @property
     def context(self) -> ContextName:
         """Which variables are described below a question."""
-        context: ContextName = self._setup.configuration.value("context")
-        return context
+        return self._setup.configuration.now().context
 
     @context.setter
     def context(self, context: ContextName) -> None:
@@ -201,7 +199,7 @@ class Agent:
     @property
     def limits(self) -> Limits:
         """The limits of a run."""
-        return self._setup.configuration.limits
+        return self._setup.configuration.now().limits
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
@@ -230,11 +228,13 @@ class Agent:
     @property
     def messages(self) -> list[ev.Message]:
         """The history as it is sent, in a form that even a strict server accepts."""
-        setup = self._setup
+        setup = self._setup.now()
         model = self.model
         last = self.exchanges[-1] if self.exchanges else Exchange("")
         copy = replace(last)  # so that its context does not change
-        tools = setup.question_tools(copy, model, *place_of(last, self.exchanges))
+        past, earlier = place_of(last, self.exchanges)
+        small = setup.choice.is_small
+        tools = setup.question_tools(copy, past, earlier, small=small)
         return messages_of(setup.wire(setup.protocol(model), tools), self.exchanges)
 
     def reset(self) -> None:
@@ -370,8 +370,8 @@ class Agent:
         setup = asked.setup
         waits = partial(
             waits_on_thread,
-            setup.offered(setup.choice.chosen),
-            has_policy=callable(setup.configuration.approve),
+            setup.offered(small=setup.choice.is_small),
+            has_policy=callable(setup.settings.approve),
         )
         begin = partial(self._events, asked)
         observers = options.get("observers", ())
@@ -514,8 +514,9 @@ class Agent:
 
     def planned(self, question: str, **asked: Any) -> tuple[ev.AskModel, Toolbox]:
         """As `preview`, with the tools of the run, which include those that read variables."""
-        exchange, _ = prepare.read_question(self._setup.variables, question, **asked)
-        return self._setup.first_request(exchange, self.exchanges)
+        setup = self._setup.now()
+        exchange, _ = prepare.read_question(setup.variables, question, **asked)
+        return setup.first_request(exchange, self.exchanges)
 
     def __repr__(self) -> str:
         asked = len(self.exchanges)

@@ -1,6 +1,7 @@
 """Asks one question: from its setup and the conversation to the events of its run.
 
-A question is a `RunSetup` (what it is asked with) and an `Exchange` (what is asked). `Asked` puts
+A question is a `RunSetup` (what it is asked with) and an `Exchange` (what is asked). An agent has
+an `AgentSetup`, from which each question gets its settings, read once. `Asked` puts
 them together: it chooses the model, makes the tools, the executor and the driver, and adds the
 exchange to the conversation when the run has ended. A row of a map is asked in the same way.
 """
@@ -16,13 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from archytas_nb.driver import AnswerCheck, Driver, Events, Observer
+from archytas_nb.driver import AnswerCheck, Driver, Events, Observer, ending_only, run_events
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.assigned import may_be_assigned
 from archytas_nb.kernel.context import context_of, look_tools
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, Person, confirm
-from archytas_nb.kernel.python import python_tool
+from archytas_nb.kernel.python import PythonMode, python_tool
 from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
@@ -33,7 +34,13 @@ from archytas_nb.loop.model import Model, ModelFacts, person_of, start_question
 from archytas_nb.loop.record import Exchange, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import Wire
-from archytas_nb.question import AgentSettings, Options, default_tools, toolbox_of
+from archytas_nb.question import (
+    AgentSettings,
+    Options,
+    QuestionSettings,
+    chosen_tools,
+    toolbox_of,
+)
 from archytas_nb.run import Run
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
@@ -67,9 +74,11 @@ class ModelChoice:
         from archytas_nb.cassettes.switch import answers_itself, cassette_in_use, recorded
         from archytas_nb.models.choose import ModelSettings
 
-        cassette = None
-        if not answers_itself(self.given):
-            cassette = cassette_in_use()
+        if answers_itself(self.given):
+            chosen: Model = self.given
+            self.chosen = chosen
+            return chosen
+        cassette = cassette_in_use()
         is_named = self.given is None or isinstance(self.given, str)
         configuration = None
         if is_named:
@@ -80,13 +89,18 @@ class ModelChoice:
             self._chosen_for = chosen_for
         return self.chosen
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the model that was chosen last is small; False if none was chosen yet."""
+        return ModelFacts(self.chosen).is_small
+
 
 @dataclass(frozen=True, slots=True)
-class RunSetup:
-    """What questions are asked with, apart from their conversation.
+class AgentSetup:
+    """What the questions of an agent are asked with, before a question is asked.
 
     Attributes:
-        configuration: The settings.
+        configuration: The arguments of the agent; the settings apply where it has none.
         choice: The model.
         tools: The tools; None for those of the default toolbox.
         own_tools: The tools of this agent only.
@@ -99,30 +113,55 @@ class RunSetup:
     own_tools: Toolbox = field(default_factory=Toolbox)
     namespace: Namespace | None = None
 
+    def now(self) -> RunSetup:
+        """The setup for a question that is asked now; raises ConfigurationError."""
+        return RunSetup(
+            self.configuration.now(), self.choice, self.tools, self.own_tools, self.namespace
+        )
+
     def for_question(self, options: Options) -> RunSetup:
-        """The setup for one question: with its options, and with what is configured now.
+        """The setup for a question with these options.
 
         Raises:
+            ConfigurationError: A setting cannot be read.
             ValueError: An option is invalid.
         """
+        setup = self
         limits = {name: each for name, each in options.items() if hasattr(Limits, name)}
-        setup = replace(self, configuration=self.configuration.fixed().having(**limits))
         if limits:
-            _ = setup.configuration.limits  # which validates them
+            setup = replace(setup, configuration=self.configuration.having(**limits))
         if "tools" in options:
             setup = replace(setup, tools=toolbox_of(options["tools"]), own_tools=Toolbox())
         if "model" in options:
             setup = replace(setup, choice=ModelChoice(options["model"]))
-        return setup
+        return setup.now()
 
     def for_rows(self) -> RunSetup:
         """The setup for the rows of a map: nobody is asked, and no code is run in the notebook."""
         # The question of a row contains all that it is about.
         rows = {"context": "none", "ask_user": False, "python": "off", "undo": False}
-        configuration = self.configuration.fixed().having(**rows)
-        offered = replace(self, configuration=configuration).offered(self.choice.chosen)
-        tools = Toolbox(*offered.values())
-        return RunSetup(configuration, self.choice, tools, Toolbox(), self.variables)
+        setup = replace(self, configuration=self.configuration.having(**rows)).now()
+        tools = Toolbox(*setup.offered(small=self.choice.is_small).values())
+        return replace(setup, tools=tools, own_tools=Toolbox(), namespace=setup.variables)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetup:
+    """What a question is asked with, apart from its conversation.
+
+    Attributes:
+        settings: The settings.
+        choice: The model.
+        tools: The tools; None for those of the default toolbox.
+        own_tools: The tools of this agent only.
+        namespace: The variables; None for the live namespace.
+    """
+
+    settings: QuestionSettings
+    choice: ModelChoice
+    tools: Toolbox | None = None
+    own_tools: Toolbox = field(default_factory=Toolbox)
+    namespace: Namespace | None = None
 
     @property
     def variables(self) -> Namespace:
@@ -131,34 +170,47 @@ class RunSetup:
             return live_namespace()
         return self.namespace
 
-    def offered(self, model: Model | None) -> Toolbox:
-        """The tools for a question to this model, or to one that is not known yet.
+    def offered(self, *, small: bool) -> Toolbox:
+        """The tools for a question to a small model or another, apart from those for variables.
 
         Raises:
             ConfigurationError: A tool of the user has the name of a built-in one that is used.
         """
-        if self.tools is None:
-            tools = default_tools(toolbox.active(), self.configuration.value("tools"))
-        else:
+        if self.tools is not None:
             tools = self.tools.active()
+        else:
+            tools = toolbox.active()
+            patterns = self.settings.tools
+            if patterns:
+                tools = tools.only(*chosen_tools(patterns, tools, "the setting tools"))
         tools.extend(self.own_tools)
-        if self.configuration.asks_user:
+        if self.settings.asks_user:
             add_built_in(tools, ask_user_tool(), "ask_user=False")
-        python = self.configuration.python(model)
+        python = self.python(small=small)
         if python != "off":
             add_built_in(tools, python_tool(python), 'python="off"')
         return tools
 
+    def python(self, *, small: bool) -> PythonMode:
+        """How a small model, or another, may run code."""
+        if small:
+            return self.settings.small_python
+        return self.settings.python
+
+    def watches(self, *, small: bool) -> bool:
+        """Whether changes of the variables are watched in a run with a small model or another."""
+        if self.settings.undo is None:
+            return self.python(small=small) in ("ask", "undoable")
+        return self.settings.undo
+
     def question_tools(
-        self, exchange: Exchange, model: Model, past: Sequence[Exchange], earlier: Exchange | None
+        self, exchange: Exchange, past: Sequence[Exchange], earlier: Exchange | None, *, small: bool
     ) -> Toolbox:
         """The tools for a question, including those that read variables; sets its context."""
-        tools = self.offered(model)
+        tools = self.offered(small=small)
         own_tools = dict(tools)
-        context = self.configuration.value("context")
-        small = ModelFacts(model).is_small
         found = context_of(
-            context,
+            self.settings.context,
             self.variables,
             exchange.question,
             past,
@@ -166,34 +218,38 @@ class RunSetup:
             small=small,
             alone=not own_tools,
         )
-        if found is not None:
-            again = exchange.question if small else ""
-            reading_tools = [each for each in look_tools(again) if each.name not in own_tools]
+        if found is None:
+            return tools
+        again = exchange.question if small else ""
+        reading_tools = [each for each in look_tools(again) if each.name not in own_tools]
+        preferred: list[str] = []
+        if self.settings.context == "auto":
             # A tool that requires approval changes something: it is no way to read variables.
-            instead = [name for name, tool in own_tools.items() if not tool.may_require_approval]
-            alternatives = tuple(instead) if context == "auto" else ()
-            names = tuple(each.name for each in reading_tools)
-            exchange.context = replace(found, tools=names, preferred_tools=alternatives)
-            tools.extend(Toolbox(*reading_tools))
+            preferred = [name for name, each in own_tools.items() if not each.may_require_approval]
+        exchange.context = replace(
+            found,
+            tools=tuple(each.name for each in reading_tools),
+            preferred_tools=tuple(preferred),
+        )
+        tools.extend(Toolbox(*reading_tools))
         return tools
 
     def protocol(self, model: Model) -> ev.ActiveProtocol:
         """The wire protocol for a model."""
-        protocol = self.configuration.value("protocol")
-        return model.protocol if protocol == "auto" else protocol
+        if self.settings.protocol == "auto":
+            return model.protocol
+        return self.settings.protocol
 
     def wire(self, protocol: ev.ActiveProtocol, tools: Toolbox) -> Wire:
         """A wire protocol with these tools."""
-        instructions = str(self.configuration.value("instructions"))
         if protocol == "native":
-            return FunctionCalling(tools, instructions)
-        return TextProtocol(tools, instructions)
+            return FunctionCalling(tools, self.settings.instructions)
+        return TextProtocol(tools, self.settings.instructions)
 
-    def guards(self, model: Model, tools: Toolbox, clock: Callable[[], float]) -> Guards:
+    def guards(self, tools: Toolbox, clock: Callable[[], float], *, small: bool) -> Guards:
         """The limits of a run, and the guard against repeated calls."""
         may_repeat = {name for name, tool in tools.items() if tool.repeat}
-        limits = self.configuration.limits
-        return Guards(limits, clock, may_repeat, ModelFacts(model).is_small)
+        return Guards(self.settings.limits, clock, may_repeat, small)
 
     def first_request(
         self, exchange: Exchange, exchanges: Sequence[Exchange]
@@ -201,15 +257,19 @@ class RunSetup:
         """The first request of a run, and its tools; nothing is sent or stored."""
         model = self.choice.choose()
         past, earlier = place_of(exchange, exchanges)
-        exchange.model = ModelFacts(model).identity
-        tools = self.question_tools(exchange, model, past, earlier)
+        facts = ModelFacts(model)
+        small = facts.is_small
+        exchange.model = facts.identity
+        tools = self.question_tools(exchange, past, earlier, small=small)
         wire = self.wire(self.protocol(model), tools)
-        guards = self.guards(model, tools, time.monotonic)
+        guards = self.guards(tools, time.monotonic, small=small)
         flow = react_loop(wire, guards, past, exchange, model=model)
         request = next(flow)
         while not (isinstance(request, ev.AskModel) and request.step):
-            # The questions to a small model before the first step are answered with yes.
-            request = flow.send(ev.ModelReply("yes") if isinstance(request, ev.AskModel) else None)
+            reply = None
+            if isinstance(request, ev.AskModel):  # to a small model, before the first step
+                reply = ev.ModelReply("yes")
+            request = flow.send(reply)
         return request, tools
 
 
@@ -253,26 +313,29 @@ class Asked:
         setup = self.setup
         run = self.run
         exchange = self.exchange
-        ending: ev.Ending
         try:
             model = setup.choice.choose()
             start_question(model, *origin_and_execution(exchange.origin))
+            protocol = setup.protocol(model)
+            facts = ModelFacts(model)
+            small = facts.is_small
+            exchange.model = facts.identity
             run.model = model.name
-            run.protocol = protocol = setup.protocol(model)
-            exchange.model = ModelFacts(model).identity
-            run.price = ModelFacts(model).price
-        except (ModelError, ConfigurationError) as error:
+            run.protocol = protocol
+            run.price = facts.price
+        except ConfigurationError as error:
             run.error = error
-            is_missing = isinstance(error, ConfigurationError)
-            ending = ev.Failed(str(error), by="setup" if is_missing else "endpoint")
-            return ending_only(exchange, ending)
+            return ending_only(exchange, ev.Failed(str(error), by="setup"))
+        except ModelError as error:
+            run.error = error
+            return ending_only(exchange, ev.Failed(str(error), by="endpoint"))
         except KeyboardInterrupt:
             return ending_only(exchange, ev.Interrupted("a request to the model"))
         past, earlier = place_of(exchange, self.exchanges)
         self._deleted_results |= delete_stored_results(earlier, setup.variables)
-        tools = setup.question_tools(exchange, model, past, earlier)
+        tools = setup.question_tools(exchange, past, earlier, small=small)
         run.watch = None
-        if setup.configuration.watches(model):
+        if setup.watches(small=small):
             run.watch = Watch(setup.variables)
         executor = self._executor(tools, model, observers)
         driver = Driver(
@@ -282,10 +345,10 @@ class Asked:
             model,
             executor,
             # The time that a person takes to answer does not count.
-            setup.guards(model, tools, executor.clock),
+            setup.guards(tools, executor.clock, small=small),
             functools.partial(setup.wire, tools=tools),
             self.check,
-            may_fall_back=setup.configuration.value("protocol") == "auto",
+            may_fall_back=setup.settings.protocol == "auto",
         )
         return driver.events(protocol)
 
@@ -294,15 +357,15 @@ class Asked:
     ) -> KernelExecutor:
         """The executor for the calls of the run."""
         person: Person = person_of(model, Keyboard())
-        configuration = self.setup.configuration
+        settings = self.setup.settings
         return KernelExecutor(
             tools,
             self.setup.variables,
-            configuration.approve,
+            settings.approve,
             person,
             observer_callback(observers, "output"),
             observer_callback(observers, "person"),
-            allow=configuration.allow,
+            allow=settings.allow,
             watch=self.run.watch,
         )
 
@@ -361,7 +424,9 @@ def delete_stored_results(earlier: Exchange | None, variables: Namespace) -> dic
     A variable that the person has assigned since is left alone, also if it holds the same object.
     """
     deleted: dict[str, Any] = {}
-    for step in [] if earlier is None else earlier.steps:
+    if earlier is None:
+        return deleted
+    for step in earlier.steps:
         for _, outcome in step.pairs:
             name = outcome.stored
             is_there = name != "" and name in variables and variables[name] is outcome.value
@@ -390,75 +455,6 @@ class ActiveRun:
                     "this agent is already answering a question; ask another agent, or wait"
                 )
             earlier.close()
-
-
-def run_events(
-    run: Run, exchange: Exchange, begin: Callable[[], Events], keep: Callable[[], None],
-    observers: Sequence[Observer],
-) -> Events:  # fmt: skip
-    """Start a run; record its events, pass them to the observers, and yield them.
-
-    In any case the run gets an ending and is kept. An interrupt while an event is handled
-    interrupts the run, which still ends properly.
-    """
-    events = _started_lazily(begin)
-
-    def finish() -> None:
-        events.close()
-        exchange.ending = exchange.ending or ev.Interrupted("the run")
-        run.ending = exchange.ending
-        keep()
-
-    try:
-        try:
-            yield from _observe(run, exchange, events, observers)
-        finally:
-            finish()
-    finally:  # again, because an interrupt may have stopped the first attempt
-        finish()
-
-
-def _started_lazily(begin: Callable[[], Events]) -> Events:
-    """The events of a run that starts when the first one is requested."""
-    yield from begin()
-
-
-def _observe(run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer]) -> Events:
-    started = time.perf_counter()
-    interrupted = False
-    event = next(events, None)
-    while event is not None:
-        if isinstance(event, ev.Delta):
-            run.pieces.append(event)
-        else:
-            run.pieces.clear()
-            run.events.append(event)
-            run.seconds = time.perf_counter() - started
-        try:
-            for observer in observers:
-                observer(event)
-            yield event
-        except KeyboardInterrupt as stop:
-            interrupted = True
-            event = _throw(events, stop)
-        else:
-            event = next(events, None)
-    if interrupted and not isinstance(exchange.ending, ev.Interrupted):
-        raise KeyboardInterrupt  # too late for this run, but not for the code after it
-
-
-def _throw(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
-    """The next event after an interrupt; None if the run had already ended."""
-    try:
-        return events.throw(stop)
-    except StopIteration:
-        return None
-
-
-def ending_only(exchange: Exchange, ending: ev.Ending) -> Events:
-    """The events of a run that could not start."""
-    exchange.ending = ending
-    yield ending
 
 
 def observer_callback(

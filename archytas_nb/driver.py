@@ -6,6 +6,7 @@ reaches its ending, so that the record is complete. Neither IPython nor any othe
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -218,3 +219,75 @@ def _interrupted_reply(request: ev.Request) -> ev.Reply:
     first, *rest = request.calls
     outcomes: list[Any] = [ev.CallOutcome("not_run", text, call_id=call.id) for call in rest]
     return ev.CallOutcomes((ev.CallOutcome("interrupted", text, call_id=first.id), *outcomes))
+
+
+# ── the events for those who ask ──────────────────────────────────────────────────────────────────
+
+
+def run_events(
+    run: Run, exchange: Exchange, begin: Callable[[], Events], keep: Callable[[], None],
+    observers: Sequence[Observer],
+) -> Events:  # fmt: skip
+    """Start a run; record its events, pass them to the observers, and yield them.
+
+    In any case the run gets an ending and is kept. An interrupt while an event is handled
+    interrupts the run, which still ends properly.
+    """
+    events = _started_lazily(begin)
+
+    def finish() -> None:
+        events.close()
+        exchange.ending = exchange.ending or ev.Interrupted("the run")
+        run.ending = exchange.ending
+        keep()
+
+    try:
+        try:
+            yield from _observe(run, exchange, events, observers)
+        finally:
+            finish()
+    finally:  # again, because an interrupt may have stopped the first attempt
+        finish()
+
+
+def _started_lazily(begin: Callable[[], Events]) -> Events:
+    """The events of a run that starts when the first one is requested."""
+    yield from begin()
+
+
+def _observe(run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer]) -> Events:
+    started = time.perf_counter()
+    interrupted = False
+    event = next(events, None)
+    while event is not None:
+        if isinstance(event, ev.Delta):
+            run.pieces.append(event)
+        else:
+            run.pieces.clear()
+            run.events.append(event)
+            run.seconds = time.perf_counter() - started
+        try:
+            for observer in observers:
+                observer(event)
+            yield event
+        except KeyboardInterrupt as stop:
+            interrupted = True
+            event = _throw(events, stop)
+        else:
+            event = next(events, None)
+    if interrupted and not isinstance(exchange.ending, ev.Interrupted):
+        raise KeyboardInterrupt  # too late for this run, but not for the code after it
+
+
+def _throw(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
+    """The next event after an interrupt; None if the run had already ended."""
+    try:
+        return events.throw(stop)
+    except StopIteration:
+        return None
+
+
+def ending_only(exchange: Exchange, ending: ev.Ending) -> Events:
+    """The events of a run that could not start."""
+    exchange.ending = ending
+    yield ending

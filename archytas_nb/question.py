@@ -17,9 +17,9 @@ from archytas_nb.kernel.context import ContextName
 from archytas_nb.kernel.python import PythonMode
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop.limits import Limits
-from archytas_nb.loop.model import Model, ModelFacts
+from archytas_nb.loop.model import Model
 from archytas_nb.loop.record import Exchange
-from archytas_nb.settings import SETTINGS
+from archytas_nb.settings import SETTINGS, ProtocolName
 from archytas_nb.tools.data import encode_image, is_data
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
@@ -115,11 +115,43 @@ def _meant(values: Sequence[Any]) -> str:
     return ""
 
 
-_ARGUMENTS = (
-    "protocol", "instructions", "max_steps", "max_errors", "max_seconds", "max_total_tokens",
-    "max_reply_tokens", "approve", "ask_user", "allow", "context", "python", "undo",
+_NAMES = (
+    "protocol", "instructions", "tools", "max_steps", "max_errors", "max_seconds",
+    "max_total_tokens", "max_reply_tokens", "approve", "ask_user", "allow", "context", "python",
+    "undo",
 )  # fmt: skip
-"""The arguments of `Agent` for which a setting applies if they are left out, beside its tools."""
+"""The settings of a question; all but ``tools`` are arguments of `Agent` as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSettings:
+    """The settings of one question, as they are when it is asked.
+
+    Attributes:
+        protocol: How the model calls tools.
+        instructions: The text that is added to the system prompt.
+        tools: Names and globs of the tools of the default toolbox; empty for all.
+        approve: What to do when a tool requires approval.
+        allow: The names of the tools that run without approval.
+        asks_user: Whether the model has a tool for asking the user questions.
+        context: Which variables are described.
+        python: How a model may run code.
+        small_python: The same for a small model; only the argument applies to it.
+        undo: Whether changes of the variables are watched; None if only when the model runs code.
+        limits: The limits of the run.
+    """
+
+    protocol: ProtocolName
+    instructions: str
+    tools: tuple[str, ...]
+    approve: Approve
+    allow: frozenset[str]
+    asks_user: bool
+    context: ContextName
+    python: PythonMode
+    small_python: PythonMode
+    undo: bool | None
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,97 +164,74 @@ class AgentSettings:
 
     given: Mapping[str, Any]
 
-    def value(self, name: str) -> Any:
-        """The argument, or the setting of the same name; raises ConfigurationError."""
-        if name in self.given:
-            return self.given[name]
-        return settings.value(name)
-
     def having(self, **given: Any) -> AgentSettings:
         """The same with other arguments."""
         return AgentSettings({**self.given, **given})
 
-    def fixed(self) -> AgentSettings:
-        """The same, no longer changed by settings; which tools there are depends on the model."""
-        names = [name for name in _ARGUMENTS if name not in ("ask_user", "python")]
-        return self.having(**{name: self.value(name) for name in names})
+    def now(self) -> QuestionSettings:
+        """The settings of a question that is asked now.
+
+        Raises:
+            ConfigurationError: The value of an environment variable cannot be read.
+            ValueError: A limit is invalid.
+        """
+        values = self._values()
+        small_python: PythonMode = "off"
+        if "python" in self.given:
+            small_python = values["python"]
+        return QuestionSettings(
+            protocol=values["protocol"],
+            instructions=str(values["instructions"]),
+            tools=tuple(values["tools"]),
+            approve=values["approve"],
+            allow=frozenset(values["allow"]),
+            asks_user=values["ask_user"] in (True, "on"),
+            context=values["context"],
+            python=values["python"],
+            small_python=small_python,
+            undo=values["undo"],
+            limits=_limits_in(values),
+        )
 
     def check(self) -> None:
         """Raise ValueError if an argument is invalid; ConfigurationError if a setting is."""
+        values = self._values()
         for name, known in (
             ("protocol", SETTINGS["protocol"].choices),
             ("python", get_args(PythonMode)),
             ("context", get_args(ContextName)),
         ):
-            if self.value(name) not in known:
+            if values[name] not in known:
                 expected = f"one of {', '.join(map(repr, known))}"
-                raise invalid_argument(name, self.value(name), expected)
-        instructions = self.value("instructions")
-        allow = self.value("allow")
+                raise invalid_argument(name, values[name], expected)
+        instructions = values["instructions"]
+        allow = values["allow"]
         if not isinstance(instructions, str):
             raise invalid_argument("instructions", instructions, "text")
         if not (isinstance(allow, Collection) and all(isinstance(each, str) for each in allow)):
             raise invalid_argument("allow", allow, "names of tools")
-        asks = self.value("ask_user")
-        undo = self.value("undo")
+        asks = values["ask_user"]
+        undo = values["undo"]
         if not (isinstance(asks, bool) or asks in SETTINGS["ask_user"].choices):
             raise invalid_argument("ask_user", asks, "True, False, 'on', 'off' or 'auto'")
         if not (undo is None or isinstance(undo, bool)):
             raise invalid_argument("undo", undo, "True, False or None")
-        _ = self.approve  # the environment's value may be unreadable
-        _ = self.limits  # which validates them
+        _limits_in(values)  # which validates them
 
-    @property
-    def limits(self) -> Limits:
-        """The limits of a run."""
-        return Limits(**{each.name: self.value(each.name) for each in fields(Limits)})
+    def _values(self) -> dict[str, Any]:
+        """The value of each setting by name, before it is validated."""
+        others = [name for name in _NAMES if name not in self.given]
+        return {**settings.values(others), **self.given}
 
-    @property
-    def approve(self) -> Approve:
-        """What to do when a tool requires approval."""
-        policy: Approve = self.value("approve")
-        return policy
 
-    @property
-    def allow(self) -> frozenset[str]:
-        """The names of the tools that run without approval."""
-        return frozenset(self.value("allow"))
-
-    @property
-    def asks_user(self) -> bool:
-        """Whether the model has a tool for asking the user questions."""
-        return self.value("ask_user") in (True, "on")
-
-    def python(self, model: Model | None) -> PythonMode:
-        """How a model may run code; a small one only if the argument says so."""
-        mode: PythonMode = self.value("python")
-        is_setting = "python" not in self.given and mode != "off"
-        if is_setting and model is not None and ModelFacts(model).is_small:
-            return "off"
-        return mode
-
-    def watches(self, model: Model | None) -> bool:
-        """Whether changes of the variables are watched in a run with a model."""
-        undo = self.value("undo")
-        return bool(self.python(model) in ("ask", "undoable") if undo is None else undo)
+def _limits_in(values: Mapping[str, Any]) -> Limits:
+    return Limits(**{each.name: values[each.name] for each in fields(Limits)})
 
 
 def check_namespace(namespace: object) -> None:
     """Raise ValueError unless this is a namespace or None."""
     if namespace is not None and not isinstance(namespace, MutableMapping):
         raise invalid_argument("namespace", namespace, "a dict of variables")
-
-
-def default_tools(active: Toolbox, patterns: Iterable[str]) -> Toolbox:
-    """The tools of the default toolbox, or those that the setting ``tools`` names.
-
-    Raises:
-        ConfigurationError: A name or a glob of the setting matches no enabled tool.
-    """
-    patterns = [*patterns]
-    if patterns:
-        return active.only(*chosen_tools(patterns, active, "the setting tools"))
-    return active
 
 
 def chosen_tools(patterns: Iterable[str], tools: Toolbox, source: str) -> list[str]:

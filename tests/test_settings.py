@@ -178,18 +178,18 @@ VALUES: dict[str, tuple[Any, Any, Any]] = {
 
 def shown(agent: Agent, name: str) -> Any:
     """What a run of an agent would be given."""
-    configuration = agent._setup.configuration
+    setup = agent._setup.now()
     match name:
         case "protocol" | "context" | "instructions":
             return getattr(agent, name)
         case "python":
-            return configuration.python(None)
+            return setup.python(small=False)
         case "undo":
-            return configuration.watches(None)
+            return setup.watches(small=False)
         case "allow":
-            return sorted(configuration.allow)
+            return sorted(setup.settings.allow)
         case "approve":
-            return configuration.approve
+            return setup.settings.approve
     return getattr(agent.limits, name)
 
 

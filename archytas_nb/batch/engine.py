@@ -166,7 +166,7 @@ class Map:
         if executor is not None and (budget, rpm) != (None, None):
             raise ValueError("budget= and rpm= cannot be combined with executor=")
         # Nobody is asked in a row, and it runs no code in the notebook.
-        offered = setup.offered(setup.choice.chosen).values()
+        offered = setup.offered(small=setup.choice.is_small).values()
         tools = [each for each in offered if each.function not in (ask_user, python)]
         self._tools = tools
         self._setup = replace(setup, tools=Toolbox(*tools), own_tools=Toolbox())
@@ -186,7 +186,7 @@ class Map:
             salts,
             tools,
             name or given_name(setup.choice.given),
-            setup.configuration.value("instructions"),
+            setup.settings.instructions,
             repr(self._answers.form),
         )
         self._path = None
@@ -270,8 +270,8 @@ class Map:
             self._check_tools_for_executor()
         allow = self._allowed()
         choice = ModelChoice(without_retries(model))
-        configuration = self._setup.configuration.having(allow=allow)
-        return replace(self._setup, choice=choice, configuration=configuration)
+        settings = replace(self._setup.settings, allow=allow)
+        return replace(self._setup, choice=choice, settings=settings)
 
     def _check_budget(self, model: Any) -> None:
         """Raise ConfigurationError if a budget cannot be kept with a model."""
@@ -300,13 +300,13 @@ class Map:
 
     def _allowed(self) -> frozenset[str]:
         """The names of tools that run without approval, of which the user may be asked for some."""
-        allow = self._setup.configuration.allow
+        allow = self._setup.settings.allow
         asking = [
             tool.name
             for tool in self._tools
             if tool.may_require_approval and not allow & {tool.name, tool.source_name}
         ]
-        if not asking or self._setup.configuration.approve not in (None, "ask"):
+        if not asking or self._setup.settings.approve not in (None, "ask"):
             return allow
         tools = ", ".join(asking)
         prompt = f"Let {len(self._todo):,} rows call {tools} without asking you again? [y/n] "

@@ -77,14 +77,14 @@ class _AskedRow(Asked):
         model: Model,
         observers: Sequence[Observer],  # noqa: ARG002 - nobody observes a row
     ) -> KernelExecutor:
-        configuration = self.setup.configuration
+        settings = self.setup.settings
         person = person_of(model, Keyboard())
         executor = _RowExecutor(
             tools,
             self.setup.variables,
-            configuration.approve,
+            settings.approve,
             person,
-            allow=configuration.allow,
+            allow=settings.allow,
             clock=self.clock,
         )
         executor.on_main = self.on_main

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import archytas_nb as nb
-from archytas_nb.asking import RunSetup
+from archytas_nb.asking import AgentSetup, RunSetup
 from archytas_nb.loop.events import AskModel, CallOutcome, ModelReply, ToolCall
 from archytas_nb.loop.limits import Guards
 
@@ -54,10 +54,21 @@ class BareSetup(RunSetup):
         return Unguarded(guards.limits, guards.clock, guards.may_repeat, small=False)
 
 
+class BareAgentSetup(AgentSetup):
+    """The setup of an agent whose questions have a `BareSetup`."""
+
+    def now(self) -> RunSetup:
+        """The setup for a question that is asked now, without guards."""
+        return BareSetup(*_values(AgentSetup.now(self)))
+
+
 class BareAgent(nb.Agent):
     """An agent without the guards, and without what a small model is asked and told."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        setup = self._setup
-        self._setup = BareSetup(*(getattr(setup, each.name) for each in fields(setup)))
+        self._setup = BareAgentSetup(*_values(self._setup))
+
+
+def _values(setup: AgentSetup | RunSetup) -> list[Any]:
+    return [getattr(setup, each.name) for each in fields(setup)]
