@@ -32,7 +32,7 @@ def nested() -> str:
     return str(ask())
 """
 RUN = SCRIPT + "print(ask(**eval(sys.argv[1])))"
-LINE = re.compile(" wait( 1 s)? · step 1 · 1 s")
+LINE = re.compile(r" wait( \d s)? · step 1 · \d s")
 CLEAR = "\r\x1b[2K"
 
 

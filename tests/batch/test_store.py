@@ -140,14 +140,23 @@ def test_signs_of_life_keep_an_owner_for_longer_than_the_lease(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_locks(monkeypatch)
-    monkeypatch.setattr(module, "_BEAT", 0.05)
-    monkeypatch.setattr(module, "LEASE", 0.5)
+    monkeypatch.setattr(module, "_BEAT", 0.01)
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     one, two = Store(path), Store(path)
     one.claim("a")
-    ends = time.monotonic() + 1.5
-    while time.monotonic() < ends:
+
+    def last_sign() -> int:
         assert two.claim("a").state == "elsewhere"
-        time.sleep(0.1)
+        [(sign, _)] = two._beats.values()
+        return sign
+
+    for _ in range(3):
+        seen = last_sign()
+        while last_sign() == seen:
+            time.sleep(0.01)
+        now[0] += 0.9 * module.LEASE
+    assert two.claim("a").state == "elsewhere"
     one.close()
     two.close()
 

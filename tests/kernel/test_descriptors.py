@@ -73,9 +73,13 @@ def test_a_leftover_process_continues_writing_to_the_original_descriptor() -> No
 
         server = []
         def leave() -> None:
-            code = "print('begun', flush=True); input(); print('x' * 200_000, flush=True)"
-            server.append(subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE))
-            time.sleep(1)
+            code = (
+                "import os; print('begun', flush=True); os.close(2); input();"
+                " print('x' * 200_000, flush=True)"
+            )
+            pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+            server.append(subprocess.Popen([sys.executable, "-c", code], **pipes))
+            server[0].stderr.read()  # until it has begun
         outcome = run_one(leave)
         server[0].communicate(b'end\\n', 20)
         assert server[0].returncode == 0

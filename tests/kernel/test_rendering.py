@@ -194,14 +194,14 @@ def test_a_call_that_used_up_its_time_still_has_time_to_render(
 
     class Slow:
         def __repr__(self) -> str:
-            time.sleep(0.3)
+            time.sleep(1.5)
             return "slow, but sure"
 
     def late() -> Slow:
         time.sleep(0.3)
         return Slow()
 
-    assert call(late, timeout=0.5).text.startswith("slow, but sure")
+    assert call(late, timeout=1.5).text.startswith("slow, but sure")
 
 
 def test_reads_no_attribute_of_a_result_that_is_not_a_figure() -> None:

@@ -8,6 +8,7 @@ import select
 import socket
 import struct
 import threading
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -254,6 +255,13 @@ class Server:
     def chats(self) -> list[Asked]:
         """The chat requests so far."""
         return [asked for asked in self.asked if asked.method == "POST"]
+
+    def received(self, count: int) -> list[Asked]:
+        """The chat requests, as soon as there are so many: a client may give up before one is read."""
+        ends = time.monotonic() + 30
+        while len(self.chats) < count and time.monotonic() < ends:
+            time.sleep(0.005)
+        return self.chats
 
     def __enter__(self) -> Self:
         return self
