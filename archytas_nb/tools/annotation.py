@@ -73,7 +73,7 @@ def admits_none(annotation: Any) -> bool:
     inner = inner_type(annotation)
     if inner in (None, type(None), Any, object):
         return True
-    if _is_union(inner):
+    if is_union(inner):
         return any(admits_none(each) for each in get_args(inner))
     return get_origin(inner) is Literal and None in get_args(inner)
 
@@ -85,7 +85,7 @@ def type_text(annotation: Any) -> str:
     args = get_args(inner)
     if inner is None or inner is type(None):
         return "None"
-    if _is_union(inner):
+    if is_union(inner):
         return " | ".join(dict.fromkeys(type_text(each) for each in args))
     if isinstance(inner, type) and issubclass(inner, enum.Enum) and len(inner):
         origin = Literal
@@ -123,7 +123,8 @@ def _name(thing: Any) -> str:
     return str(thing).rsplit(".", 1)[-1]
 
 
-def _is_union(annotation: Any) -> bool:
+def is_union(annotation: Any) -> bool:
+    """Whether an annotation is ``X | Y``, ``Union`` or ``Optional``."""
     return get_origin(annotation) in {Union, types.UnionType}
 
 
@@ -183,7 +184,7 @@ class Rewriter:
         args = get_args(annotation)
         if origin is Annotated:
             return self._annotated(args[0], annotation.__metadata__, accepts_str=accepts_str)
-        if _is_union(annotation):
+        if is_union(annotation):
             inside = tuple(self.rewrite(each, accepts_str=str in args) for each in args)
             return Union[inside]  # noqa: UP007
         if origin is Callable or annotation is Callable:
@@ -252,7 +253,7 @@ class Rewriter:
             return Annotated[(self.rewrite(annotation, accepts_str=accepts_str), *metadata)]
         inner = inner_type(annotation)
         cls = get_origin(inner) or inner
-        is_class = isinstance(cls, type) and cls is not Any and not _is_union(inner)
+        is_class = isinstance(cls, type) and cls is not Any and not is_union(inner)
         if not is_class or typing_extensions.is_typeddict(cls):
             cls = object  # isinstance does not support it
         label = type_text(annotation)

@@ -186,6 +186,43 @@ def _read(f: Any, base: Any) -> tuple[dict[str, inspect.Parameter], Any]:
     return parameters, hints.get("return", MISSING)
 
 
+def argument_types(f: Any) -> dict[str, Any]:
+    """The annotations of the parameters of a tool's function, by their names."""
+    try:
+        found, _ = _read(f, _unwrapped(f)[0])
+    except Unusable:  # what it refers to has changed since it became a tool
+        return {}
+    return {name: each.annotation for name, each in found.items() if each.annotation is not MISSING}
+
+
+def returned(f: Any) -> Any:
+    """The annotation of what a call of a tool's function results in; `MISSING` if it has none."""
+    base, _ = _unwrapped(f)
+    try:
+        _, found = _read(f, base)
+    except Unusable:
+        return MISSING
+    if found is not MISSING and _is_generator(f):
+        args = get_args(found)
+        return list[args[0]] if args else list  # type: ignore[valid-type]
+    return found
+
+
+def documented(f: Any) -> Docstring:
+    """The docstring of a tool's function."""
+    base, _ = _unwrapped(f)
+    try:
+        names = list(_read(f, base)[0])
+    except Unusable:
+        names = []
+    return docstring.parse(_doc(f, base), names)
+
+
+def _is_generator(f: Any) -> bool:
+    """Whether a call results in a generator, of which all items are read."""
+    return _is_any(f, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+
+
 def type_hints(base: Any) -> dict[str, Any]:
     """The annotations, with strings evaluated in the module of the function."""
     has_any = bool(getattr(base, "__annotations__", None))
@@ -293,8 +330,8 @@ def _describe_result(draft: _Draft, returns: Any, described: Description) -> tup
         return "Any", described.text
     kind = type_text(returns)
     args = get_args(returns)
-    if _is_any(draft.f, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
-        kind = "list"  # all of its items are read
+    if _is_generator(draft.f):
+        kind = "list"
         if args:
             kind = f"list[{type_text(args[0])}]"
     if not _types_agree(described.type, kind):

@@ -1,0 +1,425 @@
+"""A tool as Python: what a model reads of it, and what the type checker of programs reads.
+
+Both are made when they are first needed. Names, texts and values of a tool come from anywhere, so
+each part is checked or quoted, and neither text can be left by any of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import datetime as dt
+import enum
+import keyword
+import math
+import re
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from typing import Any, Literal, get_args, get_origin
+from weakref import WeakKeyDictionary
+
+import typing_extensions
+
+from archytas_nb.tools import signature
+from archytas_nb.tools.annotation import enum_choices, inner_type, is_union, type_text
+from archytas_nb.tools.parameter import MISSING, Parameter
+from archytas_nb.tools.tool import Tool
+from archytas_nb.words import visible
+
+ENDINGS = ("answer", "give_up", "show")
+"""The functions that a program has besides the tools."""
+
+_MAX_DEFAULT = 100  # characters of a default that the model reads
+_TAKEN = frozenset({*ENDINGS, *dir(builtins)})
+
+
+def python_name(tool: Tool) -> str:
+    """The name of a tool as a function: one that Python accepts, and that nothing else has."""
+    name = tool.name.replace("-", "_")
+    if name[:1].isdigit():
+        name = f"_{name}"
+    if keyword.iskeyword(name) or name in _TAKEN:
+        name = f"{name}_"
+    return name
+
+
+# ── for the model ─────────────────────────────────────────────────────────────────────────────────
+
+_declarations: WeakKeyDictionary[Tool, str] = WeakKeyDictionary()
+
+
+def declaration(tool: Tool) -> str:
+    """The signature and the docstring of a tool, as the model reads them."""
+    if tool not in _declarations:
+        _declarations[tool] = _declaration(tool)
+    return _declarations[tool]
+
+
+def _declaration(tool: Tool) -> str:
+    sent = [each for each in tool.parameters if not each.injected]
+    texts = [f"{each.name}: {_expression(each.type.text)}{_default(each)}" for each in sent]
+    returned = signature.returned(tool.function)
+    arrow = ""
+    if returned is not MISSING:
+        arrow = f" -> {_expression(type_text(returned))}"
+    head = f"def {python_name(tool)}({_listed(sent, texts)}){arrow}:"
+    return "\n".join([head, *_docstring(_description(tool, sent, returned))])
+
+
+def _listed(parameters: Sequence[Parameter], texts: Iterable[str]) -> str:
+    """The parameters; a required one after an optional one can only be passed by its name."""
+    listed: list[str] = []
+    was_optional = False
+    for each, text in zip(parameters, texts, strict=True):
+        if was_optional and not each.optional and "*" not in listed:
+            listed.append("*")
+        was_optional = was_optional or each.optional
+        listed.append(text)
+    return ", ".join(listed)
+
+
+def _expression(text: str) -> str:
+    """The name of a type, if it is nothing but that."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return "Any"
+    if "\n" in text or not all(isinstance(node, _IN_TYPES) for node in ast.walk(tree)):
+        return "Any"
+    return text
+
+
+_IN_TYPES = (
+    ast.Expression, ast.Name, ast.Attribute, ast.Subscript, ast.Tuple, ast.BinOp, ast.BitOr,
+    ast.Constant, ast.UnaryOp, ast.USub, ast.Load,
+)  # fmt: skip
+
+
+def _default(parameter: Parameter) -> str:
+    if not parameter.optional:
+        return ""
+    value = parameter.default
+    if isinstance(value, enum.Enum):
+        choices = enum_choices(type(value))
+        value = value.value if value.value in choices else value.name
+    is_plain = value is None or type(value) in (bool, int, str)
+    is_number = type(value) is float and math.isfinite(value)
+    is_empty = type(value) in (list, tuple, dict) and not value
+    text = repr(value) if is_plain or is_number or is_empty else "..."
+    if len(text) > _MAX_DEFAULT:
+        text = "..."
+    return f" = {text}"
+
+
+def _description(tool: Tool, sent: Sequence[Parameter], returned: Any) -> str:
+    """The docstring with the descriptions of the arguments and the result, without their types."""
+    doc = signature.documented(tool.function)
+    arguments = []
+    for each in sent:
+        lines = [line for line in (each.text, *_details(each)) if line]
+        if lines:
+            first, *more = "\n".join(lines).split("\n")
+            arguments += [f"{each.name}: {first}", *(f"    {line}".rstrip() for line in more)]
+    result = []
+    if doc.returns is not None and doc.returns.text and returned not in (None, type(None)):
+        result = [f"Returns: {doc.returns.text}"]
+    fields = _Types().fields_text(returned)
+    if fields:
+        result.append(fields)
+    parts = [doc.short, doc.long, "\n".join(arguments), "\n".join(result)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _details(parameter: Parameter) -> tuple[str, ...]:
+    """What the name of a type does not say; an object is passed as it is, not by its name."""
+    if parameter.type.by_reference:
+        return ()
+    return parameter.type.details
+
+
+def _docstring(text: str) -> list[str]:
+    """The lines of a text as a docstring, which ends where the text ends."""
+    if not text:
+        return ["    ..."]
+    quoted = visible(text.replace("\\", "\\\\")).replace('"""', '\\"\\"\\"')
+    first, *more = quoted.split("\n")
+    if not more:
+        if first.endswith('"'):
+            first = f'{first[:-1]}\\"'
+        return [f'    """{first}"""']
+    return [f'    """{first}', *(f"    {line}".rstrip() for line in more), '    """']
+
+
+# ── for the type checker ──────────────────────────────────────────────────────────────────────────
+
+_HEADER = """\
+import collections.abc as _abc
+import datetime as _datetime
+import decimal as _decimal
+import typing as _typing
+
+def answer(value: _typing.Any = ...) -> None: ...
+def give_up(reason: _typing.Any = ...) -> None: ...
+def show(*values: _typing.Any) -> None: ...
+def print(*values: _typing.Any, sep: _typing.Any = ..., end: _typing.Any = ...) -> None: ...
+def map(function: _typing.Any, *items: _typing.Any) -> _typing.Any: ...
+def filter(function: _typing.Any, items: _typing.Any) -> _typing.Any: ...
+def getattr(value: _typing.Any, name: str, default: _typing.Any = ...) -> _typing.Any: ...
+def hasattr(value: _typing.Any, name: str) -> bool: ...
+def format(value: _typing.Any, spec: str = ...) -> str: ...
+"""
+"""What every program has; the type checker does not know all builtins of the sandbox."""
+
+_stubs: WeakKeyDictionary[Tool, str] = WeakKeyDictionary()
+
+
+def stubs(tools: Iterable[Tool], variables: Iterable[str] = ()) -> str:
+    """What the type checker reads before a program: the tools, the endings, and other names."""
+    known = [f"{name}: _typing.Any" for name in variables if _is_free(name)]
+    types = _Types()
+    functions = [_stub(tool, types) for tool in tools]
+    return "\n".join([_HEADER, *known, *types.classes(), *functions, ""])
+
+
+def stub(tool: Tool) -> str:
+    """What the type checker reads of one tool: its records and its signature."""
+    if tool not in _stubs:
+        types = _Types()
+        function = _stub(tool, types)
+        _stubs[tool] = "\n".join([*types.classes(), function])
+    return _stubs[tool]
+
+
+def _is_free(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name) and name not in _TAKEN
+
+
+def _stub(tool: Tool, types: _Types) -> str:
+    hints = signature.argument_types(tool.function)
+    sent = [each for each in tool.parameters if not each.injected]
+    texts = []
+    for each in sent:
+        kind = types.accepted(hints.get(each.name, Any))
+        if each.optional:
+            texts.append(f"{each.name}: {_union([kind, 'None'])} = ...")
+        else:
+            texts.append(f"{each.name}: {kind}")
+    returned = types.returned(signature.returned(tool.function))
+    return f"def {python_name(tool)}({_listed(sent, texts)}) -> {returned}: ..."
+
+
+_ANY = "_typing.Any"
+_NUMBERS = (bool, int, float)
+_EXACT: dict[Any, str] = {
+    type(None): "None", None: "None", bool: "bool", int: "int", float: "float", str: "str",
+    bytes: "bytes", complex: _ANY, Decimal: "_decimal.Decimal", dt.date: "_datetime.date",
+    dt.datetime: "_datetime.datetime", dt.time: "_datetime.time",
+    dt.timedelta: "_datetime.timedelta",
+}  # fmt: skip
+"""Types whose values the sandbox has."""
+
+_OTHER_FORMS: dict[Any, str] = {
+    bytes: "str", Decimal: "str | float", dt.date: "str", dt.datetime: "str | _datetime.date",
+    dt.time: "str", dt.timedelta: "str | float",
+}  # fmt: skip
+"""What an argument of a type may be given as too."""
+
+_OPAQUE = frozenset({"DataFrame", "LazyFrame", "Series", "Index", "ndarray"})
+
+
+class _Types:
+    """Types as the type checker reads them, and the classes of the records in them."""
+
+    def __init__(self) -> None:
+        self._names: dict[Any, str] = {}  # of records, by their class
+        self._classes: dict[str, str] = {}
+
+    def classes(self) -> list[str]:
+        """The definitions of the records."""
+        return list(self._classes.values())
+
+    # ── of an argument: everything that the tool might accept ─────────────────────────────────────
+
+    def accepted(self, annotation: Any) -> str:
+        """The type of an argument: nothing that the tool accepts is outside of it."""
+        inner = inner_type(annotation)
+        origin = get_origin(inner) or inner
+        args = get_args(inner)
+        if is_union(inner):
+            return _union(self.accepted(each) for each in args)
+        if origin is Literal or _is_enum(origin):
+            return _literal(_choices(inner))
+        if origin in _EXACT:
+            return _union([_EXACT[origin], _OTHER_FORMS.get(origin, "")])
+        if _is_record(origin):
+            return _union([self._record(origin), f"_abc.Mapping[str, {_ANY}]"])
+        if not isinstance(origin, type) or not issubclass(origin, (Iterable, Mapping)):
+            return _ANY
+        if not origin.__module__.startswith(("builtins", "collections")):
+            return _ANY
+        if issubclass(origin, Mapping):
+            return f"_abc.Mapping[{_ANY}, {self._widened(args[1:2])}]"
+        is_uniform = len(args) == 1 or (len(args) == 2 and args[1] is ...)
+        return f"_abc.Iterable[{self._widened(args[:1]) if is_uniform else _ANY}]"
+
+    def _widened(self, args: Sequence[Any]) -> str:
+        """The type of the items of a container, in which the checker does not see literals."""
+        text = self.accepted(args[0]) if args else _ANY
+        return _ANY if "Literal[" in text else text
+
+    # ── of a result: as exact as it is known ──────────────────────────────────────────────────────
+
+    def returned(self, annotation: Any) -> str:
+        """The type of a result as the sandbox has it; Any if it is not certain."""
+        if annotation is MISSING:
+            return _ANY
+        inner = inner_type(annotation)
+        origin = get_origin(inner) or inner
+        args = get_args(inner)
+        if is_union(inner):
+            return _union(self.returned(each) for each in args)
+        if origin is Literal or _is_enum(origin):
+            return _literal(_choices(inner))
+        if origin in _EXACT:
+            return _EXACT[origin]
+        if _is_record(origin):
+            return self._record(origin)
+        if origin in (list, set, frozenset, dict, tuple):
+            return self._container(origin, args)
+        if origin in (Sequence, Mapping, AbstractSet) and args:
+            inside = ", ".join(self.returned(each) for each in args)
+            return f"_abc.{origin.__name__}[{inside}]"
+        if isinstance(origin, type) and _is_opaque(origin):
+            return self._record(origin)
+        return _ANY
+
+    def _container(self, origin: type, args: Sequence[Any]) -> str:
+        if not args:
+            return origin.__name__
+        inside = ", ".join("..." if each is ... else self.returned(each) for each in args)
+        return f"{origin.__name__}[{inside}]"
+
+    def _record(self, cls: Any) -> str:
+        if cls in self._names:
+            return self._names[cls]
+        name = self._name(cls)
+        self._names[cls] = name
+        self._classes[name] = ""  # before its fields: they may contain it
+        fields = {key: self.returned(kind) for key, kind in fields_of(cls).items()}
+        if typing_extensions.is_typeddict(cls):
+            lines = [f"class {name}(_typing.TypedDict, total=False):"]
+            lines += [f"    {key}: {kind}" for key, kind in fields.items()]
+        elif issubclass(cls, tuple):
+            lines = [f"class {name}(_typing.NamedTuple):"]
+            lines += [f"    {key}: {kind}" for key, kind in fields.items()]
+        else:
+            lines = [f"class {name}:"]
+            for key, kind in fields.items():
+                lines += ["    @property", f"    def {key}(self) -> {kind}: ..."]
+        if not fields:
+            lines.append("    ...")
+        self._classes[name] = "\n".join(lines)
+        return name
+
+    def _name(self, cls: Any) -> str:
+        """A name for a class that nothing else has."""
+        stem = re.sub(r"\W", "_", str(cls.__name__), flags=re.ASCII)
+        if not _is_free(stem) or stem.startswith("_"):
+            stem = f"Record_{stem}"
+        name = stem
+        number = 1
+        while name in self._classes:
+            number += 1
+            name = f"{stem}_{number}"
+        return name
+
+    def fields_text(self, annotation: Any) -> str:
+        """A line for each record in a result, which says how its fields are read."""
+        if annotation is MISSING:
+            return ""
+        self.returned(annotation)
+        lines = []
+        for cls, name in self._names.items():
+            fields = [f"{key}: {_expression(_text(kind))}" for key, kind in fields_of(cls).items()]
+            if typing_extensions.is_typeddict(cls):
+                lines.append(f"{name} is a dict with {', '.join(fields)}.")
+            elif fields:
+                lines.append(f"{name} has the attributes {', '.join(fields)}.")
+        return "\n".join(lines)
+
+
+def _text(annotation: Any) -> str:
+    return "Any" if annotation is MISSING else type_text(annotation)
+
+
+def _union(kinds: Iterable[str]) -> str:
+    """The types joined; Any if one of them is."""
+    found = list(dict.fromkeys(part for kind in kinds for part in kind.split(" | ") if part))
+    if _ANY in found or not found:
+        return _ANY
+    return " | ".join(found)
+
+
+def _is_enum(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, enum.Enum) and len(cls) > 0
+
+
+def _choices(annotation: Any) -> list[Any]:
+    if _is_enum(annotation):
+        return enum_choices(annotation)
+    return [each.value if isinstance(each, enum.Enum) else each for each in get_args(annotation)]
+
+
+def _literal(choices: Sequence[Any]) -> str:
+    if any(each is not None and type(each) not in (str, int, bool) for each in choices):
+        return _ANY
+    return f"_typing.Literal[{', '.join(map(ascii, choices))}]"
+
+
+def _is_opaque(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in ("numpy", "pandas", "polars") and (
+        cls.__name__ in _OPAQUE
+    )
+
+
+def _is_record(cls: Any) -> bool:
+    if not isinstance(cls, type):
+        return False
+    if typing_extensions.is_typeddict(cls) or dataclasses.is_dataclass(cls):
+        return True
+    is_model = isinstance(getattr(cls, "__pydantic_fields__", None), dict)
+    is_attrs = isinstance(getattr(cls, "__attrs_attrs__", None), tuple)
+    return is_model or is_attrs or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
+def fields_of(cls: Any) -> dict[str, Any]:
+    """The public fields of a record with their annotations; `MISSING` for one without."""
+    names: list[str] = []
+    if typing_extensions.is_typeddict(cls):
+        names = list(cls.__annotations__)
+    elif dataclasses.is_dataclass(cls):
+        names = [each.name for each in dataclasses.fields(cls)]
+    elif isinstance(getattr(cls, "__pydantic_fields__", None), dict):
+        names = list(cls.__pydantic_fields__)
+    elif isinstance(getattr(cls, "__attrs_attrs__", None), tuple):
+        names = [each.name for each in cls.__attrs_attrs__]
+    elif hasattr(cls, "_fields"):
+        names = list(cls._fields)
+    try:
+        hints = typing.get_type_hints(cls, include_extras=True)
+    except Exception:  # noqa: BLE001  (evaluating annotations that are strings runs user code)
+        hints = {}
+    return {
+        name: _unwrapped(hints.get(name, MISSING))
+        for name in names
+        if name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
+    }
+
+
+def _unwrapped(annotation: Any) -> Any:
+    """The type in ``Required[…]`` and ``NotRequired[…]``."""
+    wrappers = (typing_extensions.Required, typing_extensions.NotRequired)
+    return get_args(annotation)[0] if get_origin(annotation) in wrappers else annotation
