@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from archytas_nb.errors import (
     CassetteMiss,
@@ -42,6 +42,22 @@ An observer that displays the form of a call to approve returns the form; it is 
 """
 
 
+class Sandbox(Protocol):
+    """Runs the programs of a run; `archytas_nb.sandbox.session.Session` is the real one."""
+
+    def run(self, text: str, *, is_part: bool = False) -> ev.ProgramReply:
+        """Run a program, or its next part, until it ends or waits for calls."""
+
+    def resume(self, outcomes: Sequence[ev.CallOutcome]) -> ev.ProgramReply:
+        """Continue with the outcomes of the calls that it waits for."""
+
+    def stop(self) -> ev.ProgramEnded:
+        """End the program after an interrupt; what its calls returned stays in its variables."""
+
+    def close(self) -> Any:
+        """End the session; return its variables for the next question."""
+
+
 @dataclass(frozen=True, slots=True)
 class _FallBack:
     """In place of a reply: the run continues with the text protocol."""
@@ -62,6 +78,10 @@ class Driver:
     wire: Callable[[ev.ActiveProtocol], Wire]
     check: AnswerCheck | None = None  # None if any answer is accepted
     may_fall_back: bool = False  # to the text protocol, if function calling fails
+    open_sandbox: Callable[[], Sandbox] | None = (
+        None  # for the first program; None if there is none
+    )
+    _sandbox: Sandbox | None = field(default=None, init=False)
     _is_stopped: bool = field(default=False, init=False)  # an interrupt came between two requests
 
     def events(self, protocol: ev.ActiveProtocol) -> Events:
@@ -84,8 +104,8 @@ class Driver:
 
                 with defer_interrupts() as deferred:
                     # The outcomes of tools must be recorded before an interrupt is handled.
-                    if reply is None and isinstance(request, ev.RunCalls):
-                        reply = self._run_calls(request)
+                    if reply is None:
+                        reply = self._run_requested(request)
                     try:
                         request = flow.send(reply)
                     except StopIteration as ended:
@@ -97,6 +117,9 @@ class Driver:
             if ending is None:
                 _finish_loop(flow, request)
             raise
+        finally:
+            if self._sandbox is not None:
+                self.exchange.program_state = self._sandbox.close()
 
         yield ending
         if deferred.interrupted and not isinstance(ending, ev.Interrupted):
@@ -129,9 +152,33 @@ class Driver:
             return _FallBack(why)
         return reply
 
-    def _run_calls(self, request: ev.RunCalls) -> ev.CallOutcomes:
-        seconds = self.guards.seconds_left()
-        return ev.CallOutcomes(self.executor.run(request.calls, seconds=seconds))
+    def _run_requested(self, request: ev.Request) -> ev.CallOutcomes | ev.ProgramReply | None:
+        """Run the calls or the program of a request; None for one that asks for neither."""
+        if isinstance(request, ev.RunCalls):
+            seconds = self.guards.seconds_left()
+            return ev.CallOutcomes(self.executor.run(request.calls, seconds=seconds))
+        if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
+            return self._run_program(request)
+        return None
+
+    def _run_program(self, request: ev.RunProgram | ev.ResumeProgram) -> ev.ProgramReply:
+        """Run or continue a program until it ends or waits for calls."""
+        if self._sandbox is None:
+            if self.open_sandbox is None:
+                raise ConfigurationError("programs need a sandbox, and this run has none")
+            self._sandbox = self.open_sandbox()
+        sandbox = self._sandbox
+        work: Callable[[], ev.ProgramReply]
+        if isinstance(request, ev.RunProgram):
+            work = partial(sandbox.run, request.text, is_part=request.is_part)
+        else:
+            work = partial(sandbox.resume, request.outcomes)
+        try:
+            return self.executor.call(work, seconds=self.guards.seconds_left())
+        except KeyboardInterrupt:
+            return sandbox.stop()
+        except ToolTimeout as error:
+            return replace(sandbox.stop(), interrupted=False, lost=str(error))
 
     def _ending(self, ending: ev.Ending) -> ev.Ending:
         """The ending; a failure tells whether the cassette failed."""

@@ -157,6 +157,7 @@ class CallOutcome:
             calls that ran at the same time has the diff of all.
         called: The tools that its code called, in order.
         stored: The new variable that its value was stored in; empty if there is none.
+        repeats: The id of the equal call of the run whose outcome this is; empty if it was made.
         hint: What the model is told about the result, such as the name that it is kept under.
         printed: What the model reads of `outputs`.
         shared: What the model reads of the output of several calls that ran at the same time.
@@ -180,6 +181,7 @@ class CallOutcome:
     diff: Diff | None = None
     called: tuple[str, ...] = ()
     stored: str = ""
+    repeats: str = ""
     hint: str = ""
     printed: str = ""
     shared: str = ""
@@ -291,6 +293,8 @@ class RunCalls:
     step: int
     calls: tuple[ToolCall, ...]
     thought: str = ""
+    program: str = ""  # that makes them
+    lines: tuple[int, ...] = ()  # of the program, one for each call
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ It does no I/O itself. `driver.py` carries out the requests:
 
     AskModel → ModelReply | NoReply        CheckAnswer → Verdict | NoReply
     RunCalls → CallOutcomes                Notice → nothing
+    RunProgram → ProgramFaults | ProgramWaits | ProgramEnded
+    ResumeProgram → ProgramWaits | ProgramEnded
 
 So it can be driven by hand with ``.send``, and recorded replies reproduce the same run.
 
@@ -20,10 +22,10 @@ complete step (`_add`), so a driver may stop at any yield.
 
 from __future__ import annotations
 
-from base64 import b32encode
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from archytas_nb.loop.conversation import Conversation, messages_of
@@ -38,9 +40,12 @@ from archytas_nb.loop.events import (
     Ending,
     Failed,
     Interrupted,
+    Json,
     ModelReply,
     NoReply,
     Notice,
+    ProgramEnded,
+    ProgramFaults,
     Reply,
     Requests,
     RunCalls,
@@ -49,8 +54,16 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.loop.limits import Guards, call_key
+from archytas_nb.loop.lines import MAX_LINE_TOKENS, STOPS, LineByLine
 from archytas_nb.loop.model import ModelFacts
-from archytas_nb.loop.record import Exchange, Step
+from archytas_nb.loop.program import CallMemory, ProgramRunner
+from archytas_nb.loop.program_protocol import (
+    ProgramProtocol,
+    calls_report,
+    ended_report,
+    faults_report,
+)
+from archytas_nb.loop.record import Exchange, Step, call_id
 from archytas_nb.loop.reply import Action, as_text, rejection_text, written
 from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.verify import (
@@ -59,6 +72,7 @@ from archytas_nb.loop.verify import (
     MAX_TOOLS,
     SmallModelChecks,
     parse_yes_no,
+    repeats_example,
 )
 from archytas_nb.loop.wire import Wire
 
@@ -69,6 +83,9 @@ LAST_TURN_SECONDS = 30.0
 
 MAX_CALLS = 100
 """Maximum number of calls that are run from one reply."""
+
+_WARMER = 0.8
+"""The temperature after a faulty program was written twice: at 0 it would be written again."""
 
 _INTERRUPTED_BEFORE = "Not run: the user interrupted before."
 
@@ -108,7 +125,7 @@ def react_loop(
     tokens = guards.limits.reply_tokens(small=guards.small)
     thinking = guards.limits.thinking_tokens(small=guards.small)
     conversation = Conversation(wire, past, exchange, ModelFacts(model), tokens)
-    loop = _Loop(wire, guards, past, exchange, conversation, checks, thinking)
+    loop = _Loop(wire, guards, past, exchange, conversation, checks, thinking, ModelFacts(model))
     exchange.ending = yield from loop.run()
     return exchange.ending
 
@@ -124,17 +141,28 @@ class _Loop:
     conversation: Conversation
     checks_answers: bool
     thinking_tokens: int | None  # the maximum after a reply that contained only reasoning
+    facts: ModelFacts
     truncated_replies: int = 0  # consecutive replies that were truncated
     checks: SmallModelChecks = field(init=False)
+    programs: ProgramRunner = field(init=False)
+    faulty_programs: Counter[str] = field(default_factory=Counter)
+    temperature: float | None = None  # of the next reply; None for the model's default
 
     def __post_init__(self) -> None:
         self.checks = SmallModelChecks(self.exchange.question, self._ask_yes_no)
+        memory = CallMemory(frozenset(self.guards.may_repeat))
+        self.programs = ProgramRunner(len(self.past) + 1, self.guards, memory)
 
     def run(self) -> Flow:
         """Repeat steps until there is an ending."""
         try:
-            if self.guards.small:
+            writes_programs = isinstance(self.wire, ProgramProtocol)
+            if self.guards.small and not writes_programs:
                 yield from self._check_fit()
+            if isinstance(self.wire, ProgramProtocol) and self._may_write_lines():
+                ending = yield from self._write_lines(self.wire)
+                if ending is not None:
+                    return ending
             was_prose = False  # whether the last reply was plain text instead of an action
             while not (limit := self.guards.limit_reached()):
                 reply = yield from self._ask()
@@ -216,6 +244,7 @@ class _Loop:
             max_tokens=conversation.reply_tokens,
             thinking_tokens=self.thinking_tokens,
             seconds=seconds,
+            temperature=self.temperature,
             asides=conversation.asides,
         )
         return self.wire.with_actions(ask, self.exchange.form, disabled, last)
@@ -241,6 +270,8 @@ class _Loop:
             self.guards.record_fault()
             self._correct(action, action.fault)
             return None
+        if action.program:
+            return (yield from self._perform_program(action))
         if action.calls:
             step = yield from self._run_calls(action)
             self._add(step)
@@ -249,20 +280,22 @@ class _Loop:
         else:
             self.guards.record_step(())
         if action.answers:
-            if verdict := (yield from self._check(action)):
+            if fault := (yield from self._check(action.answer)):
                 self.guards.record_fault()
-                self._correct(action, rejection_text(action.answer, verdict))
+                self._correct(action, rejection_text(action.answer, fault))
                 return None
             return Answered(as_text(action.answer), action.thought)
         if action.failure is None:
             return None
         return Failed(action.failure)
 
-    def _check(self, action: Action) -> Requests[str]:
+    def _check(self, answer: Json) -> Requests[str]:
         """Why an answer is not accepted; empty if it is."""
+        if repeats_example(as_text(answer), self.wire.examples, self._sources()):
+            return "it repeats the answer of the example. Answer the question that was asked"
         if not self.checks_answers:
             return ""
-        verdict = yield CheckAnswer(self.guards.steps, action.answer)
+        verdict = yield CheckAnswer(self.guards.steps, answer)
         if isinstance(verdict, NoReply) and verdict.kind == "condition":
             raise _RunEndedError(Failed(verdict.text, by="condition"))
         if isinstance(verdict, NoReply):
@@ -318,13 +351,15 @@ class _Loop:
                 return over.ending
             return Stopped(limit)
         action = self._read(reply, prose_is_answer=True)
+        if action.program:
+            action = yield from self._answer_of_program(action)
         if action.truncated:
             limit = f"{limit}; the last reply was {self._truncated_at(reply)[0]}"
         if not action.answers:
             return Stopped(limit, as_text(action.failure or action.thought))
         # The check sets the run's value; the run ends even if the answer is not accepted.
         if not action.truncated:
-            yield from self._check(action)
+            yield from self._check(action.answer)
         return Stopped(limit, as_text(action.answer))
 
     def _correct(self, action: Action, correction: str) -> None:
@@ -333,6 +368,126 @@ class _Loop:
     def _add(self, step: Step) -> None:
         self.exchange.steps.append(step)
         self.conversation.add(step)
+
+    # ── programs ──────────────────────────────────────────────────────────────────────────────────
+
+    def _perform_program(self, action: Action) -> Requests[Ending | None]:
+        """Run the program of a reply; None means that the run continues."""
+        self.programs.begin()
+        self.temperature = None
+        end = yield from self.programs.run(action.program, action.thought)
+        if isinstance(end, ProgramFaults):
+            self.guards.record_fault()
+            report = faults_report(end)
+            step = Step(
+                action.thought, reasoning=action.reasoning, program=action.program, report=report
+            )
+            self._add(step)
+            self._leave_out_repeated(action.program, report)
+            return None
+        return (yield from self._after_program(end, action.thought, action.reasoning))
+
+    def _after_program(
+        self, end: ProgramEnded, thought: str = "", reasoning: str = ""
+    ) -> Requests[Ending | None]:
+        """Record a program that has ended; None means that the run continues."""
+        runner = self.programs
+        if end.interrupted or runner.was_interrupted:
+            self._add(runner.step(thought, _INTERRUPTED_BEFORE, reasoning))
+            return Interrupted("a tool call" if runner.was_interrupted else "a program")
+        if end.has_answer:
+            if fault := (yield from self._check(end.answer)):
+                self.guards.record_fault()
+                self._add(runner.step(thought, rejection_text(end.answer, fault), reasoning))
+                return None
+            # The answer is the last message of the exchange; before it stands what it rests on.
+            report = calls_report(runner.made)
+            step = runner.step(thought, report, reasoning)
+            self._add(replace(step, is_left_out=not report))
+            return Answered(as_text(end.answer), thought)
+        if end.gave_up is not None:
+            step = runner.step(thought, calls_report(runner.made), reasoning)
+            self._add(replace(step, is_left_out=not step.report))
+            return Failed(end.gave_up)
+        self._add(runner.step(thought, ended_report(end, runner.made), reasoning))
+        if end.error is not None or end.lost:
+            self.guards.record_fault()
+        else:
+            self.guards.record_step(runner.outcomes)
+        return None
+
+    def _leave_out_repeated(self, program: str, report: str) -> None:
+        """Leave out faulty programs that a model writes again and again, and keep their fault.
+
+        A small model copies its own faulty reply for ever.
+        """
+        self.faulty_programs[program] += 1
+        if self.faulty_programs[program] == 1:
+            return
+        steps = self.exchange.steps
+        for index, step in enumerate(steps):
+            if step.program in self.faulty_programs and not step.calls:
+                steps[index] = replace(step, is_left_out=True)
+        self.exchange.hint = f"(A program was refused. {report})"
+        self.temperature = _WARMER
+        self.conversation.rebuild()
+
+    def _answer_of_program(self, action: Action) -> Requests[Action]:
+        """The answer that the program of the last turn gives; its calls are not made."""
+        self.programs.begin()
+        end = yield from self.programs.run(
+            action.program, action.thought, refusal="Not run: the run must end now."
+        )
+        if self.programs.calls:
+            report = calls_report(self.programs.made)
+            self._add(self.programs.step(action.thought, report, action.reasoning))
+        if isinstance(end, ProgramEnded) and end.has_answer:
+            return replace(action, program="", answer=end.answer, null=end.answer is None)
+        shown = "\n".join(end.shown) if isinstance(end, ProgramEnded) else ""
+        return replace(action, program="", thought=shown or action.thought)
+
+    def _may_write_lines(self) -> bool:
+        """Whether the model writes its first program line by line."""
+        facts = self.facts
+        return self.guards.small and facts.continues_replies and facts.has_grammars
+
+    def _write_lines(self, wire: ProgramProtocol) -> Requests[Ending | None]:
+        """Let the model write a program line by line; None means that the run continues."""
+        if self.guards.limit_reached():  # which also starts the clock
+            return None
+        self.guards.steps += 1
+        self.programs.begin()
+        lines = LineByLine(self.programs, partial(self._ask_line, wire))
+        try:
+            yield from lines.run()
+        except _RunEndedError:
+            if self.programs.text:
+                self._add(self.programs.step("", _INTERRUPTED_BEFORE))
+            raise
+        if lines.end is not None and lines.is_over:
+            return (yield from self._after_program(lines.end))
+        if self.programs.text or self.programs.calls:
+            self._add(replace(self.programs.step("", lines.fault), is_left_out=True))
+        yield Notice("repair", f"the model goes on with whole programs: {lines.fault}")
+        return None
+
+    def _ask_line(self, wire: ProgramProtocol, begun: str, grammar: str) -> Requests[ModelReply]:
+        """Ask for the next line of a program that was begun."""
+        ask = self._request("")
+        _, *messages = ask.messages
+        beginning = {"role": "assistant", "content": begun}
+        reply = yield replace(
+            ask,
+            step=self.guards.steps,
+            messages=(wire.line_by_line, *messages, beginning),
+            grammar=grammar,
+            stop=STOPS,
+            is_continued=True,
+            max_tokens=MAX_LINE_TOKENS,
+        )
+        received = yield from self._reply_or_end(reply)
+        self.guards.add_usage(received, self.conversation.tokens + len(begun) // 3)
+        return received
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -485,14 +640,6 @@ def _outcomes_without_running(action: Action, calls: Sequence[ToolCall]) -> Iter
     if too_many > 0:
         text = f"{too_many:,} calls, from this one on, were not made: a reply may have {MAX_CALLS}."
         yield CallOutcome("not_run", text, call_id=calls[-1].id)
-
-
-def call_id(question: int, step: int, call: int) -> str:
-    """The id of a call, unique in a conversation; Mistral requires nine letters and digits."""
-    if max(question, step, call) < 100:
-        return f"q{question:02}s{step:02}c{call:02}"
-    number = (question << 24) + (step << 7) + call  # 2**16 questions of 2**17 steps of 2**7 calls
-    return "x" + b32encode(number.to_bytes(5)).decode()
 
 
 def _unexpected(asked: str, sent: Reply, expected: str) -> TypeError:

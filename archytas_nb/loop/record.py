@@ -7,6 +7,7 @@ they cannot be separated.
 
 from __future__ import annotations
 
+from base64 import b32encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,7 @@ class Step:
     extras: Mapping[str, Json] = field(default_factory=dict)  # extra fields of a call, by its id
     program: str = ""  # the program of the reply, which made the calls
     report: str = ""  # what the model is told about the program
+    is_left_out: bool = False  # it is not sent any more
 
     def __post_init__(self) -> None:
         if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:
@@ -102,6 +104,7 @@ class Exchange:
     origin: str = ""  # such as a cell: a question of the same origin replaces this one
     hint: str = ""  # text for the model below the question
     context: Context | None = None
+    program_state: Any = None  # the variables of programs at the end; None if there are none
     model: str = ""  # what tells the model that was asked from others
     compaction: Compaction = Compaction()  # of the conversation up to the end of this exchange
     # The messages of a completed exchange, by the name of the wire protocol.
@@ -138,3 +141,13 @@ def index_of(exchanges: Sequence[Exchange], origin: str) -> int:
     """The index of the question with this origin, or the index that it will have."""
     indices = (n for n, exchange in enumerate(exchanges) if origin and exchange.origin == origin)
     return next(indices, len(exchanges))
+
+
+def call_id(question: int, step: int, call: int) -> str:
+    """The id of a call, unique in a conversation; Mistral requires nine letters and digits."""
+    if max(question, step, call) < 100:
+        return f"q{question:02}s{step:02}c{call:02}"
+    # 2**16 questions of 2**17 steps of 2**10 calls, of which the letter says three bits.
+    letter = "xyzwvutr"[call >> 7]
+    number = (question << 24) + (step << 7) + (call & 127)
+    return letter + b32encode(number.to_bytes(5)).decode()

@@ -69,6 +69,7 @@ class Action:
     null: bool = False  # the answer is None, which its type allows
     reasoning: str = ""  # sent separately from the text
     extras: Mapping[int, Json] = field(default_factory=dict)  # extra fields of calls, by index
+    program: str = ""  # which makes calls and gives the answer
     truncated: TruncatedPart = ""  # if so, an answer is incomplete and a call unreadable
 
     @property

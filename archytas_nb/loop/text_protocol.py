@@ -93,6 +93,10 @@ class TextProtocol(Wire):
     """The text protocol."""
 
     name: ActiveProtocol = "react"
+    examples = (
+        "A year has {} months.",
+        "The {} room is warmer, with {} degrees. Its window stays closed.",
+    )
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         super().__init__(tools, instructions)

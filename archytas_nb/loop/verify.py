@@ -161,6 +161,27 @@ def reasons_to_confirm(
         )
 
 
+def repeats_example(answer: str, examples: Iterable[str], sources: Iterable[str]) -> bool:
+    """Whether an answer is that of an example instead of the question's.
+
+    Args:
+        answer: The answer.
+        examples: The answers in the examples, with ``{}`` for what may differ.
+        sources: The question, the texts of the tools and the outcomes. If they contain most of the
+            example's words, the question is about the same things, and the answer may be right.
+    """
+    said = " ".join(answer.split())
+    for example in examples:
+        pattern = ".{1,40}?".join(map(re.escape, example.split("{}")))
+        if not re.search(pattern, said):
+            continue
+        words = set(re.findall(r"[a-z]{4,}", example.lower()))
+        known = set(re.findall(r"[a-z]{4,}", " ".join(sources).lower()))
+        if len(words & known) * 2 < len(words):
+            return True
+    return False
+
+
 def unsupported_numbers(answer: str, sources: Iterable[str]) -> list[str]:
     """The numbers of an answer that no source contains, even before rounding."""
     numbers = {text: _readings(text) for text in _NUMBER.findall(answer)}

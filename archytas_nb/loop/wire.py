@@ -47,11 +47,13 @@ class Wire(ABC):
         system: The first message.
         tool_specs: The tools that are sent in a separate field of the request; None if there is
             no such field.
+        examples: The answers in the examples of the first message, with ``{}`` for what may differ.
     """
 
     name: ActiveProtocol
     system: Message
     tool_specs: Json = None
+    examples: tuple[str, ...] = ()
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)

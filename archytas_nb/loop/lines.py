@@ -1,0 +1,157 @@
+"""A program that is written line by line: each statement runs before the next one is written.
+
+The reply of the model is continued for each line, with what was run and its values as comments, so
+that only the new line is processed. The first line with a fault or an error ends this; the model
+then writes whole programs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from archytas_nb.loop.events import ModelReply, ProgramEnded, ProgramFaults, Requests
+from archytas_nb.loop.program import ProgramRunner
+
+MAX_LINES = 26
+"""Maximum number of lines that are asked for."""
+
+STOPS = ("\n", "  #")
+"""Where a line ends; two spaces and # begin the comment with its value, which is ours."""
+
+MAX_LINE_TOKENS = 200
+_MAX_VALUE = 200
+_MAX_VALUES = 4
+
+# ── grammars ──────────────────────────────────────────────────────────────────────────────────────
+
+_STATEMENTS = " | ".join(
+    [
+        r'"answer(" "f"? "\"" [^\n"]{1,220} "\")"',
+        r"[^a`# \n] [^\n]{0,180}",
+        r'"a" [^n\n] [^\n]{0,180}',
+        r'"an" [^s\n] [^\n]{0,180}',
+    ]
+)
+"""A text of at most 220 characters in answer(…), or another line."""
+LINE_GRAMMAR = f'root ::= "```" | [ ]{{0,12}} ({_STATEMENTS})\n'
+
+
+def answer_grammar(names: Collection[str]) -> str:
+    """The grammar of a line that answers, with these variables in its text."""
+    filled = ""
+    if names:
+        options = " | ".join(f'"{name}"' for name in names)
+        filled = f' | "{{" ({options}) (":." [0-9] "f")? "}}"'
+    return f'root ::= "answer(f\\"" ([^\\n"{{}}]{filled}){{1,200}} "\\")"\n'
+
+
+# ── the rhythm ────────────────────────────────────────────────────────────────────────────────────
+
+AskLine = Callable[[str, str], Requests[ModelReply]]
+"""Asks for the next line, given the beginning of the reply and the grammar of the line."""
+
+
+@dataclass(slots=True)
+class LineByLine:
+    """One program that is written line by line.
+
+    Attributes:
+        runner: Runs the lines.
+        ask: Asks the model for a line.
+        end: How the last part that was run ended; None if none was.
+        fault: What was wrong with the last part; empty if nothing was.
+        shown: The beginning of the reply: what was run, with its values.
+    """
+
+    runner: ProgramRunner
+    ask: AskLine
+    end: ProgramEnded | None = None
+    fault: str = ""
+    shown: str = "```python\n"
+    _bound: dict[str, None] = field(default_factory=dict)  # the variables, in order
+    _block: list[str] = field(default_factory=list)  # the lines of a statement that goes on
+    _times: dict[str, int] = field(default_factory=dict)  # how often each statement was run
+    _must_answer: bool = False
+
+    def run(self) -> Requests[None]:
+        """Ask for lines and run them, until the program answers, fails or is interrupted."""
+        for _ in range(MAX_LINES):
+            grammar = LINE_GRAMMAR
+            if self._must_answer:
+                grammar = answer_grammar(self._bound)
+            begun = "".join(f"{line}\n" for line in self._block)
+            reply = yield from self.ask(self.shown + begun, grammar)
+            yield from self._take(reply.text.rstrip())
+            if self.fault or self.is_over:
+                return
+        self.fault = f"no answer after {MAX_LINES} lines"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the program has answered, given up or was interrupted."""
+        end = self.end
+        return end is not None and (end.has_answer or end.gave_up is not None or end.interrupted)
+
+    def _take(self, line: str) -> Requests[None]:
+        """Take one line: run it, or the block that it ends, or keep it for its block."""
+        is_end = not line or line.startswith("```")
+        continues = line[:1].isspace() or re.match(r"(else|elif|except|finally)\b", line)
+        if self._block and continues and not is_end:
+            self._block.append(line)
+            return
+        if self._block:
+            # The line after the block is asked for again when the block has run.
+            statement = "\n".join(self._block)
+            self._block = []
+            yield from self._run(statement)
+        elif is_end:
+            self._must_answer = True
+        elif line.endswith(":"):
+            self._block = [line]
+        else:
+            yield from self._run(line.strip())
+
+    def _run(self, statement: str) -> Requests[None]:
+        calls_before = len(self.runner.calls)
+        end = yield from self.runner.run(statement, is_part=True)
+        if isinstance(end, ProgramFaults):
+            self.fault = end.faults[0].text
+            return
+        if end.error is not None or end.lost:
+            self.fault = end.lost or str(end.error and end.error.text)
+            return
+        self.end = end
+        self._times[statement] = self._times.get(statement, 0) + 1
+        self._must_answer = self._times[statement] > 2
+        self._bound |= dict.fromkeys(end.assigned)
+        results = [made.result for made in self.runner.made[calls_before:]]
+        value = _value(statement, end, results)
+        if not value:
+            self.shown += f"{statement}\n"
+        elif "\n" in statement:
+            self.shown += f"{statement}\n# {value}\n"
+        else:
+            self.shown += f"{statement}  # {value}\n"
+
+
+def _value(statement: str, end: ProgramEnded, results: Sequence[str]) -> str:
+    """What the model is shown of a statement that was run; empty if there is nothing.
+
+    Args:
+        statement: The statement.
+        end: How it ended.
+        results: The results of its calls.
+    """
+    values = list(end.assigned.values())
+    if "\n" not in statement and values:
+        return _shortened(values[0] if len(values) == 1 else f"({', '.join(values)})")
+    return _shortened(", ".join([*results, *end.shown][-_MAX_VALUES:]))
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) > _MAX_VALUE:
+        return line[:_MAX_VALUE] + "…"
+    return line

@@ -1,0 +1,331 @@
+"""The program protocol: a reply is a short Python program over the tools, run in a sandbox.
+
+Tools are functions in it. What the program shows, the calls that it made and the line that failed
+are the user message that follows. `answer(value)` ends the run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol, Self
+
+from archytas_nb.loop.calls import split_thoughts
+from archytas_nb.loop.events import (
+    REFUSED,
+    ActiveProtocol,
+    AskModel,
+    Message,
+    ModelReply,
+    ProgramEnded,
+    ProgramFaults,
+)
+from archytas_nb.loop.record import AnswerForm, Exchange, Step
+from archytas_nb.loop.reply import Action, TruncatedPart, with_reasoning
+from archytas_nb.loop.wire import (
+    ToolCard,
+    Wire,
+    last_turn,
+    question_message,
+    system_message,
+    user_content,
+)
+from archytas_nb.words import clip, one_line
+
+MAX_REPORT = 6000
+"""Maximum number of characters of the report about a program."""
+
+_MAX_CALLS_SHOWN = 30
+_MAX_FAULTS = 4
+
+EXAMPLE_QUESTION = (
+    "Which is warmer, the red room or the blue one? If that one is above 25, open its window."
+)
+EXAMPLE_ANSWERS = (
+    "The {} room is warmer, with {} degrees. Its window is open now.",
+    "The {} room is warmer, with {} degrees. Its window stays closed.",
+)
+_EXAMPLE = """```python
+red = warmth_of(room="red")
+blue = warmth_of(room="blue")
+warmer, warmth = ("red", red) if red > blue else ("blue", blue)
+if warmth > 25:
+    open_window(room=warmer)
+    answer(f"The {warmer} room is warmer, with {warmth} degrees. Its window is open now.")
+else:
+    answer(f"The {warmer} room is warmer, with {warmth} degrees. Its window stays closed.")
+```"""
+
+_RULES = """
+You act by writing short Python programs.
+
+Reply with one Python code block, and nothing else:
+```python
+…
+```
+{language}
+Call functions by keyword with values from the question. Store each result in a variable. Each \
+program ends with answer(f"…") with a full sentence that has the numbers found, in the language of \
+the question; inside a branch that must not act, say so.
+To see a result before you go on, call show(variable) in place of answer; you then get its value \
+and write the next program. Results of earlier programs stay in their variables.
+If no function can do what is asked, answer that it cannot be done and why.
+
+For example, asked "{question}":
+{example}
+
+The functions:
+{functions}"""
+
+_LINE_RULES = """
+You answer by writing Python, line by line. Each line runs at once, and its value appears behind \
+it as a comment before you write the next line.
+
+You may use only the functions below, literals, variables, if/else, for, arithmetic, comparisons, \
+f-strings and min, max, sum, sorted, round, len, abs. No import, no def, no print, no comments of \
+your own.
+Call functions by keyword with values from the question, and store each result in a variable. Use \
+the values that you see. When a line fails, its error appears: write the corrected line.
+End with answer(f"…"): a full sentence that has the numbers found, in the language of the \
+question; inside a branch that must not act, say so. If no function can do what is asked, answer \
+that it cannot be done and why.
+
+For example, asked "{question}":
+```python
+red = warmth_of(room="red")  # 21.5
+blue = warmth_of(room="blue")  # 26.0
+warmer, warmth = ("red", red) if red > blue else ("blue", blue)  # ('blue', 26.0)
+if warmth > 25:
+    open_window(room=warmer)  # None
+    answer(f"The {{warmer}} room is warmer, with {{warmth}} degrees. Its window is open now.")
+else:
+    answer(f"The {{warmer}} room is warmer, with {{warmth}} degrees. Its window stays closed.")
+```
+
+The functions:
+{functions}"""
+
+_SMALL_LANGUAGE = (
+    "In it you may use only the functions below, literals, variables, if/else, for, arithmetic, "
+    "comparisons, f-strings and min, max, sum, sorted, round, len, abs. No import, no def, no "
+    "print."
+)
+_LANGUAGE = (
+    "It runs in a sandbox: the functions below, the variables that the question names, and plain "
+    "Python with math, statistics, datetime, re and json; no files and no network. Many calls in "
+    "one program are better than many programs. give_up(reason) ends the task if it cannot be done."
+)
+
+PROGRAM_GRAMMAR = 'root ::= "```python\\n" line+ "```"\nline ::= [^`\\n] [^\\n]* "\\n"\n'
+_ANSWER_GRAMMAR = 'root ::= "```python\\nanswer(f\\"" [^`\\n]+ "\\")\\n```"\n'
+
+_FENCED = re.compile(
+    r"^[ \t]*```[ \t]*(?:python|py|Python)?[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE
+)
+_FORM = "Reply with one Python code block that ends with answer(…)."
+_WHAT_IS_LEFT = "Write the corrected program for what is left."
+_AGAIN = "Write the whole program again."
+_GO_ON = 'If that is all that was asked, write only answer(f"…"); else the next program.'
+
+
+class FunctionCard(ToolCard, Protocol):
+    """The interface of a tool for programs."""
+
+    @property
+    def declaration(self) -> str:
+        """The tool as a function in Python, with its docstring."""
+
+
+class ProgramProtocol(Wire):
+    """The program protocol.
+
+    Args:
+        tools: The tools by name.
+        instructions: The user's instructions.
+        small: Whether it is for a small model, which writes simple programs only.
+
+    Attributes:
+        line_by_line: The first message in place of `system` while a program is written line by
+            line.
+    """
+
+    name: ActiveProtocol = "program"
+    examples = EXAMPLE_ANSWERS
+
+    def __init__(
+        self, tools: Mapping[str, FunctionCard], instructions: str = "", *, small: bool = False
+    ) -> None:
+        super().__init__(tools, instructions)
+        self._functions = dict(tools)
+        self.small = small
+        self.system = system_message(self._rules(), instructions)
+        lines = _LINE_RULES.format(question=EXAMPLE_QUESTION, functions=self.functions)
+        self.line_by_line = system_message(lines, instructions)
+
+    def without_tools(self, names: Collection[str]) -> Self:
+        """The same protocol without these tools."""
+        tools = {name: tool for name, tool in self._functions.items() if name not in names}
+        return type(self)(tools, self._instructions, small=self.small)
+
+    @property
+    def functions(self) -> str:
+        """The tools as the model reads them."""
+        return "\n".join(tool.declaration for tool in self._functions.values())
+
+    def _rules(self) -> str:
+        return _RULES.format(
+            language=_SMALL_LANGUAGE if self.small else _LANGUAGE,
+            question=EXAMPLE_QUESTION,
+            example=_EXAMPLE,
+            functions=self.functions,
+        )
+
+    def question(self, exchange: Exchange) -> Message:
+        """The question, and the type of the answer if one is required."""
+        return question_message(exchange, "Call answer with a value of this type:")
+
+    def step(self, step: Step) -> list[Message]:
+        """The program, then the report about it; a program that was left behind is not sent."""
+        if step.is_left_out:
+            return []
+        if not step.program:
+            unusable = {"role": "assistant", "content": "(A reply that could not be used.)"}
+            return [unusable, {"role": "user", "content": step.correction}]
+        images = [image for outcome in step.outcomes for image in outcome.images]
+        report = step.correction or step.report
+        return [
+            {"role": "assistant", "content": fenced(step.program)},
+            {"role": "user", "content": user_content(report, images)},
+        ]
+
+    def closing_message(self, text: str) -> Message:
+        """The final answer, as the model would have written it."""
+        return {"role": "assistant", "content": fenced(f"answer({text!r})")}
+
+    def with_actions(
+        self,
+        ask: AskModel,
+        form: AnswerForm | None,
+        disabled: Collection[str] = (),  # noqa: ARG002 - programs may call every tool
+        last: str = "",
+    ) -> AskModel:
+        """The request; a small model's reply is constrained by a grammar."""
+        if last:
+            ask = replace(ask, messages=last_turn(ask.messages, last))
+        if not self.small:
+            return ask
+        if last and form is None:
+            return replace(ask, grammar=_ANSWER_GRAMMAR)
+        return replace(ask, grammar=PROGRAM_GRAMMAR)
+
+    def read(
+        self,
+        reply: ModelReply,
+        *,
+        prose_is_answer: bool,
+        form: AnswerForm | None = None,  # noqa: ARG002 - the value is checked as it is
+    ) -> Action:
+        """Read the first code block of a reply."""
+        return with_reasoning(self._read(reply, prose_is_answer=prose_is_answer), reply)
+
+    def _read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
+        text, reasoning = split_thoughts(reply.text)
+        truncated = reply.finish == "length"
+        found = _FENCED.search(text)
+        program = found[1].strip("\n") if found else ""
+        if not found and self._is_program(text):
+            program = text.strip("\n")
+        if truncated and program:
+            lines = program.count("\n") + 1
+            fault = (
+                f"Your program was too long: it was cut off in line {lines}, and nothing of it was "
+                f"run. Write a shorter one, or only its first part."
+            )
+            return Action(fault=fault, truncated="other", reasoning=reasoning)
+        if program.strip():
+            thought = text[: found.start()].strip() if found else ""
+            return Action(thought, program=program, reasoning=reasoning)
+        prose = text.strip()
+        if not prose:
+            part: TruncatedPart = "other" if truncated else ""
+            return Action(
+                fault=f"Your reply was empty. {_FORM}", reasoning=reasoning, truncated=part
+            )
+        if truncated:
+            return Action(answer=prose, fault=_FORM, truncated="answer", reasoning=reasoning)
+        if prose_is_answer and reply.finish != REFUSED:
+            return Action(answer=prose, reasoning=reasoning)
+        fault = f"Your reply was plain text. {_FORM}"
+        return Action(prose[:500], fault=fault, prose=True, reasoning=reasoning)
+
+    def _is_program(self, text: str) -> bool:
+        """Whether a text without a code block is a program that calls one of its functions."""
+        try:
+            tree = ast.parse(text.strip())
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+        functions = {"answer", "show", "give_up", *map(python_name, self.tools)}
+        calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+        return any(isinstance(each, ast.Name) and each.id in functions for each in calls)
+
+
+def python_name(tool: str) -> str:
+    """The name of a tool in programs."""
+    return tool.replace("-", "_")
+
+
+def fenced(program: str) -> str:
+    """A program as a code block."""
+    return f"```python\n{program}\n```"
+
+
+# ── reports ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Made(NamedTuple):
+    """A call that a program made, as the model reads it."""
+
+    call: str
+    result: str
+    failed: bool
+
+
+def faults_report(faults: ProgramFaults) -> str:
+    """What the model is told about a program that was not run."""
+    lines = [
+        f"Line {each.line} `{one_line(each.source, 120)}`: {each.text}"
+        for each in faults.faults[:4]
+    ]
+    return "\n".join(["Nothing was run.", *lines, _AGAIN])
+
+
+def calls_report(calls: Sequence[Made]) -> str:
+    """The calls that succeeded, a line each; the first and the last ones if there are many."""
+    done = [f"{made.call} → {made.result}" for made in calls if not made.failed]
+    left_out = len(done) - _MAX_CALLS_SHOWN
+    if left_out > 0:
+        half = _MAX_CALLS_SHOWN // 2
+        done = [*done[:half], f"… ({left_out} more calls)", *done[-half:]]
+    return "\n".join(done)
+
+
+def ended_report(end: ProgramEnded, calls: Sequence[Made]) -> str:
+    """What the model is told about a program that ended without an answer."""
+    done = calls_report(calls)
+    shown = [f"shown: {text}" for text in end.shown]
+    if end.error is None and not end.lost:
+        return clip("\n".join([*filter(None, [done]), *shown, _GO_ON]), MAX_REPORT)
+    parts = []
+    if end.lost:
+        parts.append(f"The program was stopped: {end.lost}")
+    if end.error is not None:
+        source = one_line(end.error.source, 120)
+        parts.append(f"Line {end.error.line} `{source}` raised {end.error.text}")
+    if done:
+        parts += ["Done so far (do not repeat it):", done]
+    if end.assigned:
+        values = ", ".join(f"{name} = {value}" for name, value in end.assigned.items())
+        parts.append(f"These variables have their values: {values}")
+    return clip("\n".join([*parts, *shown, _WHAT_IS_LEFT]), MAX_REPORT)

@@ -1,0 +1,333 @@
+"""Programs in the loop: their calls, their ends, and what the model is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.loop.conversation import messages_of
+from archytas_nb.loop.events import (
+    Answered,
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    CheckAnswer,
+    Ending,
+    Failed,
+    Interrupted,
+    ModelReply,
+    NoReply,
+    Notice,
+    ResumeProgram,
+    RunCalls,
+    RunProgram,
+    Stopped,
+    ToolCall,
+    Verdict,
+)
+from archytas_nb.loop.limits import Guards, Limits
+from archytas_nb.loop.lines import answer_grammar
+from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.program_protocol import ProgramProtocol
+from archytas_nb.loop.record import Exchange
+from tests.loop.cards import TOOLS
+from tests.loop.sandbox import PythonSandbox
+
+
+class Facts:
+    """A model that continues replies."""
+
+    continues_replies = True
+    has_grammars = True
+
+
+@dataclass
+class Drive:
+    """One question, driven by hand: replies by script, results by a function of the call."""
+
+    replies: list[str | ModelReply | NoReply]
+    result: Callable[[ToolCall], Any] = lambda call: 3
+    small: bool = False
+    model: Any = None
+    limits: Limits = field(default_factory=Limits)
+    may_repeat: tuple[str, ...] = ()
+    verdicts: list[str] = field(default_factory=list)
+    asked: list[AskModel] = field(default_factory=list)
+    ran: list[ToolCall] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    exchange: Exchange = field(default_factory=lambda: Exchange("Well?"))
+    past: tuple[Exchange, ...] = ()
+
+    def run(self) -> Ending:
+        guards = Guards(self.limits, lambda: 0.0, self.may_repeat, self.small)
+        self.wire = ProgramProtocol(TOOLS, small=self.small)
+        sandbox = PythonSandbox(list(TOOLS))
+        checks = bool(self.verdicts)
+        flow = react_loop(
+            self.wire, guards, self.past, self.exchange, checks=checks, model=self.model
+        )
+        replies: Iterator[str | ModelReply | NoReply] = iter(self.replies)
+        verdicts = iter(self.verdicts)
+        reply: Any = None
+        while True:
+            try:
+                request = flow.send(reply)
+            except StopIteration as ended:
+                ending: Ending = ended.value
+                return ending
+            reply = None
+            if isinstance(request, AskModel):
+                self.asked.append(request)
+                given = next(replies)
+                reply = ModelReply(given) if isinstance(given, str) else given
+            elif isinstance(request, RunProgram):
+                reply = sandbox.run(request.text, is_part=request.is_part)
+            elif isinstance(request, ResumeProgram):
+                reply = sandbox.resume(request.outcomes)
+            elif isinstance(request, RunCalls):
+                self.ran += request.calls
+                self.lines += request.lines
+                reply = CallOutcomes(tuple(map(self.outcome, request.calls)))
+            elif isinstance(request, CheckAnswer):
+                reply = Verdict(next(verdicts))
+            else:
+                self.notices.append(request)
+
+    def outcome(self, call: ToolCall) -> CallOutcome:
+        value = self.result(call)
+        if isinstance(value, CallOutcome):
+            return CallOutcome(value.status, value.result, call_id=call.id)
+        if isinstance(value, Exception):
+            return CallOutcome("error", str(value), error=value, call_id=call.id)
+        return CallOutcome("done", repr(value), value=value, call_id=call.id)
+
+    @property
+    def told(self) -> str:
+        """What the model was told last."""
+        return str(self.asked[-1].messages[-1]["content"])
+
+
+def block(program: str) -> str:
+    return f"```python\n{program}\n```"
+
+
+def test_a_program_makes_calls_and_answers_with_what_they_returned() -> None:
+    drive = Drive(
+        [block('x = look(a=1)\ny = look(a=2)\nanswer(f"{x + y} in all")')],
+        result=lambda call: call.input["a"] * 10,
+    )
+    assert drive.run() == Answered("30 in all")
+    assert [call.input for call in drive.ran] == [{"a": 1}, {"a": 2}]
+    [step] = drive.exchange.steps
+    assert step.program.startswith("x = look(a=1)")
+    assert [outcome.value for outcome in step.outcomes] == [10, 20]
+    assert len(drive.asked) == 1
+
+
+def test_the_answer_is_the_value_that_is_checked() -> None:
+    drive = Drive([block("answer([1, 2])"), block("answer([1])")], verdicts=["too many", ""])
+    assert drive.run() == Answered("[1]")
+    assert "too many" in drive.told
+
+
+def test_a_program_with_a_fault_runs_nothing_and_the_model_reads_the_line() -> None:
+    drive = Drive([block("look(a=1)\nx = = 2"), block('answer("ok")')])
+    assert drive.run() == Answered("ok")
+    assert drive.ran == []
+    assert "Nothing was run." in drive.told
+    assert "`x = = 2`" in drive.told
+
+
+def test_a_faulty_program_that_is_written_twice_leaves_the_conversation() -> None:
+    faulty = block("x = = 2")
+    drive = Drive([faulty, faulty, block('answer("ok")')])
+    assert drive.run() == Answered("ok")
+    last = drive.asked[-1]
+    assert [message["role"] for message in last.messages] == ["system", "user"]
+    assert "x = = 2" in drive.told
+    assert last.temperature is not None
+    assert [step.is_left_out for step in drive.exchange.steps[:2]] == [True, True]
+
+
+def test_after_an_error_the_model_reads_what_was_done_and_calls_are_not_made_twice() -> None:
+    first = block("x = put(a=1)\ny = look(a=2)\nz = x / 0")
+    again = block("x = put(a=1)\ny = look(a=2)\nanswer(x + y)")
+    drive = Drive([first, again])
+    assert drive.run() == Answered("6")
+    assert len(drive.ran) == 2
+    told = str(drive.asked[-1].messages[-1]["content"])
+    assert "Line 3 `z = x / 0` raised ZeroDivisionError" in told
+    assert "put(a=1) → 3" in told
+    second = drive.exchange.steps[1]
+    assert [outcome.repeats for outcome in second.outcomes] == [
+        call.id for call in drive.exchange.steps[0].calls
+    ]
+
+
+def test_a_tool_that_may_repeat_a_call_is_called_again() -> None:
+    first = block("look(a=1)\n1 / 0")
+    drive = Drive([first, block("answer(look(a=1))")], may_repeat=("look",))
+    drive.run()
+    assert len(drive.ran) == 2
+
+
+@given(st.lists(st.sampled_from(["look(a=1)", "put(a=1)", "look(a=2)"]), max_size=8))
+def test_a_program_that_is_written_again_gets_the_same_results(calls: list[str]) -> None:
+    """What a call returns may depend on the calls before it, as of a counter."""
+    count = iter(range(1000))
+    values = f"[{', '.join(calls)}]"
+    drive = Drive(
+        [block(f"show({values})\n1 / 0"), block(f"answer({values})")],
+        result=lambda call: next(count),
+    )
+    ending = drive.run()
+    assert isinstance(ending, Answered)
+    first, second = drive.exchange.steps
+    assert [each.value for each in second.outcomes] == [each.value for each in first.outcomes]
+    assert ending.text == str([each.value for each in first.outcomes])
+
+
+def test_a_call_after_another_one_is_made_again_in_the_same_program() -> None:
+    count = iter(range(10))
+    drive = Drive(
+        [block("a = look(a=1)\nput(a=1)\nb = look(a=1)\nanswer(b - a)")],
+        result=lambda call: next(count),
+    )
+    assert drive.run() == Answered("2")
+
+
+def test_a_program_without_an_answer_is_told_what_it_showed() -> None:
+    drive = Drive([block("x = look(a=1)\nshow(x, 5)"), block("answer(x)")])
+    assert drive.run() == Answered("3")
+    assert "shown: 5" in drive.told
+
+
+def test_giving_up_is_the_model_s_failure() -> None:
+    assert Drive([block('give_up("no tool does it")')]).run() == Failed("no tool does it")
+
+
+def test_an_interrupted_call_ends_the_run_and_keeps_what_was_done() -> None:
+    outcomes = iter([3, CallOutcome("interrupted", "stopped")])
+    drive = Drive([block("look(a=1)\nput(a=1)\nanswer(1)")], result=lambda call: next(outcomes))
+    assert drive.run() == Interrupted("a tool call")
+    [step] = drive.exchange.steps
+    assert [outcome.status for outcome in step.outcomes] == ["done", "interrupted"]
+
+
+def test_the_ids_of_hundreds_of_calls_differ() -> None:
+    drive = Drive([block("answer(sum(look(a=n) for n in range(900)))")])
+    assert drive.run() == Answered("2700")
+    assert len({call.id for call in drive.ran}) == 900
+
+
+def test_the_report_about_hundreds_of_calls_is_short() -> None:
+    drive = Drive([block("xs = [look(a=n) for n in range(900)]"), block("answer(len(xs))")])
+    drive.run()
+    assert len(drive.told) < 7000
+    assert "more calls" in drive.told
+
+
+def test_text_around_the_block_is_the_thought() -> None:
+    drive = Drive([f"I look first.\n{block('answer(look(a=1))')}\nThat is all."])
+    assert drive.run() == Answered("3", "I look first.")
+
+
+def test_a_program_without_a_block_is_read() -> None:
+    assert Drive(["answer(look(a=1))"]).run() == Answered("3")
+
+
+def test_plain_text_is_the_answer_when_it_comes_twice() -> None:
+    assert Drive(["It is 3.", "It is 3."]).run() == Answered("It is 3.")
+
+
+def test_a_program_that_was_cut_off_is_not_run() -> None:
+    cut = ModelReply("```python\nlook(a=1)\nanswer('It is", finish="length")
+    drive = Drive([cut, block("answer(3)")])
+    assert drive.run() == Answered("3")
+    assert drive.ran == []
+    assert "too long" in drive.told
+
+
+def test_in_the_last_turn_an_answer_is_kept_and_no_call_is_made() -> None:
+    drive = Drive(
+        [block("x = look(a=1)\nshow(x)"), block("y = 2\nanswer(x + y)")], limits=Limits(max_steps=1)
+    )
+    assert drive.run() == Stopped("max_steps=1", "5")
+    late = Drive([block("x = look(a=1)"), block("answer(put(a=2))")], limits=Limits(max_steps=1))
+    assert isinstance(late.run(), Stopped)
+    assert [call.name for call in late.ran] == ["look"]
+
+
+def test_an_answer_that_repeats_the_example_is_refused() -> None:
+    example = "The blue room is warmer, with 21 degrees. Its window stays closed."
+    drive = Drive([block(f"answer({example!r})"), block('answer("3 orders")')])
+    assert drive.run() == Answered("3 orders")
+    about_rooms = Drive(
+        [block(f"answer({example!r})")],
+        exchange=Exchange("Which room is warmer in degrees? Open or closed window stays with it."),
+    )
+    assert about_rooms.run() == Answered(example)
+
+
+def test_a_conversation_is_sent_again_as_the_model_wrote_it() -> None:
+    first = Drive([block("x = look(a=1)"), block("answer(x)")])
+    first.run()
+    messages = messages_of(first.wire, [first.exchange])
+    roles = [message["role"] for message in messages]
+    assert roles == ["system", "user", "assistant", "user", "assistant"]
+
+
+# ── line by line ──────────────────────────────────────────────────────────────────────────────────
+
+
+def by_lines(*lines: str, **options: Any) -> Drive:
+    return Drive(list(lines), small=True, model=Facts(), **options)
+
+
+def test_each_line_runs_before_the_next_one_is_written() -> None:
+    drive = by_lines("x = look(a=1)", "put(a=x)", 'answer(f"{x}")')
+    assert drive.run() == Answered("3")
+    assert drive.asked[1].messages[-1] == {
+        "role": "assistant",
+        "content": "```python\nx = look(a=1)  # 3\n",
+    }
+    assert drive.told == "```python\nx = look(a=1)  # 3\nput(a=x)  # 3\n"
+    assert all(ask.is_continued and ask.stop and ask.grammar for ask in drive.asked)
+    [step] = drive.exchange.steps
+    assert step.program == 'x = look(a=1)\nput(a=x)\nanswer(f"{x}")'
+    assert drive.lines == [1, 2]
+
+
+def test_a_block_runs_when_it_ends() -> None:
+    drive = by_lines("x = look(a=1)", "if x > 2:", "    y = put(a=x)", "answer(y)", "answer(y + 1)")
+    assert drive.run() == Answered("4")
+    assert "if x > 2:\n    y = put(a=x)\n# 3\n" in drive.told
+
+
+def test_after_a_fault_the_model_writes_whole_programs() -> None:
+    drive = by_lines("x = put(a=1)", "x = = 2", block("x = put(a=1)\nanswer(x)"))
+    assert drive.run() == Answered("3")
+    assert len(drive.ran) == 1, "the equal call is not made twice"
+    assert [message["role"] for message in drive.asked[-1].messages] == ["system", "user"]
+    assert not drive.asked[-1].is_continued
+    first, second = drive.exchange.steps
+    assert first.is_left_out
+    assert not second.is_left_out
+
+
+def test_an_end_without_an_answer_asks_for_one() -> None:
+    drive = by_lines("x = look(a=1)", "```", "answer(x)")
+    assert drive.run() == Answered("3")
+    assert drive.asked[-1].grammar == answer_grammar(["x"])
+
+
+def test_an_interrupt_between_two_lines_keeps_what_was_done() -> None:
+    drive = Drive(["x = look(a=1)", NoReply("interrupted")], small=True, model=Facts())
+    assert isinstance(drive.run(), Interrupted)
+    [step] = drive.exchange.steps
+    assert [outcome.status for outcome in step.outcomes] == ["done"]
