@@ -23,7 +23,7 @@ from archytas_nb.tools import data
 from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import is_lazy, render
 from archytas_nb.tools.tool import Tool
-from archytas_nb.tools.variables import LiveNamespace, resolve, user_names, why_not_passed
+from archytas_nb.tools.variables import LiveNamespace, is_code, resolve, user_names, why_not_passed
 from archytas_nb.words import did_you_mean, shorten
 
 ContextName: TypeAlias = Literal["auto", "none", "mentioned", "changed", "all"]
@@ -372,15 +372,7 @@ def _variables(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _is_left_out(name: str, value: Any) -> bool:
     is_ours = str(type(value).__module__).partition(".")[0] == __name__.partition(".")[0]
-    return is_ours or bool(why_not_passed(name, value)) or _is_code(value)
-
-
-def _is_code(value: Any) -> bool:
-    kind = type(value)
-    return issubclass(kind, type) or hasattr(kind, "__code__") or kind.__name__ in _FUNCTIONS
-
-
-_FUNCTIONS = frozenset({"function", "builtin_function_or_method", "method", "ufunc", "partial"})
+    return is_ours or bool(why_not_passed(name, value)) or is_code(value)
 
 
 def _not_shown(name: str, value: Any) -> str:

@@ -19,6 +19,7 @@ VAR = "$var"
 """The key of an explicit reference: ``{"$var": "df"}``."""
 
 _SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})  # defined by IPython
+_FUNCTIONS = frozenset({"function", "builtin_function_or_method", "method", "ufunc", "partial"})
 _MISSING = object()
 
 
@@ -122,6 +123,12 @@ def why_not_passed(name: str, value: Any) -> str:
     if issubclass(type(value), ModuleType):
         return "it is a module"
     return "it is a tool, and a tool is called, not passed on" if is_tool(value) else ""
+
+
+def is_code(value: Any) -> bool:
+    """Whether a value is a class or a function, which are not described or passed as data."""
+    kind = type(value)
+    return issubclass(kind, type) or hasattr(kind, "__code__") or kind.__name__ in _FUNCTIONS
 
 
 def _hint(name: str, cls: Any, namespace: Mapping[str, Any], what: str) -> str:

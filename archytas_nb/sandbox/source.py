@@ -1,0 +1,171 @@
+"""What is read from the text of a program: its lines, the names it assigns, the calls it awaits."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from itertools import accumulate
+
+CHECKPOINT = "__checkpoint__"
+"""The function that a program calls after each statement whose values must not be lost."""
+
+_WAITING = frozenset(
+    {"gather", "wait", "wait_for", "create_task", "ensure_future", "shield", "as_completed"}
+)
+"""The functions of asyncio that take what is awaited."""
+_DISPLAYS = (ast.Starred, ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)
+
+
+class Source:
+    """A program that is run.
+
+    Args:
+        text: As the model wrote it.
+        fed: The same, prepared for the sandbox; the lines are the same.
+        tools: The names of the functions that ask the loop.
+
+    Attributes:
+        fed: What the sandbox runs: with a call of `CHECKPOINT` behind each statement that calls a
+            tool, so that its value is in the session before the program goes on.
+        assigned: The variables that it assigns, in order.
+    """
+
+    def __init__(self, text: str, fed: str, tools: Collection[str]) -> None:
+        self._lines = _lines(text)
+        self._tree = _parsed(fed)
+        self.assigned = tuple(dict.fromkeys(_assigned(self._tree)))
+        self.fed = _with_checkpoints(fed, self._tree, tools)
+        self._tree = _parsed(self.fed)
+        self._starts = _line_starts(self.fed)
+        self._parents = {
+            child: parent
+            for parent in ast.walk(self._tree)
+            for child in ast.iter_child_nodes(parent)
+        }
+        self._calls = {
+            (self._offset(each.lineno, each.col_offset), self._end(each)): each
+            for each in ast.walk(self._tree)
+            if isinstance(each, ast.Call)
+        }
+        self._awaited = frozenset(_awaited(self._tree))
+
+    def line_at(self, offset: int) -> int:
+        """The line, from 1, of a place in `fed`, in bytes."""
+        return bisect_right(self._starts, offset)
+
+    def line(self, number: int) -> str:
+        """A line of the text, without its indent; empty if there is none."""
+        if 1 <= number <= len(self._lines):
+            return self._lines[number - 1].strip()
+        return ""
+
+    def is_awaited(self, start: int, end: int) -> bool:
+        """Whether the program awaits the call at this place, in bytes of `fed`."""
+        node: ast.AST | None = self._calls.get((start, end))
+        while node is not None:
+            parent = self._parents.get(node)
+            if isinstance(parent, ast.Await):
+                return True
+            if isinstance(parent, ast.Call):
+                return node is not parent.func and self._is_collected(parent)
+            if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
+                return any(name in self._awaited for name in _targets(parent))
+            node = parent if isinstance(parent, _DISPLAYS) else None
+        return False
+
+    def _is_collected(self, call: ast.Call) -> bool:
+        """Whether a call waits for its arguments, or adds them to what is awaited."""
+        if _last_name(call.func) in _WAITING:
+            return True
+        is_method = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
+        return is_method and call.func.value.id in self._awaited  # type: ignore[attr-defined]
+
+    def _offset(self, line: int, column: int) -> int:
+        return self._starts[line - 1] + column
+
+    def _end(self, node: ast.expr) -> int:
+        return self._offset(node.end_lineno or 1, node.end_col_offset or 0)
+
+
+def _parsed(text: str) -> ast.Module:
+    """The tree of a program; an empty one where the sandbox has a syntax that this Python lacks."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *accumulate(len(each.encode()) for each in _lines(text))]
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their ends, as Python counts them: a form feed does not end one."""
+    return [each.decode() for each in text.encode().splitlines(keepends=True)]
+
+
+def _assigned(tree: ast.AST) -> Iterator[str]:
+    """The variables of the module that statements assign, without functions and classes."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.comprehension):
+            yield from _assigned(node.iter)
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        yield from _assigned(node)
+
+
+def _with_checkpoints(text: str, tree: ast.Module, tools: Collection[str]) -> str:
+    lines = _lines(text)
+    last = tree.body[-1] if tree.body else None
+    ends = []
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)):
+            continue
+        if node is last and isinstance(node, ast.Expr):
+            continue  # its value is the value of the program
+        if _calls_any(node, tools) or (node in tree.body and _has_call(node)):
+            ends.append((node.end_lineno or 0, node.end_col_offset or 0))
+    for line, column in sorted(ends, reverse=True):
+        raw = lines[line - 1].encode()
+        lines[line - 1] = (raw[:column] + f"; {CHECKPOINT}()".encode() + raw[column:]).decode()
+    return "".join(lines)
+
+
+def _has_call(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
+
+
+def _calls_any(node: ast.AST, names: Collection[str]) -> bool:
+    return any(
+        isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in names
+        for each in ast.walk(node)
+    )
+
+
+def _awaited(tree: ast.AST) -> Iterator[str]:
+    """The variables that are awaited themselves, or given to a function that awaits them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Await) and isinstance(node.value, ast.Name):
+            yield node.value.id
+        if isinstance(node, ast.Call) and _last_name(node.func) in _WAITING:
+            for each in node.args:
+                inner = each.value if isinstance(each, ast.Starred) else each
+                if isinstance(inner, ast.Name):
+                    yield inner.id
+
+
+def _targets(node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> Iterator[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    for target in targets:
+        for each in ast.walk(target):
+            if isinstance(each, ast.Name):
+                yield each.id
+
+
+def _last_name(node: ast.expr) -> str:
+    """The name of a name or of an attribute; empty for any other expression."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
