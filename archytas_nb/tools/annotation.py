@@ -137,8 +137,9 @@ class JsonSchema(GenerateJsonSchema):
     def enum_schema(self, schema: Any) -> dict[str, Any]:
         """List the names of the members if JSON cannot represent their values."""
         cls = schema["cls"]
-        named = {"type": "string", "enum": list(cls.__members__)}
-        return {**(named if is_by_name(cls) else super().enum_schema(schema)), ENUM: cls}
+        if is_by_name(cls):
+            return {"type": "string", "enum": list(cls.__members__), ENUM: cls}
+        return {**super().enum_schema(schema), ENUM: cls}
 
     def named_tuple_schema(self, schema: Any) -> dict[str, Any]:
         """Describe a named tuple as an object with its fields, not as an array."""
@@ -193,10 +194,19 @@ class Rewriter:
             kind = type(annotation).__name__
             raise Unusable(f"{annotation!r} is a {kind}, not a type: write {kind}[…]")
         if (origin or annotation) in _LAZY:  # pydantic would validate these lazily
-            return list[(self.rewrite(args[0]) if args else Any,)]  # type: ignore[misc]
+            item = self.rewrite(args[0]) if args else Any
+            return types.GenericAlias(list, (item,))
         if typing_extensions.is_typeddict(annotation):
             return self._typed_dict(annotation)
-        rewritten = self._generic(annotation) if isinstance(origin, type) and args else annotation
+        return self._class(annotation, accepts_str=accepts_str)
+
+    def _class(self, annotation: Any, *, accepts_str: bool) -> Any:
+        """A class as pydantic validates it, as it can be made from a scalar, or by reference."""
+        origin = get_origin(annotation)
+        args = get_args(annotation)
+        rewritten = annotation
+        if isinstance(origin, type) and args:
+            rewritten = self._generic(annotation)
         if rewritten is not None and _is_supported(rewritten):
             # Before 2.11, pydantic's schema of a plain Counter lacked the type of its values.
             is_plain = annotation is collections.Counter
@@ -204,9 +214,10 @@ class Rewriter:
         cls = origin or annotation
         if not isinstance(cls, type):
             raise Unusable(f"{annotation!r} is not a type that can be checked")
-        base = None if args else _scalar_base(cls)
-        if base is not None:
-            return Annotated[base, _conversion(cls)]
+        if not args:
+            base = _scalar_base(cls)
+            if base is not None:
+                return Annotated[base, _conversion(cls)]
         return self._reference(cls, type_text(annotation), explicit=accepts_str)
 
     def _generic(self, annotation: Any) -> Any:
@@ -272,9 +283,10 @@ class Rewriter:
             except NameError as error:
                 raise UndefinedTypeError(error) from error
             for name, hint in hints.items():
-                is_wrapped = get_origin(hint) in {typing.Required, typing.NotRequired}
-                inner = self.rewrite(get_args(hint)[0] if is_wrapped else hint)
-                rebuilt.__annotations__[name] = inner
+                inner = hint
+                if get_origin(hint) in {typing.Required, typing.NotRequired}:
+                    inner = get_args(hint)[0]
+                rebuilt.__annotations__[name] = self.rewrite(inner)
         return self._typed_dicts[source]
 
 
@@ -298,6 +310,8 @@ def _scalar_base(cls: type) -> Any:
             return base
     if cls.__module__ != "numpy":
         return None
+    if issubclass(cls, numbers.Integral):
+        return int
     if issubclass(cls, numbers.Real):
-        return int if issubclass(cls, numbers.Integral) else float
+        return float
     return _NUMPY.get(cls.__name__)

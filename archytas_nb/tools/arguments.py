@@ -64,8 +64,11 @@ def _step_text(step: Any) -> str:
 
 def fault_lines(faults: Sequence[Fault]) -> list[str]:
     """The first faults as text, and the number of omitted ones."""
+    lines = [str(each) for each in faults[:MAX_FAULTS]]
     more = len(faults) - MAX_FAULTS
-    return [*map(str, faults[:MAX_FAULTS]), *([f"… and {more:,} more faults"] if more > 0 else [])]
+    if more > 0:
+        lines.append(f"… and {more:,} more faults")
+    return lines
 
 
 def _received(value: Any) -> str:
@@ -112,7 +115,9 @@ def _read_single(parameter: Parameter, tool_input: Any, namespace: Variables) ->
     if tool_input is None and not kind.admits_none:
         return _read_fields((parameter,), None, namespace)
     faults: tuple[Fault, ...] = ()
-    parsed = tool_input if parameter.simple else _parsed(tool_input)
+    parsed = tool_input
+    if not parameter.simple:
+        parsed = _parsed(tool_input)
     takes_objects = kind.schema.get("type") == "object" or kind.schema.keys() & {"$ref", "anyOf"}
     if isinstance(parsed, dict) and (name in parsed or not parsed or not takes_objects):
         values, faults = _read_fields((parameter,), parsed, namespace)
@@ -139,9 +144,10 @@ def _has_field(kind: ArgumentType, name: str) -> bool:
 def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Variables) -> Result:
     """Read an object with a field for each argument."""
     names = [each.name for each in parameters]
-    fields = {} if tool_input is None else tool_input
-    if isinstance(fields, str):
-        fields = {} if fields.strip() in _EMPTY_INPUTS else _parsed(fields)
+    fields = _parsed(tool_input)
+    is_empty = isinstance(tool_input, str) and tool_input.strip() in _EMPTY_INPUTS
+    if tool_input is None or is_empty:
+        fields = {}
     if not isinstance(fields, dict):
         known = ", ".join(f'"{name}"' for name in names)
         return {}, (Fault(f"expected an object with the fields {known}; {_received(fields)}"),)
@@ -188,17 +194,22 @@ def read_value(
         result = kind.adapter.validate_python(value, strict=False, context=namespace)
     except ValidationError as error:
         known = {fault.path for fault in reader.faults}
-        reader.faults += [each for each in _faults_of(error, value, path) if each.path not in known]
+        found = _faults_of(error, value, path)
+        reader.faults += [each for each in found if each.path not in known]
     except RecursionError:
         return None, (Fault("the value is nested too deeply", path),)
     if not reader.faults:
         return result, ()
-    name = sent if isinstance(sent, str) and sent in (namespace or {}) else reference_name(sent)
+    name = reference_name(sent)
+    if isinstance(sent, str) and namespace is not None and sent in namespace:
+        name = sent
     if name is not None and not kind.by_reference:  # models try the names that they have read
-        reason = f"names of variables such as {name!r} are not accepted here"
-        return None, (
-            Fault(f"{reason}: send {with_article(kind.text)} itself; {_received(sent)}", path),
+        what = with_article(kind.text)
+        reason = (
+            f"names of variables such as {name!r} are not accepted here: send {what} itself; "
+            f"{_received(sent)}"
         )
+        return None, (Fault(reason, path),)
     return None, tuple(reader.faults)
 
 
@@ -226,17 +237,13 @@ class _Reader:
             return self._union(value, [self.resolve(each) for each in branches], path)
         choices = choices_of(schema)
         value = _coerced(value, schema, choices)
-        if expected := _mismatch(value, schema, choices):
+        expected = _mismatch(value, schema, choices)
+        if expected:
             self.faults.append(Fault(f"expected {expected}; {_received(value)}", path))
         elif isinstance(value, dict):
             return self._object(value, schema, path)
         elif isinstance(value, list):
-            first = schema.get("prefixItems", ())
-            rest = schema.get("items", {})
-            return [
-                self.read(each, first[at] if at < len(first) else rest, (*path, at))
-                for at, each in enumerate(value)
-            ]
+            return self._array(value, schema, path)
         return value
 
     def resolve(self, schema: Any) -> Mapping[str, Any]:
@@ -244,6 +251,15 @@ class _Reader:
         while isinstance(schema, dict) and "$ref" in schema:
             schema = self._defs.get(ref_name(schema), {})
         return schema if isinstance(schema, dict) else {}
+
+    def _array(self, value: list[Any], schema: Mapping[str, Any], path: Path) -> list[Any]:
+        first = schema.get("prefixItems", ())
+        rest = schema.get("items", {})
+        items = []
+        for at, each in enumerate(value):
+            kind = first[at] if at < len(first) else rest
+            items.append(self.read(each, kind, (*path, at)))
+        return items
 
     def _object(self, value: dict[Any, Any], schema: Mapping[str, Any], path: Path) -> Any:
         fields = schema.get("properties", {})
@@ -268,7 +284,8 @@ class _Reader:
     def _union(self, value: Any, branches: list[Mapping[str, Any]], path: Path) -> Any:
         """Read with the branches that match the value's type, or else with all of them."""
         own = [each for each in branches if _matches(value, each)]
-        if not own and (parsed := _parsed(value)) is not value:
+        parsed = _parsed(value)
+        if not own and parsed is not value:
             return self._union(parsed, branches, path)
         before = self.faults
         readings = []
@@ -279,14 +296,16 @@ class _Reader:
             best, faults = min(readings, key=lambda reading: len(reading[1]))
         else:
             best = next((each for each, _ in readings if each is not value), value)
-            unread = next((found for _, found in readings if found), [])
-            faults = unread if best is value or isinstance(value, (dict, list)) else []
+            faults = []
+            if best is value or isinstance(value, (dict, list)):
+                faults = next((found for _, found in readings if found), [])
         self.faults = before + faults
         return best
 
 
 def _matches(value: Any, schema: Mapping[str, Any]) -> bool:
-    if "type" in schema and schema["type"] not in _KINDS.get(type(value), ("", ()))[1]:
+    _, kinds = _KINDS.get(type(value), ("", ()))
+    if "type" in schema and schema["type"] not in kinds:
         return False
     if not isinstance(value, dict):
         return value in (choices_of(schema) or [value])
@@ -337,11 +356,13 @@ def _coerced(value: Any, schema: Mapping[str, Any], choices: list[Any]) -> Any:
         member = cls.__members__.get(value)
     if cls and is_by_name(cls):
         return value if member is None else member
-    if isinstance(value, bool) or any(type(x) is type(value) and x == value for x in choices):
+    is_choice = any(type(each) is type(value) and each == value for each in choices)
+    if isinstance(value, bool) or is_choice:
         return value
-    fallback = value if member is None else member.value
-    numbers = [each for each in choices if type(each) in (int, float)]
-    return next((each for each in numbers if value in (each, str(each))), fallback)
+    for each in choices:
+        if type(each) in (int, float) and value in (each, str(each)):
+            return each
+    return value if member is None else member.value
 
 
 def _parsed(value: Any) -> Any:

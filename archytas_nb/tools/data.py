@@ -44,8 +44,9 @@ def is_data(value: Any) -> bool:
 
 def unstyled(value: Any) -> Any:
     """The data frame of a pandas ``Styler``; any other value unchanged."""
-    is_styler = type(value).__name__ == "Styler" and _library(value) == "pandas"
-    return value.data if is_styler else value
+    if type(value).__name__ == "Styler" and _library(value) == "pandas":
+        return value.data
+    return value
 
 
 def preview(value: Any) -> str:
@@ -85,34 +86,48 @@ def _series(value: Any) -> str:
         name = f" {value.name!r}"
     head = f"{type(value).__name__}{name} of {size} values, dtype {value.dtype}"
     has_index = hasattr(value, "to_string")  # polars has no index, and a pandas Index is one
-    if is_polars or has_index:
-        head += f", {int(value.null_count() if is_polars else value.isna().sum())} null"
-
-    def part_text(part: Any) -> str:
-        text = part.to_string(dtype=False, name=False) if has_index else repr(part.to_list())
-        return str(text)
-
-    if size <= (_SMALL_ROWS if has_index else _ROWS):
-        return f"{head}\n{part_text(value)}"
+    if is_polars:
+        head += f", {value.null_count()} null"
+    elif has_index:
+        head += f", {value.isna().sum()} null"
+    most = _SMALL_ROWS if has_index else _ROWS
+    if size <= most:
+        return f"{head}\n{_series_text(value)}"
     by_position = value.iloc if has_index else value
-    first = part_text(by_position[:_ROWS])
-    last = part_text(by_position[-_LAST_ROWS:])
+    first = _series_text(by_position[:_ROWS])
+    last = _series_text(by_position[-_LAST_ROWS:])
     return f"{head}\nfirst {_ROWS} values:\n{first}\nlast {_LAST_ROWS} values:\n{last}"
+
+
+def _series_text(part: Any) -> str:
+    if hasattr(part, "to_string"):
+        return str(part.to_string(dtype=False, name=False))
+    return repr(part.to_list())
 
 
 def _frame(value: Any) -> str:
     rows, columns = (int(each) for each in value.shape)
     is_polars = _library(value) == "polars"
     names = list(value.columns)[:_COLUMNS]
-    nulls = [0] * columns
-    if rows * columns <= _CELLS_TO_COUNT:  # by position: pandas allows duplicate column names
-        nulls = list(value.null_count().row(0)) if is_polars else value.isna().sum().tolist()
+    if rows * columns > _CELLS_TO_COUNT:
+        nulls = [0] * columns
+    elif is_polars:
+        nulls = list(value.null_count().row(0))
+    else:
+        nulls = value.isna().sum().tolist()
     lines = [f"{type(value).__name__} of {rows} rows × {columns} columns", "columns:"]
+    # By position: pandas allows duplicate column names.
     for name, kind, null in zip(names, list(value.dtypes), nulls, strict=False):
-        lines.append(f"  {name} ({kind}{f', {int(null)} null' if null else ''})")
+        facts = str(kind)
+        if null:
+            facts += f", {int(null)} null"
+        lines.append(f"  {name} ({facts})")
     if columns > len(names):
         lines.append(f"  … {columns - len(names)} more columns")
-    part = value[names] if is_polars else value.iloc[:, : len(names)]
+    if is_polars:
+        part = value[names]
+    else:
+        part = value.iloc[:, : len(names)]
     if rows and rows <= _SMALL_ROWS and columns <= _SMALL_COLUMNS:
         lines += ["rows:", _rows(part)]
     elif rows:
@@ -171,10 +186,17 @@ def figure_of(value: Any) -> Any:
 def figures_in(value: Any, depth: int = 4) -> list[Any]:
     """The figures in a value: the value itself, or in lists, tuples and dicts."""
     items: list[Any] = []
-    if depth and type(value) in (list, tuple, dict):
-        items = list(value.values() if type(value) is dict else value)[:1000]
-    found = [each for item in items for each in figures_in(item, depth - 1)]
-    distinct = {id(each): each for each in (figure_of(value), *found) if each is not None}
+    if depth and type(value) is dict:
+        items = list(value.values())
+    elif depth and type(value) in (list, tuple):
+        items = list(value)
+    distinct: dict[int, Any] = {}
+    own = figure_of(value)
+    if own is not None:
+        distinct[id(own)] = own
+    for item in items[:1000]:
+        for each in figures_in(item, depth - 1):
+            distinct.setdefault(id(each), each)
     return list(distinct.values())[:MAX_IMAGES]
 
 
@@ -214,7 +236,9 @@ def encode_image(value: Any) -> str:
         data = _decoded(picture(value) or "") or b""
     if not data.startswith((_PNG, _JPEG)):
         shown = repr(value)
-        what = with_article(type(value).__name__) if "\n" in shown else shorten(shown, 60)
+        what = shorten(shown, 60)
+        if "\n" in shown:
+            what = with_article(type(value).__name__)
         forms = "bytes, base64 or the path of a file that exists"
         raise argument_error(f"{what} is not an image; expected PNG or JPEG ({forms}) or a figure")
     if len(data) > _MAX_BYTES:

@@ -103,7 +103,11 @@ def _parse_sections(style: str, parts: dict[str, list[str]]) -> list[DocstringMe
     if style == "numpy":
         text = ["Parameters", "----------", *args, "", "Returns", "-------", *returns]
         return numpydoc.parse("\n".join(text)).meta
-    text = ["", *(["Args:", *args] if args else []), *(["Returns:", *returns] if returns else [])]
+    text = [""]
+    if args:
+        text += ["Args:", *args]
+    if returns:
+        text += ["Returns:", *returns]
     masked = _TYPE.sub(lambda kind: kind[0].replace(":", _MASK), "\n".join(text))
     return _GOOGLE.parse(masked).meta
 

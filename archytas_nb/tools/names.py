@@ -43,7 +43,9 @@ _ABOUT_ONE = re.compile(
 
 def legal_name(name: str) -> str:
     """The name with dots replaced by underscores; raises ToolError if endpoints reject it."""
-    wire = name.replace(".", "_") if isinstance(name, str) else ""
+    wire = ""
+    if isinstance(name, str):
+        wire = name.replace(".", "_")
     if _LEGAL.fullmatch(wire) and wire not in RESERVED:
         return wire
     if wire in RESERVED:

@@ -43,8 +43,13 @@ class Parameter:
 
     def line(self, indent: str) -> str:
         """Its line in the text protocol."""
-        text = "\n".join([self.text, *self.type.details] if self.text else self.type.details)
-        return type_line(f"{self.type.text}{', optional' if self.optional else ''}", text, indent)
+        lines = list(self.type.details)
+        if self.text:
+            lines.insert(0, self.text)
+        kind = self.type.text
+        if self.optional:
+            kind += ", optional"
+        return type_line(kind, "\n".join(lines), indent)
 
 
 def type_line(kind: str, text: str, indent: str) -> str:
@@ -61,14 +66,16 @@ def full_schema(parameters: Sequence[Parameter]) -> Schema:
     for each in parameters:
         schema = dict(_merge_definitions(each.type, defs))
         hint = schema.get("description", "")
-        if each.text or hint:
-            words = [each.text, hint if each.type.by_reference else ""]
-            schema["description"] = " - ".join(filter(None, words)) or hint
+        if each.text and hint and each.type.by_reference:
+            schema["description"] = f"{each.text} - {hint}"
+        elif each.text:
+            schema["description"] = each.text
         if each.optional:
             schema.update(_default(each.default))
         properties[each.name] = schema
     result: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    if required := [each.name for each in parameters if not each.optional]:
+    required = [each.name for each in parameters if not each.optional]
+    if required:
         result["required"] = required
     if defs:
         return {**result, "$defs": defs}

@@ -24,7 +24,9 @@ def is_tool(value: Any) -> bool:
     """Whether a value is a tool, a toolbox, or the function of a tool."""
     if issubclass(type(value), ToolLike):
         return True
-    functions = [each.function for each in _tools] if callable(value) else []
+    if not callable(value):
+        return False
+    functions = [each.function for each in _tools]
     if type(value) is MethodType:  # each lookup creates a new object
         return any(type(each) is MethodType and value == each for each in functions)
     return any(value is each for each in functions)

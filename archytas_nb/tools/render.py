@@ -79,8 +79,10 @@ def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
     except BaseException:  # noqa: BLE001  (a user's object may raise anything)
         shown = Rendered(safe_repr(value), whole=False)
     text = shown.text
-    if not text.strip():
-        text = "(only white space)" if text else "(empty text)"
+    if not text:
+        text = "(empty text)"
+    elif not text.strip():
+        text = "(only white space)"
     if not text.isascii():  # half a surrogate pair cannot be sent
         text = text.encode("utf-8", "replace").decode("utf-8")
     clipped = clip(text, max_chars)
@@ -89,21 +91,22 @@ def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
 
 def _render(value: Any, max_chars: int) -> Rendered:
     kind = type(value)
-    if value is None or kind is str:
-        return Rendered(NO_OUTPUT if value is None else value)
+    if value is None:
+        return Rendered(NO_OUTPUT)
+    if kind is str:
+        return Rendered(value)
     if kind in (bool, int, float):
         return _plain(value)
-    for name in ("_ai_repr_", "_repr_llm_"):
-        if isinstance(own := data.call_method(value, name), str) and own:
-            return Rendered(own, whole=False)
+    own = _own_text(value)
+    if own:
+        return Rendered(own, whole=False)
     if issubclass(kind, BaseException):
         return Rendered(failure_text(value, max_chars), whole=False)
-    value = drain(value) if is_lazy(value) else data.unstyled(value)
+    if is_lazy(value):
+        value = drain(value)
     if isinstance(value, Drained):
-        inner = _render(value.items, max_chars)
-        rest = f"\n… the first {len(value.items)} items; the rest was not read"
-        text = inner.text + rest * (not value.complete)
-        return Rendered(text, inner.images, inner.whole and value.complete)
+        return _drained(value, max_chars)
+    value = data.unstyled(value)
     if data.is_data(value):
         return Rendered(data.preview(value), whole=False)
     image = picture(value)
@@ -112,10 +115,30 @@ def _render(value: Any, max_chars: int) -> Rendered:
     return _plain(value)
 
 
+def _own_text(value: Any) -> str:
+    """The text that the class of a value defines for a model; empty where it defines none."""
+    for name in ("_ai_repr_", "_repr_llm_"):
+        text = data.call_method(value, name)
+        if isinstance(text, str) and text:
+            return text
+    return ""
+
+
+def _drained(read: Drained, max_chars: int) -> Rendered:
+    """The items of a generator, and whether there are more."""
+    inner = _render(read.items, max_chars)
+    if read.complete:
+        return inner
+    text = f"{inner.text}\n… the first {len(read.items)} items; the rest was not read"
+    return Rendered(text, inner.images, whole=False)
+
+
 def _plain(value: Any) -> Rendered:
     plain = _Plain()
     converted = plain.convert(value)
-    text = converted if isinstance(converted, str) else _json(converted)
+    text = converted
+    if not isinstance(converted, str):
+        text = _json(converted)
     images = tuple(dict.fromkeys(image for _, image in plain.images.values()))
     return Rendered(text, images, plain.whole)
 
@@ -205,8 +228,9 @@ class _Plain:
             return "… (contains itself)"
         self._open.add(id(value))
         try:
-            is_container = kind in (dict, list, tuple)
-            return (self._container if is_container else self._convert)(value, kind)
+            if kind in (dict, list, tuple):
+                return self._container(value, kind)
+            return self._convert(value, kind)
         except STOPS:
             raise
         except BaseException:  # noqa: BLE001  (a user's object may raise anything)
@@ -220,11 +244,8 @@ class _Plain:
             return self.convert(value.value)
         if issubclass(kind, str):
             return self._text(str.__str__(value))
-        if issubclass(kind, int):
-            is_small = abs(value) < 10**300
-            return int(value) if is_small else f"an integer of {value.bit_length()} bits"
-        if issubclass(kind, float):
-            return float(value) if math.isfinite(value) else str(float(value))
+        if issubclass(kind, (int, float)):
+            return _json_number(value)
         if issubclass(kind, (bytes, bytearray, memoryview)):
             self.whole &= len(value) <= _MAX_BYTES_SHOWN
             return _bytes_text(value)
@@ -299,10 +320,22 @@ class _Plain:
         return [*first, f"… {size - head - tail:,} items left out …", *last]
 
     def _key(self, key: Any) -> str:
-        plain = key if type(key) is str else self.convert(key)
+        if type(key) is str:
+            return str(key)
+        plain = self.convert(key)
         if isinstance(plain, str):
             return plain
         return safe_repr(plain)
+
+
+def _json_number(value: Any) -> int | float | str:
+    """A number as JSON can represent it; text where it is infinite, no number, or very large."""
+    if issubclass(type(value), float):
+        number = float(value)
+        return number if math.isfinite(value) else str(number)
+    if abs(value) < 10**300:
+        return int(value)
+    return f"an integer of {value.bit_length()} bits"
 
 
 def _sorted(values: list[Any]) -> list[Any]:
@@ -338,7 +371,8 @@ def _size(item: Any, depth: int = 3) -> int:
     size = sys.getsizeof(item, 1)
     if type(item) not in (list, tuple, dict, set, frozenset) or not (item and depth):
         return size
-    parts = list(itertools.islice(item.values() if type(item) is dict else item, _PARTS))
+    items = item.values() if type(item) is dict else item
+    parts = list(itertools.islice(items, _PARTS))
     return size + sum(_size(part, depth - 1) for part in parts) * len(item) // len(parts)
 
 
@@ -374,7 +408,10 @@ def failure_text(error: BaseException, max_chars: int = MAX_CHARS) -> str:
     current: BaseException | None = error
     while current is not None and id(current) not in seen and len(parts) < 5:
         seen.add(id(current))
-        parts.append(("caused by " if parts else "") + _exception_text(current))
+        text = _exception_text(current)
+        if parts:
+            text = f"caused by {text}"
+        parts.append(text)
         hidden = None
         if not current.__suppress_context__:
             hidden = current.__context__
@@ -394,17 +431,22 @@ def _exception_text(error: BaseException) -> str:
         found = [each for each in traceback.extract_tb(error.__traceback__) if _is_users(each)]
     except Exception:  # noqa: BLE001  (the source may have vanished)
         found = []
-    for frame in found[-5:]:
-        is_cell = "ipykernel" in frame.filename or frame.filename.startswith("<")
-        file = ""
-        if not is_cell:
-            file = f"{Path(frame.filename).name}, "
-        code = ""
-        if frame.line:
-            code = f": {frame.line}"
-        lines.append(f"  {file}line {frame.lineno}, in {frame.name}{code}")
+    lines += [_frame_text(frame) for frame in found[-5:]]
     notes = [each for each in getattr(error, "__notes__", ()) if isinstance(each, str)]
-    return "\n".join([*lines, *(f"  note: {_ANSI.sub('', each)}" for each in notes)])
+    lines += [f"  note: {_ANSI.sub('', each)}" for each in notes]
+    return "\n".join(lines)
+
+
+def _frame_text(frame: traceback.FrameSummary) -> str:
+    """A line of the user's code, in a cell or in a file."""
+    is_cell = "ipykernel" in frame.filename or frame.filename.startswith("<")
+    file = ""
+    if not is_cell:
+        file = f"{Path(frame.filename).name}, "
+    code = ""
+    if frame.line:
+        code = f": {frame.line}"
+    return f"  {file}line {frame.lineno}, in {frame.name}{code}"
 
 
 def _is_users(frame: traceback.FrameSummary) -> bool:

@@ -39,14 +39,14 @@ class ArgumentType:
             raise types.Unusable(" ".join(str(error).split())) from error
         self.by_reference = bool(rewriter.references)  # whether the model names variables in it
         self.validation_schema = validation_schema  # with "$defs" and the classes of enums
-        whole = _map_schemas(
-            validation_schema, lambda each: {k: each[k] for k in each if k != types.ENUM}
-        )
+        whole = _map_schemas(validation_schema, _without_classes)
         self.defs: Schema = whole.pop("$defs", {})
         self.schema: Schema = whole  # without the definitions
         names = [self._how_to_send(each) for each in reversed(rewriter.references)]
-        is_object = "properties" in whole and "$var" not in whole["properties"]
-        named = {**({self.text: whole} if is_object else {}), **self.defs}
+        named: dict[str, Schema] = {}
+        if "properties" in whole and "$var" not in whole["properties"]:
+            named[self.text] = whole
+        named |= self.defs
         self.details = (*names, *_structure_lines(named))  # what the type's name does not say
 
     def _how_to_send(self, reference: types.Reference) -> str:
@@ -92,10 +92,12 @@ def _structure_lines(named: Mapping[str, Schema]) -> list[str]:
     for title, each in named.items():
         if "properties" in each:
             required = each.get("required", ())
-            fields = [
-                f'"{key}": {_type_name(value)}{"" if key in required else " (optional)"}'
-                for key, value in each["properties"].items()
-            ]
+            fields = []
+            for key, value in each["properties"].items():
+                field = f'"{key}": {_type_name(value)}'
+                if key not in required:
+                    field += " (optional)"
+                fields.append(field)
             lines.append(f"{title} is {{{', '.join(fields)}}}")
         elif "enum" in each:
             lines.append(f"{title} is one of {', '.join(map(repr, each['enum']))}")
@@ -107,9 +109,11 @@ def _type_name(schema: Any) -> str:
         return "Any"
     if "$ref" in schema:
         return ref_name(schema)
-    if branches := branches_of(schema):
+    branches = branches_of(schema)
+    if branches:
         return " | ".join(dict.fromkeys(map(_type_name, branches)))
-    if choices := choices_of(schema):
+    choices = choices_of(schema)
+    if choices:
         return f"Literal[{', '.join(map(repr, choices))}]"
     kind = schema.get("type")
     other = schema.get("additionalProperties")
@@ -131,7 +135,9 @@ def ref_name(schema: Mapping[str, Any]) -> str:
 
 def choices_of(schema: Mapping[str, Any]) -> list[Any]:
     """The values of ``enum`` or ``const``."""
-    choices: list[Any] = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    if "enum" not in schema and "const" in schema:
+        return [schema["const"]]
+    choices: list[Any] = schema.get("enum", [])
     return choices
 
 
@@ -143,6 +149,11 @@ def normalized(schema: Schema) -> Schema:
     """
     result: Schema = _map_schemas(schema, _normal)
     return result
+
+
+def _without_classes(schema: Schema) -> Schema:
+    """A schema without the classes of enums."""
+    return {key: value for key, value in schema.items() if key != types.ENUM}
 
 
 def _normal(schema: Schema) -> Schema:
@@ -195,10 +206,7 @@ def _simple(schema: Any, defs: Schema, trail: tuple[str, ...]) -> Any:
         return schema
     result: Schema = {}
     if "$ref" in schema:
-        name = ref_name(schema)
-        is_open = trail.count(name) >= _DEPTH
-        target = {"type": defs[name].get("type", "object")} if is_open else defs[name]
-        result = _simple(target, defs, (*trail, name))
+        result = _simple_definition(ref_name(schema), defs, trail)
     for key, value in schema.items():
         if key == "properties":
             result[key] = {name: _simple(each, defs, trail) for name, each in value.items()}
@@ -208,10 +216,20 @@ def _simple(schema: Any, defs: Schema, trail: tuple[str, ...]) -> Any:
             result[key] = value
     if "prefixItems" in schema:
         result["items"] = _union([_simple(each, defs, trail) for each in schema["prefixItems"]])
-    if branches := branches_of(schema):
+    branches = branches_of(schema)
+    if branches:
         return {**_union([_simple(each, defs, trail) for each in branches]), **result}
     if choices_of(schema):
         return _typed(result, choices_of(schema))
+    return result
+
+
+def _simple_definition(name: str, defs: Schema, trail: tuple[str, ...]) -> Schema:
+    """A definition in the place of a reference to it; of a recursive one only the type."""
+    definition = defs[name]
+    if trail.count(name) >= _DEPTH:
+        definition = {"type": definition.get("type", "object")}
+    result: Schema = _simple(definition, defs, (*trail, name))
     return result
 
 
@@ -220,10 +238,12 @@ def _typed(schema: Schema, choices: list[Any]) -> Schema:
     groups: dict[str, list[Any]] = {}
     for each in choices:
         groups.setdefault(_TYPES.get(type(each), "null"), []).append(each)
-    parts = [
-        {"type": kind, **({"enum": each} if kind != "null" else {})}
-        for kind, each in groups.items()
-    ]
+    parts: list[Schema] = []
+    for kind, values in groups.items():
+        if kind == "null":
+            parts.append({"type": kind})
+        else:
+            parts.append({"type": kind, "enum": values})
     rest = {key: each for key, each in schema.items() if key not in {"enum", "const", "type"}}
     return {**rest, **_union(parts)}
 
@@ -237,11 +257,12 @@ def branches_of(schema: Mapping[str, Any]) -> list[Any]:
 def _union(branches: list[Schema]) -> Schema:
     """The union of the branches without duplicates; an empty schema if one accepts anything."""
     flat: list[Schema] = []
-    for part in (part for each in branches for part in each.get("oneOf", [each])):
-        if not part.keys() - {"description"}:
-            return {}
-        if part not in flat:
-            flat.append(part)
+    for each in branches:
+        for part in each.get("oneOf", [each]):
+            if not part.keys() - {"description"}:
+                return {}
+            if part not in flat:
+                flat.append(part)
     if {"type": "number"} in flat:  # every integer is a number
         flat = [each for each in flat if each != {"type": "integer"}]
     if len(flat) == 1:

@@ -33,7 +33,9 @@ class _Draft:
     def __init__(self, f: Callable[..., Any], name: str | None) -> None:
         self.f = f
         self.base, self.bound = _unwrapped(f)
-        self.source_name = _name(f, self.base) if name is None else name
+        if name is None:
+            name = _name(f, self.base)
+        self.source_name = name
         self.parameters: list[Parameter] = []
         self.faults: list[str] = []  # reasons why it cannot be a tool
         self.issues: list[str] = []  # warnings about missing or inconsistent descriptions
@@ -72,9 +74,10 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
     kind, text = _describe_result(draft, returns, doc.returns or Description(""))
     prose = [part for part in (doc.short, doc.long) if part]
     sent = [each for each in draft.parameters if not each.injected]
-    described = [*prose, *([f"Returns: {type_line(kind, text, '')}"] if kind else [])]
+    described = list(prose)
     output = "None"
     if kind:
+        described.append(f"Returns: {type_line(kind, text, '')}")
         output = type_line(kind, text, "    ")
     return {
         "name": wire_name,
@@ -248,9 +251,10 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
         annotation = Any
         draft.issues.append(f"the argument {param.name!r} has no annotation: the model sees (Any)")
     if annotation is MISSING:
-        is_type = described and re.fullmatch(r"[\w\[\], |.]+", described.type)
-        guess = f"{param.name}: {described.type if described and is_type else '<its type>'}"
-        draft.faults.append(f"the argument {param.name!r} has no annotation: write {guess}")
+        draft.faults.append(
+            f"the argument {param.name!r} has no annotation: write {param.name}: "
+            f"{_guessed_type(described)}"
+        )
         return
     # functools.singledispatch requires that its first argument is passed by position.
     dispatches = hasattr(draft.base, "registry") and hasattr(draft.base, "dispatch")
@@ -267,24 +271,40 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
     except Unusable as error:
         draft.faults.append(f"the annotation of {param.name!r} cannot be used: {error}")
         return
-    default = param.default if info is None else info.get_default(call_default_factory=True)
+    default = param.default
+    if info is not None:
+        default = info.get_default(call_default_factory=True)
     if default is PydanticUndefined or default is ...:
         default = MISSING
-    text = described.text if described else _annotated_text(annotation, info)
-    if described:
+    if described is None:
+        text = _annotated_text(annotation, info)
+    else:
+        text = described.text
         draft.issues += _differences(param.name, kind.text, described, required=default is MISSING)
     simple = is_simple(annotation)
     draft.parameters.append(Parameter(param.name, text, kind, default, positional, simple))
 
 
+def _guessed_type(described: Description | None) -> str:
+    """The type that the docstring gives an argument, if it can be written in the signature."""
+    if described is not None and re.fullmatch(r"[\w\[\], |.]+", described.type):
+        return described.type
+    return "<its type>"
+
+
 def _annotated_text(annotation: Any, info: FieldInfo | None) -> str:
     """The description in ``Annotated``: a text, ``Field(description=…)`` or ``Doc(…)``."""
-    for each in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
+    metadata: tuple[Any, ...] = ()
+    if get_origin(annotation) is Annotated:
+        metadata = get_args(annotation)[1:]
+    for each in metadata:
         described = [getattr(each, name, None) for name in ("description", "documentation")]
         for text in (each, *described):
             if isinstance(text, str) and text:
                 return text
-    return (info and info.description) or ""
+    if info is None:
+        return ""
+    return info.description or ""
 
 
 def _differences(name: str, kind: str, described: Description, *, required: bool) -> list[str]:

@@ -145,7 +145,8 @@ class Tool(ToolLike):
                 expected = "expected a positive number or None"
                 raise ToolError(f"{option} {label} is {value!r}; {expected}")
         names = [each.name for each in spec["parameters"] if not each.injected]
-        if fault := _approval_fault(approve, names):
+        fault = _approval_fault(approve, names)
+        if fault:
             raise ToolError(f"approve {label} {fault}")
         return cls(
             **spec, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat, pure=pure,
@@ -159,7 +160,9 @@ class Tool(ToolLike):
         function = self.function
         names = (*OPTIONS, "runs_code")
         options = {name: getattr(self, name) for name in names}
-        annotations = type_hints(function) if inspect.isfunction(function) else {}
+        annotations = {}
+        if inspect.isfunction(function):
+            annotations = type_hints(function)
         return _rebuild, (function, self.source_name, options, annotations)
 
     def __repr__(self) -> str:
@@ -264,10 +267,13 @@ class Tool(ToolLike):
         """The values that the function will receive, by name, including defaults."""
         positional = [each.name for each in self.parameters if each.positional]
         given = {**dict(zip(positional, bound.args, strict=False)), **bound.kwargs}
-        return {
-            each.name: given[each.name] if each.name in given else each.fresh_default()
-            for each in self._visible
-        }
+        values = {}
+        for each in self._visible:
+            if each.name in given:
+                values[each.name] = given[each.name]
+            else:
+                values[each.name] = each.fresh_default()
+        return values
 
     @property
     def may_require_approval(self) -> bool:
@@ -329,7 +335,8 @@ class Tool(ToolLike):
             with contextlib.suppress(Exception):  # if the namespace is read-only, there is no name
                 name = name_of(kept, namespace)
                 if not name:
-                    name = stored = keep(kept, namespace, self.source_name)
+                    name = keep(kept, namespace, self.source_name)
+                    stored = name
                 hint += f'\n(kept as the variable {name}: send "{name}" to pass it on)'
                 # Rendered again, because truncating twice would lose the first count of characters.
                 shown = render(value, max(limit - len(hint), 1))

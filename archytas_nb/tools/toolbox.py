@@ -269,6 +269,8 @@ def decorate(box: Toolbox, f: Any, options: dict[str, Any]) -> Any:
         _METHODS[function] = options  # its object does not exist yet
     elif isinstance(f, type) and options:
         raise ToolError(f"give the options to the methods of {f.__name__!r}, not to the class")
+    elif isinstance(f, type):
+        box.extend(f)
     else:
-        box.extend(f) if isinstance(f, type) else box.add(f, **options)
+        box.add(f, **options)
     return f

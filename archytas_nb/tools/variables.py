@@ -52,7 +52,9 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
         ValueError: There is no such variable, or its value is not an instance of the class.
     """
     what = with_article(label or getattr(cls, "__name__", str(cls)))
-    name = value if isinstance(value, str) and namespace is not None else reference_name(value)
+    name = reference_name(value)
+    if isinstance(value, str) and namespace is not None:
+        name = value
     if name is None and is_instance(value, cls):
         return value
     if name is None and not isinstance(value, str):
@@ -62,7 +64,8 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
         raise ValueError(f"there is no namespace to look {name or value!r} up in: {why}")
     name = str(name).strip()
     found = namespace.get(name, _MISSING)
-    if why := why_not_passed(name, found):
+    why = why_not_passed(name, found)
+    if why:
         fault = f"{name!r} is not passed to tools: {why}; expected {what}"
     elif found is _MISSING:
         fault = f"no variable is named {name!r}"
@@ -106,12 +109,14 @@ def name_of(value: Any, namespace: Mapping[str, Any]) -> str:
 def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
     """Store a result in a new variable for later calls, and return its name."""
     stem = re.sub(r"\W", "_", hint).strip("_") or "result"
-    stem = f"result_{stem}" if stem[0].isdigit() else stem
+    if stem[0].isdigit():
+        stem = f"result_{stem}"
     number = 1
     while f"{stem}_{number}" in namespace:
         number += 1
-    namespace[f"{stem}_{number}"] = value
-    return f"{stem}_{number}"
+    name = f"{stem}_{number}"
+    namespace[name] = value
+    return name
 
 
 def why_not_passed(name: str, value: Any) -> str:
@@ -122,7 +127,9 @@ def why_not_passed(name: str, value: Any) -> str:
         return "it belongs to IPython"
     if issubclass(type(value), ModuleType):
         return "it is a module"
-    return "it is a tool, and a tool is called, not passed on" if is_tool(value) else ""
+    if is_tool(value):
+        return "it is a tool, and a tool is called, not passed on"
+    return ""
 
 
 def is_code(value: Any) -> bool:
@@ -137,6 +144,11 @@ def _hint(name: str, cls: Any, namespace: Mapping[str, Any], what: str) -> str:
     names = [each for each, it in found if is_instance(it, cls) and not why_not_passed(each, it)]
     if not names:
         return f"; no variable holds {what}"
-    near = nearest(name, names) or (names[0] if len(names) == 1 else None)
-    shown = ", ".join(repr(each) for each in names[:8]) + (", …" if len(names) > 8 else "")
-    return f"{f', did you mean {near!r}?' if near else '.'} Variables that hold {what}: {shown}"
+    near = nearest(name, names)
+    if not near and len(names) == 1:
+        near = names[0]
+    guess = f", did you mean {near!r}?" if near else "."
+    shown = [repr(each) for each in names[:8]]
+    if len(names) > 8:
+        shown.append("…")
+    return f"{guess} Variables that hold {what}: {', '.join(shown)}"
