@@ -184,6 +184,22 @@ def stubs(tools: Iterable[Tool], variables: Iterable[str] = ()) -> str:
     return "\n".join([_HEADER, *known, *types.classes(), *functions, ""])
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """A type of objects whose fields a program can read."""
+
+    fields: tuple[str, ...]  # none if nothing can be read
+    is_dict: bool  # whether they are read by key, not as attributes
+
+
+def records(tools: Iterable[Tool]) -> dict[str, Record]:
+    """The records in what the type checker reads of these tools, by the names that it uses."""
+    types = _Types()
+    for tool in tools:
+        _stub(tool, types)
+    return types.records()
+
+
 def stub(tool: Tool) -> str:
     """What the type checker reads of one tool: its records and its signature."""
     if tool not in _stubs:
@@ -240,6 +256,13 @@ class _Types:
     def classes(self) -> list[str]:
         """The definitions of the records."""
         return list(self._classes.values())
+
+    def records(self) -> dict[str, Record]:
+        """What can be read of the records."""
+        return {
+            name: Record(tuple(fields_of(cls)), bool(typing_extensions.is_typeddict(cls)))
+            for cls, name in self._names.items()
+        }
 
     # ── of an argument: everything that the tool might accept ─────────────────────────────────────
 

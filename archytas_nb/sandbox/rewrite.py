@@ -1,0 +1,372 @@
+"""Programs in the forms that the sandbox has, with the same lines.
+
+The sandbox lacks methods as values (``max(d, key=d.get)``), methods of builtin types
+(``str.upper``), ``del``, iterators of generator expressions, and calls of tools inside of its own
+functions (``sorted(names, key=lambda each: size(each))``). `PRELUDE` replaces the functions;
+the rest is rewritten.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Collection, Iterator
+
+PRELUDE = """\
+_sandbox_round = round
+_sandbox_sorted = sorted
+_sandbox_max = max
+_sandbox_min = min
+
+
+def round(number, ndigits=None):
+    if isinstance(number, float) and isinstance(ndigits, int) and 0 <= ndigits < 300:
+        return float(f'{number:.{ndigits}f}')
+    return _sandbox_round(number, ndigits)
+
+
+def _sandbox_keys(items, key):
+    keys = [key(each) for each in items]
+    return lambda place: keys[place]
+
+
+def sorted(items, *, key=None, reverse=False):
+    if key is None:
+        return _sandbox_sorted(items, reverse=reverse)
+    items = list(items)
+    key = _sandbox_keys(items, key)
+    return [items[each] for each in _sandbox_sorted(range(len(items)), key=key, reverse=reverse)]
+
+
+def max(*items, key=None, **named):
+    if key is None:
+        return _sandbox_max(*items, **named)
+    items = list(items[0]) if len(items) == 1 else items
+    if not items:
+        return _sandbox_max([], **named)
+    return items[_sandbox_max(range(len(items)), key=_sandbox_keys(items, key))]
+
+
+def min(*items, key=None, **named):
+    if key is None:
+        return _sandbox_min(*items, **named)
+    items = list(items[0]) if len(items) == 1 else items
+    if not items:
+        return _sandbox_min([], **named)
+    return items[_sandbox_min(range(len(items)), key=_sandbox_keys(items, key))]
+
+
+def map(function, *items):
+    return [function(*each) for each in zip(*items)]
+
+
+def filter(function, items):
+    return [each for each in items if (each if function is None else function(each))]
+
+
+def _sandbox_lazy(values, is_found):
+    is_many, value, items, *tests = values
+    for each in items:
+        given = each if is_many else [each]
+        for test in tests:
+            if not test(*given):
+                break
+        else:
+            found = value(*given)
+            if is_found(found):
+                return [found]
+    return []
+
+
+def _sandbox_any(values):
+    return bool(_sandbox_lazy(values, lambda each: each))
+
+
+def _sandbox_all(values):
+    return not _sandbox_lazy(values, lambda each: not each)
+
+
+def _sandbox_next(values, *default):
+    found = _sandbox_lazy(values, lambda each: True)
+    if found:
+        return found[0]
+    if default:
+        return default[0]
+    raise StopIteration
+"""
+"""What a session runs first."""
+
+PRELUDE_NAMES = frozenset(
+    {node.name for node in ast.parse(PRELUDE).body if isinstance(node, ast.FunctionDef)}
+    | {"_sandbox_round", "_sandbox_sorted", "_sandbox_max", "_sandbox_min"}
+)
+"""The names that `PRELUDE` binds."""
+
+_CONTAINERS = (str, bytes, list, tuple, dict, set, frozenset)
+_METHODS = frozenset(name for kind in _CONTAINERS for name in dir(kind) if not name.startswith("_"))
+_TYPES = frozenset(kind.__name__ for kind in _CONTAINERS)
+_OF_CLASSES = frozenset({"fromkeys", "fromhex", "maketrans"})  # methods of the type itself
+_LAZY = frozenset({"any", "all", "next"})
+_VIEWS = frozenset({"keys", "values", "items"})
+
+
+def rewritten(text: str, tree: ast.Module, tools: Collection[str]) -> str:
+    """The program in the forms that the sandbox has, line by line."""
+    edits = _Edits(text)
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            _method(node, edits, is_called=id(node) in called)
+        elif isinstance(node, ast.Call):
+            _call(node, edits, tools)
+        elif isinstance(node, ast.Delete):
+            _delete(node, edits)
+        elif isinstance(node, ast.Assign):
+            _materialize(node.value, edits, is_view_too=False)
+        elif isinstance(node, ast.Expr):
+            _sort(node, edits)
+    changed = edits.applied()
+    try:
+        ast.parse(changed)
+    except SyntaxError:  # two changes in one place
+        return text
+    return changed
+
+
+def _method(node: ast.Attribute, edits: _Edits, *, is_called: bool) -> None:
+    """A method as a value, or of a builtin type, becomes a function that calls it."""
+    name = node.attr
+    if name not in _METHODS or not edits.has(node):
+        return
+    if isinstance(node.value, ast.Name) and node.value.id in _TYPES:
+        if name not in _OF_CLASSES:
+            edits.replace(node, f"(lambda it, *each: it.{name}(*each))")
+        return
+    dot = edits.offset_of(b".", edits.end(node.value), edits.end(node))
+    if is_called or dot is None:
+        return
+    # A field of a record may have the name of a method, so only values of builtin types have one.
+    method = f"(lambda *each: it.{name}(*each))"
+    is_builtin = f"isinstance(it, ({', '.join(sorted(_TYPES))}))"
+    edits.insert(edits.start(node), f"(lambda it: {method} if {is_builtin} else it.{name})(")
+    edits.cut(dot, dot + 1)
+    edits.cut(edits.end(node) - len(name.encode()), edits.end(node), ")")
+
+
+def _call(node: ast.Call, edits: _Edits, tools: Collection[str]) -> None:
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if name in tools:
+        for each in [*node.args, *(each.value for each in node.keywords)]:
+            _materialize(each, edits, is_view_too=True)
+    if name in _LAZY and node.args and isinstance(node.args[0], ast.GeneratorExp):
+        generator = node.args[0]
+        if name == "next" or _may_call(generator, tools):
+            _lazy(node, generator, edits)
+
+
+def _materialize(node: ast.expr, edits: _Edits, *, is_view_too: bool) -> None:
+    """A range or a view of a dict becomes a list: outside of the sandbox, it would be a text."""
+    if not isinstance(node, ast.Call) or not edits.has(node):
+        return
+    is_range = isinstance(node.func, ast.Name) and node.func.id == "range"
+    is_view = isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS and not node.args
+    if is_range or (is_view and is_view_too):
+        edits.wrap(node, "list(", ")")
+
+
+def _may_call(node: ast.AST, tools: Collection[str]) -> bool:
+    """Whether a call of a tool, or of a function that the program may have defined, is inside."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name):
+            name = each.func.id
+            if name in tools or not hasattr(builtins, name):
+                return True
+    return False
+
+
+def _lazy(call: ast.Call, generator: ast.GeneratorExp, edits: _Edits) -> None:
+    """``any(f(x) for x in y if z)`` stops at the first: the parts are given as functions."""
+    loop = generator.generators[0]
+    is_many = isinstance(loop.target, ast.Tuple)
+    targets = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
+    names = [each.id for each in targets if isinstance(each, ast.Name)]
+    is_simple = len(generator.generators) == 1 and len(names) == len(targets)
+    scoped = (ast.NamedExpr, ast.Await)
+    is_scoped = loop.is_async or any(isinstance(each, scoped) for each in ast.walk(generator))
+    if not is_simple or is_scoped or not edits.has(generator) or not edits.has(call):
+        return
+    places = []
+    for part in (generator.elt, loop.iter, *loop.ifs):
+        place = edits.outer(part, generator)
+        if place is None:
+            return
+        places.append(place)
+    function = f"(lambda {', '.join(names)}: ("
+    is_argument = edits.end(generator) == edits.end(call)  # the brackets are those of the call
+    opening = "((" if is_argument else "("
+    closing = ",))" if is_argument else ",)"
+    before = [f"{opening}{is_many}, {function}", ")), ("]
+    if loop.ifs:
+        before.append(f"), {function}")
+        before += [f")), {function}" for _ in loop.ifs[1:]]
+    before.append(f"{'))' if loop.ifs else ')'}{closing}")
+    edits.insert(edits.start(call), "_sandbox_")
+    end = edits.start(generator)
+    for (start, after), new in zip(places, before, strict=False):
+        edits.cut(end, start, new)
+        end = after
+    edits.cut(end, edits.end(generator), before[-1])
+
+
+def _delete(node: ast.Delete, edits: _Edits) -> None:
+    """``del d[k]`` becomes ``d.pop(k)``; a name is bound to None."""
+    [target] = node.targets if len(node.targets) == 1 else [None]
+    if target is None or not edits.is_blank(edits.start(node) + 3, edits.start(target)):
+        return
+    if isinstance(target, ast.Name):
+        edits.cut(edits.start(node), edits.start(target))
+        edits.insert(edits.end(target), " = None")
+    elif isinstance(target, ast.Subscript):
+        edits.cut(edits.start(node), edits.start(target))
+        if isinstance(target.slice, ast.Slice):
+            edits.insert(edits.end(target), " = []")
+            return
+        bracket = edits.offset_of(b"[", edits.end(target.value), edits.start(target.slice))
+        if bracket is not None:
+            edits.cut(bracket, bracket + 1, ".pop((")
+            edits.cut(edits.end(target) - 1, edits.end(target), "))")
+
+
+def _sort(node: ast.Expr, edits: _Edits) -> None:
+    """``x.sort(key=…)`` becomes ``x[:] = sorted(x, key=…)``, whose key may call tools."""
+    call = node.value
+    if not isinstance(call, ast.Call) or call.args or not call.keywords:
+        return
+    target = call.func
+    if not isinstance(target, ast.Attribute) or target.attr != "sort":
+        return
+    if isinstance(target.value, ast.Name) and edits.is_on_one_line(target):
+        name = target.value.id
+        bracket = edits.offset_of(b"(", edits.end(target), edits.end(call))
+        if bracket is not None:
+            edits.cut(edits.start(target), bracket + 1, f"{name}[:] = sorted({name}, ")
+
+
+class _Edits:
+    """Changes of a text at the places of its nodes, in bytes; the lines stay where they are."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.encode()
+        self._starts = [0]
+        for line in self._text.split(b"\n"):
+            self._starts.append(self._starts[-1] + len(line) + 1)
+        self._changes: list[tuple[int, int, int, str]] = []  # start, end, order, new text
+
+    def start(self, node: ast.AST) -> int:
+        """Where a node begins."""
+        line: int = node.lineno  # type: ignore[attr-defined]
+        column: int = node.col_offset  # type: ignore[attr-defined]
+        return self._starts[line - 1] + column
+
+    def end(self, node: ast.AST) -> int:
+        """Where a node ends."""
+        line: int = node.end_lineno  # type: ignore[attr-defined]
+        column: int = node.end_col_offset  # type: ignore[attr-defined]
+        return self._starts[line - 1] + column
+
+    def has(self, node: ast.expr) -> bool:
+        """Whether the node is where it says: older versions of Python misplace it in f-strings."""
+        source = self._text[self.start(node) : self.end(node)]
+        try:
+            found = ast.parse(b"(" + source + b"\n)", mode="eval").body
+        except (SyntaxError, ValueError):
+            return False
+        return ast.dump(found) == ast.dump(node)
+
+    def is_blank(self, start: int, end: int) -> bool:
+        """Whether there is only space on one line between two places."""
+        return start <= end and not self._text[start:end].strip(b" \t")
+
+    def is_on_one_line(self, node: ast.expr) -> bool:
+        return node.lineno == node.end_lineno
+
+    def offset_of(self, sign: bytes, start: int, end: int) -> int | None:
+        """The place of a sign; None if it is not certain because of a comment."""
+        found = self._text.find(sign, start, end)
+        if found < 0 or b"#" in self._text[start:found]:
+            return None
+        return found
+
+    def outer(self, node: ast.expr, around: ast.expr) -> tuple[int, int] | None:
+        """The place of a node with the brackets around it, inside of another node."""
+        start = self.start(node)
+        end = self.end(node)
+        first = self.start(around) + 1
+        last = self.end(around) - 1
+        while True:
+            left = start - 1
+            while left >= first and self._text[left : left + 1].isspace():
+                left -= 1
+            right = end
+            while right < last and self._text[right : right + 1].isspace():
+                right += 1
+            is_bracket = self._text[left : left + 1] == b"(" and left >= first
+            if not is_bracket or self._text[right : right + 1] != b")" or right >= last:
+                break
+            start = left
+            end = right + 1
+        if b"#" in self._text[first:start] or b"#" in self._text[end:last]:
+            return None
+        return start, end
+
+    def insert(self, place: int, text: str) -> None:
+        self._changes.append((place, place, len(self._changes), text))
+
+    def wrap(self, node: ast.AST, before: str, after: str) -> None:
+        """Put something around a node; what is inside of it stays inside."""
+        self.insert(self.start(node), before)
+        # What was wrapped first ends last.
+        self._changes.append((self.end(node), self.end(node), -len(self._changes), after))
+
+    def cut(self, start: int, end: int, text: str = "") -> None:
+        """Replace a part; its line breaks stay."""
+        breaks = self._text[start:end].count(b"\n")
+        self._changes.append((start, end, len(self._changes), text + "\n" * breaks))
+
+    def replace(self, node: ast.AST, text: str) -> None:
+        self.cut(self.start(node), self.end(node), text)
+
+    def applied(self) -> str:
+        """The changed text; without changes that lie inside of others."""
+        parts: list[bytes] = []
+        done = 0
+        for start, end, _, text in sorted(self._changes):
+            if start < done:
+                continue
+            parts += [self._text[done:start], text.encode()]
+            done = end
+        return b"".join([*parts, self._text[done:]]).decode()
+
+
+def names_bound(tree: ast.AST) -> Iterator[str]:
+    """Every name that a program binds."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        else:
+            name = bound_by(node)
+            if name:
+                yield name
+
+
+def bound_by(node: ast.AST) -> str:
+    """The name that a statement binds without a target; empty if it binds none."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.name
+    if isinstance(node, ast.alias):
+        return (node.asname or node.name).partition(".")[0]
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+        return node.name or ""
+    return ""
