@@ -1,7 +1,7 @@
-"""How fast the embedded engine reads and writes, alone and beside one other busy process.
+"""How fast the embedded engine reads and writes, alone and beside one and two busy processes.
 
-``python -m benchmarks.speed.engine`` prints two tables, one row for each setting, the default
-first. Beside a busy process only the settings of threads are measured, with shorter texts: some of
+``python -m benchmarks.speed.engine`` prints three tables, one row for each setting, the default
+first. Beside busy processes only the settings of threads are measured, with shorter texts: some of
 them take minutes. All servers are up at once and take turns, so that a busy moment hits all alike;
 the figures are medians of the rounds.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import random
 import statistics
 import subprocess
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 
@@ -36,6 +38,9 @@ WRITE, WRITE_BESIDE = 64, 24
 
 OF_THREADS = ("reads", "safe mode")
 """How the settings begin that differ in their threads."""
+
+SPINS_OF_LIBGOMP = 300_000
+"""How often a thread looks before it sleeps, if nothing else is set."""
 
 WORDS = {
     "type": "object",
@@ -61,21 +66,26 @@ class Tuned(Engine):
 
     grace_seconds: float = 61.0
     more: tuple[tuple[str, Any], ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
     def settings(self, weights: Path) -> dict[str, Any]:
         """The parameters, with the others in place."""
         return {**super().settings(weights), **dict(self.more)}
 
 
-def engines() -> dict[str, Engine]:
+def engines() -> dict[str, Tuned]:
     """What is compared, by what a person reads."""
     cores = usable_cores()
     writes = "cpuparams.n_threads"
+    spins = (("GOMP_SPINCOUNT", str(SPINS_OF_LIBGOMP)),)
     return {
         f"reads with {cores}, writes with {max(1, cores - 1)} (default)": Tuned(),
         f"reads and writes with {cores}": Tuned(more=((writes, cores),)),
-        f"reads and writes with {cores}, no polling": Tuned(
-            more=((writes, cores), ("cpuparams.poll", 0), ("cpuparams_batch.poll", 0))
+        f"reads and writes with {cores}, spins {SPINS_OF_LIBGOMP:,} times": Tuned(
+            more=((writes, cores),), environment=spins
+        ),
+        f"reads with {cores}, writes with {max(1, cores - 1)}, spins {SPINS_OF_LIBGOMP:,} times": (
+            Tuned(environment=spins)
         ),
         "one slot": Tuned(slots=1),
         "batches of 2,048": Tuned(more=(("n_batch", 2048), ("n_ubatch", 512))),
@@ -104,10 +114,11 @@ class Figures:
 class Served:
     """One server and what is measured of it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Tuned) -> None:
         before = set(psutil.Process().children())
         self.model = EmbeddedModel(engine=engine)
-        self._ask("Say yes.", 1, None)
+        with mock.patch.dict(os.environ, dict(engine.environment)):
+            self._ask("Say yes.", 1, None)
         started = set(psutil.Process().children()) - before
         if not started:
             raise SystemExit(
@@ -171,6 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
     for count, condition, read, write in (
         (0, "alone", READ, WRITE),
         (1, "beside one busy process", READ_BESIDE, WRITE_BESIDE),
+        (2, "beside two busy processes", READ_BESIDE, WRITE_BESIDE),
     ):
         chosen = [label for label in servers if not count or label.startswith(OF_THREADS)]
         figures = {label: Figures() for label in chosen}

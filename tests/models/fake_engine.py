@@ -102,6 +102,7 @@ class Handler(BaseHTTPRequestHandler):
         facts = {
             "pid": os.getpid(),
             "cwd": str(Path.cwd()),
+            "spins": os.environ.get("GOMP_SPINCOUNT"),
             "params": known,
             "modules": sorted(sys.modules),
         }

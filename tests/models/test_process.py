@@ -85,6 +85,17 @@ def test_the_engine_reads_with_all_threads_and_writes_with_one_less(machine):
     assert not params["ui"]
 
 
+@pytest.mark.parametrize("own", [None, "7"])
+def test_threads_that_wait_sleep_soon_unless_the_user_says_otherwise(machine, monkeypatch, own):
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    if own:
+        monkeypatch.setenv("GOMP_SPINCOUNT", own)
+    facts = ask(ensure_server(weights(machine), engine=FAKE))
+    assert 0 < int(facts["spins"]) <= 10_000
+    if own:
+        assert facts["spins"] == own
+
+
 def test_safe_mode_is_one_thread_without_extra_buffers_or_gpu(machine):
     params = ask(ensure_server(weights(machine), engine=SAFE))["params"]
     assert (params["cpuparams_batch"]["n_threads"], params["cpuparams"]["n_threads"]) == (1, 1)
