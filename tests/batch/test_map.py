@@ -434,8 +434,8 @@ def test_an_endpoint_that_never_replies_stops_the_map_and_is_named_at_once(
     out = agent.map(rows(300), "Label it.", type=Label, store=None, workers=2)
     counts = out["status"].value_counts()
     assert counts["done"] == 1
-    assert 5 <= counts["failed"] <= 6
-    assert len(shop.asked) <= 8
+    assert 5 <= counts["failed"] <= 7  # one was in progress when the first failed, one at the end
+    assert len(shop.asked) <= 9
     begun = [line for line in lines if "1 of 300" in line and "stopped" not in line]
     after = [line for line in begun if "failed" in line]
     assert after

@@ -302,10 +302,10 @@ def test_no_text_becomes_a_formula_that_may_do_more(pieces: list[str]) -> None:
 def test_no_answer_takes_long_to_render() -> None:
     for piece in ["\\(", "$$", "\\(a\\)", "$a$", "[", "![", "[a](", "**a", "-\n"]:
         markdown("a")
-        started = time.process_time()
+        started = time.thread_time()
         for size in (2_000, 20_000, 100_000):
             markdown(piece * (size // len(piece)))
-        assert time.process_time() - started < 8  # many times what it takes
+        assert time.thread_time() - started < 20  # many times what it takes
 
 
 DUMP = [*FLAGS, "--headless=new", "--virtual-time-budget=2000", "--dump-dom"]
