@@ -66,7 +66,7 @@ class Agent:
             that the setting ``tools`` names).
         model: A name, an `OpenAIModel`, or any `Model`; None uses the configured one, or the
             embedded model.
-        protocol: ``"react"``, ``"native"``, or ``"auto"`` to use what the model supports.
+        protocol: ``"react"``, ``"native"``, ``"program"``, or ``"auto"`` for what suits the model.
         instructions: Added to the system prompt.
         max_steps: Maximum number of model replies in one run.
         max_errors: Maximum number of consecutive unusable replies and failed calls.
@@ -235,7 +235,8 @@ class Agent:
         past, earlier = place_of(last, self.exchanges)
         small = setup.choice.is_small
         tools = setup.question_tools(copy, past, earlier, small=small)
-        return messages_of(setup.wire(setup.protocol(model), tools), self.exchanges)
+        wire = setup.wire(setup.protocol(model), tools, small=small)
+        return messages_of(wire, self.exchanges)
 
     def reset(self) -> None:
         """Start a new conversation with the same tools, model and settings."""

@@ -17,7 +17,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from archytas_nb.driver import AnswerCheck, Driver, Events, Observer, ending_only, run_events
+from archytas_nb.driver import (
+    AnswerCheck,
+    Driver,
+    Events,
+    Observer,
+    Sandbox,
+    ending_only,
+    run_events,
+)
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.assigned import may_be_assigned
 from archytas_nb.kernel.context import context_of, look_tools
@@ -31,6 +39,7 @@ from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.model import Model, ModelFacts, person_of, start_question
+from archytas_nb.loop.program_protocol import ProgramProtocol
 from archytas_nb.loop.record import Exchange, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import Wire
@@ -240,10 +249,15 @@ class RunSetup:
             return model.protocol
         return self.settings.protocol
 
-    def wire(self, protocol: ev.ActiveProtocol, tools: Toolbox) -> Wire:
-        """A wire protocol with these tools."""
+    def wire(self, protocol: ev.ActiveProtocol, tools: Toolbox, *, small: bool) -> Wire:
+        """A wire protocol with these tools, for a small model or another."""
         if protocol == "native":
             return FunctionCalling(tools, self.settings.instructions)
+        if protocol == "program":
+            from archytas_nb.tools.declaration import declaration
+
+            functions = {name: declaration(tool) for name, tool in tools.items()}
+            return ProgramProtocol(tools, functions, self.settings.instructions, small=small)
         return TextProtocol(tools, self.settings.instructions)
 
     def guards(self, tools: Toolbox, clock: Callable[[], float], *, small: bool) -> Guards:
@@ -261,7 +275,7 @@ class RunSetup:
         small = facts.is_small
         exchange.model = facts.identity
         tools = self.question_tools(exchange, past, earlier, small=small)
-        wire = self.wire(self.protocol(model), tools)
+        wire = self.wire(self.protocol(model), tools, small=small)
         guards = self.guards(tools, time.monotonic, small=small)
         flow = react_loop(wire, guards, past, exchange, model=model)
         request = next(flow)
@@ -323,6 +337,10 @@ class Asked:
             run.model = model.name
             run.protocol = protocol
             run.price = facts.price
+            if protocol == "program":
+                from archytas_nb.sandbox import pool
+
+                pool.require()
         except ConfigurationError as error:
             run.error = error
             return ending_only(exchange, ev.Failed(str(error), by="setup"))
@@ -346,11 +364,20 @@ class Asked:
             executor,
             # The time that a person takes to answer does not count.
             setup.guards(tools, executor.clock, small=small),
-            functools.partial(setup.wire, tools=tools),
+            functools.partial(setup.wire, tools=tools, small=small),
             self.check,
             may_fall_back=setup.settings.protocol == "auto",
+            open_sandbox=functools.partial(self._open_sandbox, tools, past),
         )
         return driver.events(protocol)
+
+    def _open_sandbox(self, tools: Toolbox, past: Sequence[Exchange]) -> Sandbox:
+        """The sandbox for programs, with the variables of the earlier ones of the conversation."""
+        from archytas_nb.sandbox.session import Session
+
+        states = (each.program_state for each in reversed(past))
+        state = next((each for each in states if each is not None), None)
+        return Session(tools, self.setup.variables, state)
 
     def _executor(
         self, tools: Toolbox, model: Model, observers: Sequence[Observer]

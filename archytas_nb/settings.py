@@ -22,7 +22,7 @@ PREFIX = "ARCHYTAS_NB_"
 Kind: TypeAlias = Literal[
     "text", "secret", "flag", "choice", "whole", "number", "names", "fields"
 ]  # fmt: skip
-ProtocolName: TypeAlias = Literal["auto", "react", "native"]
+ProtocolName: TypeAlias = Literal["auto", "react", "native", "program"]
 """The values of the setting ``protocol``."""
 _WORDS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -188,7 +188,8 @@ _LIST = (
     ),
     Setting(
         "protocol", "choice", "auto",
-        "How the model calls tools: function calling (native) or JSON in its replies (react).",
+        "How the model calls tools: function calling (native), JSON in its replies (react), or "
+        "Python programs that run in a sandbox (program).",
         choices=get_args(ProtocolName),
     ),
     Setting("instructions", "text", "", "Text that is added to the system prompt."),

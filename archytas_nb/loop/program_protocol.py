@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 from archytas_nb.loop.calls import split_thoughts
 from archytas_nb.loop.events import (
@@ -130,19 +130,12 @@ _AGAIN = "Write the whole program again."
 _GO_ON = 'If that is all that was asked, write only answer(f"…"); else the next program.'
 
 
-class FunctionCard(ToolCard, Protocol):
-    """The interface of a tool for programs."""
-
-    @property
-    def declaration(self) -> str:
-        """The tool as a function in Python, with its docstring."""
-
-
 class ProgramProtocol(Wire):
     """The program protocol.
 
     Args:
         tools: The tools by name.
+        functions: Each of them as a function in Python with its docstring, by the same names.
         instructions: The user's instructions.
         small: Whether it is for a small model, which writes simple programs only.
 
@@ -155,10 +148,15 @@ class ProgramProtocol(Wire):
     examples = EXAMPLE_ANSWERS
 
     def __init__(
-        self, tools: Mapping[str, FunctionCard], instructions: str = "", *, small: bool = False
+        self,
+        tools: Mapping[str, ToolCard],
+        functions: Mapping[str, str],
+        instructions: str = "",
+        *,
+        small: bool = False,
     ) -> None:
         super().__init__(tools, instructions)
-        self._functions = dict(tools)
+        self._functions = {name: functions[name] for name in self.tools}
         self.small = small
         self.system = system_message(self._rules(), instructions)
         lines = _LINE_RULES.format(question=EXAMPLE_QUESTION, functions=self.functions)
@@ -166,13 +164,13 @@ class ProgramProtocol(Wire):
 
     def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
-        tools = {name: tool for name, tool in self._functions.items() if name not in names}
-        return type(self)(tools, self._instructions, small=self.small)
+        tools = {name: tool for name, tool in self.tools.items() if name not in names}
+        return type(self)(tools, self._functions, self._instructions, small=self.small)
 
     @property
     def functions(self) -> str:
         """The tools as the model reads them."""
-        return "\n".join(tool.declaration for tool in self._functions.values())
+        return "\n\n".join(self._functions.values())
 
     def _rules(self) -> str:
         return _RULES.format(

@@ -34,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--model", help="a name that %%agent --model takes; what %%agent would choose by default"
     )
-    parser.add_argument("--protocol", default="auto", choices=("auto", "react", "native"))
+    parser.add_argument(
+        "--protocol", default="auto", choices=("auto", "react", "native", "program")
+    )
     parser.add_argument(
         "--half",
         default="all",

@@ -44,10 +44,6 @@ class Card:
     def text(self) -> str:
         return f"{self.name}:\n    A tool."
 
-    @property
-    def declaration(self) -> str:
-        return f"def {self.name}(a=None, b=None):\n    ..."
-
     def spec(self, level: Any = "full") -> Any:
         return {
             "type": "function",

@@ -37,6 +37,8 @@ from archytas_nb.loop.record import Exchange
 from tests.loop.cards import TOOLS
 from tests.loop.sandbox import PythonSandbox
 
+FUNCTIONS = {name: f"def {name}(a=None, b=None): ..." for name in TOOLS}
+
 
 class Facts:
     """A model that continues replies."""
@@ -65,7 +67,7 @@ class Drive:
 
     def run(self) -> Ending:
         guards = Guards(self.limits, lambda: 0.0, self.may_repeat, self.small)
-        self.wire = ProgramProtocol(TOOLS, small=self.small)
+        self.wire = ProgramProtocol(TOOLS, FUNCTIONS, small=self.small)
         sandbox = PythonSandbox(list(TOOLS))
         checks = bool(self.verdicts)
         flow = react_loop(
