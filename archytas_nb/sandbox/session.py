@@ -43,6 +43,7 @@ from archytas_nb.loop.events import (
     ProgramWaits,
 )
 from archytas_nb.sandbox import pool
+from archytas_nb.sandbox.rewrite import PRELUDE
 from archytas_nb.sandbox.source import CHECKPOINT, Source
 from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.variables import is_code, is_hidden, user_names, why_not_passed
@@ -76,27 +77,11 @@ _MAX_LINE = 500  # characters of one printed line
 _MAX_SHOWN = 100  # texts that a program shows
 _MAX_ASSIGNED = 50
 _MAX_MESSAGE = 2_000  # characters of an error in a program
-_SLOW_DUMP = 0.005  # seconds; slower ones are made less often
-_DUMP_SHARE = 20
+_LARGE_DUMP = 1_000_000  # bytes; larger ones are made less often
+_DUMP_SHARE = 20  # seconds between two of them, for each second that one takes
 _ENDINGS = 100  # how often a program that is to end may catch its end
 
-_PRELUDE = """\
-_round = round
-def round(number, ndigits=None):
-    if isinstance(number, float) and isinstance(ndigits, int) and 0 <= ndigits < 300:
-        return float(f'{number:.{ndigits}f}')
-    return _round(number, ndigits)
-"""
-_PRELUDE_NAMES = frozenset({"round"})
-
 _FIRST = "archytas_first"
-_STUBS = f"""\
-from typing import Any, Literal, Mapping, Sequence
-def {_FIRST}() -> None: ...
-def {ANSWER}(value: Any) -> None: ...
-def {GIVE_UP}(reason: Any = '') -> None: ...
-def {SHOW}(*values: Any) -> None: ...
-"""
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 _PATIENCE = 2.0  # seconds until a worker that was told to end is told again
 
@@ -248,8 +233,8 @@ class Session:
         bounds: Bounds | None = None,
     ) -> None:
         pool.require()
-        from archytas_nb.sandbox.provisional import python_name
         from archytas_nb.sandbox.values import Handles
+        from archytas_nb.tools.declaration import python_name
 
         self._tools = {python_name(each): each for each in tools.values()}
         self._namespace = namespace
@@ -258,7 +243,7 @@ class Session:
         self._borrowed: set[str] = set()
         self._saved: _Saved | None = None
         if state is not None:
-            self._handles = state.handles.copy()
+            self._handles = state.handles.copy(namespace)
             self._borrowed = set(state.borrowed)
             self._saved = _Saved(state.dump)
         self._before = self._saved  # the session as it was before the program
@@ -309,8 +294,9 @@ class Session:
         driving = self._driving
         if driving is not None:
             self._is_stopped = True
-            while not driving.wait(_PATIENCE):
+            while not driving.wait(0):
                 self._kill()
+                driving.wait(_PATIENCE)
             self._is_stopped = False
             self._driving = None
             ended = driving.reply()
@@ -336,7 +322,7 @@ class Session:
             raise RuntimeError("the session is closed; make a new one of its state")
         self._driving = driving = _Driving(work)
         driving.thread.start()
-        while not driving.wait(1.0):
+        while not driving.wait(0.2):  # a timeout is raised only between two waits
             pass
         self._driving = None
         result: T = driving.result.result()
@@ -387,7 +373,7 @@ class Session:
         self._release(self._session)
         self._session = session = self._open(limits=self._limits(), os_policy=_policy())
         if saved is None:
-            session.feed_run(_PRELUDE, skip_type_check=True)
+            session.feed_run(PRELUDE, skip_type_check=True)
         elif not saved.is_running:
             session.load_session(saved.dump)
         else:
@@ -413,7 +399,8 @@ class Session:
         """Keep a dump of the running program, unless the session is large and has just had one."""
         now = time.monotonic()
         is_soon = now - self._dumped < _DUMP_SHARE * self._dumping
-        if self._dumping > _SLOW_DUMP and is_soon:
+        is_large = self._saved is not None and len(self._saved.dump) > _LARGE_DUMP
+        if is_large and is_soon:
             return
         self._saved = _Saved(snapshot.dump(), is_running=True)
         self._dumped = time.monotonic()
@@ -438,16 +425,17 @@ class Session:
     # ── running ───────────────────────────────────────────────────────────────────────────────────
 
     def _run(self, text: str, *, is_part: bool) -> ProgramFaults | ProgramWaits | ProgramEnded:
-        from archytas_nb.sandbox.provisional import prepared
+        from archytas_nb.sandbox.check import prepared
 
+        text = text.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
         session = self._alive()
         if not is_part:
             self._calls = 0
             self._requests = 0
             self._give_back()
             self._save_idle()
-        fed, found = prepared(text, self._functions())
-        faults = tuple(found) or self._type_faults(fed, text)
+        fed, found = prepared(text, tuple(self._tools), is_part=is_part)
+        faults = found or self._type_faults(fed, text)
         if faults:
             return ProgramFaults(faults)
         source = Source(text, fed, self._tools)
@@ -468,20 +456,24 @@ class Session:
         """
         from pydantic_monty import MontyError, MontyTypingError
 
-        from archytas_nb.sandbox.provisional import faults_of
+        from archytas_nb.sandbox.check import FORMAT, faults_of
 
         session = self._open(
             limits=self._limits(),
             type_check=True,
             type_check_stubs=self._stubs(),
-            type_check_format="concise",
+            type_check_format=FORMAT,
         )
+        checked = f"{_FIRST}()\n{fed}"
         try:
-            session.feed_start(f"{_FIRST}()\n{fed}")
+            session.feed_start(checked)
         except MontyTypingError as error:
             known = (*self._functions(), *self._names, *self._nameable())
-            found = faults_of(error, f"\n{text}", self._tools, known)
-            return tuple(replace(each, line=each.line - 1) for each in found)
+            found = faults_of(error, checked, self._tools, known)
+            lines = ["", *text.split("\n")]
+            return tuple(
+                Fault(each.line - 1, lines[each.line - 1].strip(), each.text) for each in found
+            )
         except MontyError:
             pass  # the session in which it runs says what it is
         finally:
@@ -489,21 +481,11 @@ class Session:
         return ()
 
     def _stubs(self) -> str:
-        from archytas_nb.sandbox.provisional import stub
+        from archytas_nb.tools.declaration import stubs
 
-        variables = dict.fromkeys((*self._names, *self._nameable()))
-        hidden = {*self._functions(), *_PRELUDE_NAMES}
-        return "\n".join(
-            [
-                _STUBS,
-                *(
-                    f"{name}: Any"
-                    for name in variables
-                    if name not in hidden and name.isidentifier()
-                ),
-                *(stub(each) for each in self._tools.values()),
-            ]
-        )
+        variables = dict.fromkeys((_FIRST, *self._names, *self._nameable()))
+        known = [name for name in variables if name not in self._tools]
+        return stubs(self._tools.values(), known)
 
     def _advance(self, step: Callable[[], SyncSnapshot]) -> ProgramWaits | ProgramEnded:
         """Drive the program until it waits for calls, or ends."""
@@ -592,6 +574,8 @@ class Session:
 
     def _look_up(self, snapshot: NameLookupSnapshot) -> SyncSnapshot:
         """A function of the run, or a variable of the notebook; all else is undefined."""
+        from pydantic_monty import MontyCrashedError, MontyError
+
         from archytas_nb.sandbox.values import to_sandbox
 
         name = snapshot.variable_name
@@ -602,7 +586,17 @@ class Session:
         if not self._is_nameable(name):
             return snapshot.resume()
         self._borrowed.add(name)
-        return snapshot.resume(value=to_sandbox(self._namespace[name], self._handles))
+        value = to_sandbox(self._namespace[name], self._handles)
+        try:
+            return snapshot.resume(value=value)
+        except MontyCrashedError:
+            raise
+        except MontyError as error:
+            # If nothing was sent, such as half a character, the request is still open.
+            try:
+                return snapshot.resume()
+            except RuntimeError:
+                raise error from None
 
     def _is_nameable(self, name: str) -> bool:
         """Whether a program may name a variable of the notebook."""
@@ -814,7 +808,7 @@ class Session:
         """The variables that the program assigned, with short texts of their values."""
         from archytas_nb.sandbox.values import from_sandbox, short
 
-        bound = set(self._names) - _PRELUDE_NAMES
+        bound = set(self._names)
         names = [
             each
             for each in self._running.source.assigned
@@ -854,7 +848,23 @@ def _raised(name: str, message: str) -> Any:
 
 
 def _resumed(snapshot: Any, result: Any) -> SyncSnapshot:
-    after: SyncSnapshot = snapshot.resume(result)
+    """Answer a request; a value that cannot be sent becomes an error in the program."""
+    from pydantic_monty import MontyCrashedError, MontyError
+
+    after: SyncSnapshot
+    try:
+        after = snapshot.resume(result)
+    except MontyCrashedError:
+        raise
+    except MontyError as error:
+        # If nothing was sent, the request is still open; otherwise the program has raised.
+        failure = _raised("ValueError", f"the result cannot be passed to a program: {error}")
+        if hasattr(snapshot, "pending_call_ids"):
+            failure = dict.fromkeys(snapshot.pending_call_ids, failure)
+        try:
+            after = snapshot.resume(failure)
+        except RuntimeError:
+            raise error from None
     return after
 
 
@@ -872,7 +882,7 @@ def _bound_of(error: MontyError) -> str:
     exception = error.exception()
     if isinstance(exception, TimeoutError) and "time limit exceeded" in str(exception):
         return "time"
-    if isinstance(exception, MemoryError) and "limit exceeded" in str(exception):
+    if isinstance(exception, MemoryError) and "memory limit" in str(exception):
         return "memory"
     return ""
 

@@ -138,9 +138,9 @@ class Handles:
         """The object that a call names; KeyError if there is none."""
         return self.kept[name] if name in self.kept else self._namespace[name]
 
-    def copy(self) -> Handles:
-        """A table with the same handles, to go back to."""
-        other = Handles(self._namespace)
+    def copy(self, namespace: Mapping[str, Any] | None = None) -> Handles:
+        """A table with the same handles, to go back to; with other variables if they are given."""
+        other = Handles(self._namespace if namespace is None else namespace)
         other.kept = dict(self.kept)
         other._by_id = dict(self._by_id)
         other._ids = dict(self._ids)

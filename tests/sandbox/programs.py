@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,12 @@ def rows(frame: Frame) -> int:
 TOOLS = {each.__name__: Tool.from_function(each) for each in (price, load, rows)}
 
 
+def ended(text: str) -> str:
+    """A program that ends with a value, or with `show`, as it must."""
+    has_value = isinstance(ast.parse(text).body[-1], ast.Expr)
+    return text if has_value else f"{text}\nshow()"
+
+
 class Programs:
     """Sessions of one conversation.
 
@@ -108,6 +115,6 @@ class Programs:
 
     def run(self, text: str, *, is_part: bool = False) -> ProgramEnded:
         """Run a program without faults to its end."""
-        reply = self.reply(text, is_part=is_part)
+        reply = self.reply(ended(text), is_part=is_part)
         assert isinstance(reply, ProgramEnded), reply
         return reply
