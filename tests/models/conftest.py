@@ -22,16 +22,23 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), str(ROOT)]))
     monkeypatch.syspath_prepend(str(Path(__file__).parent))  # where the stand-in for the engine is
     monkeypatch.setattr(process, "log_dir", lambda: tmp_path / "log")
+    end_servers(6 * PATIENCE)  # those of other tests: the real engine takes its time
     yield tmp_path
+    end_servers(PATIENCE)
+
+
+def end_servers(seconds: float) -> None:
+    """Give all servers back, and wait until they have ended."""
     process.stop()
     children = [*process._children.values()]
     process._children.clear()
     try:
         for child in children:
-            child.wait(timeout=PATIENCE)
+            child.wait(timeout=seconds)
     finally:
         for child in children:
             child.kill()
+            child.wait()
 
 
 @pytest.fixture
