@@ -78,6 +78,22 @@ def _sandbox_lazy(values, is_found):
     return []
 
 
+def _sandbox_wrong(kind, value):
+    raise TypeError(f"expected '{kind.__name__}', got '{type(value).__name__}'")
+
+
+def _sandbox_sort(items, **named):
+    if not isinstance(items, list):
+        raise AttributeError(f"'{type(items).__name__}' object has no attribute 'sort'")
+    items[:] = sorted(items, **named)
+
+
+def _sandbox_delete(items, key):
+    if not isinstance(items, (list, dict)):
+        raise TypeError(f"'{type(items).__name__}' object doesn't support item deletion")
+    items.pop(key)
+
+
 def _sandbox_any(values):
     return bool(_sandbox_lazy(values, lambda each: each))
 
@@ -140,13 +156,15 @@ def _method(node: ast.Attribute, edits: _Edits, *, is_called: bool) -> None:
         return
     if isinstance(node.value, ast.Name) and node.value.id in _TYPES:
         if name not in _OF_CLASSES:
-            edits.replace(node, f"(lambda it, *each: it.{name}(*each))")
+            kind = node.value.id
+            method = f"it.{name}(*each) if isinstance(it, {kind}) else _sandbox_wrong({kind}, it)"
+            edits.replace(node, f"(lambda it, *each: {method})")
         return
     dot = edits.offset_of(b".", edits.end(node.value), edits.end(node))
     if is_called or dot is None:
         return
     # A field of a record may have the name of a method, so only values of builtin types have one.
-    method = f"(lambda *each: it.{name}(*each))"
+    method = f"(lambda *each, **named: it.{name}(*each, **named))"
     is_builtin = f"isinstance(it, ({', '.join(sorted(_TYPES))}))"
     edits.insert(edits.start(node), f"(lambda it: {method} if {is_builtin} else it.{name})(")
     edits.cut(dot, dot + 1)
@@ -227,29 +245,29 @@ def _delete(node: ast.Delete, edits: _Edits) -> None:
         edits.cut(edits.start(node), edits.start(target))
         edits.insert(edits.end(target), " = None")
     elif isinstance(target, ast.Subscript):
-        edits.cut(edits.start(node), edits.start(target))
-        if isinstance(target.slice, ast.Slice):
-            edits.insert(edits.end(target), " = []")
-            return
         bracket = edits.offset_of(b"[", edits.end(target.value), edits.start(target.slice))
-        if bracket is not None:
-            edits.cut(bracket, bracket + 1, ".pop((")
+        if isinstance(target.slice, ast.Slice):
+            edits.cut(edits.start(node), edits.start(target))
+            edits.insert(edits.end(target), " = []")
+        elif bracket is not None:
+            edits.cut(edits.start(node), edits.start(target), "_sandbox_delete(")
+            edits.cut(bracket, bracket + 1, ", (")
             edits.cut(edits.end(target) - 1, edits.end(target), "))")
 
 
 def _sort(node: ast.Expr, edits: _Edits) -> None:
-    """``x.sort(key=…)`` becomes ``x[:] = sorted(x, key=…)``, whose key may call tools."""
+    """``x.sort(key=…)`` with a key that may call tools."""
     call = node.value
     if not isinstance(call, ast.Call) or call.args or not call.keywords:
         return
     target = call.func
     if not isinstance(target, ast.Attribute) or target.attr != "sort":
         return
-    if isinstance(target.value, ast.Name) and edits.is_on_one_line(target):
-        name = target.value.id
-        bracket = edits.offset_of(b"(", edits.end(target), edits.end(call))
-        if bracket is not None:
-            edits.cut(edits.start(target), bracket + 1, f"{name}[:] = sorted({name}, ")
+    dot = edits.offset_of(b".", edits.end(target.value), edits.end(target))
+    bracket = edits.offset_of(b"(", edits.end(target), edits.start(call.keywords[0]))
+    if dot is not None and bracket is not None:
+        edits.insert(edits.start(call), "_sandbox_sort(")
+        edits.cut(dot, bracket + 1, ", ")
 
 
 class _Edits:
@@ -286,9 +304,6 @@ class _Edits:
     def is_blank(self, start: int, end: int) -> bool:
         """Whether there is only space on one line between two places."""
         return start <= end and not self._text[start:end].strip(b" \t")
-
-    def is_on_one_line(self, node: ast.expr) -> bool:
-        return node.lineno == node.end_lineno
 
     def offset_of(self, sign: bytes, start: int, end: int) -> int | None:
         """The place of a sign; None if it is not certain because of a comment."""
