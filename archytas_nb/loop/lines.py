@@ -117,10 +117,12 @@ class LineByLine:
         calls_before = len(self.runner.calls)
         end = yield from self.runner.run(statement, is_part=True)
         if isinstance(end, ProgramFaults):
-            self.fault = end.faults[0].text
+            self.fault = f"`{end.faults[0].source}`: {end.faults[0].text}"
             return
         if end.error is not None or end.lost:
-            self.fault = end.lost or str(end.error and end.error.text)
+            self.fault = end.lost
+            if end.error is not None:
+                self.fault = f"`{end.error.source}` raised {end.error.text}"
             return
         self.end = end
         self._times[statement] = self._times.get(statement, 0) + 1

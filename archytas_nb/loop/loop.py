@@ -145,7 +145,7 @@ class _Loop:
     truncated_replies: int = 0  # consecutive replies that were truncated
     checks: SmallModelChecks = field(init=False)
     programs: ProgramRunner = field(init=False)
-    faulty_programs: Counter[str] = field(default_factory=Counter)
+    failed_programs: Counter[str] = field(default_factory=Counter)
     temperature: float | None = None  # of the next reply; None for the model's default
 
     def __post_init__(self) -> None:
@@ -409,27 +409,34 @@ class _Loop:
             step = runner.step(thought, calls_report(runner.made), reasoning)
             self._add(replace(step, is_left_out=not step.report))
             return Failed(end.gave_up)
-        self._add(runner.step(thought, ended_report(end, runner.made), reasoning))
+        report = ended_report(end, runner.made)
+        self._add(runner.step(thought, report, reasoning))
         if end.error is not None or end.lost:
             self.guards.record_fault()
+            self._leave_out_repeated(runner.text, report)
         else:
             self.guards.record_step(runner.outcomes)
         return None
 
     def _leave_out_repeated(self, program: str, report: str) -> None:
-        """Leave out faulty programs that a model writes again and again, and keep their fault.
+        """Leave out failed programs that a model writes again and again, and keep their fault.
 
-        A small model copies its own faulty reply for ever.
+        A small model copies its own faulty reply for ever. What a program has done is kept.
         """
-        self.faulty_programs[program] += 1
-        if self.faulty_programs[program] == 1:
+        self.failed_programs[program] += 1
+        if self.failed_programs[program] == 1:
             return
         steps = self.exchange.steps
         for index, step in enumerate(steps):
-            if step.program in self.faulty_programs and not step.calls:
+            has_done = any(each.status == "done" for each in step.outcomes)
+            if step.program in self.failed_programs and not has_done:
                 steps[index] = replace(step, is_left_out=True)
-        self.exchange.hint = f"(A program was refused. {report})"
+        self._note(report)
         self.temperature = _WARMER
+
+    def _note(self, report: str) -> None:
+        """Tell the model, below the question, about a program that is not sent any more."""
+        self.exchange.hint = f"(An earlier program failed. {report})"
         self.conversation.rebuild()
 
     def _answer_of_program(self, action: Action) -> Requests[Action]:
@@ -468,6 +475,7 @@ class _Loop:
             return (yield from self._after_program(lines.end))
         if self.programs.text or self.programs.calls:
             self._add(replace(self.programs.step("", lines.fault), is_left_out=True))
+        self._note(lines.fault)
         yield Notice("repair", f"the model goes on with whole programs: {lines.fault}")
         return None
 
