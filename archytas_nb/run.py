@@ -45,11 +45,13 @@ class Step:
         number: Its number in the run, from 1.
         thought: What the model wrote before its calls, or before its answer.
         calls: Each call with its outcome, in order; none if the reply was the answer.
+        program: The program that made the calls; empty if they were not made by one.
     """
 
     number: int
     thought: str = ""
     calls: tuple[tuple[ev.ToolCall, ev.CallOutcome], ...] = ()
+    program: str = ""
 
 
 _STATUS: dict[type, Literal["answered", "failed", "stopped", "interrupted"]] = {
@@ -177,6 +179,10 @@ class Run(Generic[T_co]):
             match event:
                 case ev.AskModel(step=number) if number:
                     made.setdefault(number, Step(number))
+                case ev.RunProgram(step=number):
+                    made[number] = _with_program(made[number], event)
+                case ev.RunCalls(program=program) if program:
+                    asked = event
                 case ev.RunCalls():
                     asked = event
                     made[event.step] = dataclasses.replace(made[event.step], thought=event.thought)
@@ -307,6 +313,14 @@ class Run(Generic[T_co]):
             return {"text/plain": text}, {}
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
         return value_bundle(view, repr(self), with_steps=self._display == "all")
+
+
+def _with_program(step: Step, asked: ev.RunProgram) -> Step:
+    """A step with its program, or with the next part of it."""
+    program = asked.text
+    if asked.is_part and step.program:
+        program = f"{step.program}\n{program}"
+    return dataclasses.replace(step, program=program, thought=asked.thought or step.thought)
 
 
 def to_json(value: Any) -> ev.Json:

@@ -13,6 +13,7 @@ from archytas_nb.loop.events import Failed
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel, live_kernel
+from tests.trace.samples import SAMPLES
 
 EVIL = "<script>alert(1)</script> ![x](http://example.com/x.png) **bold**"
 
@@ -154,3 +155,19 @@ def test_a_failed_run_names_the_cause() -> None:
             nb.Agent([], ScriptedModel(error), namespace={}).run("Well?")
         assert raised.value.run is not None
         assert raised.value.run.ending == Failed(str(error), by=by)  # type: ignore[arg-type]
+
+
+def test_a_step_of_a_run_has_its_program() -> None:
+    """The parts of one that was written line by line, together; the calls that were made."""
+    lines = Run("q", events=SAMPLES["lines"][1])
+    first, second = lines.steps
+    assert first.program.splitlines()[:2] == [
+        'bills = average(species="Adelie")',
+        "twice = 2 * bills",
+    ]
+    assert second.program == "answer(twice)"
+    assert [call.name for call, _ in first.calls] == ["average", "note"]
+    compared = Run("q", events=SAMPLES["program"][1])
+    assert compared.steps[0].thought == "I compare the three species."
+    assert len(compared.calls) == 3
+    assert "ProgramEnded" in json.dumps(compared.to_json())

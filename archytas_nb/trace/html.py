@@ -18,7 +18,7 @@ from archytas_nb.tools.render import NO_OUTPUT
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Html, Table, element, join
-from archytas_nb.trace.view import CallView, RunView, Shown, StepView
+from archytas_nb.trace.view import CallView, LineView, ProgramView, RunView, Shown, StepView
 from archytas_nb.words import brief, clip, count, one_line
 
 CLASS = "archytas-nb-trace"
@@ -70,6 +70,16 @@ _NUMBER = (
     f"{DIM};display:inline-block;min-width:1.35em;text-align:right;"
     "font-variant-numeric:tabular-nums"
 )
+# A <pre>, whose lines are rows: the number, and the code with what its calls returned.
+_PROGRAM = f"{PRE};padding:.5em .6em;max-height:34em"
+_ROW = "display:flex;margin:0;padding:0;line-height:1.5"
+_GUTTER = "flex:none;white-space:pre"
+_CODE_OF_LINE = "flex:1 1 auto;min-width:0;white-space:pre-wrap;overflow-wrap:anywhere"
+_FAULT = "color:#d64545;white-space:pre-wrap"
+_CALLS_OF_LINE = (
+    "margin:.1em 0 .4em 3.4em;padding:0 0 0 .8em;border-left:1px solid rgba(128,128,128,.28);"
+    "white-space:normal"
+)
 _TABLE = "border-collapse:collapse;border:0;margin:.3em 0;font-size:.92em"
 _CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE}"
 # "anywhere" would make the columns of names too narrow.
@@ -86,17 +96,32 @@ _SMALLEST_TEXT = 400
 _LINE_WIDTH = 112  # characters of a summary
 _OUTCOME = 48  # of those, for a long result
 _SUMMARY_CALLS = 4
+_FIRST_CALLS = 5  # of a line of a program; those between are counted
+_LAST_CALLS = 3
+_FIRST_LINES = 60  # of a program; of those between, the ones without calls are counted
+_LAST_LINES = 20
 
 
 class PageLimits:
     """How much a page may still contain: characters of one text, and of all pictures."""
 
     def __init__(self, steps: list[StepView]) -> None:
-        calls = [call for step in steps for call in step.calls]
+        calls = [call for step in steps for call in _drawn_calls(step)]
         texts = 2 * len(steps) + 2 * len(calls) + sum(len(step.notes) for step in steps)
         texts += sum(len(call.shown) + len(call.arguments) + len(call.texts) for call in calls)
         self.each = min(_LARGEST_TEXT, max(_SMALLEST_TEXT, _TEXT_BUDGET // max(1, texts)))
         self.pictures = _PICTURE_BUDGET
+
+
+def _drawn_calls(step: StepView) -> Iterator[CallView]:
+    """The calls of a step that are drawn; those of a program in a loop are only counted."""
+    if step.program is None:
+        yield from step.calls
+        return
+    for line in step.lines:
+        for call in views.ends_of(line.calls, _FIRST_CALLS, _LAST_CALLS):
+            if not isinstance(call, int):
+                yield call
 
 
 def html(view: RunView) -> Html:
@@ -157,7 +182,7 @@ def step_html(
 ) -> Html:
     """A step; the one in progress is unfolded, with what the model is `doing` and `streamed`."""
     shows_more = any(call.pictures or call.changes for call in step.calls)
-    unfolded = bool(doing) or step.failed or shows_more
+    unfolded = bool(doing) or step.failed or shows_more or step.program is not None
     head = _head(step, doing, unfolded=unfolded)
     return _details(head, *_body(step, limits), streamed, unfolded=unfolded)
 
@@ -205,7 +230,8 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     """The summary of a step; while it is unfolded, what its body repeats is hidden."""
     hidden: dict[str, str | bool] = {"class": FOLDED_ONLY, "style": unfolded and "display:none"}
     mark = step.mark
-    if doing and not step.calls:
+    is_waiting = not step.calls and step.program is None
+    if doing and is_waiting:
         mark = "…"
     style = "display:inline-block;min-width:1.05em;font-weight:600;color:"
     parts: list[Html | str] = [
@@ -213,6 +239,9 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         element("span", f" {step.number or ''}", style=_NUMBER),
         " ",
     ]
+    if step.program is not None:
+        parts += _program_title(step, hidden)
+        return join(*parts)
     if not step.calls:
         parts.append(_titled(step, doing, hidden))
         return join(*parts)
@@ -228,6 +257,21 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     if len(step.calls) > 1:  # none of them is cut off at the end of the line
         return element("span", *parts, style="white-space:normal")
     return join(*parts)
+
+
+def _program_title(step: StepView, hidden: dict[str, str | bool]) -> Iterator[Html]:
+    """What a step with a program is about: its first line while it is folded, and its calls."""
+    program = step.program or ProgramView()
+    first = next((line.source for line in step.lines if line.source.strip()), "")
+    facts = ["program"]
+    if step.calls:
+        facts.append(count(len(step.calls), "call"))
+    facts.append(program.result)
+    code = element("code", one_line(first, _LINE_WIDTH - _OUTCOME), style=CODE)
+    yield element("span", code, " · ", **hidden)
+    yield element("span", " · ".join(filter(None, facts)), style=DIM)
+    for each in dict.fromkeys(note.mark for note in step.notes):
+        yield element("span", f" {each}", style=f"color:{_COLOURS[each]}")
 
 
 def _titled(step: StepView, doing: str, hidden: dict[str, str | bool]) -> Html:
@@ -301,8 +345,98 @@ def _body(step: StepView, limits: PageLimits) -> Iterator[Html]:
         yield element("p", word, clip(note.text, limits.each), style="margin:.3em 0")
     for reply in step.rejected:
         yield element("pre", clip(reply, limits.each), style=PRE + _edge(_BAD))
+    if step.program is not None:
+        yield from _program(step, step.program, limits)
+        return
     for call in step.calls:
         yield join(*_call(call, limits, alone=len(step.calls) == 1))
+
+
+# ── programs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _program(step: StepView, program: ProgramView, limits: PageLimits) -> Iterator[Html]:
+    """The program, each line with its calls, what was wrong with it, and what it showed."""
+    source = "\n".join(line.source for line in step.lines)
+    coloured = safe.code_lines(source, "python") if step.lines else []
+    lines = list(zip(step.lines, coloured, strict=True))
+    # Where styles are stripped, the lines are still lines, because they are in a <pre>.
+    drawn = []
+    left_out = 0
+    for place, (line, code) in enumerate(lines):
+        is_between = _FIRST_LINES <= place < len(lines) - _LAST_LINES
+        if is_between and not line.is_kept:
+            left_out += 1
+            continue
+        if left_out:
+            drawn.append(_more_lines(left_out))
+        left_out = 0
+        drawn.append(_line(line, code, limits))
+    if drawn:
+        yield element("pre", *drawn, style=_PROGRAM)
+    general = [text for line, text in program.faults if not line]
+    if not program.was_run:
+        general.insert(0, "Nothing was run.")
+    for text in general:
+        mark = element("span", "✗ ", style=f"color:{_BAD};font-weight:600")
+        yield element("div", mark, clip(text, limits.each), style=PROSE)
+    if program.shown:
+        shown = clip("\n".join(program.shown), limits.each)
+        yield element("pre", shown, style=f"{PRE};max-height:9em;{DIM}")
+
+
+def _more_lines(number: int) -> Html:
+    return element("div", f"      … {count(number, 'more line')} …", style=DIM)
+
+
+def _line(line: LineView, code: Html, limits: PageLimits) -> Html:
+    """A line of a program with its number, and its calls folded."""
+    mark = line.mark
+    colour = _COLOURS.get(mark, _WARN)
+    tint = ""
+    if mark == "✗":
+        tint = f";background:{_BAD}1f"
+    elif mark:
+        tint = f";background:{_WARN}1f"
+    gutter = element(
+        "span",
+        element("span", f"{mark or ' '} ", style=f"color:{colour};font-weight:600"),
+        element("span", f"{line.number:>2}  ", style=DIM),
+        style=_GUTTER,
+    )
+    style = _CODE_OF_LINE
+    if line.is_written:
+        style += f";{DIM}"
+    beside = None
+    if line.calls:
+        results = f"  ▸ {views.results_of(line.calls)}"
+        beside = element("span", results, style=DIM, class_=FOLDED_ONLY)
+    elif line.value:
+        beside = element("span", f"  # {line.value}", style=DIM)
+    shown = element("span", code, beside, style=style)
+    faults = [
+        element("div", f"{' ' * 6}{clip(each, limits.each)}", style=f"{_FAULT}{tint}")
+        for each in line.faults
+    ]
+    if not line.calls:
+        return join(element("div", gutter, shown, style=_ROW + tint), *faults)
+    shows_more = any(call.pictures or call.changes for call in line.calls)
+    summary = element("summary", gutter, shown, style=f"{_ROW};cursor:pointer{tint}")
+    calls = element("div", *_calls_of(line, limits), style=_CALLS_OF_LINE)
+    return join(element("details", summary, calls, open=shows_more), *faults)
+
+
+def _calls_of(line: LineView, limits: PageLimits) -> Iterator[Html]:
+    """The calls of a line: the first and the last ones, and how many are between."""
+    for call in views.ends_of(line.calls, _FIRST_CALLS, _LAST_CALLS):
+        if isinstance(call, int):
+            yield element("div", f"… {count(call, 'more call')} …", style=f"{CALL};{DIM}")
+            continue
+        yield join(*_call(call, limits, alone=False))
+        if call.decided:
+            yield element("div", _decided(call), style=_SMALL)
+        if call.is_repeated:
+            yield element("div", views.EARLIER, style=_SMALL)
 
 
 def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:

@@ -368,6 +368,13 @@ def code(value: str, language: str) -> Html:
     return Html(drawn)
 
 
+def code_lines(value: str, language: str) -> list[Html]:
+    """The lines of code, coloured as a whole: a text of several lines has one colour."""
+    lines = [Html(line) for line in code(value, language).split("\n")]  # no span spans lines
+    blank = value.count("\n") + 1 - len(lines)  # at the end
+    return lines + [Html()] * blank
+
+
 @cache
 def _formatter() -> Any:
     from pygments import formatters, style, token

@@ -15,13 +15,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 
 from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Table, tidy
-from archytas_nb.trace.view import CallView, RunView, Shown, StepView
+from archytas_nb.trace.view import CallView, LineView, RunView, Shown, StepView
 from archytas_nb.words import count, one_line, shorten
 
 WIDTH = 110
@@ -30,6 +31,10 @@ _FIRST_STEPS = 8
 _LAST_STEPS = 12
 _RESULT_LINES = 8
 _SHOWN_LINES = 6
+_FIRST_CALLS = 3  # of a line of a program; those between are counted
+_LAST_CALLS = 2
+_FIRST_PROGRAM_LINES = 30  # of a program; those between are counted, except with calls
+_LAST_PROGRAM_LINES = 10
 _ANSWER_ROWS = 20
 _INDENT = "   "
 _LEFT_OUT = re.compile(r"… [\d,]+ characters left out …")
@@ -99,6 +104,8 @@ _AT_ONCE = ("retry", "model")
 
 def _step_lines(step: StepView) -> list[str]:
     head = head_lines(step)
+    if step.program is not None:
+        return [*indented(head), *numbered(step, program_lines(step))]
     body = [line for call in step.calls for line in call_lines(call)]
     if body:
         return [*indented(head), *numbered(step, body)]
@@ -115,6 +122,69 @@ def head_lines(step: StepView, *, retries: bool = True) -> list[str]:
         notes = [note for note in notes if note.kind not in _AT_ONCE]
     lines += [f"{note.mark} {one_line(note.title, 300)}" for note in notes]
     lines += [f"✗ {views.UNUSABLE}" for _ in step.rejected]
+    return lines
+
+
+def program_lines(step: StepView) -> list[str]:
+    """A program, each line with its calls below it, then what was wrong and what it showed."""
+    lines: list[str] = []
+    left_out = 0
+    program = step.lines
+    for place, line in enumerate(program):
+        is_between = _FIRST_PROGRAM_LINES <= place < len(program) - _LAST_PROGRAM_LINES
+        if is_between and not line.is_kept:
+            left_out += 1
+            continue
+        if left_out:
+            lines.append(f"… {count(left_out, 'more line')} …")
+        left_out = 0
+        lines += [source_line(line), *calls_below(line.calls), *faults_below(line)]
+    return [*lines, *end_of_program(step)]
+
+
+def source_line(line: LineView) -> str:
+    """A line of a program, with its value as a comment; marked if it is wrong or waits."""
+    source = shorten(line.source, 2 * WIDTH)
+    if line.value:
+        source += f"  # {line.value}"
+    return f"{line.mark} {source}".lstrip(" ") if line.mark else source
+
+
+def calls_below(calls: Sequence[CallView]) -> list[str]:
+    """The calls of a line: the first and the last ones, and how many are between."""
+    lines = []
+    for call in views.ends_of(calls, _FIRST_CALLS, _LAST_CALLS):
+        if isinstance(call, int):
+            lines.append(f"  ↳ … {count(call, 'more call')} …")
+        else:
+            lines += call_below(call)
+    return lines
+
+
+def call_below(call: CallView) -> list[str]:
+    """A call below the line of the program that makes it."""
+    first, *rest = call_lines(call)
+    if call.is_repeated:
+        first += f" ({views.EARLIER})"
+    return [f"  ↳ {first}", *(f"    {line}" for line in rest)]
+
+
+def faults_below(line: LineView) -> list[str]:
+    """What was wrong with a line."""
+    return [f"    {one_line(text, 2 * WIDTH)}" for text in line.faults]
+
+
+def end_of_program(step: StepView) -> list[str]:
+    """What was wrong with a program as a whole, and what it showed."""
+    program = step.program
+    if program is None:
+        return []
+    lines = []
+    if not program.was_run:
+        lines.append("✗ nothing was run")
+    lines += [f"✗ {one_line(text, 2 * WIDTH)}" for line, text in program.faults if not line]
+    for text in program.shown:
+        lines += [f"┆ {line}" for line in _first_lines(text, _SHOWN_LINES)]
     return lines
 
 
@@ -243,6 +313,10 @@ class TerminalLayer:
         self._finished = 0  # number of steps that were printed completely
         self._heads = 0  # lines of the next step that were printed
         self._calls = 0  # and its calls
+        self._printed = 0  # and of its program the lines
+        self._made: dict[int, int] = {}  # the calls of each line
+        self._counted: set[int] = set()  # the lines whose last calls were printed
+        self._has_number = False  # whether the number of the step was printed
 
     def update(self, view: RunView, event: Event) -> None:
         """Print what is new; a call that waits for approval is shown as text below it."""
@@ -264,6 +338,12 @@ class TerminalLayer:
     def _steps(self, steps: Sequence[StepView], *, is_over: bool) -> None:
         for index, step in enumerate(steps[self._finished :], self._finished + 1):
             complete = is_over or index < len(steps)
+            if step.program is not None:
+                self._program(step, is_complete=complete)
+                if complete:
+                    self._finished = index
+                    self._reset()
+                continue
             head = head_lines(step, retries=False)  # those were printed when they happened
             calls = [call for call in step.calls if complete or call.status is not None]
             body = [line for call in calls[self._calls :] for line in call_lines(call)]
@@ -280,8 +360,77 @@ class TerminalLayer:
                 self._calls = len(calls)
             if complete:
                 self._finished = index
-                self._heads = 0
-                self._calls = 0
+                self._reset()
+
+    def _program(self, step: StepView, *, is_complete: bool) -> None:
+        """Print what is new of a program: its lines up to the last one that made a call.
+
+        A call of an earlier line, as in a loop, follows with the number of its line. Of the calls
+        of a line, the first ones are printed at once, and the last ones with the end.
+        """
+        head = head_lines(step, retries=False)
+        self._write(indented(head[self._heads :]))
+        self._heads = len(head)
+        lines = step.lines
+        text: list[str] = []
+        for call in step.calls[self._calls :]:
+            if call.status is None:
+                break
+            self._calls += 1
+            at = min(max(call.line, 1), len(lines))
+            text += self._lines_to(lines, at)
+            made = self._made[at] = self._made.get(at, 0) + 1
+            if made > _FIRST_CALLS and not call.is_approved:
+                continue
+            first, *rest = call_below(call)
+            if at != self._printed:
+                first += f" (line {at})"
+            text += [first, *rest]
+        is_run = step.program is not None and step.program.is_over
+        if is_complete or is_run:
+            text += self._rest_of_calls(lines)
+            run = [line.number for line in lines if not line.is_written]
+            text += self._lines_to(lines, max(run, default=0))
+        if is_complete:
+            text += end_of_program(step)
+        if text and not self._has_number:
+            self._write(numbered(step, text))
+            self._has_number = True
+        else:
+            self._write(indented(text))
+
+    def _lines_to(self, lines: Sequence[LineView], number: int) -> list[str]:
+        """The lines of a program that are not printed yet, up to one of them."""
+        text = []
+        for line in lines[self._printed : number]:
+            text += [source_line(replace(line, is_waiting=False)), *faults_below(line)]
+        self._printed = max(self._printed, number)
+        return text
+
+    def _rest_of_calls(self, lines: Sequence[LineView]) -> list[str]:
+        """Of lines with many calls, how many were not printed, and the last ones."""
+        text = []
+        for line in lines:
+            rest = line.calls[_FIRST_CALLS:]
+            if not rest or line.number in self._counted:
+                continue
+            self._counted.add(line.number)
+            where = f" (line {line.number})" if line.number != self._printed else ""
+            for call in views.ends_of(rest, 0, _LAST_CALLS):
+                if isinstance(call, int):
+                    text.append(f"  ↳ … {count(call, 'more call')} …{where}")
+                elif not call.is_approved:  # those are printed
+                    text += call_below(call)
+        return text
+
+    def _reset(self) -> None:
+        """The next step begins."""
+        self._heads = 0
+        self._calls = 0
+        self._printed = 0
+        self._made = {}
+        self._counted = set()
+        self._has_number = False
 
     def _write(self, lines: list[str]) -> None:
         if lines:

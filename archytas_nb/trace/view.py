@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Literal, assert_never
@@ -37,6 +37,12 @@ UNUSABLE = "the reply could not be used"
 _ANSWER_LIMIT = 100_000
 _CHANGES = 30  # maximum number of rows with changes of a call
 _APPROVED = 100_000  # characters of an approved text that the person was shown, and that are kept
+_PROGRAM = 100_000  # characters of a program
+_SHOWN_VALUES = 50  # maximum number of values that a program showed
+_SHOWN = 4_000  # characters of one
+_VALUE = 80  # characters of the value of a line
+_COMPARED = 8  # the last calls of a program, with which the next ones are compared
+EARLIER = "from an earlier call"
 _LINE = 60  # an approved text that is longer stands below the call
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -66,6 +72,8 @@ class CallView:
     remarks: tuple[str, ...] = ()  # about the changes, and which tools its code called
     differs: tuple[int, ...] = ()  # where each argument begins to differ from an earlier call's
     decision: str = ""  # the user's, on a call that needs approval
+    line: int = 0  # of the program that makes it
+    is_repeated: bool = False  # its result is that of an equal call that the run made before
     edited: tuple[ev.FormArgument, ...] = ()  # the arguments that the user changed before
     # As the model sent it, until there is an outcome.
     input: ev.Json = field(default=None, repr=False, compare=False)
@@ -168,6 +176,85 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramView:
+    """The program of a step; its calls are those of the step.
+
+    Attributes:
+        text: What was run of it.
+        written: What follows and is not run yet, while it is written line by line.
+        by_lines: Whether it is written line by line.
+        begin: How many lines were run before the part that runs.
+        faults: What is wrong, with its line; line 0 is none of the program.
+        was_run: Whether it was run; not if it has faults.
+        shown: What it printed and showed.
+        values: Of parts: what was assigned, by the line where the part begins.
+        stopped: Why it was stopped from outside; empty if it was not.
+        is_over: Whether it has ended, or the part that was run last.
+    """
+
+    text: str = ""
+    written: str = ""
+    by_lines: bool = False
+    begin: int = 0
+    faults: tuple[tuple[int, str], ...] = ()
+    was_run: bool = True
+    shown: tuple[str, ...] = ()
+    values: tuple[tuple[int, str], ...] = ()
+    stopped: str = ""
+    is_over: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it runs, or waits for a call."""
+        return bool(self.text) and not self.is_over
+
+    @property
+    def result(self) -> str:
+        """How it ended, in a few words; empty if it came to its end, or has not ended."""
+        if not self.was_run:
+            return "nothing was run"
+        if self.stopped:
+            return self.stopped
+        if not self.faults:
+            return ""
+        line = self.faults[0][0]
+        if line:
+            return f"failed in line {line}"
+        return "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class LineView:
+    """A line of a program, with the calls that it made."""
+
+    number: int
+    source: str
+    calls: tuple[CallView, ...] = ()
+    faults: tuple[str, ...] = ()
+    value: str = ""  # what it assigned, if it made no calls
+    is_written: bool = False  # it is not run yet, and others follow
+    is_waiting: bool = False  # for a call
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is shown however long the program is."""
+        return bool(self.calls or self.faults)
+
+    @property
+    def mark(self) -> str:
+        """A character for what is to be seen first; empty if nothing is."""
+        if self.faults:
+            return "✗"
+        if self.is_waiting:
+            return "…"
+        statuses = [call.status for call in self.calls]
+        for status in ("error", "interrupted", "refused"):
+            if status in statuses:
+                return MARKS[status]
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
 class StepView:
     """One reply of the model, its calls and their results."""
 
@@ -178,22 +265,57 @@ class StepView:
     notes: tuple[Note, ...] = ()
     reply: str | None = None  # the reply's text, until it leads to calls or an ending
     rejected: tuple[str, ...] = ()  # replies that could not be used
+    program: ProgramView | None = None  # that makes the calls
 
     @property
     def failed(self) -> bool:
         """Whether an error should be visible without unfolding."""
-        errors = any(call.status == "error" for call in self.calls)
+        if self.program is not None:  # which may handle the error of a call
+            errors = bool(self.program.faults)
+        else:
+            errors = any(call.status == "error" for call in self.calls)
         return errors or bool(self.rejected) or any(note.mark == "✗" for note in self.notes)
 
     @property
     def empty(self) -> bool:
         """Whether it has nothing to show except the ending of the run."""
-        return not (self.thought or self.reasoning or self.calls or self.notes or self.rejected)
+        parts = (self.thought, self.reasoning, self.calls, self.notes, self.rejected, self.program)
+        return not any(parts)
+
+    @property
+    def lines(self) -> list[LineView]:
+        """The program by lines, each with its calls; a call of an unknown line is on the last."""
+        program = self.program
+        if program is None:
+            return []
+        run = program.text.split("\n") if program.text else []
+        written = program.written.split("\n") if program.written else []
+        calls: dict[int, list[CallView]] = {}
+        for call in self.calls:
+            calls.setdefault(min(max(call.line, 1), max(len(run), 1)), []).append(call)
+        values = dict(program.values)
+        lines = []
+        for number, source in enumerate([*run, *written], start=1):
+            made = tuple(calls.get(number, ()))
+            lines.append(
+                LineView(
+                    number,
+                    source,
+                    made,
+                    tuple(text for line, text in program.faults if line == number),
+                    "" if made else values.get(number, ""),
+                    is_written=number > len(run),
+                    is_waiting=any(call.status is None for call in made),
+                )
+            )
+        return lines
 
     @property
     def mark(self) -> str:
         """The mark of the most serious thing that happened in it."""
         statuses = [call.status for call in self.calls]
+        if self.program is not None:
+            return self._program_mark(self.program)
         worst: tuple[ev.Status | None, ...] = ("error", "interrupted", "refused", "not_run", None)
         status = next((each for each in worst if each in statuses), "done")
         if self.failed and status in {"done", None}:
@@ -201,6 +323,15 @@ class StepView:
         if statuses or self.failed or not self.notes:
             return MARKS[status]
         return self.notes[-1].mark
+
+    def _program_mark(self, program: ProgramView) -> str:
+        if self.failed:
+            return MARKS["error"]
+        if program.stopped:
+            return MARKS["interrupted"]
+        if any(call.status == "refused" for call in self.calls):
+            return MARKS["refused"]
+        return MARKS["done" if program.is_over else None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +395,10 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.AskModel(step=0):  # about the question itself: only its cost is shown
             return view
         case ev.AskModel():
-            return _asked(view, event.step)
+            return _asked(view, event)
         case ev.ModelReply():
-            reasoning = _joined(last.reasoning, event.reasoning)
             if view.steps:
-                view = _with_last(view, replace(last, reply=tidy(event.text), reasoning=reasoning))
+                view = _with_last(view, _with_reply(last, event))
             usage = view.usage + replace(event.usage, requests=event.usage.requests or 1)
             seconds = view.seconds + event.seconds
             return replace(view, model=event.model or view.model, usage=usage, seconds=seconds)
@@ -278,14 +408,20 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
             return _noted(view, last, "no reply", event.text)
         case ev.Notice():
             return _noticed(view, last, event)
+        case ev.RunCalls() | ev.CallOutcomes() if last.program is not None:
+            return view  # the calls that a program waits for, and `ResumeProgram`, are shown
         case ev.RunCalls():
             return _with_last(view, _with_calls(view, last, event))
         case ev.CallOutcomes():
             return _with_last(view, replace(last, calls=with_outcomes(last.calls, event.outcomes)))
-        case ev.RunProgram() | ev.ResumeProgram():
-            return view
-        case ev.ProgramFaults() | ev.ProgramWaits() | ev.ProgramEnded():
-            return view
+        case ev.RunProgram():
+            return _with_last(view, _with_program(last, event))
+        case ev.ProgramWaits():
+            return _with_last(view, _with_waiting(last, event))
+        case ev.ResumeProgram():
+            return _with_last(view, _resumed(last, event))
+        case ev.ProgramFaults() | ev.ProgramEnded():
+            return _with_last(view, _with_end(last, event))
         case ev.CheckAnswer():
             return _with_last(view, replace(last, reply=literal(event.answer)))
         case ev.Verdict():
@@ -297,15 +433,28 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
     assert_never(event)
 
 
-def _asked(view: RunView, number: int) -> RunView:
+def _asked(view: RunView, ask: ev.AskModel) -> RunView:
     """The model is asked, for a new step or once more for the last one."""
+    begun = StepView(ask.step, program=ProgramView(by_lines=True) if ask.is_continued else None)
     if not view.steps:
-        return replace(view, steps=(StepView(number),))
+        return replace(view, steps=(begun,))
     last = _reject(view.steps[-1])
     steps = (*view.steps[:-1], last)
-    if last.number != number:
-        steps = (*steps, StepView(number))
+    if last.number != ask.step:
+        steps = (*steps, begun)
     return replace(view, steps=steps)
+
+
+def _with_reply(step: StepView, reply: ev.ModelReply) -> StepView:
+    """The step with a reply; a line of a program is added to what is written of it."""
+    step = replace(step, reasoning=_joined(step.reasoning, reply.reasoning))
+    if step.program is None or not step.program.by_lines:
+        return replace(step, reply=tidy(reply.text))
+    line = source_text(reply.text)
+    if not line or line.startswith("```"):
+        return step
+    written = "\n".join(filter(None, [step.program.written, line]))
+    return replace(step, program=replace(step.program, written=written))
 
 
 def _noticed(view: RunView, last: StepView, notice: ev.Notice) -> RunView:
@@ -379,6 +528,133 @@ def _joined(first: str, second: str) -> str:
     if first and second and first != second:
         return f"{first}\n{second}"
     return first or second
+
+
+# ── programs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def source_text(program: str) -> str:
+    """A program with every character visible, and the lines that Python sees."""
+    text = program[:_PROGRAM].replace("\r\n", "\n").replace("\r", "\n").rstrip()
+    if len(program) > _PROGRAM:
+        text += "\n…"
+    return visible(text)
+
+
+def _with_program(step: StepView, asked: ev.RunProgram) -> StepView:
+    """The step with a program that runs, or with the next part of its program."""
+    text = source_text(asked.text)
+    thought = _joined(step.thought, asked.thought)
+    program = step.program
+    if program is None or not asked.is_part:
+        program = ProgramView(text)
+    elif program.text:
+        before = program.text.count("\n") + 1
+        program = replace(program, text=f"{program.text}\n{text}", begin=before)
+    else:
+        program = replace(program, text=text)
+    program = replace(program, written="", is_over=False)
+    return replace(step, reply=None, thought=thought, program=program)
+
+
+def _with_waiting(step: StepView, waits: ev.ProgramWaits) -> StepView:
+    """The step with the calls that its program waits for."""
+    begin = step.program.begin if step.program is not None else 0
+    earlier = {call.name: call for call in step.calls[-_COMPARED:]}
+    calls = []
+    for each in waits.calls:
+        call = call_view(ev.ToolCall("", each.name, each.input), earlier.get(each.name))
+        calls.append(replace(call, line=begin + each.line))
+        earlier[each.name] = call
+    return replace(step, calls=(*step.calls, *calls))
+
+
+def _resumed(step: StepView, resumed: ev.ResumeProgram) -> StepView:
+    """The step with the outcomes of the calls that its program has waited for."""
+    waiting = [call for call in step.calls if call.status is None]
+    begin = len(step.calls) - len(waiting)
+    calls = []
+    for call, outcome in zip(waiting, resumed.outcomes, strict=False):
+        seen = _with_outcome(call, outcome)
+        calls.append(replace(seen, is_repeated=bool(outcome.repeats)))
+    calls += waiting[len(calls) :]
+    return replace(step, calls=(*step.calls[:begin], *calls))
+
+
+def _with_end(step: StepView, end: ev.ProgramFaults | ev.ProgramEnded) -> StepView:
+    """The step after its program, or a part of it, has ended."""
+    program = replace(step.program or ProgramView(), is_over=True)
+    if isinstance(end, ev.ProgramFaults):
+        faults = tuple(_fault(program, each) for each in end.faults)
+        was_run = program.begin > 0  # other parts were
+        return replace(step, program=replace(program, faults=faults, was_run=was_run))
+    if end.error is not None:
+        program = replace(program, faults=(_fault(program, end.error),))
+    if end.interrupted:
+        program = replace(program, stopped="interrupted")
+    elif end.lost:
+        program = replace(program, faults=(*program.faults, (0, tidy(end.lost))))
+    shown = (*program.shown, *(tidy(each, _SHOWN) for each in end.shown[:_SHOWN_VALUES]))
+    more = len(end.shown) - _SHOWN_VALUES
+    if more > 0:
+        shown = (*shown, f"… {more:,} more values")
+    values = program.values
+    if program.by_lines and end.assigned:
+        value = ", ".join(end.assigned.values())
+        values = (*values, (program.begin + 1, one_line(tidy(value), _VALUE)))
+    program = replace(program, shown=shown, values=values)
+    reply = step.reply
+    if end.has_answer:  # until it is accepted
+        reply = literal(end.answer)
+    return replace(step, program=program, reply=reply)
+
+
+def _fault(program: ProgramView, fault: ev.Fault) -> tuple[int, str]:
+    """A fault with its line; 0 if that is none of the program, as in an earlier function."""
+    line = program.begin + fault.line
+    text = tidy(fault.text)
+    if program.begin < line <= program.text.count("\n") + 1:
+        return line, text
+    if fault.source:
+        text = f"{one_line(fault.source, 120)}: {text}"
+    return 0, text
+
+
+def ends_of(calls: Sequence[CallView], first: int, last: int) -> Iterator[CallView | int]:
+    """The first and the last calls, and those that were approved; a number for those between."""
+    left_out = 0
+    failed = 0
+    for place, call in enumerate(calls):
+        is_shown = place < first or place >= len(calls) - last or call.is_approved
+        if call.status in ("error", "refused", "interrupted"):
+            failed += 1
+            is_shown |= failed <= first
+        if not is_shown:
+            left_out += 1
+            continue
+        if left_out:
+            yield left_out
+        left_out = 0
+        yield call
+
+
+def results_of(calls: Sequence[CallView]) -> str:
+    """The results of the calls of a line, short; ``3 calls: 38.8, 48.8, 47.5``."""
+    width = _VALUE
+    if len(calls) > 1:
+        width = 24
+    texts = []
+    for call in ends_of(calls, 3, 1):
+        if isinstance(call, int) or call.status is None:
+            texts.append("…")
+        else:
+            texts.append(call.summary(width))
+    text = ", ".join(texts)
+    if len(calls) > 1:
+        text = f"{len(calls):,} calls: {text}"
+    if all(call.is_repeated for call in calls):
+        text += f" ({EARLIER})"
+    return text
 
 
 # ── calls ─────────────────────────────────────────────────────────────────────────────────────────

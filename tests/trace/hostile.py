@@ -13,10 +13,13 @@ from archytas_nb.loop.events import (
     Delta,
     Event,
     Failed,
+    Fault,
     Interrupted,
     NoReply,
     Notice,
     Output,
+    ProgramEnded,
+    ProgramFaults,
     RunCalls,
     Started,
     Stopped,
@@ -28,7 +31,7 @@ from archytas_nb.trace.html import SHEET, html, value_html
 from archytas_nb.trace.live import live_answer, live_question, live_status, live_step
 from archytas_nb.trace.safe import stylesheet
 from archytas_nb.trace.view import RunView, advance, fold
-from tests.trace.samples import answer, ask, call, png
+from tests.trace.samples import Made, answer, ask, call, line, png, program
 
 PAYLOADS = [
     "<script>window.pwned=1</script>",
@@ -171,12 +174,39 @@ def hostile_run(payload: str) -> list[Event]:
         *call(3, "f", {"name": payload}, payload, status="refused"),
         *call(4, "f", payload, f"{EDITED_WORDS}{payload}\n{payload}", value=frame(payload)),
         *call(5, "ask_user", {"question": payload}, payload),
+        *hostile_programs(payload),
         *(Notice(kind, payload) for kind in kinds),
         NoReply("endpoint", payload),
         *ask(6, payload),
         *ask(7),
         CheckAnswer(7, [payload, {payload: payload}]),
         Verdict(payload),
+    ]
+
+
+def hostile_programs(payload: str) -> list[Event]:
+    """Programs with a payload in their code, values, faults and errors, whole and by lines."""
+    code = f"{payload}\nx = {payload!r}\ny = (\n{payload}\n)"
+    made: Made = (2, payload, {"a": payload, payload: 1}, payload)
+    fault = Fault(2, payload, payload)
+    outside = Fault(99, payload, payload)
+    shown = ProgramEnded((payload, payload), payload, has_answer=True)
+    lost = ProgramEnded(lost=payload, error=fault)
+    values = ProgramEnded((payload,), assigned={payload: payload})
+    return [
+        *ask(10, payload),
+        *program(10, code, made, made, end=shown, thought=payload),
+        *ask(11, payload),
+        *program(11, code, (9, payload, payload, payload, "error"), end=lost),
+        *ask(12, payload),
+        *program(12, code, end=ProgramFaults((fault, outside))),
+        *line(13, payload, payload),
+        *program(13, payload, made, end=values, is_part=True),
+        *line(13, payload, payload),
+        *program(13, payload, end=values, is_part=True),
+        *line(13, payload, payload),
+        *ask(14),
+        *program(14, code, made)[:2],
     ]
 
 

@@ -18,12 +18,20 @@ from archytas_nb.loop.events import (
     Delta,
     Event,
     Failed,
+    Fault,
     Interrupted,
     ModelReply,
     NoReply,
     Notice,
     Output,
+    ProgramCall,
+    ProgramEnded,
+    ProgramFaults,
+    ProgramReply,
+    ProgramWaits,
+    ResumeProgram,
     RunCalls,
+    RunProgram,
     Started,
     Status,
     Stopped,
@@ -273,6 +281,151 @@ TYPED = [
     Answered('["Biscoe", "Dream"]'),
 ]
 
+Made = tuple[int, str, Any, str] | tuple[int, str, Any, str, Status]
+"""A call of a program: its line, the tool, the input, the result, and the status if not done."""
+
+
+def program(
+    step: int,
+    text: str,
+    *made: Made,
+    end: ProgramReply | None = None,
+    thought: str = "",
+    is_part: bool = False,
+    first: int = 1,
+) -> list[Event]:
+    """A program that is run, its calls one after another, and its end if there is one."""
+    events: list[Event] = [RunProgram(step, text, thought, is_part)]
+    for number, (line, name, given, result, *status) in enumerate(made, start=first):
+        asked = ToolCall(f"q01s{step:02}c{number:02}", name, given)
+        outcome = CallOutcome(status[0] if status else "done", result, call_id=asked.id)
+        events += [
+            ProgramWaits((ProgramCall(name, given, line),)),
+            RunCalls(step, (asked,), program=text, lines=(line,)),
+            CallOutcomes((outcome,)),
+            ResumeProgram(step, (outcome,)),
+        ]
+    return [*events, end] if end is not None else events
+
+
+def fenced(text: str) -> str:
+    return f"```python\n{text}\n```"
+
+
+def line(step: int, begun: str, text: str) -> list[Event]:
+    """A line that the model adds to a program."""
+    messages = (*HELLO, {"role": "assistant", "content": begun})
+    return [AskModel(step, messages, is_continued=True), ModelReply(text, usage=Usage(1, 9, 90, 9))]
+
+
+SPECIES = [("Adelie", 38.8), ("Chinstrap", 48.8), ("Gentoo", 47.5)]
+_COMPARE = """\
+bills = {}
+for each in ["Adelie", "Chinstrap", "Gentoo"]:
+    bills[each] = average(measure="bill_length_mm", species=each)
+first, second = sorted(bills, key=bills.get, reverse=True)[:2]
+show(bills)
+answer(f"{first}, by {bills[first] - bills[second]:.1f} mm over {second}.")"""
+_AVERAGES: list[Made] = [
+    (3, "average", {"measure": "bill_length_mm", "species": name}, str(value))
+    for name, value in SPECIES
+]
+_SHOWN = str(dict(SPECIES))
+PROGRAM = [
+    Started("sample-1.5b", "program"),
+    *ask(1, fenced(_COMPARE)),
+    *program(
+        1,
+        _COMPARE,
+        *_AVERAGES,
+        end=ProgramEnded((_SHOWN,), "Chinstrap, by 1.3 mm over Gentoo.", has_answer=True),
+        thought="I compare the three species.",
+    ),
+    Answered("Chinstrap, by 1.3 mm over Gentoo.", "I compare the three species."),
+]
+_WRONG = 'price = look_up(item="apple")\ntotal = price * "two"\nanswer(total)'
+_MENDED = 'price = look_up(item="apple")\nprint(price)\nanswer(price * two(1))'
+_AGAIN = 'price = look_up(item="apple")\nanswer(price * 2)'
+_ERROR = Fault(2, 'total = price * "two"', "TypeError: can't multiply sequence by non-int")
+_FAULT = Fault(3, "answer(price * two(1))", "there is no function two")
+_PRICE = ToolCall("q01s03c01", "look_up", {"item": "apple"})
+FAILED_PROGRAM = [
+    Started("sample-1.5b", "program"),
+    *ask(1, fenced(_WRONG)),
+    *program(1, _WRONG, (1, "look_up", {"item": "apple"}, "2.5"), end=ProgramEnded(error=_ERROR)),
+    *ask(2, fenced(_MENDED)),
+    *program(2, _MENDED, end=ProgramFaults((_FAULT,))),
+    *ask(3, fenced(_AGAIN)),
+    RunProgram(3, _AGAIN),
+    ProgramWaits((ProgramCall("look_up", {"item": "apple"}, 1),)),
+    ResumeProgram(3, (CallOutcome("done", "2.5", call_id=_PRICE.id, repeats="q01s01c01"),)),
+    ProgramEnded(answer=5.0, has_answer=True),
+    Answered("5.0"),
+]
+LINES = [
+    Started("sample-1.5b", "program"),
+    *line(1, "```python\n", 'bills = average(species="Adelie")'),
+    *program(
+        1,
+        'bills = average(species="Adelie")',
+        (1, "average", {"species": "Adelie"}, "38.8"),
+        end=ProgramEnded(assigned={"bills": "38.8"}),
+        is_part=True,
+    ),
+    *line(1, '```python\nbills = average(species="Adelie")  # 38.8\n', "twice = 2 * bills"),
+    *program(1, "twice = 2 * bills", end=ProgramEnded(assigned={"twice": "77.6"}), is_part=True),
+    *line(1, "…", "if twice > 70:"),
+    *line(1, "…", '    note(text="long")'),
+    *line(1, "…", 'answer(f"{twice}")'),
+    *program(
+        1,
+        'if twice > 70:\n    note(text="long")',
+        (2, "note", {"text": "long"}, "noted"),
+        end=ProgramEnded(),
+        is_part=True,
+        first=2,
+    ),
+    *line(1, "…", 'answer(f"{twic}")'),
+    *program(
+        1,
+        'answer(f"{twic}")',
+        end=ProgramFaults(
+            (Fault(1, 'answer(f"{twic}")', "there is no twic, did you mean twice?"),)
+        ),
+        is_part=True,
+    ),
+    Notice("repair", "the model goes on with whole programs"),
+    *ask(2, fenced("answer(twice)")),
+    *program(2, "answer(twice)", end=ProgramEnded(answer=77.6, has_answer=True)),
+    Answered("77.6"),
+]
+_LOOP = "total = 0\nfor n in range(900):\n    total += price(number=n)\nanswer(total)"
+LOOP = [
+    Started("sample-1.5b", "program"),
+    *ask(1, fenced(_LOOP)),
+    *program(
+        1,
+        _LOOP,
+        *((3, "price", {"number": n}, str(n)) for n in range(900)),
+        end=ProgramEnded(answer=404550, has_answer=True),
+    ),
+    Answered("404550"),
+]
+_TOGETHER = "a, b = await asyncio.gather(look(n=1), look(n=2))\nput(a=a)\nput(a=b)"
+_BOTH = (ToolCall("q01s01c01", "look", {"n": 1}), ToolCall("q01s01c02", "look", {"n": 2}))
+STOPPED_PROGRAM = [
+    Started("sample-1.5b", "program"),
+    *ask(1, fenced(_TOGETHER)),
+    RunProgram(1, _TOGETHER),
+    ProgramWaits((ProgramCall("look", {"n": 1}, 1), ProgramCall("look", {"n": 2}, 1))),
+    RunCalls(1, _BOTH, program=_TOGETHER, lines=(1, 1)),
+    CallOutcomes(tuple(CallOutcome("done", each.id[-1], call_id=each.id) for each in _BOTH)),
+    ResumeProgram(1, tuple(CallOutcome("done", each.id[-1], call_id=each.id) for each in _BOTH)),
+    *program(1, _TOGETHER, (2, "put", {"a": "1"}, "stopped", "interrupted"))[1:],
+    ProgramEnded(interrupted=True),
+    Interrupted("a tool call"),
+]
+
 SAMPLES: dict[str, tuple[str, list[Event]]] = {
     "answered": ("How many Gentoo penguins are there?", ANSWERED),
     "recovered": ("How heavy is a Gentoo penguin?", RECOVERED),
@@ -288,6 +441,11 @@ SAMPLES: dict[str, tuple[str, list[Event]]] = {
     "until": ("How many penguins are there?", UNTIL),
     "typed": ("Which islands are there?", TYPED),
     "huge": ("What does the log say?", HUGE),
+    "program": ("Which species has the longest bill, and by how much?", PROGRAM),
+    "failed program": ("What do two apples cost?", FAILED_PROGRAM),
+    "lines": ("How much is twice the bill?", LINES),
+    "loop": ("What do all cost?", LOOP),
+    "stopped program": ("Put both", STOPPED_PROGRAM),
 }
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import time
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -370,3 +371,29 @@ def test_the_check_detects_resources_that_load(tmp_path: Path) -> None:
 def test_three_hundred_steps_are_drawn_in_time(tmp_path: Path) -> None:
     """A page with a long run is laid out."""
     assert look(html(fold("q", long_run(300, 1))), tmp_path)["height"] == "true"
+
+
+def test_the_calls_of_a_line_are_folded_beside_it() -> None:
+    """The results are beside the line; of hundreds of calls the first and last ones are drawn."""
+    page = visible(html(fold(*SAMPLES["loop"])))
+    assert "total += price(number=n)  ▸ 900 calls: 0, 1, 2, …, 899" in page
+    assert "… 892 more calls …" in page
+    assert "price(number=4)" in page
+    assert "price(number=5)" not in page
+    assert len(html(fold(*SAMPLES["loop"]))) < 20_000
+
+
+def test_what_is_wrong_with_a_program_is_below_its_line() -> None:
+    page = unescape(visible(html(fold(*SAMPLES["failed program"]))))
+    assert re.search(r'total = price \* "two"\s+TypeError', page)
+    assert re.search(r"answer\(price \* two\(1\)\)\s+there is no function two", page)
+    assert "Nothing was run." in page
+    assert "2.5 (from an earlier call)" in page
+
+
+def test_a_program_without_styles_keeps_its_lines() -> None:
+    """Where styles are stripped, each line is a block in preformatted text."""
+    page = html(fold(*SAMPLES["program"]))
+    stripped = re.sub(r' style="[^"]*"', "", page)
+    [program] = re.findall(r"<pre>(?=<div>).*?</pre>", stripped)
+    assert len(re.findall(r"<div><span>|<summary><span>", program)) == 6

@@ -179,6 +179,88 @@ What does the log say?
 
 The log is long.
 """,
+    "program": """\
+Which species has the longest bill, and by how much?
+
+   I compare the three species.
+1. bills = {}
+   for each in ["Adelie", "Chinstrap", "Gentoo"]:
+       bills[each] = average(measure="bill_length_mm", species=each)
+     ↳ average(measure="bill_length_mm", species="Adelie") → 38.8
+     ↳ average(measure="bill_length_mm", species="Chinstrap") → 48.8
+     ↳ average(measure="bill_length_mm", species="Gentoo") → 47.5
+   first, second = sorted(bills, key=bills.get, reverse=True)[:2]
+   show(bills)
+   answer(f"{first}, by {bills[first] - bills[second]:.1f} mm over {second}.")
+   ┆ {'Adelie': 38.8, 'Chinstrap': 48.8, 'Gentoo': 47.5}
+
+Chinstrap, by 1.3 mm over Gentoo.
+""",
+    "failed program": """\
+What do two apples cost?
+
+1. price = look_up(item="apple")
+     ↳ look_up(item="apple") → 2.5
+   ✗ total = price * "two"
+       TypeError: can't multiply sequence by non-int
+   answer(total)
+
+2. price = look_up(item="apple")
+   print(price)
+   ✗ answer(price * two(1))
+       there is no function two
+   ✗ nothing was run
+
+3. price = look_up(item="apple")
+     ↳ look_up(item="apple") → 2.5 (from an earlier call)
+   answer(price * 2)
+
+5.0
+""",
+    "lines": """\
+How much is twice the bill?
+
+1. bills = average(species="Adelie")
+     ↳ average(species="Adelie") → 38.8
+   twice = 2 * bills  # 77.6
+   if twice > 70:
+       note(text="long")
+     ↳ note(text="long") → noted
+   ✗ answer(f"{twic}")
+       there is no twic, did you mean twice?
+
+2. answer(twice)
+
+77.6
+""",
+    "loop": """\
+What do all cost?
+
+1. total = 0
+   for n in range(900):
+       total += price(number=n)
+     ↳ price(number=0) → 0
+     ↳ price(number=1) → 1
+     ↳ price(number=2) → 2
+     ↳ … 895 more calls …
+     ↳ price(number=898) → 898
+     ↳ price(number=899) → 899
+   answer(total)
+
+404550
+""",
+    "stopped program": """\
+Put both
+
+1. a, b = await asyncio.gather(look(n=1), look(n=2))
+     ↳ look(n=1) → 1
+     ↳ look(n=2) → 2
+   ■ put(a=a)
+     ↳ ■ put(a="1") → interrupted: stopped
+   put(a=b)
+
+■ Interrupted during a tool call
+""",
 }
 
 
