@@ -38,10 +38,10 @@ HANDSHAKE_SECONDS = 5.0
 END_SECONDS = 2.0
 """Maximum delay until the end of a process is noticed."""
 SPIN_COUNT = 1000
-"""How often a waiting thread of the engine looks before it sleeps, where the engine uses libgomp.
+"""How often a waiting thread of the engine spins before it sleeps, where the engine uses libgomp.
 
 The default is 300,000: while another process has one of the cores, the thread on the other core
-waits that long, at each of the hundreds of times per token where the threads meet.
+spins that long, at each of the hundreds of times per token where the threads meet.
 """
 _IN_LOG = {
     "Segmentation fault": "SIGSEGV", "access violation": "SIGSEGV", "Bus error": "SIGBUS",
@@ -97,8 +97,9 @@ class Engine:
             "model_alias": [weights.stem],
             "n_ctx": self.context * self.slots,
             "n_parallel": self.slots,
-            # Prompt processing scales with the cores. Generating threads wait for each other in a
-            # busy loop: with other processes running, one too many is many times slower.
+            # Prompt processing scales with the cores. Generating threads wait for each other at
+            # every layer: with other processes running, one too many is slower (see the figures in
+            # benchmarks/README.md).
             "cpuparams_batch.n_threads": cores,
             "cpuparams.n_threads": max(1, cores - 1),
             # An aborted request is noticed between two batches; small batches are not slower.

@@ -40,7 +40,7 @@ OF_THREADS = ("reads", "safe mode")
 """How the settings begin that differ in their threads."""
 
 SPINS_OF_LIBGOMP = 300_000
-"""How often a thread looks before it sleeps, if nothing else is set."""
+"""How often a waiting thread spins before it sleeps, if nothing else is set."""
 
 WORDS = {
     "type": "object",
