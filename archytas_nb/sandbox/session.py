@@ -82,7 +82,10 @@ _DUMP_SHARE = 20  # seconds between two of them, for each second that one takes
 _ENDINGS = 100  # how often a program that is to end may catch its end
 
 _FIRST = "archytas_first"
+_HEAD = "{0}[:300] if isinstance({0}, (str, bytes, list, tuple)) else {0}"
+"""A value that is short for the model, or the beginning of one that is long."""
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+_ATTEMPTS = 3  # how often a worker that was lost is replaced for the same work
 _PATIENCE = 2.0  # seconds until a worker that was told to end is told again
 
 
@@ -347,18 +350,18 @@ class Session:
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────
 
-    def _alive(self) -> MontySession:
-        """The session, between programs; restored if it has no worker, or lost it."""
+    def _surely(self, work: Callable[[], T]) -> T:
+        """Do something between programs; again in a new worker if the worker is lost meanwhile."""
         from pydantic_monty import MontyError
 
-        if self._session is not None:
-            with suppress(MontyError, RuntimeError):
-                self._session.feed_run("None", skip_type_check=True)
-                return self._session
-            self._restore(self._before)
         if self._session is None:
             self._restore(self._before)
-        return self._current
+        for _ in range(_ATTEMPTS):
+            try:
+                return work()
+            except (MontyError, RuntimeError):
+                self._restore(self._before)
+        return work()
 
     @property
     def _current(self) -> MontySession:
@@ -367,24 +370,29 @@ class Session:
         return self._session
 
     def _restore(self, saved: _Saved | None) -> None:
-        """A worker with the session of a dump; a program that ran in it is ended at its call."""
+        """A worker with the session of a dump; a program that ran in it is ended at its call.
+
+        The session as it was before the program takes its place if that is not possible.
+        """
         from pydantic_monty import MontyError
 
-        self._release(self._session)
+        for each in (*(saved,) * _ATTEMPTS, *(self._before,) * _ATTEMPTS):
+            self._release(self._session)
+            with suppress(MontyError, RuntimeError):
+                if self._reopened(each):
+                    return
+        raise RuntimeError("the sandbox does not start: its processes end at once")
+
+    def _reopened(self, saved: _Saved | None) -> bool:
         self._session = session = self._open(limits=self._limits(), os_policy=_policy())
         if saved is None:
             session.feed_run(PRELUDE, skip_type_check=True)
         elif not saved.is_running:
             session.load_session(saved.dump)
-        else:
-            try:
-                is_ended = self._end(session.load_snapshot(saved.dump, print_callback=_ignore))
-            except MontyError:
-                is_ended = False
-            if not is_ended:
-                self._restore(self._before)
-                return
+        elif not self._end(session.load_snapshot(saved.dump, print_callback=_ignore)):
+            return False
         self._names = self._bound_names()
+        return True
 
     def _limits(self) -> Any:
         bounds = self._bounds
@@ -412,12 +420,13 @@ class Session:
     def _give_back(self) -> None:
         """Unbind the values of the notebook's variables: the next program reads them again."""
         names = [name for name in self._borrowed if name in self._names]
-        self._borrowed.clear()
-        if names and self._session is not None:
+        if names:
             # The sandbox has no `del`; the name of a caught exception is unbound behind its block.
             unbind = "try:\n    raise ValueError\nexcept ValueError as {}:\n    pass\n"
-            self._session.feed_run("".join(map(unbind.format, names)), skip_type_check=True)
+            self._current.feed_run("".join(map(unbind.format, names)), skip_type_check=True)
             self._names = tuple(name for name in self._names if name not in names)
+        self._save_idle()
+        self._borrowed.clear()
 
     def _bound_names(self) -> tuple[str, ...]:
         return tuple(self._current.feed_run("list(locals())", skip_type_check=True))
@@ -428,23 +437,27 @@ class Session:
         from archytas_nb.sandbox.check import prepared
 
         text = text.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
-        session = self._alive()
-        if not is_part:
-            self._calls = 0
-            self._requests = 0
-            self._give_back()
-            self._save_idle()
+        self._surely(partial(self._begin, is_part=is_part))
         fed, found = prepared(text, tuple(self._tools), is_part=is_part)
         faults = found or self._type_faults(fed, text)
         if faults:
             return ProgramFaults(faults)
         source = Source(text, fed, self._tools)
-        self._program = program = _Program(source, _next_file(session))
+        file = self._surely(lambda: _next_file(self._current))
+        self._program = program = _Program(source, file)
         return self._advance(
-            lambda: session.feed_start(
+            lambda: self._current.feed_start(
                 source.fed, print_callback=program.print, skip_type_check=True
             )
         )
+
+    def _begin(self, *, is_part: bool) -> None:
+        if is_part:
+            self._names = self._bound_names()
+            return
+        self._calls = 0
+        self._requests = 0
+        self._give_back()
 
     def _functions(self) -> tuple[str, ...]:
         return (*self._tools, ANSWER, GIVE_UP, SHOW)
@@ -541,12 +554,12 @@ class Session:
         return self._ended_at(self._snapshot)
 
     def _closed(self) -> State:
-        self._alive()
-        self._give_back()
-        dump = self._current.dump()
+        self._surely(self._give_back)
         self._release(self._session)
         self._session = None
-        return State(dump, self._handles)
+        if self._before is None:
+            raise RuntimeError("the session was not kept")
+        return State(self._before.dump, self._handles)
 
     # ── what a program asks for ───────────────────────────────────────────────────────────────────
 
@@ -776,21 +789,26 @@ class Session:
             text = _BOUND_TEXTS["time"].format(self._bounds)
             program.error = program.error or program.fault(program.line, text)
         else:
-            program.lost = (
-                f"the process of the sandbox was lost ({error}); the variables are as they were"
-                " at the last call"
-            )
+            program.lost = f"the process of the sandbox was lost ({error}); {_AS_AT_LAST_CALL}"
         self._restore(self._saved)
 
     def _over(self) -> ProgramEnded:
         """Describe how the program ended, and keep the session."""
+        from pydantic_monty import MontyError
+
         program = self._running
         program.flush()
-        session = self._alive()
-        self._names = self._bound_names()
+        try:
+            self._keep()
+        except (MontyError, RuntimeError) as error:
+            why = f"the process of the sandbox was lost ({error}); {_AS_AT_LAST_CALL}"
+            if isinstance(error, MontyError) and _bound_of(error):
+                why = _TOO_LARGE.format(self._bounds)
+            program.lost = program.lost or why
+            self._restore(self._saved)
+            self._surely(self._keep)
         self._borrowed -= set(program.source.assigned)
-        assigned = self._assigned(session)
-        self._save_idle()
+        assigned = self._assigned()
         self._program = None
         self._snapshot = None
         return ProgramEnded(
@@ -804,25 +822,35 @@ class Session:
             lost=program.lost,
         )
 
-    def _assigned(self, session: MontySession) -> dict[str, str]:
-        """The variables that the program assigned, with short texts of their values."""
-        from archytas_nb.sandbox.values import from_sandbox, short
+    def _keep(self) -> None:
+        self._names = self._bound_names()
+        self._save_idle()
 
+    def _assigned(self) -> dict[str, str]:
+        """The variables that the program assigned, with short texts of their values."""
         bound = set(self._names)
         names = [
             each
             for each in self._running.source.assigned
             if each in bound and not each.startswith("_")
         ]
-        found = {}
-        for name in names[:_MAX_ASSIGNED]:
+        return {name: self._short_of(name) for name in names[:_MAX_ASSIGNED]}
+
+    def _short_of(self, name: str) -> str:
+        """A short text of a variable's value."""
+        from pydantic_monty import MontyCrashedError
+
+        from archytas_nb.sandbox.values import from_sandbox, short
+
+        for _ in range(_ATTEMPTS):
             try:
-                value = session.feed_run(name, skip_type_check=True)
-            except Exception:  # noqa: BLE001 - nested too deeply, or a value that Python lacks
-                found[name] = "…"
-                continue
-            found[name] = short(from_sandbox(value, self._handles))
-        return found
+                value = self._current.feed_run(_HEAD.format(name), skip_type_check=True)
+                return short(from_sandbox(value, self._handles))
+            except MontyCrashedError:  # too large to be sent, or the worker was lost
+                self._restore(self._before)
+            except Exception:  # noqa: BLE001 - nested too deeply, or one that Python lacks
+                break
+        return "…"
 
 
 # ── what is sent to the sandbox ───────────────────────────────────────────────────────────────────
@@ -835,6 +863,11 @@ _NO_METHODS: Any = {
     " give it to one of the functions",
 }
 _SMALLER = "write a program that does less, or show what it has and go on in the next one"
+_AS_AT_LAST_CALL = "the variables are as they were at the last call"
+_TOO_LARGE = (
+    "the variables of the program are too large to be kept for the next one, with {0.memory:,}"
+    f" bytes of memory; {_AS_AT_LAST_CALL}: keep less in variables"
+)
 _BOUND_TEXTS = {
     "time": "the program computed for more than {0.seconds:g} seconds, the limit of one program: "
     + _SMALLER,

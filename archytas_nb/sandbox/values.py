@@ -104,7 +104,9 @@ class Handles:
             key = uuid.uuid4()
             self._ids[id(value)] = key
             self._by_id[key] = value
-        return _Wrapped(value, key, self._type(type(value)), fields or {})
+        if fields is None:  # objects are equal there if their fields are
+            fields = {"_handle": key.hex}
+        return _Wrapped(value, key, self._type(type(value)), fields)
 
     def _type(self, cls: type) -> ClassType:
         # An id for each class: two classes of one name, such as those of a cell that was run twice,

@@ -178,3 +178,118 @@ def test_a_closed_session_gives_its_state_again(programs: Programs) -> None:
     assert programs.session.close() is state
     with pytest.raises(RuntimeError, match="closed"):
         programs.session.run("a")
+
+
+def test_objects_are_equal_only_to_themselves(programs: Programs) -> None:
+    text = "(a == b, a == a, a is a, a in [b], [b, a].index(a), rows(a))"
+    programs.run("a = load(1)\nb = load(1)")
+    assert programs.run(text).shown == ("(False, True, True, False, 1, 1)",)
+    programs.next_question()
+    assert programs.run(text).shown == ("(False, True, True, False, 1, 1)",)
+    programs.namespace["c"] = Frame(3)
+    programs.run("d = c")
+    assert programs.run("(d == c, d == a)").shown == ("(True, False)",)
+
+
+def test_a_question_that_is_forgotten_takes_its_variables_back() -> None:
+    programs = Programs()
+    programs.run("a = load(1)\nn = 1")
+    state = programs.session.close()
+    programs.session = programs.opened(state)
+    programs.run("n = 2\nm = 3\na = load(2)")
+    programs.session.close()
+    programs.session = programs.opened(state)
+    assert programs.run("(n, rows(a))").shown == ("(1, 1)",)
+    assert isinstance(programs.reply("m"), ProgramFaults)
+    programs.session.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "waits"),
+    [
+        ("x = price('a')\ny = await price('b')\n(x, y)", [1, 1]),
+        ("(await asyncio.gather(price('a'), price('b')))", [2]),
+        ("tasks = [price(n) for n in ('a', 'b')]\nawait asyncio.gather(*tasks)", [2]),
+        ("tasks = []\ntasks.append(price('a'))\nawait asyncio.gather(*tasks)", [1]),
+        ("async def one(n):\n    return await price(n)\nawait asyncio.gather(one('a'), one('b'))", [2]),
+        ("async def one(n):\n    return price(n)\nawait asyncio.gather(one('a'), one('b'))", [1, 1]),
+        ("[await price(n) for n in ('a', 'b')]", [1, 1]),
+        ("a = price('a')\nb = price('b')\nawait asyncio.gather(a, b)", [2]),
+        ("async def twice(x):\n    return 2 * x\nawait twice(price('a'))", [1]),
+    ],
+)  # fmt: skip
+def test_what_is_awaited_and_what_is_not_is_read_from_the_program(
+    programs: Programs, text: str, waits: list[int]
+) -> None:
+    ended = programs.run(f"import asyncio\n{text}")
+    assert ended.error is None
+    assert [len(each.calls) for each in programs.waits] == waits
+
+
+def test_lines_are_those_of_the_program_whatever_is_before_them(programs: Programs) -> None:
+    programs.run(
+        "text = 'ä\\u2028'  # ünï\n\n"
+        "def one(n):\n    return price(n)\n"
+        "both = [\n    price('a'),\n    one('b'),\n]"
+    )
+    assert [each.line for each in programs.calls] == [6, 4]
+    ended = programs.run("x = 1\none('nothing')")
+    assert ended.error is not None
+    assert ended.error.line == 2
+
+
+def test_a_part_goes_on_with_the_bounds_of_the_parts_before() -> None:
+    programs = Programs(bounds=Bounds(calls=5))
+    programs.run("[price('a') for n in range(3)]")
+    ended = programs.run("[price('a') for n in range(3)]", is_part=True)
+    assert ended.error is not None
+    assert len(programs.calls) == 2
+    assert programs.run("[price('a') for n in range(5)]").error is None
+    programs.session.close()
+
+
+def test_half_a_character_stops_nothing() -> None:
+    programs = Programs({"half": "a\ud800"})
+    programs.answered = lambda _: CallOutcome("done", "x", value="b\udfff")
+    ended = programs.run("try:\n    price('a')\nexcept ValueError as error:\n    x = 'no'\nx")
+    assert ended.shown == ("'no'",)
+    assert programs.run("try:\n    half\nexcept NameError:\n    x = 'none'\nx").shown == ("'none'",)
+    assert isinstance(programs.reply("'\ud800'"), ProgramEnded)
+    programs.session.close()
+
+
+def test_names_that_begin_with_an_underscore_are_not_reported(programs: Programs) -> None:
+    assert programs.run("_a = 1\nb, (_, c) = 1, (2, 3)\nfor d in [4]: pass").assigned == {
+        "b": "1",
+        "c": "3",
+        "d": "4",
+    }
+
+
+def test_a_program_may_replace_a_builtin(programs: Programs) -> None:
+    assert programs.run("max = price('a')").assigned == {"max": "1.5"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "while True:\n    try:\n        answer(7)\n    except:\n        pass",
+        "while True:\n    try:\n        answer(7)\n    finally:\n        continue",
+        "def f():\n    try:\n        answer(7)\n    except BaseException:\n        f()\nf()",
+        "try:\n    answer(7)\nexcept BaseException:\n    while True:\n        pass",
+    ],
+)
+def test_a_program_that_does_not_end_after_its_answer_is_ended(text: str) -> None:
+    programs = Programs(bounds=Bounds(seconds=0.3))
+    programs.run("before = 1")
+    ended = programs.run(text)
+    assert (ended.answer, ended.error) == (7, None)
+    assert programs.run("before").shown == ("1",)
+    programs.session.close()
+
+
+def test_what_a_program_prints_is_bounded(programs: Programs) -> None:
+    ended = programs.run("for n in range(100_000):\n    print(n, 'x' * 1000)")
+    assert len(ended.shown) <= 100
+    assert max(map(len, ended.shown)) <= 500
+    assert ended.shown[0].startswith("0 xxx")

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from random import Random
 
 import psutil
 import pytest
@@ -136,6 +138,102 @@ def test_an_interrupt_ends_a_program_that_computes_and_keeps_what_its_calls_gave
     print(done.stdout)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+
+
+AT_ANY_MOMENT = """
+import os, random, signal, sys, threading, time
+from archytas_nb.loop.events import ProgramEnded, ProgramWaits
+from tests.sandbox.programs import Programs
+
+random.seed(5)
+programs = Programs()
+programs.run("base = 1")
+text = "a = price('ab')\\nb = []\\nfor n in range(3):\\n    b.append(price('x'))\\nsum(range(20000))"
+stops = []
+for attempt in range(int(sys.argv[1])):
+    is_over = threading.Event()
+
+    def interrupt(delay=random.random() * 0.05):
+        if not is_over.wait(delay):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    try:
+        interrupting.start()
+        reply = programs.session.run(text)
+        while isinstance(reply, ProgramWaits):
+            reply = programs.session.resume([programs.call(each) for each in reply.calls])
+        is_over.set()
+        interrupting.join()
+    except KeyboardInterrupt:
+        started = time.monotonic()
+        ended = programs.session.stop()
+        stops.append(time.monotonic() - started)
+        assert isinstance(ended, ProgramEnded) and ended.interrupted and not ended.lost, ended
+        assert "b" not in ended.assigned or ended.assigned["a"] == "3.0", ended
+    assert programs.run("base").shown == ("1",)
+programs.session.close()
+print(f"{len(stops)} interrupts, stopped after at most {max(stops):.3f} s")
+assert stops and max(stops) < 3
+"""
+
+
+@pytest.mark.parametrize("attempts", [20, pytest.param(400, marks=pytest.mark.slow)])
+def test_an_interrupt_at_any_moment_leaves_a_session_that_can_be_used(attempts: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AT_ANY_MOMENT, str(attempts)],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    print(done.stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("attempts", [30, pytest.param(500, marks=pytest.mark.slow)])
+def test_a_worker_that_is_killed_at_any_moment_costs_at_most_its_program(
+    programs: Programs, attempts: int
+) -> None:
+    random = Random(7)
+    programs.run("base = 1")
+    text = "a = price('ab')\nb = []\nfor n in range(20):\n    b.append(price('x'))\nshow()"
+    all_of_them = {"a": "3.0", "b": str([1.5] * 20), "n": "19"}
+    started = time.monotonic()
+    programs.run(text)
+    whole = time.monotonic() - started
+    lost = 0
+    for _ in range(attempts):
+
+        def kill(delay: float = random.random() * whole) -> None:
+            time.sleep(delay)
+            for pid in list(programs.session._workers.values()):
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+
+        killing = threading.Thread(target=kill)
+        killing.start()
+        ended = programs.run(text)
+        killing.join()
+        lost += bool(ended.lost)
+        assert ended.error is None
+        assert ended.lost or ended.assigned == all_of_them
+        assert programs.run("base").shown == ("1",)
+    print(f"{lost} programs lost of {attempts}")
+    assert lost
+
+
+def test_variables_that_are_too_large_to_be_kept_cost_only_themselves(programs: Programs) -> None:
+    programs.run("kept = 1")
+    ended = programs.run("a = price('ab')\nb = 'a' * 60_000_000")
+    assert "too large" in ended.lost
+    assert ended.assigned == {"a": "3.0"}
+    programs.next_question()
+    assert programs.run("(kept, a)").shown == ("(1, 3.0)",)
+
+
+def test_a_large_variable_is_kept(programs: Programs) -> None:
+    ended = programs.run("xs = list(range(10 ** 6))\nfor n in range(5):\n    y = price('a')")
+    assert ended.assigned["xs"].startswith("[0, 1, 2")
+    programs.next_question()
+    assert programs.run("(len(xs), xs[-1], y)").shown == ("(1000000, 999999, 1.5)",)
 
 
 def test_sessions_of_several_threads_do_not_meet() -> None:
