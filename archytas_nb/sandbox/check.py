@@ -61,7 +61,7 @@ def prepared(
         names: The names of the tools.
         is_part: Whether it is a part of a program, which need not end with an answer.
     """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -203,6 +203,7 @@ def _import_fault(node: ast.AST) -> str:
 
 # ── what the type checker says ────────────────────────────────────────────────────────────────────
 
+_WRONG_TYPE = re.compile(r"function `(\w+)` is incorrect: Expected `(.*)`, found `(.*)`$")
 _DIAGNOSTIC = re.compile(r"^[^\n:]*:(\d+):(\d+): error\[([\w-]+)\] (.*)$", re.MULTILINE)
 
 
@@ -263,7 +264,7 @@ class _Diagnostics:
         if kind == "invalid-assignment" and said.startswith("Cannot assign to read-only property"):
             return f"the field {quoted[0]!r} cannot be set: store the value in a variable"
         if kind == "invalid-syntax":
-            return f"this is not valid Python: {shorten(said, _MAX_WHAT)}"
+            return f"this is not valid Python: {shorten(said.replace('`', ''), _MAX_WHAT)}"
         return self._of_call(line, column, kind, quoted, said)
 
     # ── names ─────────────────────────────────────────────────────────────────────────────────────
@@ -331,8 +332,9 @@ class _Diagnostics:
             return f"{name} was given too many arguments: {_takes(takes)}"
         if kind == "parameter-already-assigned":
             return f"{name} was given the argument {quoted[0]!r} twice: give it once"
-        if kind == "invalid-argument-type" and len(quoted) == 3:
-            return self._wrong_type(line, column, takes, quoted)
+        wrong = _WRONG_TYPE.search(said)
+        if kind == "invalid-argument-type" and wrong:
+            return self._wrong_type(line, column, takes, wrong.groups())
         return ""
 
     def _of_own_function(self, name: str, kind: str, quoted: list[str]) -> str:
@@ -355,10 +357,10 @@ class _Diagnostics:
         return ""
 
     def _wrong_type(
-        self, line: int, column: int, takes: Sequence[Parameter], quoted: list[str]
+        self, line: int, column: int, takes: Sequence[Parameter], wrong: Sequence[str]
     ) -> str:
         """What is wrong with a value; empty if the tool might accept it."""
-        name, expected, found = quoted
+        name, expected, found = wrong
         parameter = self._parameter_at(line, column, name, takes)
         if parameter is None:
             return ""
@@ -485,4 +487,6 @@ def _may_fit(expected: str, found: str) -> bool:
     form = _FORMS.get(_kind_of(found)) if "|" not in found else None
     if form is None or form == "text":
         return True
+    while "[" in expected and expected != (inner := re.sub(r"\[[^\[\]]*\]", "", expected)):
+        expected = inner
     return any(re.search(rf"\b{word}\b", expected) for word in ("Any", *_EXPECTED[form]))
