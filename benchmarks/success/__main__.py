@@ -16,9 +16,10 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import archytas_nb as nb
+from archytas_nb.settings import ProtocolName
 from benchmarks.success.ablations import PIECES, label_of, names_of_tasks
 from benchmarks.success.report import as_json, compared, table
 from benchmarks.success.runner import Result, Settings, attempt
@@ -34,9 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--model", help="a name that %%agent --model takes; what %%agent would choose by default"
     )
-    parser.add_argument(
-        "--protocol", default="auto", choices=("auto", "react", "native", "program")
-    )
+    parser.add_argument("--protocol", default="auto", choices=get_args(ProtocolName))
     parser.add_argument(
         "--half",
         default="all",

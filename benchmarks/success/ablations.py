@@ -14,10 +14,12 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from archytas_nb.loop import loop, text_protocol, verify
+from archytas_nb.loop import lines, loop, program, program_protocol, text_protocol, verify
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.loop.limits import Guards
+from archytas_nb.loop.model import ModelFacts
 from archytas_nb.models import embedded
+from archytas_nb.sandbox import check, session
 from archytas_nb.tools.tool import Tool
 from benchmarks.success.task import KINDS
 from benchmarks.success.tasks import selected
@@ -210,6 +212,52 @@ def _end_check() -> AbstractContextManager[Any]:
 def _repetition() -> Iterable[AbstractContextManager[Any]]:
     yield patch.object(Guards, "skipped_outcome", lambda *_: None)
     yield patch.object(Guards, "is_duplicate", lambda *_: False)
+
+
+# ── programs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@_piece("lines", "each program whole from the first one on, none line by line")
+def _lines() -> AbstractContextManager[Any]:
+    return patch.object(ModelFacts, "continues_replies", False)
+
+
+@_piece("whole", "each program line by line, the one after a failure as well")
+def _whole() -> AbstractContextManager[Any]:
+    write_lines = loop._Loop._write_lines
+
+    def again(self: Any, wire: Any) -> Any:
+        ending = None
+        while ending is None and not self.guards.limit_reached():
+            ending = yield from write_lines(self, wire)
+        return ending
+
+    return patch.object(loop._Loop, "_write_lines", again)
+
+
+@_piece("program-grammar", "no grammar for programs and lines")
+def _program_grammar() -> Iterable[AbstractContextManager[Any]]:
+    yield patch.object(program_protocol, "PROGRAM_GRAMMAR", "")
+    yield patch.object(program_protocol, "_ANSWER_GRAMMAR", "")
+    yield patch.object(lines, "LINE_GRAMMAR", "")
+    yield patch.object(lines, "answer_grammar", lambda _: "")
+
+
+@_piece("program-check", "programs are run without being checked before")
+def _program_check() -> Iterable[AbstractContextManager[Any]]:
+    prepared = check.prepared
+    yield patch.object(check, "prepared", lambda *args, **given: (prepared(*args, **given)[0], ()))
+    yield patch.object(session.Session, "_type_faults", lambda *_: ())
+
+
+@_piece("call-memory", "a program that is written again makes its calls again")
+def _call_memory() -> AbstractContextManager[Any]:
+    return patch.object(program.CallMemory, "earlier", lambda *_: None)
+
+
+@_piece("program-note", "the error of the first program is not told below the question")
+def _program_note() -> AbstractContextManager[Any]:
+    return patch.object(loop._Loop, "_note", lambda *_: None)
 
 
 # ── chance ────────────────────────────────────────────────────────────────────────────────────────

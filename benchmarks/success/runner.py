@@ -21,7 +21,7 @@ class Settings:
     """How every task is run.
 
     Attributes:
-        protocol: ``"auto"``, ``"react"`` or ``"native"``.
+        protocol: ``"auto"``, ``"react"``, ``"native"`` or ``"program"``.
         bare: Without constrained decoding and guards.
         max_steps: Most replies of the model to one question.
         max_seconds: Most seconds for one question; a reply that has begun is waited for.

@@ -16,6 +16,9 @@ from benchmarks.success.ablations import PIECES, ablated, names_of_tasks
 from benchmarks.success.task import KINDS, REGISTRY
 
 OF_THE_ENGINE = ("chance", "penalty-1.1", "cold-1", "cold-2")
+OF_PROGRAMS = (
+    "lines", "whole", "program-grammar", "program-check", "call-memory", "program-note"
+)  # fmt: skip
 
 
 class Small(ScriptedModel):
@@ -54,10 +57,51 @@ def requests() -> list[AskModel]:
     return model.heard
 
 
+class Writer(Small):
+    """A small model that writes programs, the first one line by line."""
+
+    continues_replies = True
+    has_grammars = True
+
+
+def of_programs() -> tuple[list[AskModel], int]:
+    """What it is asked that misspells a name and divides by zero, and how often the tool is called."""
+    script = [
+        "pears = count(thing='pears')",
+        "apples = cuont(thing='apples')",
+        "```python\npears = count(thing='pears')\npears / 0\n```",
+        *["answer('1234 pears.')"] * 3,
+    ]
+    model = Writer(*script, protocol="program")
+    called: list[str] = []
+
+    def counting(thing: str) -> int:
+        """Say how much is left.
+
+        Args:
+            thing: What
+        """
+        called.append(thing)
+        return count(thing)
+
+    counting.__name__ = "count"
+    agent = nb.Agent([counting], model=model, namespace={}, context="none")
+    agent.run("How many pears are there?")
+    return model.heard, len(called)
+
+
+def test_taking_a_piece_of_programs_away_changes_what_is_asked_or_called() -> None:
+    whole = of_programs()
+    for name in OF_PROGRAMS:
+        with ablated([name]):
+            assert of_programs() != whole, name
+        assert of_programs() == whole, name
+
+
 def test_taking_a_piece_away_changes_what_a_model_is_asked_until_it_is_back() -> None:
     whole = requests()
     for name in PIECES:
-        if name in OF_THE_ENGINE:
+        if name in OF_THE_ENGINE or name in OF_PROGRAMS:
             continue
         with ablated([name]):
             assert requests() != whole, name
