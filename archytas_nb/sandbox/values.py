@@ -42,7 +42,7 @@ from archytas_nb.loop.events import Json
 from archytas_nb.tools.annotation import is_by_name
 from archytas_nb.tools.data import STOPS, is_scalar
 from archytas_nb.tools.variables import VAR, name_of
-from archytas_nb.words import escape, shorten
+from archytas_nb.words import escape, shorten, with_article
 
 if TYPE_CHECKING:
     from archytas_nb.tools.tool import Tool
@@ -366,13 +366,14 @@ def from_sandbox(value: Any, handles: Handles) -> Any:
     return value
 
 
-def as_input(value: Any, handles: Handles, *, by_reference: bool = False) -> Json:
+def as_input(value: Any, handles: Handles, *, by_reference: bool | None = None) -> Json:
     """A value of a program as JSON, from which the validation of a tool reads the same value.
 
     Args:
         value: As `from_sandbox` gave it.
         handles: The table of the session.
-        by_reference: Whether the argument takes the names of variables: then a record is named too.
+        by_reference: Whether objects are given by their names, records too (True), or are refused
+            (False); with None, they are named, and records are given by their fields.
 
     Raises:
         TypeError: JSON has no such value; the message says what to pass in its place.
@@ -383,7 +384,7 @@ def as_input(value: Any, handles: Handles, *, by_reference: bool = False) -> Jso
         raise TypeError("the value contains itself, or is nested too deeply to be passed") from None
 
 
-def _json(value: Any, handles: Handles, by_reference: bool) -> Json:  # noqa: FBT001
+def _json(value: Any, handles: Handles, by_reference: bool | None) -> Json:  # noqa: FBT001
     kind = type(value)
     if kind in _AS_JSON:
         return _AS_JSON[kind](value)
@@ -404,7 +405,10 @@ def _json(value: Any, handles: Handles, by_reference: bool) -> Json:  # noqa: FB
     try:
         plain = _scalar(value)
     except _Opaque:
-        return {VAR: handles.name(value)}
+        if by_reference is None:
+            return {VAR: handles.name(value)}
+        what = with_article(kind.__name__)
+        raise TypeError(f"{what} cannot be given here: expected a value") from None
     return _json(plain, handles, by_reference)
 
 
@@ -477,10 +481,13 @@ def tool_input(tool: Tool, args: Sequence[Any], given: Mapping[str, Any], handle
             raise TypeError(f"{tool.name}() got the argument {name!r} twice")
     values.update(given)
     by_reference = {each.name: each.type.by_reference for each in visible}
-    return {
-        name: as_input(value, handles, by_reference=by_reference.get(name, False))
-        for name, value in values.items()
-    }
+    sent: dict[str, Json] = {}
+    for name, value in values.items():
+        try:
+            sent[name] = as_input(value, handles, by_reference=by_reference.get(name, False))
+        except TypeError as error:
+            raise TypeError(f"the argument {name!r} of {tool.name}: {error}") from None
+    return sent
 
 
 # ── for the model ─────────────────────────────────────────────────────────────────────────────────
