@@ -156,7 +156,13 @@ class Driver:
         """Run the calls or the program of a request; None for one that asks for neither."""
         if isinstance(request, ev.RunCalls):
             seconds = self.guards.seconds_left()
-            return ev.CallOutcomes(self.executor.run(request.calls, seconds=seconds))
+            lines = {
+                each.id: line for each, line in zip(request.calls, request.lines, strict=False)
+            }
+            outcomes = self.executor.run(
+                request.calls, seconds=seconds, program=request.program, lines=lines
+            )
+            return ev.CallOutcomes(outcomes)
         if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
             return self._run_program(request)
         return None

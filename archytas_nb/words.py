@@ -92,6 +92,11 @@ def visible(text: str) -> str:
     return "\n".join(escape(line.expandtabs(4)) for line in text.split("\n"))
 
 
+def visible_code(text: str) -> str:
+    """Python code with every character visible, in the lines that Python sees."""
+    return visible(text.replace("\r\n", "\n").replace("\r", "\n").rstrip())
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The most similar known name, or None if no name is similar."""
     import difflib  # only after a mistake, and loading the extension must be fast

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from archytas_nb.answers import Answers
@@ -44,17 +46,21 @@ class _RowExecutor(KernelExecutor):
     on_main: OnMain
 
     def run(
-        self, calls: Sequence[ev.ToolCall], seconds: float | None = None
+        self,
+        calls: Sequence[ev.ToolCall],
+        seconds: float | None = None,
+        program: str = "",
+        lines: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[ev.CallOutcome, ...]:
         """Run calls, as soon as the main thread is free."""
         asked = time.monotonic()
-        run = super().run
+        run = partial(super().run, calls, seconds, program, lines)
         if all(each.name not in self._tools or self._tools[each.name].pure for each in calls):
-            return run(calls, seconds)
+            return run()
 
         def work() -> tuple[ev.CallOutcome, ...]:
             self.clock.waited += time.monotonic() - asked
-            return run(calls, seconds)
+            return run()
 
         outcomes: tuple[ev.CallOutcome, ...] = self.on_main(work)
         return outcomes

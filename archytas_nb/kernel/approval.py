@@ -24,7 +24,7 @@ from archytas_nb.loop.events import ApprovalForm, Edit, FormArgument, Json, Tool
 from archytas_nb.tools.data import STOPS, is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
-from archytas_nb.words import brief, edit_in_words, escape, omit_middle, visible
+from archytas_nb.words import brief, edit_in_words, escape, omit_middle, visible, visible_code
 
 Policy = Literal["ask", "auto", "deny"]
 """What happens to a call that needs approval: ask the person, run it, or refuse it."""
@@ -86,6 +86,8 @@ class Approver:
         namespace: Namespace,
         *,
         may_ask: bool = True,
+        program: str = "",
+        line: int = 0,
     ) -> Decision:
         """Decide on a call.
 
@@ -96,6 +98,8 @@ class Approver:
             namespace: The variables that an edited argument may name.
             may_ask: Whether the person can be asked now; if not, what they would be asked about is
                 refused.
+            program: The program of the model that makes the call; empty if none does.
+            line: The line of the program that makes it; 0 if it is not known.
         """
         if not self.may_refuse(tool):
             return Decision(bound)
@@ -111,7 +115,10 @@ class Approver:
             return _refused(tool, "needs approval, which is denied in this run")
         if tool in _always:
             return Decision(bound)
-        return self._asked(tool, call, bound, namespace, check.reason, may_ask=may_ask)
+        if not may_ask:
+            why = "needs approval, and nobody is asked after the code that calls it has ended"
+            return _refused(tool, why)
+        return self._asked(tool, call, bound, namespace, check.reason, (program, line))
 
     def _asked(
         self,
@@ -120,13 +127,9 @@ class Approver:
         bound: BoundCall,
         namespace: Namespace,
         reason: str,
-        *,
-        may_ask: bool,
+        place: tuple[str, int],
     ) -> Decision:
         """What the person decides; a refusal if the person cannot be asked."""
-        if not may_ask:
-            why = "needs approval, and nobody is asked after the code that calls it has ended"
-            return _refused(tool, why)
         if not self._person.there:
             return _refused(tool, "needs approval, and nobody can be asked here")
         if too_long := _too_long_to_show(tool, bound):
@@ -134,7 +137,7 @@ class Approver:
         names = [each.name for each in tool.parameters if not each.injected]
         sent = _by_name(call.input, names)
         with _dialogue:
-            dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, reason)
+            dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, reason, place)
             try:
                 return dialogue.decide()
             except (EOFError, OSError):
@@ -236,18 +239,22 @@ def read_answer(line: str) -> tuple[Answer, str]:
 class ApprovalDialogue:
     """Asks a person about one call until the answer is clear; ``sent`` is the model's input.
 
+    ``place`` is the program that makes the call, and the line; an empty program if none does.
+
     Attributes:
         summary: The call and the decision on one line.
     """
 
     def __init__(
         self, person: Person, tool: Tool, sent: dict[str, Json], bound: BoundCall,
-        namespace: Namespace, why: str = "",
+        namespace: Namespace, why: str = "", place: tuple[str, int] = ("", 0),
     ) -> None:  # fmt: skip
         self._person = person
         self._tool = tool
         self._namespace = namespace
         self._why = why
+        program, self._line = place
+        self._program = visible_code(omit_middle(program, MAX_VALUE))
         self._sent = self._input = sent  # as the model sent it, and as edited by the person
         self._bound = bound
         self._shows_all = tool.runs_code  # code is never shortened
@@ -339,7 +346,13 @@ class ApprovalDialogue:
             if before != text:
                 argument = replace(argument, before=before)
             arguments.append(argument)
-        form = ApprovalForm(self._tool.name, tuple(arguments), escape(self._why))
+        form = ApprovalForm(
+            self._tool.name,
+            tuple(arguments),
+            escape(self._why),
+            program=self._program,
+            line=self._line,
+        )
         whole = form_text(form, whole=True)
         short = form_text(form)
         if short != whole and not self._shows_all:
@@ -383,6 +396,7 @@ def _strict_json(text: str) -> Json:
 
 MAX_VALUE = 100_000  # characters in the whole form
 _MAX_SHORT_VALUE = 300  # in the short form
+_AROUND = 4  # lines of a program before and after the one that waits, in the short form
 _ITEMS = 60  # items that are shown of a container that is too long
 _CELLS = 20_000  # an array, a series or a frame with at most so many values is shown in full
 
@@ -398,7 +412,34 @@ def form_text(form: ApprovalForm, *, whole: bool = False) -> str:
             lines.append(_line_of(each, whole=whole))
     if form.why:
         lines.append(f"({form.why})")
+    if form.program:
+        lines += _lines_of_program(form, whole=whole)
     return "\n".join(lines)
+
+
+def _lines_of_program(form: ApprovalForm, *, whole: bool) -> list[str]:
+    """The program that makes the call, or its lines around the call, which is marked."""
+    lines = form.program.split("\n")
+    first = 0
+    end = len(lines)
+    if not whole:
+        first = max(0, form.line - 1 - _AROUND)
+        end = min(end, first + 1 + 2 * _AROUND)
+    head = "Its program waits:"
+    if form.line:
+        head = f"Its program waits in line {form.line}:"
+    shown = [head]
+    if first:
+        shown.append("       …")
+    for number in range(first + 1, end + 1):
+        mark = "→" if number == form.line else " "
+        source = lines[number - 1]
+        if not whole:
+            source = omit_middle(source, _MAX_SHORT_VALUE)
+        shown.append(f"  {mark} {number:>2}  {source}")
+    if end < len(lines):
+        shown.append("       …")
+    return shown
 
 
 def _line_of(argument: FormArgument, *, whole: bool) -> str:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from archytas_nb.errors import ToolTimeout
@@ -172,12 +173,18 @@ class KernelExecutor:
         self._watch = watch
         self._guard = self._person.guard
         self._ends: float | None = None
+        self._program = ""
+        self._lines: Mapping[str, int] = {}
 
     def _now(self) -> float:
         return time.monotonic() - self.clock.waited
 
     def run(
-        self, calls: Sequence[ToolCall], seconds: float | None = None
+        self,
+        calls: Sequence[ToolCall],
+        seconds: float | None = None,
+        program: str = "",
+        lines: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[CallOutcome, ...]:
         """Run calls in order.
 
@@ -185,11 +192,15 @@ class KernelExecutor:
             calls: The calls of one reply.
             seconds: How long they may take together, not counting the time that a person takes to
                 answer; None for no limit.
+            program: The program that makes them, which a person who approves one of them is shown.
+            lines: The line of the program that makes each call, by its id.
 
         Returns:
             One outcome for each; after an interrupt the rest are ``not_run``.
         """
         outcomes: list[CallOutcome] = []
+        self._program = program
+        self._lines = lines
         with guard_calls() as guard:
             self._guard = self._person.guard = guard
             self._ends = None
@@ -324,7 +335,14 @@ class KernelExecutor:
         if self._ends is not None and self._now() >= self._ends:
             text = "Not run: the time of this run is over."
             return CallOutcome("not_run", text, call_id=call.id)
-        decision: Decision = self._approver.decide(tool, call, bound, self._namespace)
+        decision: Decision = self._approver.decide(
+            tool,
+            call,
+            bound,
+            self._namespace,
+            program=self._program,
+            line=self._lines.get(call.id, 0),
+        )
         decided = ""
         if decision.form is not None:
             decided = decision.form.decision

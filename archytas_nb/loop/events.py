@@ -487,6 +487,8 @@ class ApprovalForm:
     why: str = ""  # the tool's own text about the call
     text: str = ""  # all of it as plain text, with long values shortened
     decision: str = ""  # what the person decided; empty while the call waits
+    program: str = ""  # that makes the call, if one does
+    line: int = 0  # of the program, from 1; 0 if it is not known
     is_shown: bool = False  # an observer displays it, so it is not printed
 
     @property

@@ -604,6 +604,11 @@ def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
     if form.why:
         why = element("p", form.why, style=PROSE)
     body = [join(*_argument(each)) for each in form.arguments]
+    lines = form.program.split("\n")
+    if 0 < form.line <= len(lines):  # the program is in the step above
+        number = element("span", f"line {form.line}  ", style=DIM)
+        code = safe.code(clip(lines[form.line - 1].strip(), _LARGEST_TEXT), "python")
+        why = join(element("div", number, code, style=f"{_VALUE};margin:.3em 0"), why)
     if state == WAITING and body:
         body.append(element("div", _HINT, style=f"{DIM};font-size:.82em;margin-top:.4em"))
     body = body or [element("em", "no arguments", style=DIM)]

@@ -18,7 +18,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.tools.render import NO_OUTPUT, output_text, rich_media_type
 from archytas_nb.trace.safe import KEEP, PICTURES, Table, table_of
 from archytas_nb.trace.safe import tidy as cleaned
-from archytas_nb.words import edit_in_words, omit_middle, one_line, visible
+from archytas_nb.words import edit_in_words, omit_middle, one_line, visible, visible_code
 
 MARKS: dict[str | None, str] = {
     "done": "✓", "error": "✗", "refused": "⊘", "interrupted": "■", "not_run": "–", None: "…",
@@ -535,10 +535,10 @@ def _joined(first: str, second: str) -> str:
 
 def source_text(program: str) -> str:
     """A program with every character visible, and the lines that Python sees."""
-    text = program[:_PROGRAM].replace("\r\n", "\n").replace("\r", "\n").rstrip()
+    text = visible_code(program[:_PROGRAM])
     if len(program) > _PROGRAM:
         text += "\n…"
-    return visible(text)
+    return text
 
 
 def _with_program(step: StepView, asked: ev.RunProgram) -> StepView:
