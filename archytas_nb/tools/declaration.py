@@ -146,9 +146,7 @@ def _docstring(text: str) -> list[str]:
         return ["    ..."]
     quoted = visible(text.replace("\\", "\\\\")).replace('"""', '\\"\\"\\"')
     first, *more = quoted.split("\n")
-    if not more:
-        if first.endswith('"'):
-            first = f'{first[:-1]}\\"'
+    if not more and not first.endswith('"'):
         return [f'    """{first}"""']
     return [f'    """{first}', *(f"    {line}".rstrip() for line in more), '    """']
 
