@@ -101,7 +101,12 @@ def _truncate_outcomes(step: Step, compaction: Compaction) -> Step:
             outcomes.append(outcome)
         else:
             outcomes.append(_truncate(outcome, length))
-    return replace(step, outcomes=tuple(outcomes))
+    known = compaction.truncated
+    lengths = [known[call.id] for call in step.calls if call.id in known]
+    report = step.report
+    if lengths:
+        report = _shortened(report, min(lengths))
+    return replace(step, outcomes=tuple(outcomes), report=report)
 
 
 def _call_ids(steps: Sequence[Step]) -> Iterator[str]:
@@ -110,13 +115,18 @@ def _call_ids(steps: Sequence[Step]) -> Iterator[str]:
             yield call.id
 
 
+def _shortened(text: str, length: int) -> str:
+    """A text without its middle, if it is longer than this."""
+    note = f"\n… (shortened from {len(text):,} characters) …\n"
+    if len(text) <= length + len(note) + _TAIL:
+        return text
+    return f"{text[:length].rstrip()}{note}{text[-_TAIL:].lstrip()}"
+
+
 def _truncate(outcome: CallOutcome, length: int) -> CallOutcome:
     """A copy of an outcome without images and without the middle of a long text."""
-    text = outcome.text
-    note = f"\n… (shortened from {len(text):,} characters) …\n"
-    if len(text) > length + len(note) + _TAIL:
-        text = f"{text[:length].rstrip()}{note}{text[-_TAIL:].lstrip()}"
-    elif outcome.images:
+    text = _shortened(outcome.text, length)
+    if text == outcome.text and outcome.images:
         text = f"{text}\n… (the image is not shown any more)"
     return replace(outcome.with_text(text), images=())
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.conversation import messages_of
+from archytas_nb.loop.conversation import compacted_view, messages_of
 from archytas_nb.loop.events import (
     Answered,
     AskModel,
@@ -33,7 +33,7 @@ from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.lines import answer_grammar
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.program_protocol import ProgramProtocol
-from archytas_nb.loop.record import Exchange
+from archytas_nb.loop.record import Compaction, Exchange
 from tests.loop.cards import TOOLS
 from tests.loop.sandbox import PythonSandbox
 
@@ -282,6 +282,17 @@ def test_a_conversation_is_sent_again_as_the_model_wrote_it() -> None:
     messages = messages_of(first.wire, [first.exchange])
     roles = [message["role"] for message in messages]
     assert roles == ["system", "user", "assistant", "user", "assistant"]
+
+
+def test_the_report_of_an_old_program_is_shortened_with_its_calls() -> None:
+    drive = Drive([block("show(look(a=1))"), block("show(look(a=2))"), block("answer(1)")])
+    drive.result = lambda call: "x" * 5000
+    drive.run()
+    calls = [call.id for call in drive.exchange.steps[0].calls]
+    compaction = Compaction(truncated=dict.fromkeys(calls, 200))
+    [shown] = compacted_view([drive.exchange], compaction)
+    assert len(shown.steps[0].report) < 400
+    assert shown.steps[1].report == drive.exchange.steps[1].report
 
 
 # ── line by line ──────────────────────────────────────────────────────────────────────────────────
