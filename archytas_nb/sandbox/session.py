@@ -376,12 +376,15 @@ class Session:
         """
         from pydantic_monty import MontyError
 
+        reason: Exception | None = None
         for each in (*(saved,) * _ATTEMPTS, *(self._before,) * _ATTEMPTS):
             self._release(self._session)
-            with suppress(MontyError, RuntimeError):
+            try:
                 if self._reopened(each):
                     return
-        raise RuntimeError("the sandbox does not start: its processes end at once")
+            except (MontyError, RuntimeError) as error:
+                reason = error
+        raise RuntimeError("the sandbox does not start: its processes end at once") from reason
 
     def _reopened(self, saved: _Saved | None) -> bool:
         self._session = session = self._open(limits=self._limits(), os_policy=_policy())
@@ -838,7 +841,7 @@ class Session:
 
     def _short_of(self, name: str) -> str:
         """A short text of a variable's value."""
-        from pydantic_monty import MontyCrashedError
+        from pydantic_monty import MontyError
 
         from archytas_nb.sandbox.values import from_sandbox, short
 
@@ -846,9 +849,11 @@ class Session:
             try:
                 value = self._current.feed_run(_HEAD.format(name), skip_type_check=True)
                 return short(from_sandbox(value, self._handles))
-            except MontyCrashedError:  # too large to be sent, or the worker was lost
+            except RecursionError:
+                break
+            except (MontyError, RuntimeError):  # too large to be sent, or the worker was lost
                 self._restore(self._before)
-            except Exception:  # noqa: BLE001 - nested too deeply, or one that Python lacks
+            except Exception:  # noqa: BLE001 - a value that Python lacks
                 break
         return "…"
 

@@ -177,7 +177,7 @@ def escaping(place: Path) -> Iterator[Programs]:
 
 
 @pytest.mark.parametrize("name", ESCAPES)
-@pytest.mark.parametrize("is_checked", [True, False])
+@pytest.mark.parametrize("is_checked", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_program_reaches_nothing_else(
     escaping: Programs, place: Path, name: str, is_checked: bool
 ) -> None:
