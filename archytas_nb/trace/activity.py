@@ -15,7 +15,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
 from archytas_nb.trace.safe import tidy
 from archytas_nb.trace.view import RunView, clock
-from archytas_nb.words import count, one_line, shorten
+from archytas_nb.words import count, one_line, shorten, visible_code
 
 _STREAMED = 6_000
 _OUTPUT = 4_000
@@ -27,18 +27,23 @@ _DOING = {
     ev.ModelReply: "reading the reply",
     ev.CallOutcomes: "waiting for the model",
     ev.CheckAnswer: "checking the answer",
+    ev.RunProgram: "running the program",
+    ev.ResumeProgram: "running the program",
+    ev.ProgramFaults: "waiting for the model",
+    ev.ProgramEnded: "waiting for the model",
 }
 _WAIT = re.compile(r"(?<=Trying again in )[\d.]+(?= s)")
 
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """What is being written: reasoning, a thought, a call, an answer, a tool's output."""
+    """What is being written: reasoning, a thought, a call, a program, an answer, output."""
 
     reasoning: str = ""
     thought: str = ""
     tool: str = ""
     arguments: str = ""
+    program: str = ""  # or the next line of one
     answer: str = ""
     output: str = ""
 
@@ -63,6 +68,8 @@ class Activity:
         self._calls = ""  # the names of the running calls
         self._wait = 0.0  # seconds from `_since` until a retry; 0 for none
         self.is_asking = False
+        self._writes_programs = False
+        self._writes_line = False  # of a program that was begun
         self._aside = False  # whether the model is asked which tools fit, not for an answer
         self._forget()
 
@@ -97,7 +104,10 @@ class Activity:
             self._wait = 0
 
     def _begin(self, event: ev.Event) -> None:
-        begins = isinstance(event, ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes)
+        begins = isinstance(
+            event, ev.Started | ev.AskModel | ev.RunCalls | ev.CallOutcomes | ev.RunProgram
+        )
+        begins |= isinstance(event, ev.ModelReply) and self._writes_line
         if begins or getattr(event, "kind", "") in {"retry", "protocol", "progress", "model"}:
             self._forget()  # it is in the view now, or is not valid any more
         self._doing = _DOING.get(type(event), self._doing)
@@ -106,8 +116,11 @@ class Activity:
         self._since = self._now()
         self.form = None
         self.is_asking = False
-        if isinstance(event, ev.AskModel):
+        if isinstance(event, ev.Started):
+            self._writes_programs = event.protocol == "program"
+        elif isinstance(event, ev.AskModel):
             self._aside = event.step == 0
+            self._writes_line = event.is_continued
             if self._aside:
                 self._doing = "checking whether a tool fits"
         elif isinstance(event, ev.RunCalls):
@@ -133,6 +146,8 @@ class Activity:
         """What is being written or printed, if anything."""
         if not (self._text or self._reasoning or self._output):
             return None
+        if self._writes_programs:
+            return self._streamed_program("".join(self._text))
         partial = read_partial("".join(self._text))
         text = tidy(partial.text)[-_STREAMED:]
         streamed = Streamed(
@@ -144,6 +159,20 @@ class Activity:
         if is_call:
             return replace(streamed, tool=partial.tool, arguments=text)
         return replace(streamed, answer=text)
+
+    def _streamed_program(self, text: str) -> Streamed:
+        """The program that is being written, and the thought before it."""
+        streamed = Streamed(
+            reasoning=tidy("".join(self._reasoning))[-_STREAMED:], output=self._printed()
+        )
+        if self._writes_line:
+            return replace(streamed, program=visible_code(text[-_STREAMED:]))
+        thought, fence, program = text.partition("```")
+        if not fence:
+            return replace(streamed, answer=tidy(text)[-_STREAMED:])
+        _, _, program = program.partition("\n")
+        program = program.partition("```")[0]
+        return replace(streamed, thought=tidy(thought), program=visible_code(program[-_STREAMED:]))
 
     def _printed(self) -> str:
         lines = tidy(self._output).split("\n")[-_LINES:]

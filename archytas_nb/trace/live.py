@@ -28,7 +28,7 @@ from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.html import CLASSES, DIM, LINE, NOT_DECIDED, PageLimits, panel_html
 from archytas_nb.trace.safe import Html, element, join, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
-from archytas_nb.trace.view import RunView, StepView, advance, fold
+from archytas_nb.trace.view import ProgramView, RunView, StepView, advance, fold
 from archytas_nb.words import count
 
 Mode = Literal["live", "static", "terminal", "quiet"]
@@ -168,6 +168,8 @@ def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None)
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
     """A step, with the text that is being written; the newest one is unfolded."""
     writing = None
+    if streamed is not None and streamed.program:
+        step = writing_program(step, streamed.program)
     if streamed is not None:
         writing = join(*_streamed(streamed))
     if not newest:
@@ -179,6 +181,13 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
     else:
         doing = "thinking"
     return _piece(draw.step_html(step, PageLimits([step]), doing=doing, streamed=writing))
+
+
+def writing_program(step: StepView, text: str) -> StepView:
+    """A step with the text of a program that is being written, or of its next line."""
+    program = step.program or ProgramView()
+    lines = [program.written, text + _CURSOR]
+    return replace(step, program=replace(program, written="\n".join(filter(None, lines))))
 
 
 def without_arguments(step: StepView) -> StepView:

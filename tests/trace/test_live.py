@@ -30,21 +30,24 @@ from archytas_nb.loop.events import (
     Interrupted,
     Notice,
     RunCalls,
+    RunProgram,
+    Started,
     ToolCall,
     Usage,
 )
 from archytas_nb.trace import live
 from archytas_nb.trace.activity import Activity, Streamed
-from archytas_nb.trace.html import html
+from archytas_nb.trace.html import html, panel_html
 from archytas_nb.trace.live import (
     TraceView,
     display_mode,
     live_answer,
     live_question,
     live_step,
+    without_arguments,
 )
 from archytas_nb.trace.text import ending_lines, plain
-from archytas_nb.trace.view import RunView, StepView, clock, fold
+from archytas_nb.trace.view import RunView, StepView, advance, clock, fold
 from tests.live_kernel import Kernel, live_kernel
 from tests.trace.samples import SAMPLES
 
@@ -293,6 +296,52 @@ def test_the_newest_step_is_open_and_shows_what_is_streamed() -> None:
     assert "2 waiting for the reply" in text(live_step(last, newest=True))
     assert "2 thinking" in text(live_step(last, Streamed(reasoning="hm"), newest=True))
     assert "2 answering" in text(live_step(last, Streamed(answer="There"), newest=True))
+
+
+def test_a_program_is_shown_while_it_is_written() -> None:
+    """Its thought and its lines; the cursor is at the end."""
+    activity = after(
+        Started("m", "program"),
+        AskModel(1, ()),
+        words("I look.\n```python\nx = look(n=1)\nans"),
+    )
+    streamed = activity.streamed()
+    assert streamed == Streamed(thought="I look.", program="x = look(n=1)\nans")
+    shown = text(live_step(StepView(1), streamed, newest=True))
+    assert re.search(r"1  x = look\(n=1\)\s+2  ans▍", shown)
+    activity.take(RunProgram(1, "x = look(n=1)\nanswer(x)"))
+    assert activity.streamed() is None
+
+
+def test_the_lines_of_a_program_appear_one_after_another() -> None:
+    """What was run with its values, what waits for the end of its block, and the line as it comes."""
+    question, events = SAMPLES["lines"]
+    view = fold(question, [])
+    activity = Activity()
+    shown = []
+    for event in events:
+        view = advance(view, event)
+        activity.take(event)
+        if isinstance(event, AskModel) and event.is_continued:
+            activity.take(words("ans"))
+            view = advance(view, words("ans"))
+            step = live_step(view.steps[-1], activity.streamed(), newest=True)
+            shown.append(text(step).partition("  1  ")[2])
+    assert shown[0] == "ans▍"
+    assert "▸ 38.8" in shown[1]
+    assert re.search(r"twice = 2 \* bills  # 77.6\s+3  ans▍", shown[2])
+    assert re.search(r"3  if twice &gt; 70:\s+4  ans▍", shown[3])
+    assert re.search(r'4      note\(text="long"\)\s+5  ans▍', shown[4])
+
+
+def test_a_call_that_waits_for_approval_is_marked_in_its_program() -> None:
+    _, events = SAMPLES["program"]
+    before = next(n for n, each in enumerate(events) if isinstance(each, RunCalls))
+    view = fold("q", events[: before + 1])
+    shown = live_step(without_arguments(view.steps[-1]), newest=True)
+    assert re.search(r"… {1,2}3      bills\[each\]", text(shown))
+    form = ApprovalForm("average", (), program="a = 1\nb = average()", line=2)
+    assert "line 2  b = average()" in text(panel_html(form))
 
 
 def test_a_streamed_answer_is_rendered_as_markdown() -> None:
