@@ -193,21 +193,23 @@ class _Driving:
         )
 
     def _drive(self, work: Callable[[], Any]) -> None:
+        if not self.result.set_running_or_notify_cancel():
+            return
         try:
             self.result.set_result(work())
         except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             self.result.set_exception(error)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is done after so many seconds, or was never begun."""
+        """Whether it is done after so many seconds."""
         wait([self.result], timeout=seconds)
-        return self.result.done() or self.thread.ident is None
+        return self.result.done()
 
     def reply(self) -> Any:
         """What it returned; None if it raised, or was never begun."""
-        if self.result.done() and self.result.exception() is None:
-            return self.result.result()
-        return None
+        if self.result.cancelled() or self.result.exception() is not None:
+            return None
+        return self.result.result()
 
 
 class _Ended(Exception):
@@ -297,6 +299,7 @@ class Session:
         driving = self._driving
         if driving is not None:
             self._is_stopped = True
+            driving.result.cancel()  # an interrupt may come before the thread begins
             while not driving.wait(0):
                 self._kill()
                 driving.wait(_PATIENCE)

@@ -140,6 +140,26 @@ def test_an_interrupt_ends_a_program_that_computes_and_keeps_what_its_calls_gave
     assert done.stderr == ""
 
 
+def test_a_program_that_is_stopped_before_its_thread_begins_is_never_run(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs.run("a = 1")
+    late: list[threading.Thread] = []
+
+    def interrupted(thread: threading.Thread) -> None:
+        late.append(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            programs.session.run("a = 2\nshow()")
+    assert programs.session.stop().interrupted
+    late[0].start()
+    late[0].join()
+    assert programs.run("a").shown == ("1",)
+
+
 AT_ANY_MOMENT = """
 import os, random, signal, sys, threading, time
 from archytas_nb.loop.events import ProgramEnded, ProgramWaits
