@@ -75,10 +75,9 @@ _PROGRAM = f"{PRE};padding:.5em .6em;max-height:34em"
 _ROW = "display:flex;margin:0;padding:0;line-height:1.5"
 _GUTTER = "flex:none;white-space:pre"
 _CODE_OF_LINE = "flex:1 1 auto;min-width:0;white-space:pre-wrap;overflow-wrap:anywhere"
-_FAULT = "color:#d64545;white-space:pre-wrap"
+_FAULT = f"color:{_BAD};white-space:pre-wrap"
 _CALLS_OF_LINE = (
-    "margin:.1em 0 .4em 3.4em;padding:0 0 0 .8em;border-left:1px solid rgba(128,128,128,.28);"
-    "white-space:normal"
+    f"margin:.1em 0 .4em 3.4em;padding:0 0 0 .8em;border-left:{LINE};white-space:normal"
 )
 _TABLE = "border-collapse:collapse;border:0;margin:.3em 0;font-size:.92em"
 _CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE}"
@@ -230,7 +229,10 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     """The summary of a step; while it is unfolded, what its body repeats is hidden."""
     hidden: dict[str, str | bool] = {"class": FOLDED_ONLY, "style": unfolded and "display:none"}
     mark = step.mark
-    is_waiting = not step.calls and step.program is None
+    if step.program is not None:
+        is_waiting = step.program.by_lines and mark == "✓"  # for the next line
+    else:
+        is_waiting = not step.calls
     if doing and is_waiting:
         mark = "…"
     style = "display:inline-block;min-width:1.05em;font-weight:600;color:"
@@ -395,9 +397,9 @@ def _line(line: LineView, code: Html, limits: PageLimits) -> Html:
     colour = _COLOURS.get(mark, _WARN)
     tint = ""
     if mark == "✗":
-        tint = f";background:{_BAD}1f"
+        tint = ";background:rgba(214,69,69,.12)"
     elif mark:
-        tint = f";background:{_WARN}1f"
+        tint = ";background:rgba(201,133,27,.12)"
     gutter = element(
         "span",
         element("span", f"{mark or ' '} ", style=f"color:{colour};font-weight:600"),

@@ -169,7 +169,8 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
     """A step, with the text that is being written; the newest one is unfolded."""
     writing = None
     if streamed is not None and streamed.program:
-        step = writing_program(step, streamed.program)
+        step = writing_program(step, streamed)
+        streamed = replace(streamed, thought="")
     if streamed is not None:
         writing = join(*_streamed(streamed))
     if not newest:
@@ -183,11 +184,12 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
     return _piece(draw.step_html(step, PageLimits([step]), doing=doing, streamed=writing))
 
 
-def writing_program(step: StepView, text: str) -> StepView:
+def writing_program(step: StepView, streamed: Streamed) -> StepView:
     """A step with the text of a program that is being written, or of its next line."""
     program = step.program or ProgramView()
-    lines = [program.written, text + _CURSOR]
-    return replace(step, program=replace(program, written="\n".join(filter(None, lines))))
+    lines = [program.written, streamed.program + _CURSOR]
+    program = replace(program, written="\n".join(filter(None, lines)))
+    return replace(step, program=program, thought=step.thought or streamed.thought)
 
 
 def without_arguments(step: StepView) -> StepView:

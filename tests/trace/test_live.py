@@ -308,6 +308,7 @@ def test_a_program_is_shown_while_it_is_written() -> None:
     streamed = activity.streamed()
     assert streamed == Streamed(thought="I look.", program="x = look(n=1)\nans")
     shown = text(live_step(StepView(1), streamed, newest=True))
+    assert "I look." in shown.partition("  1  x = look")[0]
     assert re.search(r"1  x = look\(n=1\)\s+2  ans▍", shown)
     activity.take(RunProgram(1, "x = look(n=1)\nanswer(x)"))
     assert activity.streamed() is None
@@ -326,6 +327,7 @@ def test_the_lines_of_a_program_appear_one_after_another() -> None:
             activity.take(words("ans"))
             view = advance(view, words("ans"))
             step = live_step(view.steps[-1], activity.streamed(), newest=True)
+            assert text(step).startswith("… 1")
             shown.append(text(step).partition("  1  ")[2])
     assert shown[0] == "ans▍"
     assert "▸ 38.8" in shown[1]
