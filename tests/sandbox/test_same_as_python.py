@@ -98,9 +98,7 @@ def _block(body: st.SearchStrategy[list[str]], head: str, *more: str) -> Any:
 
 simple = st.one_of(
     st.tuples(names, expressions).map(lambda each: [f"{each[0]} = {each[1]}"]),
-    st.tuples(names, st.sampled_from(["+=", "-="]), expressions).map(
-        lambda each: [" ".join(each)]
-    ),
+    st.tuples(names, st.sampled_from(["+=", "-="]), expressions).map(lambda each: [" ".join(each)]),
     st.tuples(names, names, expressions).map(lambda each: [f"{each[0]}, {each[1]} = {each[2]}"]),
     expressions.map(lambda each: [each]),
     st.tuples(names, expressions).map(
