@@ -93,6 +93,21 @@ def test_the_dry_run_shows_the_functions_and_the_question() -> None:
     assert "What do both cost?" in shown
 
 
+def test_the_dry_run_of_a_small_model_shows_the_grammar_of_its_first_line() -> None:
+    from archytas_nb.magics.dry_run import dry_run
+
+    class Small(ScriptedModel):
+        is_small = True
+        continues_replies = True
+        has_grammars = True
+
+    model = Small(protocol="program")
+    asking = nb.Agent([price], model=model, protocol="program", namespace={})
+    shown = repr(dry_run(asking, "What does a pear cost?", {}))
+    assert "root ::=" in shown
+    assert "```python" in shown
+
+
 # ── approval ──────────────────────────────────────────────────────────────────────────────────────
 
 PAYING = 'for amount in [1, 2]:\n    pay(amount)\nanswer("paid")'

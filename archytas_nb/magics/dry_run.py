@@ -90,6 +90,9 @@ class DryRun:
         if self.body is None and ask.schema is not None:
             title = "JSON schema that the reply is bound to, where the endpoint can"
             parts.append((title, _pretty(ask.schema)))
+        if self.body is None and ask.grammar:
+            title = "grammar (GBNF) that the reply is bound to, where the model has grammars"
+            parts.append((title, ask.grammar))
         others = {n: each for n, each in body.items() if n not in ("system", "messages", "tools")}
         if others:
             parts.append(("other fields", _pretty(others)))
