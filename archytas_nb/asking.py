@@ -377,7 +377,8 @@ class Asked:
 
         states = (each.program_state for each in reversed(past))
         state = next((each for each in states if each is not None), None)
-        return Session(tools, self.setup.variables, state)
+        names_variables = self.setup.settings.context != "none"
+        return Session(tools, self.setup.variables, state, names_variables=names_variables)
 
     def _executor(
         self, tools: Toolbox, model: Model, observers: Sequence[Observer]

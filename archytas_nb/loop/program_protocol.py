@@ -114,7 +114,7 @@ _SMALL_LANGUAGE = (
 )
 _LANGUAGE = (
     "It runs in a sandbox: the functions below, the variables that the question names, and plain "
-    "Python with math, statistics, datetime, re and json; no files and no network. Many calls in "
+    "Python with math, datetime, re and json; no files and no network. Many calls in "
     "one program are better than many programs. give_up(reason) ends the task if it cannot be done."
 )
 

@@ -225,6 +225,8 @@ class Session:
             kept in it under a new name.
         state: Of the question before; None for the first.
         bounds: What one program may use.
+        names_variables: Whether a program may name the notebook's variables. Otherwise it may only
+            give their names, as texts, to tools that take objects.
 
     Raises:
         ConfigurationError: The sandbox is not installed, or not usable in this process.
@@ -236,6 +238,8 @@ class Session:
         namespace: Mapping[str, Any],
         state: State | None = None,
         bounds: Bounds | None = None,
+        *,
+        names_variables: bool = True,
     ) -> None:
         pool.require()
         from archytas_nb.sandbox.values import Handles
@@ -243,6 +247,7 @@ class Session:
 
         self._tools = {python_name(each): each for each in tools.values()}
         self._namespace = namespace
+        self._names_variables = names_variables
         self._bounds = Bounds() if bounds is None else bounds
         self._handles = Handles(namespace)
         self._borrowed: set[str] = set()
@@ -619,7 +624,9 @@ class Session:
 
     def _is_nameable(self, name: str) -> bool:
         """Whether a program may name a variable of the notebook."""
-        if name not in self._namespace or is_hidden(name) or is_secret(name):
+        if not self._names_variables or name not in self._namespace:
+            return False
+        if is_hidden(name) or is_secret(name):
             return False
         value = self._namespace[name]
         return not why_not_passed(name, value) and not is_code(value)
