@@ -18,6 +18,8 @@ import pytest
 import archytas_nb as nb
 from archytas_nb.loop.events import AskModel, ModelReply, WireCall
 from archytas_nb.loop.tokens import json_tokens, message_tokens, text_tokens
+from archytas_nb.sandbox.check import MODULES
+from archytas_nb.sandbox.session import Bounds
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import live_kernel
 from tests.servers.plays import Say
@@ -118,6 +120,8 @@ def size(table: Table) -> int:
 
 def test_an_opaque_object_is_passed_on_and_nothing_of_it_is_read() -> None:
     names: dict[str, Any] = {"mine": Table(5)}
+    _, run, _ = asked("answer(type(mine).__name__)", tools=[size], namespace=names)
+    assert run.answer == "Table"
     program = "other = load(rows=3)\nsame = other == other\nanswer([size(other), size(mine), same])"
     _, run, _ = asked(program, tools=[load, size], namespace=names)
     assert run.answer == "[3, 5, true]"
@@ -344,3 +348,27 @@ def test_the_modules_that_the_rules_name_can_be_imported() -> None:
     assert len(modules) > 2
     _, run, _ = asked(f"import {', '.join(modules)}\nanswer('imported')", tools=[half])
     assert run.answer == "imported"
+
+
+# ── facts that the page names ─────────────────────────────────────────────────────────────────────
+
+
+def test_the_page_names_the_modules_of_the_sandbox() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    [named] = re.findall(r"with these modules: (.+?)\.$", page, re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", named)) == MODULES
+
+
+def test_the_page_names_the_bounds_of_a_program() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    bounds = Bounds()
+    [named] = re.findall(
+        r"^\*\*A program has bounds\.\*\* (.+?)\n\n", page, re.MULTILINE | re.DOTALL
+    )
+    for figure in (
+        f"{bounds.calls:,} calls",
+        f"{bounds.seconds:g} seconds",
+        f"{bounds.memory // 1_000_000} MB",
+        f"{bounds.depth} nested calls",
+    ):
+        assert figure in named

@@ -1,4 +1,4 @@
-"""Every promise of the pages on security and on your data names the tests that hold it."""
+"""Every promise of the pages on security, on your data and on programs names the tests that hold it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import archytas_nb as nb
 from archytas_nb.testing import ScriptedModel
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/security.md", "docs/how-to/your-data.md")
+PAGES = ("docs/security.md", "docs/how-to/your-data.md", "docs/programs.md")
 _ROW = re.compile(r"^\| (?P<promise>.+) \| (?P<tests>`tests/.+`) \|$", re.MULTILINE)
 
 
