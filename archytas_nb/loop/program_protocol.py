@@ -318,7 +318,9 @@ def ended_report(end: ProgramEnded, calls: Sequence[Made]) -> str:
     parts = []
     if end.lost:
         parts.append(f"The program was stopped: {end.lost}")
-    if end.error is not None:
+    if end.error is not None and not end.error.line:  # it was stopped before its first call
+        parts.append(f"The program was stopped: {end.error.text}")
+    elif end.error is not None:
         source = one_line(end.error.source, 120)
         parts.append(f"Line {end.error.line} `{source}` raised {end.error.text}")
     if done:

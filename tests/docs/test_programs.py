@@ -16,10 +16,11 @@ import psutil
 import pytest
 
 import archytas_nb as nb
-from archytas_nb.loop.events import AskModel, ModelReply, WireCall
+from archytas_nb.loop.events import AskModel, ModelReply, ProgramEnded, WireCall
+from archytas_nb.loop.program_protocol import ended_report
 from archytas_nb.loop.tokens import json_tokens, message_tokens, text_tokens
 from archytas_nb.sandbox.check import MODULES
-from archytas_nb.sandbox.session import Bounds
+from archytas_nb.sandbox.session import Bounds, Session
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import live_kernel
 from tests.servers.plays import Say
@@ -338,6 +339,14 @@ def test_without_context_a_program_reads_no_variable_and_gives_names_to_tools() 
     names = {"mine": Table(5)}
     _, run, _ = asked('answer(size("mine"))', tools=[size], namespace=names, context="none")
     assert run.answer == "5"
+
+
+def test_a_program_that_is_stopped_before_its_first_call_is_told_no_line() -> None:
+    ended = Session({}, {}, bounds=Bounds(seconds=0.3)).run("while True:\n    pass\nshow(1)")
+    assert isinstance(ended, ProgramEnded)
+    report = ended_report(ended, [])
+    assert "0.3 seconds" in report
+    assert "Line" not in report
 
 
 def test_the_modules_that_the_rules_name_can_be_imported() -> None:
