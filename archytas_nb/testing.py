@@ -112,7 +112,7 @@ class ScriptedModel:
             action = {"thought": thought, "tool": tool, "tool_input": given}
             return ModelReply(json.dumps(action, ensure_ascii=False), usage=usage)
         if self.protocol == "program":
-            return ModelReply(_program(thought, tool, given), usage=usage)
+            return ModelReply(self._program(thought, tool, given), usage=usage)
         if tool == ANSWER and isinstance(given, str):
             return ModelReply(given, usage=usage)
         if tool == ANSWER:
@@ -120,13 +120,13 @@ class ScriptedModel:
         arguments = json.dumps(given, ensure_ascii=False)
         return ModelReply(thought, (WireCall(tool, arguments),), finish="tool_calls", usage=usage)
 
-
-def _program(thought: str, tool: str, given: Any) -> str:
-    """A program that makes one call, or answers, and shows the result of the call."""
-    if tool == ANSWER:
-        statement = f"answer({given!r})"
-    elif tool == FAIL:
-        statement = f"give_up({given!r})"
-    else:
-        statement = f"show({tool}(**{given or {}!r}))"
-    return f"{thought}\n```python\n{statement}\n```".lstrip()
+    @staticmethod
+    def _program(thought: str, tool: str, given: Any) -> str:
+        """A program that makes one call and shows its result, or that answers."""
+        if tool == ANSWER:
+            statement = f"answer({given!r})"
+        elif tool == FAIL:
+            statement = f"give_up({given!r})"
+        else:
+            statement = f"show({tool}(**{given or {}!r}))"
+        return f"{thought}\n```python\n{statement}\n```".lstrip()

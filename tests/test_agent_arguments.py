@@ -81,14 +81,19 @@ def test_a_model_of_another_kind_is_refused_when_the_agent_is_made(model: Any) -
         nb.Agent([add], model)
 
 
-@pytest.fixture
-def named() -> Iterator[None]:
-    """The default toolbox contains one tool."""
+@pytest.fixture(autouse=True)
+def empty_toolbox() -> Iterator[None]:
+    """The default toolbox contains no tool of another test."""
     before = nb.toolbox.snapshot()
     nb.toolbox.restore(({}, set()))
-    nb.toolbox.add(add, name="add_numbers")
     yield
     nb.toolbox.restore(before)
+
+
+@pytest.fixture
+def named() -> None:
+    """The default toolbox contains one tool."""
+    nb.toolbox.add(add, name="add_numbers")
 
 
 @pytest.mark.usefixtures("named")

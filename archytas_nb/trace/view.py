@@ -616,7 +616,7 @@ def _fault(program: ProgramView, fault: ev.Fault) -> tuple[int, str]:
     if program.begin < line <= program.text.count("\n") + 1:
         return line, text
     if fault.source:
-        text = f"{one_line(fault.source, 120)}: {text}"
+        text = f"{one_line(tidy(fault.source), 120)}: {text}"
     return 0, text
 
 

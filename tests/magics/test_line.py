@@ -216,7 +216,7 @@ def offered(shell: InteractiveShell, line: str) -> list[str]:
 WORDS: list[tuple[str, list[str]]] = [
     ("%agent --mo", ["--model"]),
     ("%agent --max-steps 3 --max-se", ["--max-seconds"]),
-    ("%agent --protocol ", ["auto", "react", "native"]),
+    ("%agent --protocol ", ["auto", "react", "native", "program"]),
     ("%agent --protocol=n", ["native"]),
     ("%agent --approve d", ["deny"]),
     ("%agent --tools ", ["count_birds", "plot"]),
