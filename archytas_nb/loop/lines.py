@@ -8,10 +8,11 @@ then writes whole programs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from archytas_nb.loop.events import ModelReply, ProgramEnded, ProgramFaults, Requests
+from archytas_nb.loop.grammar import ProgramGrammar, names_bound_in
 from archytas_nb.loop.program import ProgramRunner
 
 MAX_LINES = 26
@@ -23,29 +24,6 @@ STOPS = ("\n", "  #")
 MAX_LINE_TOKENS = 200
 _MAX_VALUE = 200
 _MAX_VALUES = 4
-
-# ── grammars ──────────────────────────────────────────────────────────────────────────────────────
-
-_STATEMENTS = " | ".join(
-    [
-        r'"answer(" "f"? "\"" [^\n"]{1,220} "\")"',
-        r"[^a`# \n] [^\n]{0,180}",
-        r'"a" [^n\n] [^\n]{0,180}',
-        r'"an" [^s\n] [^\n]{0,180}',
-    ]
-)
-"""A text of at most 220 characters in answer(…), or another line."""
-LINE_GRAMMAR = f'root ::= "```" | [ ]{{0,12}} ({_STATEMENTS})\n'
-
-
-def answer_grammar(names: Collection[str]) -> str:
-    """The grammar of a line that answers, with these variables in its text."""
-    filled = ""
-    if names:
-        options = " | ".join(f'"{name}"' for name in names)
-        filled = f' | "{{" ({options}) (":." [0-9] "f")? "}}"'
-    return f'root ::= "answer(f\\"" ([^\\n"{{}}]{filled}){{1,200}} "\\")"\n'
-
 
 # ── the rhythm ────────────────────────────────────────────────────────────────────────────────────
 
@@ -60,6 +38,7 @@ class LineByLine:
     Attributes:
         runner: Runs the lines.
         ask: Asks the model for a line.
+        grammar: The grammar of its lines.
         end: How the last part that was run ended; None if none was.
         fault: What was wrong with the last part; empty if nothing was.
         shown: The beginning of the reply: what was run, with its values.
@@ -67,20 +46,22 @@ class LineByLine:
 
     runner: ProgramRunner
     ask: AskLine
+    grammar: ProgramGrammar
     end: ProgramEnded | None = None
     fault: str = ""
     shown: str = "```python\n"
     _bound: dict[str, None] = field(default_factory=dict)  # the variables, in order
     _block: list[str] = field(default_factory=list)  # the lines of a statement that goes on
-    _times: dict[str, int] = field(default_factory=dict)  # how often each statement was run
+    _last: str = ""  # the statement that was run last
     _must_answer: bool = False
 
     def run(self) -> Requests[None]:
         """Ask for lines and run them, until the program answers, fails or is interrupted."""
         for _ in range(MAX_LINES):
-            grammar = LINE_GRAMMAR
+            names = [*self._bound, *names_bound_in(self._block)]
+            grammar = self.grammar.line(names)
             if self._must_answer:
-                grammar = answer_grammar(self._bound)
+                grammar = self.grammar.answer(names)
             begun = "".join(f"{line}\n" for line in self._block)
             reply = yield from self.ask(self.shown + begun, grammar)
             yield from self._take(reply.text.rstrip())
@@ -114,6 +95,10 @@ class LineByLine:
             yield from self._run(line.strip())
 
     def _run(self, statement: str) -> Requests[None]:
+        if statement == self._last:  # a model that repeats itself does not mean it
+            self._must_answer = True
+            return
+        self._last = statement
         calls_before = len(self.runner.calls)
         end = yield from self.runner.run(statement, is_part=True)
         if isinstance(end, ProgramFaults):
@@ -125,8 +110,7 @@ class LineByLine:
                 self.fault = f"`{end.error.source}` raised {end.error.text}"
             return
         self.end = end
-        self._times[statement] = self._times.get(statement, 0) + 1
-        self._must_answer = self._times[statement] > 2
+        self._must_answer = False
         self._bound |= dict.fromkeys(end.assigned)
         results = [made.result for made in self.runner.made[calls_before:]]
         value = _value(statement, end, results)

@@ -62,6 +62,7 @@ from archytas_nb.loop.program_protocol import (
     calls_report,
     ended_report,
     faults_report,
+    interrupted_report,
 )
 from archytas_nb.loop.record import Exchange, Step, call_id
 from archytas_nb.loop.reply import Action, as_text, rejection_text, written
@@ -150,7 +151,7 @@ class _Loop:
 
     def __post_init__(self) -> None:
         self.checks = SmallModelChecks(self.exchange.question, self._ask_yes_no)
-        memory = CallMemory(frozenset(self.guards.may_repeat))
+        memory = CallMemory(self.guards.small, frozenset(self.guards.may_repeat))
         self.programs = ProgramRunner(len(self.past) + 1, self.guards, memory)
 
     def run(self) -> Flow:
@@ -373,7 +374,7 @@ class _Loop:
 
     def _perform_program(self, action: Action) -> Requests[Ending | None]:
         """Run the program of a reply; None means that the run continues."""
-        self.programs.begin()
+        self.programs.begin(action.program)
         self.temperature = None
         end = yield from self.programs.run(action.program, action.thought)
         if isinstance(end, ProgramFaults):
@@ -393,7 +394,7 @@ class _Loop:
         """Record a program that has ended; None means that the run continues."""
         runner = self.programs
         if end.interrupted or runner.was_interrupted:
-            self._add(runner.step(thought, _INTERRUPTED_BEFORE, reasoning))
+            self._add(runner.step(thought, interrupted_report(runner.made), reasoning))
             return Interrupted("a tool call" if runner.was_interrupted else "a program")
         if end.has_answer:
             if fault := (yield from self._check(end.answer)):
@@ -464,12 +465,12 @@ class _Loop:
             return None
         self.guards.steps += 1
         self.programs.begin()
-        lines = LineByLine(self.programs, partial(self._ask_line, wire))
+        lines = LineByLine(self.programs, partial(self._ask_line, wire), wire.grammar)
         try:
             yield from lines.run()
         except _RunEndedError:
             if self.programs.text:
-                self._add(self.programs.step("", _INTERRUPTED_BEFORE))
+                self._add(self.programs.step("", interrupted_report(self.programs.made)))
             raise
         if lines.end is not None and lines.is_over:
             return (yield from self._after_program(lines.end))

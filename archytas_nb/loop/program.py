@@ -6,7 +6,7 @@ call of a program is an ordinary tool call with one outcome.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -28,55 +28,49 @@ from archytas_nb.loop.program_protocol import Made
 from archytas_nb.loop.record import Step, call_id
 from archytas_nb.words import one_line
 
-_INTERRUPTED_BEFORE = "Not run: the user interrupted before."
-
 
 @dataclass(slots=True)
 class CallMemory:
-    """The successful calls of a run, so that a program that is written again does not repeat them.
+    """The calls of a program that failed, so that one that is written again does not repeat them.
 
-    The n-th of several equal calls of a program takes the result of the n-th one that earlier
-    programs of the run made. Within one program, a call is made again unless it equals the one just
-    before. Tools that may repeat a call are left out.
+    The calls of the program after it take the results of the failed one's, in order, as long as
+    they are equal and were successful. From the first one that is not, all are made. So an order is
+    not placed twice, and nothing is read that is older than the last change.
+
+    A small model writes the whole program again. Another one writes what is left, as it is told,
+    unless its program begins with the same statement.
     """
 
+    small: bool = False
     may_repeat: frozenset[str] = frozenset()
-    _before: dict[str, list[CallOutcome]] = field(default_factory=dict)  # by earlier programs
-    _made: dict[str, list[CallOutcome]] = field(default_factory=dict)  # by this program
-    _taken: Counter[str] = field(default_factory=Counter)
-    _last: str = ""  # the key of the last successful call
+    _earlier: deque[tuple[str, CallOutcome]] = field(default_factory=deque)
+    _made: list[tuple[str, CallOutcome]] = field(default_factory=list)  # by this program
+    _first: str = ""  # the first line of the program
 
-    def begin(self) -> None:
-        """Another program begins."""
-        for key, outcomes in self._made.items():
-            self._before.setdefault(key, []).extend(outcomes)
-        self._made = {}
-        self._taken.clear()
-        self._last = ""
+    def begin(self, program: str, *, after_failure: bool) -> None:
+        """Another program begins; `after_failure` tells whether the last one failed."""
+        first = program.strip().partition("\n")[0]
+        is_again = after_failure and (self.small or first == self._first)
+        known = [*self._made, *self._earlier]
+        self._earlier = deque(known if is_again else ())
+        self._made = []
+        self._first = first
 
     def earlier(self, call: ToolCall) -> CallOutcome | None:
         """The outcome of an equal call that a call takes; None if it is to be made."""
-        if call.name in self.may_repeat:
+        if not self._earlier:
             return None
-        key = call_key(call)
-        before = self._before.get(key, [])
-        number = self._taken[key]
-        if number < len(before):
-            self._taken[key] += 1
-            self._last = key
-            return before[number]
-        if key == self._last:
-            outcome = (self._made.get(key) or before)[-1]
-            self._made.setdefault(key, []).append(outcome)
-            return outcome
-        return None
+        key, outcome = self._earlier[0]
+        is_equal = key == call_key(call) and call.name not in self.may_repeat
+        if not is_equal or outcome.status != "done":
+            self._earlier.clear()
+            return None
+        self._made.append(self._earlier.popleft())
+        return outcome
 
     def add(self, call: ToolCall, outcome: CallOutcome) -> None:
         """Keep the outcome of a call that was made."""
-        if outcome.status == "done":
-            key = call_key(call)
-            self._made.setdefault(key, []).append(outcome)
-            self._last = key
+        self._made.append((call_key(call), outcome))
 
 
 @dataclass(slots=True)
@@ -90,6 +84,7 @@ class ProgramRunner:
         calls: The calls of the current program, in order.
         outcomes: One for each of them.
         text: What was run of the current program.
+        has_failed: Whether it had a fault, raised, or was lost.
     """
 
     question: int
@@ -98,14 +93,14 @@ class ProgramRunner:
     calls: list[ToolCall] = field(default_factory=list)
     outcomes: list[CallOutcome] = field(default_factory=list)
     text: str = ""
-    _lines: list[int] = field(default_factory=list)  # of the calls
+    has_failed: bool = False
 
-    def begin(self) -> None:
+    def begin(self, program: str = "") -> None:
         """Another program begins."""
-        self.memory.begin()
+        self.memory.begin(program, after_failure=self.has_failed)
+        self.has_failed = False
         self.calls = []
         self.outcomes = []
-        self._lines = []
         self.text = ""
 
     @property
@@ -148,6 +143,8 @@ class ProgramRunner:
                 f"the loop asked for a program to be run and was sent {reply!r}; expected "
                 "ProgramFaults, ProgramWaits or ProgramEnded"
             )
+        if isinstance(reply, ProgramFaults) or reply.error is not None or reply.lost:
+            self.has_failed = True
         return reply
 
     def step(self, thought: str, report: str, reasoning: str = "", *, correction: str = "") -> Step:

@@ -22,6 +22,7 @@ from archytas_nb.loop.events import (
     ProgramEnded,
     ProgramFaults,
 )
+from archytas_nb.loop.grammar import ProgramGrammar
 from archytas_nb.loop.record import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import Action, TruncatedPart, with_reasoning
 from archytas_nb.loop.wire import (
@@ -118,9 +119,6 @@ _LANGUAGE = (
     "one program are better than many programs. give_up(reason) ends the task if it cannot be done."
 )
 
-PROGRAM_GRAMMAR = 'root ::= "```python\\n" line+ "```"\nline ::= [^`\\n] [^\\n]* "\\n"\n'
-_ANSWER_GRAMMAR = 'root ::= "```python\\nanswer(f\\"" [^`\\n]+ "\\")\\n```"\n'
-
 _FENCED = re.compile(
     r"^[ \t]*```[ \t]*(?:python|py|Python)?[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE
 )
@@ -140,6 +138,7 @@ class ProgramProtocol(Wire):
         small: Whether it is for a small model, which writes simple programs only.
 
     Attributes:
+        grammar: The grammar of the programs of a small model.
         line_by_line: The first message in place of `system` while a program is written line by
             line.
     """
@@ -158,6 +157,9 @@ class ProgramProtocol(Wire):
         super().__init__(tools, instructions)
         self._functions = {name: functions[name] for name in self.tools}
         self.small = small
+        self._names = {_name_in(self._functions[name]): name for name in self.tools}
+        schemas = {name: self.tools[tool].input_schema() for name, tool in self._names.items()}
+        self.grammar = ProgramGrammar(schemas)
         self.system = system_message(self._rules(), instructions)
         lines = _LINE_RULES.format(question=EXAMPLE_QUESTION, functions=self.functions)
         self.line_by_line = system_message(lines, instructions)
@@ -215,8 +217,8 @@ class ProgramProtocol(Wire):
         if not self.small:
             return ask
         if last and form is None:
-            return replace(ask, grammar=_ANSWER_GRAMMAR)
-        return replace(ask, grammar=PROGRAM_GRAMMAR)
+            return replace(ask, grammar=self.grammar.program_that_answers())
+        return replace(ask, grammar=self.grammar.program())
 
     def read(
         self,
@@ -264,14 +266,14 @@ class ProgramProtocol(Wire):
             tree = ast.parse(text.strip())
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
-        functions = {"answer", "show", "give_up", *map(python_name, self.tools)}
+        functions = {"answer", "show", "give_up", *self._names}
         calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
         return any(isinstance(each, ast.Name) and each.id in functions for each in calls)
 
 
-def python_name(tool: str) -> str:
-    """The name of a tool in programs."""
-    return tool.replace("-", "_")
+def _name_in(declaration: str) -> str:
+    """The name of the function that is declared."""
+    return declaration.partition("(")[0].removeprefix("async ").removeprefix("def ")
 
 
 def fenced(program: str) -> str:
@@ -294,7 +296,7 @@ def faults_report(faults: ProgramFaults) -> str:
     """What the model is told about a program that was not run."""
     lines = [
         f"Line {each.line} `{one_line(each.source, 120)}`: {each.text}"
-        for each in faults.faults[:4]
+        for each in faults.faults[:_MAX_FAULTS]
     ]
     return "\n".join(["Nothing was run.", *lines, _AGAIN])
 
@@ -307,6 +309,15 @@ def calls_report(calls: Sequence[Made]) -> str:
         half = _MAX_CALLS_SHOWN // 2
         done = [*done[:half], f"… ({left_out} more calls)", *done[-half:]]
     return "\n".join(done)
+
+
+def interrupted_report(calls: Sequence[Made]) -> str:
+    """What the model is told, with the next question, about a program that was interrupted."""
+    done = calls_report(calls)
+    parts = ["The user interrupted this program: what was left of it was not run."]
+    if done:
+        parts += ["Done before (do not repeat it):", done]
+    return clip("\n".join(parts), MAX_REPORT)
 
 
 def ended_report(end: ProgramEnded, calls: Sequence[Made]) -> str:

@@ -422,7 +422,8 @@ def _unknown_member(module: str, name: str) -> str:
         known = dir(importlib.import_module(module)) if module in MODULES else []
     except ImportError:
         known = []
-    return f"the module {module} has no {name!r} here{did_you_mean(name, known)}"
+    guess = "" if name in known else did_you_mean(name, known)  # Python has it, the sandbox has not
+    return f"the module {module} has no {name!r} here{guess}"
 
 
 _BUILTIN_TYPES = (str, bytes, int, float, bool, list, tuple, dict, set, frozenset)

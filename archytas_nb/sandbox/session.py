@@ -892,7 +892,8 @@ _BOUND_TEXTS = {
 
 
 def _raised(name: str, message: str) -> Any:
-    return {"exc_type": name, "message": clip(message, _MAX_MESSAGE)}
+    whole = message.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
+    return {"exc_type": name, "message": clip(whole, _MAX_MESSAGE)}
 
 
 def _resumed(snapshot: Any, result: Any) -> SyncSnapshot:

@@ -54,6 +54,7 @@ MAX_SHORT = 200
 """Maximum number of characters of a value that the model reads."""
 
 _MAX_DEPTH = 100
+_MAX_INT_BITS = 14_000  # about 4,200 digits
 _SAME = frozenset({type(None), bool, int, float, str, bytes, Decimal, dt.date, dt.timedelta})
 _SEQUENCES: dict[type, type] = {
     list: list, tuple: tuple, set: set, frozenset: frozenset, range: list,
@@ -440,8 +441,14 @@ def _same(value: Any) -> Json:
     return same
 
 
+def _int(value: int) -> int:
+    if value.bit_length() > _MAX_INT_BITS:  # Python refuses to write longer ones
+        raise TypeError("the number has too many digits to be passed: pass a text, or less of it")
+    return value
+
+
 _AS_JSON: dict[type, Callable[[Any], Json]] = {
-    type(None): _same, bool: _same, int: _same, str: _same, float: _float, Decimal: str,
+    type(None): _same, bool: _same, int: _int, str: _same, float: _float, Decimal: str,
     bytes: _text_of, bytearray: _text_of, dt.timedelta: _duration,
     dt.date: _isoformat, dt.datetime: _isoformat, dt.time: _isoformat,
 }  # fmt: skip

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from archytas_nb.loop import lines, loop, program, program_protocol, text_protocol, verify
+from archytas_nb.loop import grammar, loop, program, text_protocol, verify
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.model import ModelFacts
@@ -236,11 +236,14 @@ def _whole() -> AbstractContextManager[Any]:
 
 
 @_piece("program-grammar", "no grammar for programs and lines")
-def _program_grammar() -> Iterable[AbstractContextManager[Any]]:
-    yield patch.object(program_protocol, "PROGRAM_GRAMMAR", "")
-    yield patch.object(program_protocol, "_ANSWER_GRAMMAR", "")
-    yield patch.object(lines, "LINE_GRAMMAR", "")
-    yield patch.object(lines, "answer_grammar", lambda _: "")
+def _program_grammar() -> AbstractContextManager[Any]:
+    return patch.object(grammar.ProgramGrammar, "_with", lambda *_: "")
+
+
+@_piece("line-names", "any name in a line that is written by itself")
+def _line_names() -> AbstractContextManager[Any]:
+    line = grammar.ProgramGrammar.line
+    return patch.object(grammar.ProgramGrammar, "line", lambda self, _: line(self, None))
 
 
 @_piece("program-check", "programs are run without being checked before")

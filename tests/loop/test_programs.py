@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +31,6 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.loop.limits import Guards, Limits
-from archytas_nb.loop.lines import answer_grammar
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.program_protocol import ProgramProtocol
 from archytas_nb.loop.record import Compaction, Exchange
@@ -172,8 +172,8 @@ def test_after_an_error_the_model_reads_what_was_done_and_calls_are_not_made_twi
 
 
 def test_a_tool_that_may_repeat_a_call_is_called_again() -> None:
-    first = block("look(a=1)\n1 / 0")
-    drive = Drive([first, block("answer(look(a=1))")], may_repeat=("look",))
+    first = block("x = look(a=1)\n1 / 0")
+    drive = Drive([first, block("x = look(a=1)\nanswer(x)")], may_repeat=("look",))
     drive.run()
     assert len(drive.ran) == 2
 
@@ -182,16 +182,49 @@ def test_a_tool_that_may_repeat_a_call_is_called_again() -> None:
 def test_a_program_that_is_written_again_gets_the_same_results(calls: list[str]) -> None:
     """What a call returns may depend on the calls before it, as of a counter."""
     count = iter(range(1000))
-    values = f"[{', '.join(calls)}]"
+    values = f"values = [{', '.join(calls)}]"
     drive = Drive(
-        [block(f"show({values})\n1 / 0"), block(f"answer({values})")],
+        [block(f"{values}\nshow(values)\n1 / 0"), block(f"{values}\nanswer(values)")],
         result=lambda call: next(count),
     )
     ending = drive.run()
     assert isinstance(ending, Answered)
     first, second = drive.exchange.steps
     assert [each.value for each in second.outcomes] == [each.value for each in first.outcomes]
-    assert ending.text == str([each.value for each in first.outcomes])
+    assert ending.text == str(list(range(len(calls))))
+
+
+def counting(*programs: str, small: bool = False) -> Drive:
+    """Programs over a store: `put` adds, `look` tells how much there is."""
+    stock = [0]
+
+    def result(call: ToolCall) -> int:
+        if call.name == "put":
+            stock[0] += call.input["a"]
+        return stock[0]
+
+    return Drive([block(each) for each in programs], result, small=small)
+
+
+@pytest.mark.parametrize(
+    ("programs", "answer"),
+    [
+        (("b = look()\nput(a=5)\nc = look()\n1 / 0", "c = look()\nanswer(c)"), "5"),
+        (("x = look()\nshow(x)", "put(a=7)\nanswer(look())"), "7"),
+        (("x = put(a=5)\nshow(x)", "x = put(a=5)\nshow(x)", "answer(look())"), "10"),
+        (("for _ in range(3):\n    put(a=5)\nanswer(look())",), "15"),
+        (("put(a=1)\n1 / 0", "put(a=1)\nput(a=1)\nanswer(look())"), "2"),
+    ],
+)
+def test_a_call_that_is_meant_is_made(programs: tuple[str, ...], answer: str) -> None:
+    assert counting(*programs).run() == Answered(answer)
+
+
+def test_a_small_model_that_writes_all_again_repeats_no_call_after_a_fault_either() -> None:
+    drive = counting(
+        "stored = put(a=5)\n1 / 0", "x = = 2", "s = put(a=5)\nanswer(look())", small=True
+    )
+    assert drive.run() == Answered("5")
 
 
 def test_a_call_after_another_one_is_made_again_in_the_same_program() -> None:
@@ -219,6 +252,10 @@ def test_an_interrupted_call_ends_the_run_and_keeps_what_was_done() -> None:
     assert drive.run() == Interrupted("a tool call")
     [step] = drive.exchange.steps
     assert [outcome.status for outcome in step.outcomes] == ["done", "interrupted"]
+    # With the next question, the model reads what was done.
+    assert "was not run" in step.report
+    assert "look(a=1) → 3" in step.report
+    assert "put" not in step.report
 
 
 def test_the_ids_of_hundreds_of_calls_differ() -> None:
@@ -336,7 +373,7 @@ def test_after_a_fault_the_model_writes_whole_programs() -> None:
 def test_an_end_without_an_answer_asks_for_one() -> None:
     drive = by_lines("x = look(a=1)", "```", "answer(x)")
     assert drive.run() == Answered("3")
-    assert drive.asked[-1].grammar == answer_grammar(["x"])
+    assert drive.asked[-1].grammar == drive.wire.grammar.answer(["x"])
 
 
 def test_an_interrupt_between_two_lines_keeps_what_was_done() -> None:

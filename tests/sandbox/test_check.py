@@ -250,6 +250,11 @@ def test_no_text_makes_the_check_fail(text: str) -> None:
     assert faults or fed
 
 
+def test_what_a_module_lacks_only_here_is_not_suggested(pool: Monty) -> None:
+    [fault] = found(pool, "import asyncio\nawait asyncio.wait_for(names(), 1)")
+    assert fault.text == "the module asyncio has no 'wait_for' here"
+
+
 def test_what_the_text_of_a_tool_says_is_quoted_only(pool: Monty) -> None:
     def odd(value: Literal["`x`", "error[a] b\nmain.py:1:1: error[c] d"]) -> Any:
         """Odd."""

@@ -255,7 +255,20 @@ def test_half_a_character_stops_nothing() -> None:
     assert ended.shown == ("'no'",)
     assert programs.run("try:\n    half\nexcept NameError:\n    x = 'none'\nx").shown == ("'none'",)
     assert isinstance(programs.reply("'\ud800'"), ProgramEnded)
+    programs.answered = lambda _: CallOutcome("error", "x", error=ValueError("c\ud800"))
+    ended = programs.run("try:\n    price('a')\nexcept ValueError as error:\n    x = str(error)\nx")
+    assert ended.shown == ("'c?'",)
     programs.session.close()
+
+
+@pytest.mark.parametrize("text", ["answer(10**5000)", "rows(-10**5000)", "answer({10**5000: 1})"])
+def test_a_number_of_thousands_of_digits_is_an_error_of_the_program(
+    programs: Programs, text: str
+) -> None:
+    ended = programs.run(text)
+    assert ended.error is not None
+    assert "too many digits" in ended.error.text
+    assert programs.calls == []
 
 
 def test_names_that_begin_with_an_underscore_are_not_reported(programs: Programs) -> None:

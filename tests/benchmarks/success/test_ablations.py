@@ -17,7 +17,7 @@ from benchmarks.success.task import KINDS, REGISTRY
 
 OF_THE_ENGINE = ("chance", "penalty-1.1", "cold-1", "cold-2")
 OF_PROGRAMS = (
-    "lines", "whole", "program-grammar", "program-check", "call-memory", "program-note"
+    "lines", "whole", "program-grammar", "line-names", "program-check", "call-memory", "program-note"
 )  # fmt: skip
 
 

@@ -1,0 +1,84 @@
+"""The grammar of programs: complete, and made from the tools and the names that are bound."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.loop.grammar import ProgramGrammar, names_bound_in
+
+TOOLS: dict[str, Any] = {
+    "average": {"properties": {"measure": {"enum": ["length", 'a "b"']}, "of": {}}},
+    "now": {"properties": {}},
+}
+LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)+\]')
+
+
+def rules(grammar: str) -> dict[str, str]:
+    """The bodies of the rules by their names; no name has two."""
+    pairs = [line.split(" ::= ", 1) for line in grammar.rstrip("\n").split("\n")]
+    assert len({name for name, _ in pairs}) == len(pairs)
+    return dict(pairs)  # type: ignore[arg-type]
+
+
+def grammars(tools: dict[str, Any], names: list[str]) -> list[str]:
+    made = ProgramGrammar(tools)
+    return [made.program(), made.program_that_answers(), made.line(names), made.answer(names)]
+
+
+names = st.lists(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), max_size=4)
+schemas = st.fixed_dictionaries(
+    {}, optional={"enum": st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=3)}
+)
+tools = st.dictionaries(
+    st.from_regex(r"[a-z_]{1,8}", fullmatch=True),
+    st.builds(
+        lambda properties: {"properties": properties},
+        st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), schemas, max_size=3),
+    ),
+    max_size=4,
+)
+
+
+@given(tools, names)
+def test_every_rule_that_is_used_is_defined_whatever_the_tools_are(
+    tools: dict[str, Any], names: list[str]
+) -> None:
+    for grammar in grammars(tools, names):
+        defined = rules(grammar)
+        assert "root" in defined
+        for body in defined.values():
+            used = set(
+                re.findall(r"[a-z][a-z0-9]*", re.sub(r"\{[0-9,]+\}", "", LITERAL.sub("", body)))
+            )
+            assert used <= set(defined), used - set(defined)
+
+
+def test_a_tool_is_called_with_its_parameters_and_legal_values() -> None:
+    defined = rules(ProgramGrammar(TOOLS).program())
+    argument = defined["argumentfree0"]
+    assert r'"measure=" ("\"length\"" | "\"a \\\"b\\\"\"" | variablefree)' in argument
+    assert '"of=" exprfree' in argument
+    assert '"now()"' in defined["callfree"]
+
+
+@pytest.mark.parametrize(("bound", "name"), [(["x", "y"], '"x" | "y"'), ([], "constant")])
+def test_a_line_names_what_is_bound(bound: list[str], name: str) -> None:
+    assert rules(ProgramGrammar(TOOLS).line(bound))["namebound"] == name
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["for each in rows:"], ["each"]),
+        (["for a, b in rows:", "    c = a"], ["a", "b", "c"]),
+        (["if x == 2:"], []),
+        (["    x += 1"], []),
+    ],
+)
+def test_the_lines_of_a_block_bind_names(lines: list[str], found: list[str]) -> None:
+    assert names_bound_in(lines) == found
