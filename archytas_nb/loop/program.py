@@ -60,12 +60,13 @@ class CallMemory:
         """The outcome of an equal call that a call takes; None if it is to be made."""
         if not self._earlier:
             return None
-        key, outcome = self._earlier[0]
-        is_equal = key == call_key(call) and call.name not in self.may_repeat
-        if not is_equal or outcome.status != "done":
+        key, outcome = self._earlier.popleft()
+        if key != call_key(call) or outcome.status != "done":
             self._earlier.clear()
             return None
-        self._made.append(self._earlier.popleft())
+        if call.name in self.may_repeat:  # it is made again, those after it need not be
+            return None
+        self._made.append((key, outcome))
         return outcome
 
     def add(self, call: ToolCall, outcome: CallOutcome) -> None:

@@ -112,11 +112,6 @@ def _sandbox_next(values, *default):
 """
 """What a session runs first."""
 
-PRELUDE_NAMES = frozenset(
-    {node.name for node in ast.parse(PRELUDE).body if isinstance(node, ast.FunctionDef)}
-    | {"_sandbox_round", "_sandbox_sorted", "_sandbox_max", "_sandbox_min"}
-)
-"""The names that `PRELUDE` binds."""
 
 _CONTAINERS = (str, bytes, list, tuple, dict, set, frozenset)
 _METHODS = frozenset(name for kind in _CONTAINERS for name in dir(kind) if not name.startswith("_"))

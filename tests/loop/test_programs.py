@@ -178,6 +178,15 @@ def test_a_tool_that_may_repeat_a_call_is_called_again() -> None:
     assert len(drive.ran) == 2
 
 
+def test_after_a_tool_that_may_repeat_the_other_calls_are_not_made_twice() -> None:
+    program = "x = look(a=1)\ny = put(a=2)"
+    drive = Drive(
+        [block(f"{program}\n1 / 0"), block(f"{program}\nanswer(y)")], may_repeat=("look",)
+    )
+    assert drive.run() == Answered("3")
+    assert [call.name for call in drive.ran] == ["look", "put", "look"]
+
+
 @given(st.lists(st.sampled_from(["look(a=1)", "put(a=1)", "look(a=2)"]), max_size=8))
 def test_a_program_that_is_written_again_gets_the_same_results(calls: list[str]) -> None:
     """What a call returns may depend on the calls before it, as of a counter."""
