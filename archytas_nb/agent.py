@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import sys
 import weakref
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -67,7 +68,8 @@ class Agent:
         model: A name, an `OpenAIModel`, or any `Model`; None uses the configured one, or the
             embedded model.
         protocol: ``"react"``, ``"native"``, ``"program"``, or ``"auto"`` for what suits the model.
-        instructions: Added to the system prompt.
+        instructions: Added to the system prompt; ``"@AGENTS.md"`` reads them from a file with
+            each question.
         max_steps: Maximum number of model replies in one run.
         max_errors: Maximum number of consecutive unusable replies and failed calls.
         max_seconds: Maximum seconds of a run, without your time to answer; None for no limit.
@@ -90,6 +92,8 @@ class Agent:
             models, the argument does.
         undo: Whether changes of the variables by any tool are watched, for `Run.diff` and
             `Run.undo`; None for yes where ``python`` is ``"ask"`` or ``"undoable"``.
+        program_bounds: What one program may use with ``protocol="program"``, such as
+            ``{"seconds": 30, "memory": 500_000_000}``; ``calls`` and ``depth`` are the others.
 
     Raises:
         ValueError: An argument is invalid.
@@ -116,6 +120,7 @@ class Agent:
         max_reply_tokens: int | None = UNSET,
         python: PythonMode = UNSET,
         undo: bool | None = UNSET,
+        program_bounds: Mapping[str, float] = UNSET,
         **unknown: Never,
     ) -> None:
         for name in unknown:
@@ -144,6 +149,7 @@ class Agent:
             "context": context,
             "python": python,
             "undo": undo,
+            "program_bounds": program_bounds,
         }
         given = {name: each for name, each in given.items() if each is not UNSET}
         configuration = AgentSettings(given)
@@ -157,6 +163,7 @@ class Agent:
             namespace,
         )
         self.exchanges: list[Exchange] = []
+        self._runs: list[tuple[Exchange, Run[Any]]] = []
         self._current = ActiveRun()
 
     @property
@@ -181,7 +188,7 @@ class Agent:
     @property
     def instructions(self) -> str:
         """The text that is added to the system prompt."""
-        return self._setup.configuration.now().instructions
+        return self._setup.configuration.now().instructions.text
 
     @instructions.setter
     def instructions(self, instructions: str) -> None:
@@ -210,13 +217,13 @@ class Agent:
         self._setup = replace(self._setup, configuration=configuration)
 
     @property
-    def model(self) -> Model:
-        """The model, chosen at first use; behind the cassette in use, if there is one.
+    def model(self) -> str | Model | None:
+        """The model as it was given: a name, a model, or None for the configured one.
 
-        A model that is given by its name, or by None, is chosen again when the configuration of
-        models or the cassette has changed.
+        `chosen_model` is the model that answers.
         """
-        return self._setup.choice.choose()
+        given: str | Model | None = self._setup.choice.given
+        return given
 
     @model.setter
     def model(self, model: str | Model | None) -> None:
@@ -225,23 +232,70 @@ class Agent:
                 each.compaction = replace(each.compaction, max_tokens=None)
         self._setup = replace(self._setup, choice=ModelChoice(model))
 
+    def chosen_model(self) -> Model:
+        """Choose the model that answers; it is behind the cassette in use, if there is one.
+
+        The first time, this may ask model servers what they serve, and you which one to use. A
+        model that is given by its name, or by None, is chosen again when the configuration of
+        models or the cassette has changed.
+
+        Raises:
+            ConfigurationError: There is no such model.
+            ModelError: The endpoint does not answer.
+        """
+        return self._setup.choice.choose()
+
     @property
     def messages(self) -> list[ev.Message]:
-        """The history as it is sent, in a form that even a strict server accepts."""
+        """The history as it is sent, in a form that even a strict server accepts.
+
+        It is written for the model that was chosen last. If none was chosen yet, the protocol
+        ``"auto"`` is taken for ``"react"``.
+        """
         setup = self._setup.now()
-        model = self.model
         last = self.exchanges[-1] if self.exchanges else Exchange("")
         copy = replace(last)  # so that its context does not change
         past, earlier = place_of(last, self.exchanges)
         small = setup.choice.is_small
         tools = setup.question_tools(copy, past, earlier, small=small)
-        wire = setup.wire(setup.protocol(model), tools, small=small)
+        wire = setup.wire(setup.protocol(setup.choice.known), tools, small=small)
         return messages_of(wire, self.exchanges)
 
     def reset(self) -> None:
         """Start a new conversation with the same tools, model and settings."""
         self._current.end()
         self.exchanges.clear()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the conversation in a file of JSON, in which secrets are masked.
+
+        Args:
+            path: The file; it is replaced.
+
+        Raises:
+            ConfigurationError: The file cannot be written.
+        """
+        from archytas_nb.memory import save_conversation
+
+        save_conversation(path, self.exchanges)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Continue the conversation in a file that `save` wrote; the present one is left.
+
+        Variables are not saved: where a result was kept in a variable that does not exist, the
+        model is told so.
+
+        Args:
+            path: The file. It holds data only: reading it runs no code.
+
+        Raises:
+            ConfigurationError: There is no such file, or it does not hold a conversation.
+        """
+        from archytas_nb.memory import load_conversation
+
+        exchanges = load_conversation(path, self._setup.now().variables.keys())
+        self.reset()
+        self.exchanges[:] = exchanges
 
     def forget_last(self) -> str | None:
         """Remove the last exchange; return its question, or None if there is none.
@@ -252,6 +306,11 @@ class Agent:
         if self.exchanges:
             return self.exchanges.pop().question
         return None
+
+    def code(self) -> str:
+        """The runs of this conversation as one script; see `Run.code`."""
+        kept = [run for exchange, run in self._runs if any(exchange is e for e in self.exchanges)]
+        return "\n\n".join(run.code() for run in kept)
 
     @overload
     def run(
@@ -391,6 +450,9 @@ class Agent:
         executor: Any = None,
         store: str | None = STORE,
         progress: bool = True,
+        plan: bool | Literal["auto"] = False,
+        verify: int = 10,
+        max_fallback: float = 0.2,
     ) -> Any:
         """Ask about every row of a column or a frame, each in a conversation of its own.
 
@@ -415,11 +477,21 @@ class Agent:
                 such as that of a Dask cluster.
             store: The file; None stores nothing.
             progress: Whether to show progress.
+            plan: Whether the model writes one program for all rows, which is tried on a sample and
+                then runs for each row; the rows that it does not answer are asked singly.
+                ``"auto"`` plans if the prompt names a column and there are tools, and asks row by
+                row if the plan cannot be used.
+            verify: How many rows of a plan the agent answers as well, to compare. If an answer
+                differs, you decide; without anybody at the keyboard, the plan is not used.
+            max_fallback: The largest share of rows of a plan, from 0 to 1, that is asked singly
+                without asking you.
 
         Returns:
             A DataFrame with the index of the data: the fields of the type (or ``answer``),
             ``status`` (``"done"``, ``"failed"``, ``"open"``), ``error``, ``tokens``, ``cost`` in
-            USD, ``seconds``. For a list, a list of dicts. An interrupt returns the results so far.
+            USD, ``seconds``, and with `plan` ``by`` (``"program"``, ``"agent"``); what is known of
+            the plan is in its ``attrs["plan"]``. For a list, a list of dicts. An interrupt returns
+            the results so far.
 
         Raises:
             ConfigurationError: The map cannot start: no model, no price for a budget in USD, a
@@ -440,6 +512,9 @@ class Agent:
             executor=executor,
             store=store,
             progress=progress,
+            plan=plan,
+            verify=verify,
+            max_fallback=max_fallback,
         )
 
     @users_frames
@@ -546,6 +621,9 @@ class Agent:
         given: dict[str, Any] = {**options}
         about = {name: given[name] for name in ("until", "images", "origin") if name in given}
         exchange, check = prepare.read_question(setup.variables, run.question, output_type, **about)
+        there = {id(each) for each in self.exchanges}
+        self._runs = [each for each in self._runs if id(each[0]) in there]
+        self._runs.append((exchange, run))
         return Asked(setup, run, exchange, check, self.exchanges)
 
     def _events(self, asked: Asked, observers: Sequence[Observer]) -> Events:

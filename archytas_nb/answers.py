@@ -72,11 +72,22 @@ class Answers:
         """Whether an answer may be or contain the name of a variable."""
         return self._tool is not None and self._tool.parameters[0].type.by_reference
 
-    def check(self, answer: Json) -> Verdict:
-        """Check an answer; raises ConditionError if the condition is wrong, not the answer."""
+    def check(self, answer: Json, *given: Any) -> Verdict:
+        """Check an answer.
+
+        Args:
+            answer: The answer as JSON.
+            given: The value itself, if a program gave it.
+
+        Raises:
+            ConditionError: The condition is wrong, not the answer.
+        """
         if self._tool is None:
             return Verdict(self._condition_fault(as_text(answer)))
-        bound = self._bound(self._tool, answer)
+        if given:
+            bound = self._bound_as_it_is(self._tool, answer, given[0])
+        else:
+            bound = self._bound(self._tool, answer)
         if isinstance(bound, CallOutcome):
             return Verdict(_fault_text(bound))
         [value] = (*bound.args, *bound.kwargs.values())
@@ -84,6 +95,14 @@ class Answers:
         if fault:
             return Verdict(fault)
         return Verdict(value=value)
+
+    def _bound_as_it_is(self, tool: Tool, answer: Json, value: Any) -> BoundCall | CallOutcome:
+        """A value as the argument of a tool; if it does not fit, what JSON makes of it may."""
+        for each in (value, answer):
+            bound = tool.bind({"answer": each}, self._namespace)
+            if not isinstance(bound, CallOutcome):
+                break
+        return bound
 
     def _bound(self, tool: Tool, answer: Json) -> BoundCall | CallOutcome:
         """The answer as the argument of a tool, or the outcome with its faults.

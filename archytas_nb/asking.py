@@ -28,21 +28,25 @@ from archytas_nb.driver import (
 )
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.assigned import may_be_assigned
+from archytas_nb.kernel.cells import are_offered, cells_tool
 from archytas_nb.kernel.context import context_of, look_tools
 from archytas_nb.kernel.execute import KernelExecutor
+from archytas_nb.kernel.failure import last_error
 from archytas_nb.kernel.person import Keyboard, Person, confirm
 from archytas_nb.kernel.python import PythonMode, python_tool
+from archytas_nb.kernel.reads import Reads
 from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
-from archytas_nb.loop.model import Model, ModelFacts, person_of, start_question
+from archytas_nb.loop.model import Model, ModelFacts, is_model, person_of, start_question
 from archytas_nb.loop.program_protocol import ProgramProtocol
-from archytas_nb.loop.record import Exchange, index_of
+from archytas_nb.loop.record import Exchange, LastError, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import Wire
+from archytas_nb.models.secrets import mask_in
 from archytas_nb.question import (
     AgentSettings,
     Options,
@@ -99,6 +103,14 @@ class ModelChoice:
         return self.chosen
 
     @property
+    def known(self) -> Model | None:
+        """The model that was chosen last, or else the one given; None if that is only a name."""
+        if self.chosen is None and is_model(self.given):
+            given: Model = self.given
+            return given
+        return self.chosen
+
+    @property
     def is_small(self) -> bool:
         """Whether the model that was chosen last is small; False if none was chosen yet."""
         return ModelFacts(self.chosen).is_small
@@ -151,7 +163,13 @@ class AgentSetup:
         rows = {"context": "none", "ask_user": False, "python": "off", "undo": False}
         setup = replace(self, configuration=self.configuration.having(**rows)).now()
         tools = Toolbox(*setup.offered(small=self.choice.is_small).values())
-        return replace(setup, tools=tools, own_tools=Toolbox(), namespace=setup.variables)
+        return replace(
+            setup,
+            tools=tools,
+            own_tools=Toolbox(),
+            namespace=setup.variables,
+            notes_reads=False,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +182,7 @@ class RunSetup:
         tools: The tools; None for those of the default toolbox.
         own_tools: The tools of this agent only.
         namespace: The variables; None for the live namespace.
+        notes_reads: Whether what calls read is noted, to check the answer later.
     """
 
     settings: QuestionSettings
@@ -171,6 +190,7 @@ class RunSetup:
     tools: Toolbox | None = None
     own_tools: Toolbox = field(default_factory=Toolbox)
     namespace: Namespace | None = None
+    notes_reads: bool = True
 
     @property
     def variables(self) -> Namespace:
@@ -216,6 +236,8 @@ class RunSetup:
         self, exchange: Exchange, past: Sequence[Exchange], earlier: Exchange | None, *, small: bool
     ) -> Toolbox:
         """The tools for a question, including those that read variables; sets its context."""
+        exchange.error = self.last_error()
+        exchange.rules = self.settings.instructions.file
         tools = self.offered(small=small)
         own_tools = dict(tools)
         found = context_of(
@@ -226,11 +248,17 @@ class RunSetup:
             earlier,
             small=small,
             alone=not own_tools,
+            failed="" if exchange.error is None else exchange.error.source,
         )
+        reading_tools: list[Tool] = []
+        if found is not None:
+            reading_tools += look_tools(exchange.question if small else "")
+        if self._may_see_cells() and are_offered(exchange.question, small=small):
+            reading_tools.append(cells_tool(mask_in(self.variables)))
+        reading_tools = [each for each in reading_tools if each.name not in own_tools]
+        tools.extend(Toolbox(*reading_tools))
         if found is None:
             return tools
-        again = exchange.question if small else ""
-        reading_tools = [each for each in look_tools(again) if each.name not in own_tools]
         preferred: list[str] = []
         if self.settings.context == "auto":
             # A tool that requires approval changes something: it is no way to read variables.
@@ -240,25 +268,43 @@ class RunSetup:
             tools=tuple(each.name for each in reading_tools),
             preferred_tools=tuple(preferred),
         )
-        tools.extend(Toolbox(*reading_tools))
         return tools
 
-    def protocol(self, model: Model) -> ev.ActiveProtocol:
-        """The wire protocol for a model."""
-        if self.settings.protocol == "auto":
-            return model.protocol
-        return self.settings.protocol
+    def last_error(self) -> LastError | None:
+        """What a question says of the cell before it; None if that did not fail, or may not."""
+        if not self._may_see_cells():
+            return None
+        return last_error(mask_in(self.variables))
+
+    def _may_see_cells(self) -> bool:
+        """Whether the question is about the notebook, and the model may see of it."""
+        is_live = self.namespace is None or self.namespace is live_namespace()
+        return is_live and self.settings.context != "none"
+
+    def protocol(self, model: Model | None) -> ev.ActiveProtocol:
+        """The wire protocol for a model; ``"react"`` where none is known yet."""
+        if self.settings.protocol != "auto":
+            return self.settings.protocol
+        if model is None:
+            return "react"
+        return model.protocol
 
     def wire(self, protocol: ev.ActiveProtocol, tools: Toolbox, *, small: bool) -> Wire:
         """A wire protocol with these tools, for a small model or another."""
         if protocol == "native":
-            return FunctionCalling(tools, self.settings.instructions)
+            return FunctionCalling(tools, self.settings.instructions.text)
         if protocol == "program":
             from archytas_nb.tools.declaration import declaration
 
             functions = {name: declaration(tool) for name, tool in tools.items()}
-            return ProgramProtocol(tools, functions, self.settings.instructions, small=small)
-        return TextProtocol(tools, self.settings.instructions)
+            return ProgramProtocol(
+                tools,
+                functions,
+                self.settings.instructions.text,
+                small=small,
+                names_variables=self.settings.context != "none",
+            )
+        return TextProtocol(tools, self.settings.instructions.text)
 
     def guards(self, tools: Toolbox, clock: Callable[[], float], *, small: bool) -> Guards:
         """The limits of a run, and the guard against repeated calls."""
@@ -352,6 +398,17 @@ class Asked:
         past, earlier = place_of(exchange, self.exchanges)
         self._deleted_results |= delete_stored_results(earlier, setup.variables)
         tools = setup.question_tools(exchange, past, earlier, small=small)
+        run.tools = tools
+        run.namespace = setup.variables
+        run.reads = Reads(tools, setup.variables) if setup.notes_reads else None
+        if protocol == "program":
+            from archytas_nb.tools.declaration import by_python_name
+
+            try:
+                by_python_name(tools.values())
+            except ConfigurationError as error:
+                run.error = error
+                return ending_only(exchange, ev.Failed(str(error), by="setup"))
         run.watch = None
         if setup.watches(small=small):
             run.watch = Watch(setup.variables)
@@ -377,15 +434,24 @@ class Asked:
 
         states = (each.program_state for each in reversed(past))
         state = next((each for each in states if each is not None), None)
-        names_variables = self.setup.settings.context != "none"
-        return Session(tools, self.setup.variables, state, names_variables=names_variables)
+        settings = self.setup.settings
+        return Session(
+            tools,
+            self.setup.variables,
+            state,
+            settings.program_bounds,
+            names_variables=settings.context != "none",
+        )
 
     def _executor(
         self, tools: Toolbox, model: Model, observers: Sequence[Observer]
     ) -> KernelExecutor:
         """The executor for the calls of the run."""
-        person: Person = person_of(model, Keyboard())
+        from archytas_nb.trace.controls import Controls
+
+        person: Person = person_of(model, Controls(Keyboard()))
         settings = self.setup.settings
+        notify_display = observer_callback(observers, "display")
         return KernelExecutor(
             tools,
             self.setup.variables,
@@ -393,6 +459,7 @@ class Asked:
             person,
             observer_callback(observers, "output"),
             observer_callback(observers, "person"),
+            on_display=lambda each: notify_display("", output=each),
             allow=settings.allow,
             watch=self.run.watch,
         )
@@ -486,19 +553,21 @@ class ActiveRun:
 
 
 def observer_callback(
-    observers: Sequence[Observer], kind: Literal["output", "person"]
+    observers: Sequence[Observer], kind: Literal["output", "display", "person"]
 ) -> Callable[..., bool]:
-    """A function that passes what a running call prints or asks to the observers.
+    """A function that passes what a running call prints, displays or asks to the observers.
 
     Their errors do not reach the tool. It returns whether an observer displays the form.
     """
     lock = threading.RLock()  # several threads of a tool may print
 
-    def notify(text: str, form: ev.ApprovalForm | None = None) -> bool:
+    def notify(
+        text: str, form: ev.ApprovalForm | None = None, *, output: ev.Output | None = None
+    ) -> bool:
         is_shown = False
         for observer in observers:
             with lock, suppress(Exception):  # this runs inside the tool's print
-                returned = observer(ev.Delta(kind, text, form))
+                returned = observer(ev.Delta(kind, text, form, output))
                 is_shown = is_shown or (form is not None and returned is form)
         return is_shown
 

@@ -1,4 +1,4 @@
-"""The command line: ``python -m archytas_nb enable | disable | doctor | clean``."""
+"""The command line: ``python -m archytas_nb enable | disable | doctor | clean | mcp``."""
 
 from __future__ import annotations
 
@@ -55,9 +55,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         ("disable", "undo enable"),
         ("doctor", "report versions, configuration and the available model; secrets are hidden"),
         ("clean", "remove the assembled weights and logs of the embedded model; pip packages stay"),
+        ("mcp", "serve a notebook that runs %%agent_mcp serve over stdin and stdout"),
     ):
         added = commands.add_parser(name, help=text, description=text)
-        if name == "clean":
+        if name == "mcp":
+            added.add_argument(
+                "--notebook", default="", help="the end of its path, if several are served"
+            )
+        elif name == "clean":
             added.add_argument(
                 "--dry-run", action="store_true", help="only show what would be removed"
             )
@@ -81,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 succeeded = True
             case "doctor":
                 text, succeeded = report(args.profile, try_it=args.try_it)
+            case "mcp":
+                return serve(args.notebook)
             case _:
                 text, succeeded = clean(only_show=args.dry_run)
     except ArchytasError as error:
@@ -88,6 +95,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         succeeded = False
     print(text)  # noqa: T201 - the command's output
     return 0 if succeeded else 1
+
+
+def serve(notebook: str) -> int:
+    """Serve a notebook over stdin and stdout; the exit status. stdout is the protocol's."""
+    try:
+        from archytas_nb.mcp import bridge
+
+        bridge.main(notebook)
+    except ModuleNotFoundError as error:
+        print(f"it needs {error.name!r}: pip install 'archytas_nb[mcp]'", file=sys.stderr)  # noqa: T201
+    except ArchytasError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+    else:
+        return 0
+    return 1
 
 
 # ── enable, disable, clean ────────────────────────────────────────────────────────────────────────

@@ -20,6 +20,7 @@ from archytas_nb.errors import (
     ModelError,
     ToolTimeout,
 )
+from archytas_nb.kernel.approval import Caller
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop import events as ev
@@ -32,8 +33,8 @@ from archytas_nb.run import Run
 
 Events: TypeAlias = Generator[ev.Event, None, None]
 
-AnswerCheck: TypeAlias = Callable[[ev.Json], ev.Verdict]
-"""Checks an answer and converts it to the required type."""
+AnswerCheck: TypeAlias = Callable[..., ev.Verdict]
+"""Checks an answer and converts it to the required type; a second argument is the value itself."""
 
 Observer: TypeAlias = Callable[[ev.Event], object]
 """Called with every event of a run, in order, including the pieces of a streamed reply.
@@ -87,7 +88,7 @@ class Driver:
     def events(self, protocol: ev.ActiveProtocol) -> Events:
         """Yield every event, the ending last; an interrupt thrown into it ends the run properly."""
         server = ModelFacts(self.model).server
-        yield from self._emit(ev.Started(self.run.model, protocol, server))
+        yield from self._emit(ev.Started(self.run.model, protocol, server, self.exchange.told))
         flow = self._flow(protocol)
         request = next(flow)
         ending: ev.Ending | None = None
@@ -118,12 +119,18 @@ class Driver:
                 _finish_loop(flow, request)
             raise
         finally:
-            if self._sandbox is not None:
-                self.exchange.program_state = self._sandbox.close()
+            self._close()
 
         yield ending
         if deferred.interrupted and not isinstance(ending, ev.Interrupted):
             raise KeyboardInterrupt  # too late for this run, but not for the code after it
+
+    def _close(self) -> None:
+        """Keep what later questions need: the variables of programs, and what calls have read."""
+        if self._sandbox is not None:
+            self.exchange.program_state = self._sandbox.close()
+        if self.run.reads is not None:
+            self.run.reads.end()
 
     def _emit(self, event: ev.Event) -> Events:
         """Yield an event; an interrupt while it is handled stops the run at the next request."""
@@ -154,16 +161,20 @@ class Driver:
 
     def _run_requested(self, request: ev.Request) -> ev.CallOutcomes | ev.ProgramReply | None:
         """Run the calls or the program of a request; None for one that asks for neither."""
+        reads = self.run.reads
         if isinstance(request, ev.RunCalls):
+            if reads is not None:
+                reads.calls(request.calls)
             seconds = self.guards.seconds_left()
-            lines = {
-                each.id: line for each, line in zip(request.calls, request.lines, strict=False)
+            callers = {
+                each.id: Caller(request.program, line, request.objects.get(each.id, {}))
+                for each, line in zip(request.calls, request.lines, strict=False)
             }
-            outcomes = self.executor.run(
-                request.calls, seconds=seconds, program=request.program, lines=lines
-            )
+            outcomes = self.executor.run(request.calls, seconds, callers)
             return ev.CallOutcomes(outcomes)
         if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
+            if reads is not None and isinstance(request, ev.RunProgram):
+                reads.code(request.text)
             return self._run_program(request)
         return None
 
@@ -239,7 +250,7 @@ class Driver:
     def _check_answer(self, request: ev.CheckAnswer) -> ev.Verdict | ev.NoReply:
         if self.check is None:
             return ev.Verdict(value=request.answer)
-        check = partial(self.check, request.answer)
+        check = partial(self.check, request.answer, *request.given)
         try:
             verdict = self.executor.call(check, seconds=self.guards.seconds_left())
         except KeyboardInterrupt:

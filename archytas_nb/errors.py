@@ -181,6 +181,10 @@ class ConditionError(RunError):
     """The condition of the answer is wrong, not the answer; ``__cause__`` is what it raised."""
 
 
+class AnswerChanged(ArchytasError, AssertionError):
+    """An answer does not hold any more: what it was computed from has changed."""
+
+
 class TaskFailed(RunError):
     """The model gave up; the message is its reason."""
 

@@ -19,6 +19,8 @@ from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import Model
 from archytas_nb.loop.record import Exchange
+from archytas_nb.rules import Instructions, read_instructions
+from archytas_nb.sandbox.bounds import Bounds
 from archytas_nb.settings import SETTINGS, ProtocolName
 from archytas_nb.tools.data import encode_image, is_data
 from archytas_nb.tools.tool import Tool
@@ -117,8 +119,8 @@ def _meant(values: Sequence[Any]) -> str:
 
 _NAMES = (
     "protocol", "instructions", "tools", "max_steps", "max_errors", "max_seconds",
-    "max_total_tokens", "max_reply_tokens", "approve", "ask_user", "allow", "context", "python",
-    "undo",
+    "max_total_tokens", "max_reply_tokens", "program_bounds", "approve", "ask_user", "allow",
+    "context", "python", "undo",
 )  # fmt: skip
 """The settings of a question; all but ``tools`` are arguments of `Agent` as well."""
 
@@ -129,7 +131,7 @@ class QuestionSettings:
 
     Attributes:
         protocol: How the model calls tools.
-        instructions: The text that is added to the system prompt.
+        instructions: The text that is added to the system prompt, and its file.
         tools: Names and globs of the tools of the default toolbox; empty for all.
         approve: What to do when a tool requires approval.
         allow: The names of the tools that run without approval.
@@ -139,10 +141,11 @@ class QuestionSettings:
         small_python: The same for a small model; only the argument applies to it.
         undo: Whether changes of the variables are watched; None if only when the model runs code.
         limits: The limits of the run.
+        program_bounds: What one program may use.
     """
 
     protocol: ProtocolName
-    instructions: str
+    instructions: Instructions
     tools: tuple[str, ...]
     approve: Approve
     allow: frozenset[str]
@@ -152,6 +155,7 @@ class QuestionSettings:
     small_python: PythonMode
     undo: bool | None
     limits: Limits
+    program_bounds: Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +185,7 @@ class AgentSettings:
             small_python = values["python"]
         return QuestionSettings(
             protocol=values["protocol"],
-            instructions=str(values["instructions"]),
+            instructions=read_instructions(str(values["instructions"])),
             tools=tuple(values["tools"]),
             approve=values["approve"],
             allow=frozenset(values["allow"]),
@@ -191,6 +195,7 @@ class AgentSettings:
             small_python=small_python,
             undo=values["undo"],
             limits=_limits_in(values),
+            program_bounds=Bounds(**values["program_bounds"]),
         )
 
     def check(self) -> None:
@@ -217,6 +222,10 @@ class AgentSettings:
         if not (undo is None or isinstance(undo, bool)):
             raise invalid_argument("undo", undo, "True, False or None")
         _limits_in(values)  # which validates them
+        try:
+            settings.check_bounds(values["program_bounds"])
+        except settings.UnreadableError as error:
+            raise argument_error(f"program_bounds: {error}") from None
 
     def _values(self) -> dict[str, Any]:
         """The value of each setting by name, before it is validated."""

@@ -25,6 +25,13 @@ from archytas_nb.words import count
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from archytas_nb.code.check import Check
+    from archytas_nb.code.recorded import Recorded
+    from archytas_nb.code.verify import Proof
+    from archytas_nb.kernel.reads import Reads
+    from archytas_nb.kernel.shell import Namespace
+    from archytas_nb.tools.tool import Tool
+
     T = TypeVar("T", default=str)
     T_co = TypeVar("T_co", covariant=True, default=Any)
 else:
@@ -75,6 +82,9 @@ class Run(Generic[T_co]):
         value: The Python value that was requested or returned; None if there is none.
         pieces: The pieces received so far of the next reply.
         price: The price of the model's tokens, if known.
+        tools: The tools of the run, by name.
+        namespace: The variables of the user; None if the run could not start.
+        reads: What its calls have read; None if that was not noted.
     """
 
     question: str
@@ -88,6 +98,9 @@ class Run(Generic[T_co]):
     value: Any = None
     pieces: list[ev.Delta] = field(default_factory=list, repr=False)
     price: Any = None
+    tools: Mapping[str, Tool] = field(default_factory=dict, repr=False, compare=False)
+    namespace: Namespace | None = field(default=None, repr=False, compare=False)
+    reads: Reads | None = field(default=None, repr=False, compare=False)
     _is_typed: bool = False  # whether a type was required
     _display: Display = "all"
 
@@ -228,6 +241,73 @@ class Run(Generic[T_co]):
         names = ("question", "status", "answer", "reason", "model", "protocol", "seconds")
         facts = {name: getattr(self, name) for name in names}
         return {**facts, "usage": dataclasses.asdict(self.usage), "events": to_json(self.events)}
+
+    def code(self) -> str:
+        """The run as Python code that calls the tools as the functions that they are.
+
+        Failed and repeated calls are left out, and results that later calls use are variables.
+        Guesses, and numbers that the model made up, are marked with comments. No model is asked.
+
+        Raises:
+            RuntimeError: The run has not ended.
+        """
+        from archytas_nb.code.derive import derive
+
+        return derive(self.recorded()).text
+
+    def verify(self) -> Proof:
+        """Run the code of the run from the state before it, and compare all values.
+
+        Everything is undone. Tools that ask for approval are not called, nor is any model. If the
+        changes of the run were not watched, the code begins with the variables as they are.
+
+        Returns:
+            How many values are equal, and the first that is not; ``holds`` if all are.
+
+        Raises:
+            RuntimeError: The run has not ended.
+        """
+        from archytas_nb.code.derive import derive
+        from archytas_nb.code.verify import verify
+
+        recorded = self.recorded()
+        return verify(derive(recorded), recorded)
+
+    def check(self) -> Check:
+        """Check whether the answer still holds with the variables as they are now.
+
+        If nothing that the calls read has changed, it holds. Otherwise the code of the run runs
+        again, in a transaction that is undone, and its values are compared. No model is asked.
+
+        Returns:
+            Whether it holds, has changed (with the old and the new values), or cannot be told: if a
+            tool uses files, the network, the time or random numbers, or asks for approval.
+
+        Raises:
+            RuntimeError: The run has not ended.
+        """
+        from archytas_nb.code.check import check
+        from archytas_nb.code.derive import derive
+
+        recorded = self.recorded()
+        return check(derive(recorded), recorded, self.reads)
+
+    def recorded(self) -> Recorded:
+        """What the code of the run is derived from."""
+        from archytas_nb.code.recorded import Recorded
+
+        if self.ending is None:
+            raise RuntimeError("the run has not ended yet: it has no code")
+        return Recorded(
+            self.question,
+            self.events,
+            self.tools,
+            {} if self.namespace is None else self.namespace,
+            self.ending,
+            self.value,
+            self._is_typed,
+            self.watch,
+        )
 
     def __str__(self) -> str:
         return self.answer

@@ -20,7 +20,7 @@ from archytas_nb.words import did_you_mean, nearest, shorten
 
 PREFIX = "ARCHYTAS_NB_"
 Kind: TypeAlias = Literal[
-    "text", "secret", "flag", "choice", "whole", "number", "names", "fields"
+    "text", "secret", "flag", "choice", "whole", "number", "names", "fields", "bounds"
 ]  # fmt: skip
 ProtocolName: TypeAlias = Literal["auto", "react", "native", "program"]
 """The values of the setting ``protocol``."""
@@ -36,6 +36,7 @@ _EXPECTED: dict[Kind, str] = {
     "number": "a number",
     "names": "names, separated by commas",
     "fields": "a JSON object",
+    "bounds": 'a JSON object such as {"seconds": 30}',
 }
 
 
@@ -151,6 +152,34 @@ def _fields(text: str) -> dict[str, Any]:
     return fields
 
 
+_MAX_BOUND = 10**12
+BOUNDS: Mapping[str, float] = {"calls": 1, "seconds": 0.001, "memory": 10_000_000, "depth": 10}
+"""The bounds that ``program_bounds`` may set, with the least value of each."""
+
+
+def check_bounds(given: Any) -> None:
+    """Raise UnreadableError unless these are bounds of a program by their names."""
+    if not isinstance(given, Mapping):
+        expected = ", ".join(BOUNDS)
+        raise UnreadableError(f"{given!r} is no mapping; expected bounds by name: {expected}")
+    for name, number in given.items():
+        if name not in BOUNDS:
+            guess = did_you_mean(str(name), BOUNDS) or ";"
+            raise UnreadableError(f"unknown bound {name!r}{guess} expected {', '.join(BOUNDS)}")
+        is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+        is_whole = name == "seconds" or isinstance(number, int)
+        if not (is_number and is_whole and BOUNDS[name] <= number <= _MAX_BOUND):
+            kind = "a number" if name == "seconds" else "a whole number"
+            expected = f"{kind} from {BOUNDS[name]:,} to {_MAX_BOUND:,}"
+            raise UnreadableError(f"{name} is {number!r}; expected {expected}")
+
+
+def _bounds(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    check_bounds(found)
+    return dict(found)
+
+
 _READERS: dict[Kind, Callable[[str], Any]] = {
     "text": str,
     "secret": str,
@@ -160,6 +189,7 @@ _READERS: dict[Kind, Callable[[str], Any]] = {
     "number": float,
     "names": split_names,
     "fields": _fields,
+    "bounds": _bounds,
 }
 
 
@@ -192,7 +222,10 @@ _LIST = (
         "Python programs that run in a sandbox (program).",
         choices=get_args(ProtocolName),
     ),
-    Setting("instructions", "text", "", "Text that is added to the system prompt."),
+    Setting(
+        "instructions", "text", "",
+        "Text that is added to the system prompt, or @ and the path of a file with it.",
+    ),
     Setting(
         "tools", "names", [],
         "Tools that a question may use, as names or globs such as count_*; if empty, all enabled "
@@ -212,6 +245,14 @@ _LIST = (
         "Whether the model has a tool for asking you questions. auto: yes with %agent, unless the "
         "model is small or one of your tools is named ask_user; no with Agent.",
         choices=("auto", "on", "off"),
+    ),
+    Setting(
+        "ask_with", "choice", "auto",
+        "How you are asked during a run: with buttons and fields (controls), or with a line to "
+        "type (input). auto: with controls where they work while a cell runs, as in JupyterLab and "
+        "Notebook 7 with ipykernel 7, else with a line. controls: the same, but look before each "
+        "question whether they work now.",
+        choices=("auto", "controls", "input"), magics_only=True,
     ),
     Setting(
         "context", "choice", "auto",
@@ -255,6 +296,13 @@ _LIST = (
         "Maximum number of tokens in one reply; None for 1,024 with small models and 16,384 with "
         "others, or less if the endpoint allows less.",
         least=1, optional=True,
+    ),
+    Setting(
+        "program_bounds", "bounds", {},
+        "What one program of the model may use, where it differs from 1,000 calls, 5 seconds of "
+        "computing, 100,000,000 bytes of memory and 200 nested calls of functions: a dict with "
+        "some of calls, seconds, memory and depth, such as {'seconds': 30}; as JSON in the "
+        "environment variable.",
     ),
     Setting(
         "timeout", "number", 300.0,

@@ -82,7 +82,9 @@ def every_scripted_answer_is_asked_for() -> Iterator[None]:
 # ── several processes (pytest -n 2) ───────────────────────────────────────────────────────────────────
 
 SERIAL = ("pytest.mark.local_model", "tests.chromium", "tests.lab.lab")
-"""Files that contain one of these words use the real model or the browser: only one process runs them."""
+"""Files that contain one of these words use the real model or the browser: only one process runs them.
+
+Those of one word follow each other, so that the model and the browser are loaded once."""
 
 LONG = (
     "tests/pytest_plugin/",
@@ -96,22 +98,25 @@ LONG = (
 def group_of(nodeid: str) -> str:
     """Tests of one group are run by one process, one after another: those of a file, and all serial files."""
     file = nodeid.partition("::")[0]
-    return "serial" if _is_serial(file) else file
+    return "serial" if _serial_rank(file) < len(SERIAL) else file
 
 
 @functools.cache
-def _is_serial(file: str) -> bool:
+def _serial_rank(file: str) -> int:
+    """The place in `SERIAL` of the first word that a file contains; the number of words if it contains none."""
     path = ROOT / file
-    return path.suffix == ".py" and any(word in path.read_text("utf-8") for word in SERIAL)
+    text = path.read_text("utf-8") if path.suffix == ".py" else ""
+    return next((place for place, word in enumerate(SERIAL) if word in text), len(SERIAL))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no process ends long before another."""
 
     def rank(item: pytest.Item) -> int:
-        if group_of(item.nodeid) == "serial":
-            return 0
-        return 1 if item.nodeid.startswith(LONG) else 2
+        serial = _serial_rank(item.nodeid.partition("::")[0])
+        if serial < len(SERIAL) or item.nodeid.startswith(LONG):
+            return serial
+        return len(SERIAL) + 1
 
     items.sort(key=rank)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from archytas_nb.loop.events import ApprovalForm
+
 
 class Scripted:
     """Gives its answers in order; an exception among them is raised. Where they are used up, no answer comes."""
@@ -17,7 +19,8 @@ class Scripted:
         Scripted.of_this_test.append(self)
 
     def ask(self, prompt: str, form: Any = None) -> str:
-        self.prompts.append(prompt if form is None else f"{form.text}\n{prompt}")
+        is_approval = isinstance(form, ApprovalForm)
+        self.prompts.append(f"{form.text}\n{prompt}" if is_approval else prompt)
         if not self.answers:
             raise EOFError
         answer = self.answers.pop(0)

@@ -128,7 +128,7 @@ def check_lab() -> None:
     assert "archytas_nb" in specs, specs
 
 
-def kernelspecs(runtime: Path, lab: subprocess.Popen[bytes], seconds: float = 60.0) -> list[str]:
+def kernelspecs(runtime: Path, lab: subprocess.Popen[bytes], seconds: float = 180.0) -> list[str]:
     """What a server that is starting offers, as soon as it answers."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and lab.poll() is None:

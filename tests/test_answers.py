@@ -107,7 +107,7 @@ def test_an_invalid_answer_is_retried_with_the_reason(protocol: Protocol) -> Non
     [first, second] = [event for event in run.events if isinstance(event, Verdict)]
     assert "int" in first.fault
     assert second.fault == ""
-    told = agent.model.asked[1].messages[-1]["content"]
+    told = agent.chosen_model().asked[1].messages[-1]["content"]
     assert told.startswith("Your answer 'three' is not accepted: ")
     assert first.fault in told
 

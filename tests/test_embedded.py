@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import json
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,8 @@ from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
 from archytas_nb.models import process
 from archytas_nb.models.embedded import REPEAT_TEMPERATURE, EmbeddedModel, temperature_for
-from archytas_nb.models.weights import locate
+from archytas_nb.models.weights import EMBEDDED, locate
+from tests.models.test_process import ask as ask_server
 
 stock = {"apples": 17, "pears": 4}
 
@@ -82,7 +84,7 @@ def test_the_embedded_model_answers_through_a_real_call(monkeypatch: pytest.Monk
     ):
         monkeypatch.delenv(name, raising=False)
     agent = nb.Agent([count_fruit], namespace={})
-    assert isinstance(agent.model, EmbeddedModel)
+    assert isinstance(agent.chosen_model(), EmbeddedModel)
     run = agent.run("How many apples are in stock?")
     assert run.status == "answered"
     assert ("count_fruit", 17) in [(call.name, outcome.value) for call, outcome in run.calls]
@@ -153,6 +155,14 @@ def test_the_embedded_model_reports_usage_and_cached_tokens(bound: int) -> None:
     assert costs[0].usage.cached_tokens <= costs[0].usage.input_tokens
     # The very prompt had just been read; the engine reads its last token again to go on from it.
     assert costs[-1].usage.cached_tokens >= costs[-1].usage.input_tokens - 1
+
+
+@pytest.mark.local_model
+@pytest.mark.skipif(missing() != "", reason=missing() or "everything is installed")
+def test_the_engine_is_not_loaded_into_the_kernel() -> None:
+    served = ask_server(process.ensure_server(locate()))["data"]
+    assert [each["id"] for each in served] == [EMBEDDED.name.removesuffix(".gguf")]
+    assert "xllamacpp" not in sys.modules
 
 
 @pytest.mark.local_model

@@ -387,7 +387,7 @@ def test_attributes_that_a_front_end_looks_up_raise_a_plain_error(name: str) -> 
 
 def test_overrides_apply_to_one_question_only_and_share_the_conversation() -> None:
     agent = scripted(CALL, CALL, CALL, CALL, ("final_answer", "3"))
-    asked = agent.model.asked  # type: ignore[attr-defined]
+    asked = agent.chosen_model().asked  # type: ignore[attr-defined]
     agent.run("How many?", max_steps=1, max_reply_tokens=7, tools=[])
     assert (agent.limits.max_steps, agent.limits.max_reply_tokens) == (20, None)
     assert asked[0].max_tokens == 7

@@ -23,12 +23,15 @@ LAYERS = (
     ("__main__",),
     ("", "command", "pytest_plugin"),  # "" is the package itself, with the public names
     ("magics",),
+    ("mcp",),
     ("agent",),
     ("aio", "batch"),
     ("asking",),
-    ("progress", "question"),
+    ("memory", "progress", "question"),
+    ("rules",),
     ("driver",),
     ("cassettes", "run"),
+    ("code",),
     ("answers", "kernel", "models", "sandbox", "trace"),
     ("hints", "loop", "settings", "testing", "tools"),
     ("loop.events",),
@@ -39,9 +42,15 @@ LAYERS = (
 
 IMPORTERS = {
     "pydantic_monty": {"sandbox"},
+    "mcp": {"mcp"},
+    "mcp_types": {"mcp"},
+    "uvicorn": {"mcp.server"},
+    "httpx2": {"mcp"},
+    "anyio": {"mcp.bridge"},
+    "jupyter_core": {"mcp"},
     "openai": {"models.endpoint"},
     "anthropic": {"models.anthropic"},
-    "ipywidgets": {"trace.live"},
+    "ipywidgets": {"trace.live", "trace.controls"},
     "pygments": {"trace.safe"},
     "pydantic": {"tools"},
     "pydantic_core": {"tools"},
@@ -57,11 +66,11 @@ IMPORTERS = {
     "genai_prices": {"models.completion"},
     "filelock": {"models", "cassettes.file", "batch.store"},
     "platformdirs": {"models"},
-    "psutil": {"models.process"},
+    "psutil": {"models.process", "mcp.bridge"},
     "xxhash": {"kernel.tables"},
     "pytest": {"pytest_plugin"},
     "nbclient": {"pytest_plugin.runs"},
-    "nbformat": {"pytest_plugin.runs"},
+    "nbformat": {"pytest_plugin.runs", "code.files"},
 }
 """Who may import a third-party library: a module, or a package. Any other library is not imported."""
 
@@ -283,7 +292,11 @@ def test_the_files_were_found_and_read() -> None:
         ("loop/events.py", "from archytas_nb.loop.record import Step", "loop is above loop.events"),
         ("testing.py", "from archytas_nb.agent import Agent", "agent is above testing"),
         ("models/x.py", "import openai", "only these may import it: models.endpoint"),
-        ("trace/text.py", "import ipywidgets", "only these may import it: trace.live"),
+        (
+            "trace/text.py",
+            "import ipywidgets",
+            "only these may import it: trace.controls, trace.live",
+        ),
         (
             "kernel/x.py",
             "from IPython.display import display",

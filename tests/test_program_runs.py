@@ -10,6 +10,7 @@ import pytest
 import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
+from archytas_nb.kernel.approval import Caller
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop import events as ev
 from archytas_nb.models.endpoint import OpenAIModel
@@ -93,6 +94,14 @@ def test_the_dry_run_shows_the_functions_and_the_question() -> None:
     assert "What do both cost?" in shown
 
 
+def test_without_context_no_variables_are_mentioned() -> None:
+    for context, is_mentioned in (("mentioned", True), ("none", False)):
+        asking = agent("answer(1)", context=context)
+        asking.run("What do both cost?")
+        system = asking.model.asked[0].messages[0]["content"]
+        assert ("variables that the question names" in system) is is_mentioned
+
+
 def test_the_dry_run_of_a_small_model_shows_the_grammar_of_its_first_line() -> None:
     from archytas_nb.magics.dry_run import dry_run
 
@@ -105,6 +114,7 @@ def test_the_dry_run_of_a_small_model_shows_the_grammar_of_its_first_line() -> N
     asking = nb.Agent([price], model=model, protocol="program", namespace={})
     shown = repr(dry_run(asking, "What does a pear cost?", {}))
     assert "root ::=" in shown
+    assert '"price(" ("item=" exprbound) ")"' in shown, "the only argument of a tool is written"
     assert "```python" in shown
 
 
@@ -134,7 +144,7 @@ def asked_about(program: str, line: int, *answers: str) -> tuple[ev.CallOutcome,
     person = Scripted(*answers)
     executor = KernelExecutor(paying(), {}, person=person)
     call = ev.ToolCall("c", "pay", {"amount": 1})
-    [outcome] = executor.run([call], program=program, lines={"c": line})
+    [outcome] = executor.run([call], callers={"c": Caller(program, line)})
     return outcome, person
 
 

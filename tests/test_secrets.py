@@ -65,7 +65,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
 def seen_of(agent: nb.Agent, events: list[Any], raised: list[BaseException]) -> Iterator[Any]:
     """All output of a conversation: for the person, in logs and in files."""
     yield repr(agent)
-    yield repr(agent.model)
+    yield repr(agent.chosen_model())
     yield repr(agent.exchanges)
     yield repr(agent.limits)
     yield json.dumps(agent.messages)

@@ -7,7 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import hypothesis
@@ -21,6 +21,7 @@ from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.limits import Limits
 from archytas_nb.magics.settings import Settings
 from archytas_nb.models.choose import ModelSettings
+from archytas_nb.sandbox.bounds import Bounds
 from archytas_nb.settings import SETTINGS, UNSET, UnreadableError
 from archytas_nb.testing import ScriptedModel
 from tests.servers.plays import Say
@@ -169,6 +170,7 @@ def test_an_error_advises_the_setting_that_takes_precedence(environ: pytest.Monk
 VALUES: dict[str, tuple[Any, Any, Any]] = {
     "max_steps": (3, 4, 5), "max_errors": (3, 4, 6), "max_seconds": (1.5, 2.5, 3.5),
     "max_total_tokens": (1000, 2000, 3000), "max_reply_tokens": (100, 200, 300),
+    "program_bounds": ({"calls": 3}, {"seconds": 2.5}, {"depth": 30}),
     "protocol": ("react", "native", "auto"), "context": ("none", "all", "mentioned"),
     "instructions": ("One.", "Two.", "Three."), "approve": ("deny", "auto", "ask"),
     "allow": (["a"], ["b"], ["c"]), "python": ("ask", "undoable", "auto"),
@@ -190,6 +192,10 @@ def shown(agent: Agent, name: str) -> Any:
             return sorted(setup.settings.allow)
         case "approve":
             return setup.settings.approve
+        case "program_bounds":
+            standard = asdict(Bounds())
+            found = asdict(setup.settings.program_bounds)
+            return {each: found[each] for each in found if found[each] != standard[each]}
     return getattr(agent.limits, name)
 
 
@@ -198,7 +204,11 @@ def test_precedence_is_argument_configuration_environment_default(data: st.DataO
     name = data.draw(st.sampled_from([*VALUES]))
     places = data.draw(st.sets(st.sampled_from(["argument", "configuration", "environment"])))
     argument, configured, environment = VALUES[name]
-    text = ",".join(environment) if isinstance(environment, list) else str(environment)
+    text = str(environment)
+    if isinstance(environment, list):
+        text = ",".join(environment)
+    elif isinstance(environment, dict):
+        text = json.dumps(environment)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settings, "_state", settings._State())
         if "environment" in places:
@@ -211,6 +221,25 @@ def test_precedence_is_argument_configuration_environment_default(data: st.DataO
         expected = configured if "configuration" in places else expected
         expected = argument if "argument" in places else expected
         assert shown(agent, name) == expected
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"second": 3}, {"calls": 0}, {"calls": 1.5}, {"seconds": True}, {"memory": 100}, {"depth": "9"},
+     {"seconds": float("nan")}, {"calls": 10**30}, 3, None],
+)  # fmt: skip
+def test_wrong_bounds_of_a_program_are_refused_wherever_they_are_set(
+    environ: pytest.MonkeyPatch, wrong: Any
+) -> None:
+    with pytest.raises(ValueError, match="program_bounds"):
+        Agent([], program_bounds=wrong)
+    environ.setenv("ARCHYTAS_NB_PROGRAM_BOUNDS", json.dumps(wrong))
+    with pytest.raises(ConfigurationError, match="PROGRAM_BOUNDS"):
+        Agent([])
+
+
+def test_the_names_of_bounds_are_those_of_the_sandbox() -> None:
+    assert [*settings.BOUNDS] == [each.name for each in fields(Bounds)]
 
 
 def test_a_setting_takes_effect_with_the_next_question_and_not_in_one() -> None:
@@ -256,7 +285,7 @@ def test_the_endpoint_of_an_agent_is_the_configured_one(environ: pytest.MonkeyPa
         assert agent.run("Well?").answer == "Fine."
         configure(base_url=second.url, api_key="sk-config", timeout=7.0, max_retries=1)
         assert agent.run("And now?").answer == "Well."
-        assert (agent.model.timeout, agent.model.max_retries) == (7.0, 1)
+        assert (agent.chosen_model().timeout, agent.chosen_model().max_retries) == (7.0, 1)
         configure(base_url="")
         assert agent.run("And now?").answer == "Fine."
     assert first.chats[0].headers["authorization"] == "Bearer sk-environment"

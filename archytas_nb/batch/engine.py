@@ -6,6 +6,7 @@ is not pure, a question to the user, or a line of progress.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import hashlib
 import inspect
@@ -17,19 +18,19 @@ import threading
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from archytas_nb.answers import Answers
 from archytas_nb.asking import ModelChoice, RunSetup
 from archytas_nb.batch.limiter import Limiter, RowModel
-from archytas_nb.batch.row import ask_elsewhere, ask_row
+from archytas_nb.batch.row import Effects, ask_elsewhere, ask_row, unless_refused
 from archytas_nb.batch.store import FAILURES, OPEN, REFUSALS, RowResult, Store, stored
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
 from archytas_nb.errors import ConfigurationError, ModelError
@@ -42,6 +43,7 @@ from archytas_nb.models.choose import choose_model
 from archytas_nb.progress import line_writer
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.words import one_line
 
 T = TypeVar("T")
 _SAMPLE = 20  # rows after which the cost of all is estimated
@@ -51,18 +53,22 @@ _STREAK = 5  # rows in a row that fail by the endpoint: the others would, too. S
 
 
 class Row(NamedTuple):
-    """A row to ask about, and what is known of its earlier attempts."""
+    """A row to ask about, by its question or what else is asked, and what its attempts gave."""
 
     key: str
-    question: str
+    about: Any
     earlier: RowResult = OPEN
+
+
+AskRow: TypeAlias = Callable[[Any, Callable[[Usage], None]], RowResult]
+"""Asks about a row, given what it is about and what notes how much it may have cost by now."""
 
 
 class Rows:
     """The rows that are still to be asked about, for several workers and other kernels.
 
     Args:
-        todo: The questions by their keys.
+        todo: What each row is about, by its key.
         found: What was known of the rows when the map began.
         store: The file in which rows are claimed.
         ended: Called with each row that another kernel has asked about.
@@ -70,14 +76,14 @@ class Rows:
 
     def __init__(
         self,
-        todo: Mapping[str, str],
+        todo: Mapping[str, Any],
         found: Mapping[str, RowResult],
         store: Store,
         ended: Callable[[str, RowResult], None],
     ) -> None:
         self.changed = threading.Condition()
         """No row begins while it is held."""
-        self._waiting = deque(Row(key, text, found.get(key, OPEN)) for key, text in todo.items())
+        self._waiting = deque(Row(key, about, found.get(key, OPEN)) for key, about in todo.items())
         self._elsewhere: list[Row] = []  # other kernels are asking about these
         self._looked = 0.0  # when they were looked at
         self._store = store
@@ -148,12 +154,48 @@ class Outage:
         return self._failed >= _STREAK
 
 
+class Notes:
+    """Notes in the file what a row in progress may have cost, so that it is known after a crash.
+
+    Attributes:
+        total: What was noted.
+    """
+
+    def __init__(self, key: str, store: Store, *, is_kept: bool) -> None:
+        self.total = Usage()
+        self._key = key
+        self._store = store
+        self._is_kept = is_kept
+
+    def __call__(self, spent: Usage) -> None:
+        """Note what it may have cost by now."""
+        if self._is_kept:
+            self._store.note(self._key, spent - self.total)
+            self.total = spent
+
+
 class Map:
     """Many questions, each in a conversation of its own; equal ones are asked once.
 
     `setup` is what the rows are asked with; where there are `salts`, questions are equal only where
     these are, too; `name` identifies the model in the file, by default the name that it was given.
     The others, and the errors, are those of `Agent.map`.
+
+    `results` asks about all rows. A plan asks in several goes, about some rows or about something
+    else, in the block of `begun`.
+
+    Attributes:
+        setup: What the rows are asked with.
+        answers: The type of the answers.
+        keys: What identifies each row's result, in order.
+        counted: The keys of the rows that the line of progress counts.
+        tools: The tools of the rows.
+        todo: What is asked now, or is left of the questions, by the keys of the rows.
+        output_type: The type of the answers as it was given.
+        limiter: Lets the requests begin.
+        paid: What all rows have cost.
+        executor: Runs the rows in place of this process; None if nothing does.
+        is_shown: Whether progress is shown.
     """
 
     def __init__(
@@ -168,39 +210,41 @@ class Map:
         # Nobody is asked in a row, and it runs no code in the notebook.
         offered = setup.offered(small=setup.choice.is_small).values()
         tools = [each for each in offered if each.function not in (ask_user, python)]
-        self._tools = tools
-        self._setup = replace(setup, tools=Toolbox(*tools), own_tools=Toolbox())
-        self._type = output_type
+        self.tools = tools
+        self.setup = replace(setup, tools=Toolbox(*tools), own_tools=Toolbox())
+        self.output_type = output_type
         self._workers = workers
-        self._executor = executor
-        self._show: Callable[..., None] = _show_nothing
+        self.executor = executor
+        self.show: Callable[..., None] = _show_nothing
+        self.is_shown = progress
         if progress:
-            self._show = line_writer()
-        self._answers = Answers(output_type, None, setup.variables)
-        if self._answers.by_reference:
+            self.show = line_writer()
+        self.answers = Answers(output_type, None, setup.variables)
+        if self.answers.by_reference:
             raise ConfigurationError(
                 f"type={output_type!r}: the answers are kept in a file, which holds no variables"
             )
-        self._keys = keys_of(
-            questions,
-            salts,
-            tools,
+        self._same = (
             name or given_name(setup.choice.given),
-            setup.settings.instructions,
-            repr(self._answers.form),
+            setup.settings.instructions.text,
+            repr(self.answers.form),
         )
+        self.keys = self.keys_of(questions, salts)
+        self.counted = self.keys
         self._path = None
         if store is not None and os.environ.get(MODE) != "off":
             self._path = Path(store)
-        self._found = stored(self._path, self._keys)
-        pairs = zip(self._keys, questions, strict=True)
-        self._todo = {key: text for key, text in pairs if self._status(key) != "done"}
+        self._found = stored(self._path, self.keys)
+        self._questions = questions
+        self.todo: dict[str, Any] = self.open_rows()
         earlier = self._found.values()
-        self._limiter = Limiter(budget, rpm, sum((each.spent for each in earlier), Usage()))
-        self._paid = sum((each.usage for each in earlier), Usage())
-        self._paid_before = self._paid
+        self.limiter = Limiter(budget, rpm, sum((each.spent for each in earlier), Usage()))
+        self.paid = sum((each.usage for each in self._found.values()), Usage())
+        self._paid_before = self.paid
         self._store = Store(None)
+        self._ask: AskRow = self.ask_singly
         self._asked = 0  # rows that have ended since the map began
+        self._last_failure = ""  # why the last row failed that did
         self._outage = Outage()
         self._started = time.monotonic()
         self._error: BaseException | None = None
@@ -209,20 +253,94 @@ class Map:
 
     def results(self) -> tuple[list[RowResult], list[Any]]:
         """Ask; for each question its result, and the value of its answer."""
-        if is_replay(self._setup.choice.given):
+        if self.is_replay:
             self._replay()
-        elif self._todo:
-            self._setup = self._usable()
-            with closing(Store(self._path)) as self._store:
-                self._run()
-        self._show(self._line(), final=True)
-        results = self._row_by_row()
+        elif self.todo:
+            with self.begun():
+                self.run(self.todo)
+        self.show(self.line(), final=True)
+        return self.with_values(self._row_by_row())
+
+    # ── several goes ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether no model may be asked."""
+        return is_replay(self.setup.choice.given)
+
+    def keys_of(self, abouts: Sequence[str], salts: Sequence[str] = (), *parts: str) -> list[str]:
+        """The keys of what else is asked with the same model, tools, instructions and type."""
+        return keys_of(abouts, salts, self.tools, *self._same, *parts)
+
+    def know(self, keys: Sequence[str]) -> None:
+        """Read what the file has for these keys, too."""
+        found = stored(self._path, [key for key in keys if key not in self._found])
+        self._found |= found
+        self.limiter.spent += sum((each.spent for each in found.values()), Usage())
+        self.paid += sum((each.usage for each in found.values()), Usage())
+
+    def open_rows(self) -> dict[str, str]:
+        """The questions of the rows that are not done, by their keys."""
+        pairs = zip(self.keys, self._questions, strict=True)
+        return {key: text for key, text in pairs if self._status(key) != "done"}
+
+    def result(self, key: str) -> RowResult:
+        """What is known of a row."""
+        return self._found.get(key, OPEN)
+
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[None]:
+        """Choose the model and open the file, in which `run` may be called several times.
+
+        Raises:
+            ConfigurationError: Nothing can be asked.
+        """
+        self.setup = self._usable()
+        with closing(Store(self._path)) as self._store:
+            yield
+
+    def run(self, todo: Mapping[str, Any], ask: AskRow | None = None) -> None:
+        """Ask about rows until there is none left, or the map is stopped.
+
+        Args:
+            todo: What each row is about, by its key.
+            ask: Asks about one; None for a conversation about its question.
+
+        Raises:
+            ModelError: The endpoint failed before any row was done.
+        """
+        self.todo = dict(todo)
+        self._ask = ask or self.ask_singly
+        self._asked = 0
+        self._started = time.monotonic()
+        self._paid_before = self.paid
+        if self.todo and not self.limiter.reason:
+            self._run()
+
+    def noting(self, key: str) -> Notes:
+        """What notes how much a row in progress may have cost by now."""
+        return Notes(key, self._store, is_kept=self.limiter.budget < math.inf)
+
+    def keep(self, key: str, result: RowResult) -> None:
+        """Keep what became of something that was not asked by `run`."""
+        self._found[key] = self._store.put(key, result)
+
+    def keep_apart(self, key: str, result: RowResult) -> None:
+        """Keep something in the file, of which there may be too many to know them all."""
+        self._store.put(key, result)
+
+    def kept(self, key: str) -> RowResult:
+        """What the file has for a key, of which there may be too many to know them all."""
+        return stored(self._path, [key]).get(key, OPEN)
+
+    def with_values(self, results: list[RowResult]) -> tuple[list[RowResult], list[Any]]:
+        """Results with the values of their answers."""
         values: list[Any] = [each.answer for each in results]
-        if self._answers.form is None:
+        if self.answers.form is None:
             return results, values
         for at, each in enumerate(results):
             if each.status == "done":
-                verdict = self._answers.check(each.answer)
+                verdict = self.answers.check(each.answer)
                 values[at] = verdict.value
                 if verdict.fault:  # the type's own check has changed, or what it asks
                     results[at] = replace(each, status="failed", error=verdict.reason)
@@ -232,8 +350,8 @@ class Map:
         """The result for each question; one that is asked again has cost nothing more."""
         results = []
         seen = set[str]()
-        for key in self._keys:
-            result = self._found.get(key, OPEN)
+        for key in self.keys:
+            result = self.result(key)
             if key in seen:
                 result = result.repeated()
             results.append(result)
@@ -242,14 +360,18 @@ class Map:
 
     def _replay(self) -> None:
         """Take the rows as they were kept."""
-        missing = len(self._todo.keys() - self._found.keys())
+        missing = len(self.todo.keys() - self._found.keys())
         if missing:
-            raise ConfigurationError(
-                f"a replay does not call a model, and {missing:,} rows have no result in "
-                f"{str(self._path)!r}. Run the map once with a model, and keep the file"
-            )
-        if any(self._status(key) == "open" for key in self._todo):
-            self._limiter.stop_at_budget()
+            self.raise_missing(missing)
+        if any(self._status(key) == "open" for key in self.todo):
+            self.limiter.stop_at_budget()
+
+    def raise_missing(self, number: int) -> None:
+        """Raise ConfigurationError for rows that a replay does not find."""
+        raise ConfigurationError(
+            f"a replay does not call a model, and {number:,} rows have no result in "
+            f"{str(self._path)!r}. Run the map once with a model, and keep the file"
+        )
 
     # ── what the map can use ──────────────────────────────────────────────────────────────────────
 
@@ -259,23 +381,23 @@ class Map:
         Raises:
             ConfigurationError: Nothing can be asked with them.
         """
-        named = self._setup.choice.given
+        named = self.setup.choice.given
         if isinstance(named, CassetteModel):
             model = named.real()
         else:
             model = choose_model(named, None, confirm)
-        if self._limiter.budget < math.inf:
+        if self.limiter.budget < math.inf:
             self._check_budget(model)
-        if self._executor is not None:
+        if self.executor is not None:
             self._check_tools_for_executor()
         allow = self._allowed()
         choice = ModelChoice(without_retries(model))
-        settings = replace(self._setup.settings, allow=allow)
-        return replace(self._setup, choice=choice, settings=settings)
+        settings = replace(self.setup.settings, allow=allow)
+        return replace(self.setup, choice=choice, settings=settings)
 
     def _check_budget(self, model: Any) -> None:
         """Raise ConfigurationError if a budget cannot be kept with a model."""
-        if self._limiter.in_usd and ModelFacts(model).price is None:
+        if self.limiter.in_usd and ModelFacts(model).price is None:
             raise ConfigurationError(
                 f"the price of {model.name!r} is unknown, so a budget in USD cannot be enforced. "
                 "Use tokens, such as budget='500000 tokens' (%agent_map --budget '500000 tokens'), "
@@ -290,7 +412,7 @@ class Map:
 
     def _check_tools_for_executor(self) -> None:
         """Raise ConfigurationError if a tool does not work in another process."""
-        for tool in self._tools:
+        for tool in self.tools:
             for each in tool.parameters:
                 if each.injected or each.type.by_reference:
                     raise ConfigurationError(
@@ -300,16 +422,16 @@ class Map:
 
     def _allowed(self) -> frozenset[str]:
         """The names of tools that run without approval, of which the user may be asked for some."""
-        allow = self._setup.settings.allow
+        allow = self.setup.settings.allow
         asking = [
             tool.name
-            for tool in self._tools
+            for tool in self.tools
             if tool.may_require_approval and not allow & {tool.name, tool.source_name}
         ]
-        if not asking or self._setup.settings.approve not in (None, "ask"):
+        if not asking or self.setup.settings.approve not in (None, "ask"):
             return allow
         tools = ", ".join(asking)
-        prompt = f"Let {len(self._todo):,} rows call {tools} without asking you again? [y/n] "
+        prompt = f"Let {len(self.todo):,} rows call {tools} without asking you again? [y/n] "
         if not confirm(prompt):
             raise ConfigurationError(
                 f"{tools}: approval is required before the map starts, and was not given. Allow it "
@@ -322,33 +444,34 @@ class Map:
 
     def _run(self) -> None:
         """Ask about the rows, the first alone: the endpoint's cache of the prompt is warm then."""
-        self._rows = Rows(self._todo, self._found, self._store, self._ended)
-        if self._limiter.budget < math.inf:
-            self._store.watch({key: self._found.get(key, OPEN).spent for key in self._keys})
-            self._limiter.spent_elsewhere = self._store.spent_elsewhere
+        self._rows = Rows(self.todo, self._found, self._store, self._ended)
+        if self.limiter.budget < math.inf:
+            keys = dict.fromkeys([*self.keys, *self._found, *self.todo])
+            self._store.watch({key: self.result(key).spent for key in keys})
+            self.limiter.spent_elsewhere = self._store.spent_elsewhere
         threads: list[threading.Thread] = []
         try:
             self._ask_with(1, 1, threads)
-            self._ask_with(min(self._workers, len(self._todo) - 1), len(self._todo), threads)
+            self._ask_with(min(self._workers, len(self.todo) - 1), len(self.todo), threads)
         except KeyboardInterrupt:
-            self._limiter.stop("an interrupt", now=True)
+            self.limiter.stop("an interrupt", now=True)
         finally:
             ends = time.monotonic() + _GRACE
             for each in threads:
                 each.join(max(0.0, ends - time.monotonic()))
-        if self._limiter.reason:  # a replay then knows that these rows belong to the map
-            self._store.put_open(key for key in self._todo if self._status(key) == "open")
+        if self.limiter.reason:  # a replay then knows that these rows belong to the map
+            self._store.put_open(key for key in self.todo if self._status(key) == "open")
         if self._error is None:
             return
-        is_partial = any(self._status(key) == "done" for key in self._todo)
-        if is_partial and isinstance(self._error, ModelError):  # `_line` names it
+        is_partial = any(self._status(key) == "done" for key in self.todo)
+        if is_partial and isinstance(self._error, ModelError):  # `line` names it
             return
         raise self._error
 
     def _ask_with(self, workers: int, most: int, threads: list[threading.Thread]) -> None:
         """Ask with so many workers about so many rows each, at most; do what they want done."""
         context = contextvars.copy_context()  # in which a kernel keeps to what cell output belongs
-        context.run(Stop.current.set, self._limiter.now)
+        context.run(Stop.current.set, self.limiter.now)
         for _ in range(workers):
             run = context.copy().run
             thread = threading.Thread(target=run, args=(self._work, most), daemon=True)
@@ -363,48 +486,66 @@ class Map:
                 else:
                     job()
             if time.monotonic() - shown > _LOOK:
-                self._show(self._line())
+                self.show(self.line())
                 shown = time.monotonic()
 
     def _work(self, most: int) -> None:
         """What a worker does: row after row, until there is none or the map is stopped."""
         try:
             for _ in range(most):
-                row = self._rows.take(self._limiter)
+                row = self._rows.take(self.limiter)
                 if row is None:
                     return
                 began = self._outage.begin()
-                self._ended(row.key, self._ask(row), began)
+                self._ended(row.key, self._attempt(row), began)
         except KeyboardInterrupt:
-            self._limiter.stop("an interrupt", now=True)
+            self.limiter.stop("an interrupt", now=True)
         except BaseException as error:  # noqa: BLE001 - raised on the main thread
             self._error = self._error or error
-            self._limiter.stop("an error", now=True)
+            self.limiter.stop("an error", now=True)
         finally:
             self._inbox.put(None)
 
-    def _ask(self, row: Row) -> RowResult:
-        noted = Usage()
+    def _attempt(self, row: Row) -> RowResult:
+        notes = self.noting(row.key)
+        result = self._ask(row.about, notes)
+        return self._store.put(row.key, replace(result, spent=result.spent - notes.total))
 
-        def note(spent: Usage) -> None:
-            nonlocal noted
-            if self._limiter.budget < math.inf:  # so that it is known after a crash, too
-                self._store.note(row.key, spent - noted)
-                noted = spent
+    def ask_singly(
+        self, question: str, note: Callable[[Usage], None], effects: Effects | None = None
+    ) -> RowResult:
+        """Ask about a row in a conversation of its own.
 
-        if self._executor is None:
-            model = RowModel(self._setup.choice.given, self._limiter, note)
-            result = ask_row(self._setup, model, row.question, self._answers, self._on_main)
-        else:
-            result = self._ask_elsewhere(self._executor, row.question)
-        return self._store.put(row.key, replace(result, spent=result.spent - noted))
+        Args:
+            question: Its question.
+            note: Notes how much it may have cost by now.
+            effects: The calls with side effects that were already made for it.
+        """
+        if self.executor is None:
+            model = self.model(note)
+            result = ask_row(self.setup, model, question, self.answers, self.on_main, effects)
+            return unless_refused(result, effects)
+        found = self.elsewhere(ask_elsewhere, question, self.output_type, effects)
+        return found if isinstance(found, RowResult) else OPEN
 
-    def _ask_elsewhere(self, executor: Executor, question: str) -> RowResult:
-        """Ask in another process; an interrupt leaves the row open there and then."""
-        setup = replace(self._setup, namespace={})
+    def model(self, note: Callable[[Usage], None]) -> RowModel:
+        """The model of one row, whose requests wait for the limiter."""
+        return RowModel(self.setup.choice.given, self.limiter, note)
+
+    def elsewhere(self, work: Callable[..., T], *about: Any) -> T | RowResult:
+        """Have a row asked in another process; an interrupt leaves it open there and then.
+
+        Args:
+            work: Called there with the setup, what the row is about, and the name of the attempt: a
+                cluster may keep the result of an equal call.
+            about: What the row is about.
+        """
+        setup = replace(self.setup, namespace={})
         ended = threading.Event()
         try:
-            future = executor.submit(ask_elsewhere, setup, question, self._type, uuid.uuid4().hex)
+            if self.executor is None:
+                raise ConfigurationError("there is no executor")
+            future = self.executor.submit(work, setup, *about, uuid.uuid4().hex)
             future.add_done_callback(lambda _: ended.set())
             with stoppable(ended.set):
                 ended.wait()
@@ -416,11 +557,11 @@ class Map:
         except KeyboardInterrupt:  # which the other process got, too
             pass
         except Exception as error:  # noqa: BLE001 - such as a worker that was killed
-            if not self._limiter.now.event.is_set():
+            if not self.limiter.now.event.is_set():
                 return RowResult("failed", None, f"{type(error).__name__}: {error}", kind="server")
         return OPEN
 
-    def _on_main(self, work: Callable[[], T]) -> T:
+    def on_main(self, work: Callable[[], T]) -> T:
         """Call something on the main thread and wait for it; a stop ends the wait."""
         future: Future[T] = Future()
 
@@ -441,46 +582,49 @@ class Map:
         When a row of another kernel began is not known: it counts as one of those that run.
         """
         with self._ending:
-            self._paid += result.usage - self._found.get(key, OPEN).usage
+            self.paid += result.usage - self._found.get(key, OPEN).usage
             self._found[key] = result
             self._asked += 1
             is_down = self._outage.end(began, failed=result.kind in FAILURES)
+            if result.status == "failed":
+                self._last_failure = one_line(result.error, 80)
             if result.kind in FAILURES | REFUSALS:
-                self._limiter.failure = result.error
+                self.limiter.failure = result.error
             elif result.status == "done":
-                self._limiter.failure = ""
+                self.limiter.failure = ""
             if result.kind in REFUSALS or is_down:
                 error = ModelError(result.error, kind=result.kind)  # type: ignore[arg-type]
                 self._error = self._error or error
-                self._limiter.stop(f"the endpoint: {result.error}")
+                self.limiter.stop(f"the endpoint: {result.error}")
             elif result.status == "open":  # an interrupt hit a tool on the main thread
-                self._limiter.stop("an interrupt", now=not self._limiter.reason)
-            if self._asked == _SAMPLE < len(self._todo):
+                self.limiter.stop("an interrupt", now=not self.limiter.reason)
+            is_estimated = self._ask == self.ask_singly
+            if is_estimated and self._asked == _SAMPLE < len(self.todo):
                 self._inbox.put(self._estimate)
 
     # ── what is shown ─────────────────────────────────────────────────────────────────────────────
 
     def _estimate(self) -> None:
         """Show what all rows will cost; where that exceeds the budget, ask how to go on."""
-        limiter = self._limiter
-        share = self._asked / len(self._todo)
+        limiter = self.limiter
+        share = self._asked / len(self.todo)
         seconds = time.monotonic() - self._started
-        paid = self._paid - self._paid_before
+        paid = self.paid - self._paid_before
         cost = limiter.used(paid)
         line = (
-            f"sample of {self._asked}: {self._amount(paid)}, {seconds:,.0f} s → all "
-            f"{len(self._todo):,}: {self._amount(paid, 1 / share)}, {seconds / share:,.0f} s"
+            f"sample of {self._asked}: {self.amount(paid)}, {seconds:,.0f} s → all "
+            f"{len(self.todo):,}: {self.amount(paid, 1 / share)}, {seconds / share:,.0f} s"
         )
         is_above = limiter.used(self._paid_before) + cost / share > limiter.budget
         if is_above:
             line += ", above the budget"
-        self._show(line, final=True)
+        self.show(line, final=True)
         if is_above and Keyboard().there:
             self._ask_how_to_go_on()
 
     def _ask_how_to_go_on(self) -> None:
         """Ask the user whether the budget is kept; no row begins meanwhile."""
-        limiter = self._limiter
+        limiter = self.limiter
         budget = limiter.shown(limiter.budget)
         with self._rows.changed, suppress(EOFError, OSError):
             prompt = f"Run until {budget}, run all, or stop? [until/all/stop] "
@@ -490,10 +634,10 @@ class Map:
             elif answer == "stop":
                 limiter.stop("you")
 
-    def _amount(self, paid: Usage, times: float = 1.0) -> str:
+    def amount(self, paid: Usage, times: float = 1.0) -> str:
         """What was paid, in the unit of the budget; without one in USD if these are known."""
-        limiter = self._limiter
-        in_usd = self._paid.usd > 0
+        limiter = self.limiter
+        in_usd = self.paid.usd > 0
         if limiter.budget < math.inf:
             in_usd = limiter.in_usd
         if in_usd:
@@ -501,25 +645,46 @@ class Map:
         return f"{paid.tokens * times:,.0f} tokens"
 
     def _status(self, key: str) -> str:
-        return self._found.get(key, OPEN).status
+        return self.result(key).status
 
-    def _line(self) -> str:
+    def line(self) -> str:
         """How far the map is."""
-        counts = Counter(map(self._status, self._keys))
-        limiter = self._limiter
-        parts = [f"{counts['done']:,} of {len(self._keys):,} rows done"]
+        counts = Counter(map(self._status, self.counted))
+        limiter = self.limiter
+        parts = [f"{counts['done']:,} of {len(self.counted):,} rows done"]
         if counts["failed"]:
             parts.append(f"{counts['failed']:,} failed")
-        parts.append(self._amount(self._paid))
-        left = len(self._todo) - self._asked
+        parts.append(self.amount(self.paid))
+        left = len(self.todo) - self._asked
         if limiter.reason:
             parts.append(f"stopped by {limiter.reason} (rerun the cell to continue)")
         elif limiter.failure and left:
             parts.append(f"the endpoint fails: {limiter.failure}")
         elif self._asked and left:
             seconds = (time.monotonic() - self._started) / self._asked
+            if seconds:
+                parts.append(_rate(1 / seconds))
             parts.append(f"about {seconds * left:,.0f} s left")
+            parts.insert(0, _bar(self._asked / len(self.todo)))
+        if self._last_failure and left:
+            parts.append(f"last failure: {self._last_failure}")
         return " · ".join(parts)
+
+
+_BAR = 20  # characters
+
+
+def _bar(share: float) -> str:
+    """A share from 0 to 1 as a bar."""
+    full = int(share * _BAR)
+    return "█" * full + "░" * (_BAR - full)
+
+
+def _rate(rows: float) -> str:
+    """Rows in a second, or in a minute if that is less than one."""
+    if rows >= 1:
+        return f"{rows:,.1f} rows/s"
+    return f"{rows * 60:,.1f} rows/min"
 
 
 def _show_nothing(*_: Any, **__: Any) -> None:

@@ -11,11 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, is_typeddict
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, is_typeddict
 
 from archytas_nb.asking import ModelChoice, RunSetup
+from archytas_nb.batch.interval import wilson
 from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import Usage
+from archytas_nb.sandbox import pool
 from archytas_nb.tools.render import render
 from archytas_nb.words import did_you_mean
 
@@ -24,38 +27,93 @@ if TYPE_CHECKING:
 
 COLUMNS = ("status", "error", "tokens", "cost", "seconds")
 """What stands beside the answer."""
+BY = "by"
+"""Who answered, of a map that was planned: ``"program"`` or ``"agent"``."""
 _FIELD = re.compile(r"\{([^{}\n]+)\}")
 _MAX_CHARS = 20_000  # of a value that is not text; text is sent whole
-_Z = 1.959964  # 95 %
 
 
 # ── rows and their frame ──────────────────────────────────────────────────────────────────────────
 
 
-def mapped(setup: RunSetup, data: Any, prompt: str, **options: Any) -> Any:
-    """Ask about every row, as `Agent.map`; the options are those of the engine's `Map`."""
+def mapped(
+    setup: RunSetup,
+    data: Any,
+    prompt: str,
+    *,
+    plan: bool | Literal["auto"] = False,
+    verify: int = 10,
+    max_fallback: float = 0.2,
+    **options: Any,
+) -> Any:
+    """Ask about every row, as `Agent.map`; the other options are those of the engine's `Map`."""
     from archytas_nb.batch.engine import Map
 
+    _check_plan(plan, verify, max_fallback)
     library = _library_of(data)
-    names, parts = columns_of(options["output_type"])
-    questions = questions_of(_items(data, library), prompt)
-    found, values = Map(setup, questions, **options).results()
+    beside = COLUMNS if plan is False else (*COLUMNS, BY)
+    names, parts = columns_of(options["output_type"], beside)
+    items = _items(data, library)
+    questions = questions_of(items, prompt)
+    asked = Map(setup, questions, **options)
+    known: dict[str, Any] = {}
+    stated: list[dict[str, Any]]
+    is_planned = plan is True
+    if plan == "auto":
+        is_planned = pool.is_available() and _may_be_planned(items, prompt, asked.tools)
+    if is_planned:
+        pool.require()
+        from archytas_nb.batch.columns import Columns
+        from archytas_nb.batch.plan import PlannedMap, PlanOptions
+
+        columns = Columns(items, str(getattr(data, "name", None) or "value"))
+        plan_options = PlanOptions(plan == "auto", verify, max_fallback)
+        planned = PlannedMap(asked, prompt, questions, columns, plan_options)
+        found, values, answered_by, known = planned.results()
+        stated = [_stated(each) | {BY: by} for each, by in zip(found, answered_by, strict=True)]
+    else:
+        found, values = asked.results()
+        by_agent = {} if plan is False else {BY: "agent"}
+        stated = [_stated(each) | by_agent for each in found]
     records = []
-    for each, value in zip(found, values, strict=True):
+    for each, value, more in zip(found, values, stated, strict=True):
         record: dict[str, Any] = dict.fromkeys(names)
         if each.status == "done":
             record |= parts(value)
-        records.append(record | _stated(each))
+        records.append(record | more)
     if not library:
         return records
     made = sys.modules[library].DataFrame
-    columns = {name: [record[name] for record in records] for name in (*names, *COLUMNS)}
+    table = {name: [record[name] for record in records] for name in (*names, *beside)}
     if library == "polars":
-        return made(columns, strict=False, schema_overrides={"cost": float})
-    frame = made(columns, index=data.index)
+        return made(table, strict=False, schema_overrides={"cost": float})
+    frame = made(table, index=data.index)
     # A whole number that is missing would make its column one of floats.
     answers = {name: frame[name].convert_dtypes() for name in names}
-    return frame.assign(**answers, cost=frame["cost"].astype("float64"))
+    frame = frame.assign(**answers, cost=frame["cost"].astype("float64"))
+    if known:
+        frame.attrs["plan"] = known
+    return frame
+
+
+def _check_plan(plan: Any, verify: Any, max_fallback: Any) -> None:
+    """Raise ValueError for an option of a plan that is none."""
+    if plan not in (True, False, "auto") or not isinstance(plan, (bool, str)):
+        raise ValueError(f"plan is {plan!r}; expected True, False or 'auto'")
+    if type(verify) is not int or verify < 0:
+        raise ValueError(f"verify is {verify!r}; expected a number of rows, or 0 for none")
+    is_number = isinstance(max_fallback, Real) and not isinstance(max_fallback, bool)
+    if not is_number or not 0 <= max_fallback <= 1:
+        raise ValueError(f"max_fallback is {max_fallback!r}; expected a share from 0 to 1")
+
+
+def _may_be_planned(items: Sequence[Any], prompt: str, tools: Sequence[Any]) -> bool:
+    """Whether the prompt has columns and there are tools, as a plan needs both."""
+    is_table = bool(items) and all(isinstance(each, Mapping) for each in items)
+    if not is_table or not tools:
+        return False
+    known = {str(name) for item in items for name in item}
+    return any(each in known for each in _FIELD.findall(prompt))
 
 
 def _stated(result: RowResult) -> dict[str, Any]:
@@ -138,7 +196,9 @@ def questions_of(items: Sequence[Any], prompt: str) -> list[str]:
     return [_FIELD.sub(partial(_value, row, named), prompt) for row in rows]
 
 
-def columns_of(output_type: Any) -> tuple[list[str], Callable[[Any], Mapping[str, Any]]]:
+def columns_of(
+    output_type: Any, beside: Sequence[str] = COLUMNS
+) -> tuple[list[str], Callable[[Any], Mapping[str, Any]]]:
     """The columns of an answer of a type, and what takes one apart.
 
     Raises:
@@ -153,7 +213,7 @@ def columns_of(output_type: Any) -> tuple[list[str], Callable[[Any], Mapping[str
     if not names:
         return ["answer"], lambda value: {"answer": value}
     for name in names:
-        if name in COLUMNS:
+        if name in beside:
             raise ValueError(f"the result has a column {name!r} of its own; rename the field")
 
     def parts(value: Any) -> Mapping[str, Any]:
@@ -310,17 +370,6 @@ def _score(model: str, case: Case, answers: Sequence[tuple[RowResult, Any]]) -> 
             passed += 1
     used = sum((result.usage for result, _ in answers), Usage())
     return Score(model, question, passed, len(ended), used.tokens, used.usd)
-
-
-def wilson(passed: int, runs: int) -> tuple[float, float]:
-    """The 95 % interval of a rate; from 0 to 1 where nothing was run."""
-    if not runs:
-        return 0.0, 1.0
-    rate = passed / runs
-    spread = _Z * _Z / runs
-    middle = rate + spread / 2
-    half = _Z * math.sqrt(rate * (1 - rate) / runs + spread / (4 * runs))
-    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
 
 
 def _case(given: Any, *, typed: bool) -> Case:

@@ -17,10 +17,11 @@ from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.store import RowResult
 from archytas_nb.driver import Observer
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.kernel.approval import Caller
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.limits import Clock
+from archytas_nb.loop.limits import Clock, call_key
 from archytas_nb.loop.model import Model, person_of
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.stop import Stop
@@ -40,23 +41,71 @@ def run_here(work: Callable[[], T]) -> T:
     return work()
 
 
-class _RowExecutor(KernelExecutor):
+@dataclass(slots=True)
+class Effects:
+    """The calls with side effects that a program has made for a row; an agent does not repeat them.
+
+    Attributes:
+        made: Their outcomes, by their keys.
+        is_closed: Whether no other call with side effects is made.
+        refused: The name of a tool that was therefore not called; empty if there was none.
+    """
+
+    made: Mapping[str, ev.CallOutcome]
+    is_closed: bool = False
+    refused: str = ""
+
+    def outcome(self, call: ev.ToolCall) -> ev.CallOutcome | None:
+        """The outcome of a call that is not made; None if it is to be made."""
+        earlier = self.made.get(call_key(call))
+        if earlier is not None:
+            return replace(earlier, call_id=call.id, outputs=(), seconds=0.0)
+        if not self.is_closed:
+            return None
+        self.refused = call.name
+        return ev.CallOutcome("refused", _NOT_NOW, call_id=call.id)
+
+
+_NOT_NOW = "Not run: this row was already done, and is only checked."
+
+
+class RowExecutor(KernelExecutor):
     """Runs the calls of one row: on the main thread, unless their tools are pure."""
 
     on_main: OnMain
+    effects: Effects | None = None
 
     def run(
         self,
         calls: Sequence[ev.ToolCall],
         seconds: float | None = None,
-        program: str = "",
-        lines: Mapping[str, int] = MappingProxyType({}),
+        callers: Mapping[str, Caller] = MappingProxyType({}),
     ) -> tuple[ev.CallOutcome, ...]:
         """Run calls, as soon as the main thread is free."""
-        asked = time.monotonic()
-        run = partial(super().run, calls, seconds, program, lines)
-        if all(each.name not in self._tools or self._tools[each.name].pure for each in calls):
+        run = super().run
+        if self.effects is None:
+            return self._in_place(calls, partial(run, calls, seconds, callers))
+        outcomes: list[ev.CallOutcome] = []
+        for call in calls:
+            outcome = None
+            if self._has_effects(call):
+                outcome = self.effects.outcome(call)
+            if outcome is None:
+                made = self._in_place([call], partial(run, [call], seconds, callers))
+                outcome = made[0]
+            outcomes.append(outcome)
+        return tuple(outcomes)
+
+    def _has_effects(self, call: ev.ToolCall) -> bool:
+        return call.name in self._tools and not self._tools[call.name].pure
+
+    def _in_place(
+        self, calls: Sequence[ev.ToolCall], run: Callable[[], tuple[ev.CallOutcome, ...]]
+    ) -> tuple[ev.CallOutcome, ...]:
+        """Run calls on the thread on which their tools may run."""
+        if not any(map(self._has_effects, calls)):
             return run()
+        asked = time.monotonic()
 
         def work() -> tuple[ev.CallOutcome, ...]:
             self.clock.waited += time.monotonic() - asked
@@ -76,6 +125,7 @@ class _AskedRow(Asked):
 
     clock: Clock = field(default_factory=Clock)
     on_main: OnMain = run_here
+    effects: Effects | None = None
 
     def _executor(
         self,
@@ -83,18 +133,25 @@ class _AskedRow(Asked):
         model: Model,
         observers: Sequence[Observer],  # noqa: ARG002 - nobody observes a row
     ) -> KernelExecutor:
-        settings = self.setup.settings
-        person = person_of(model, Keyboard())
-        executor = _RowExecutor(
-            tools,
-            self.setup.variables,
-            settings.approve,
-            person,
-            allow=settings.allow,
-            clock=self.clock,
-        )
-        executor.on_main = self.on_main
+        executor = row_executor(self.setup, tools, model, self.clock, self.on_main)
+        executor.effects = self.effects
         return executor
+
+
+def row_executor(
+    setup: RunSetup, tools: Toolbox, model: Model, clock: Clock, on_main: OnMain
+) -> RowExecutor:
+    """The executor for the calls of one row."""
+    executor = RowExecutor(
+        tools,
+        setup.variables,
+        setup.settings.approve,
+        person_of(model, Keyboard()),
+        allow=setup.settings.allow,
+        clock=clock,
+    )
+    executor.on_main = on_main
+    return executor
 
 
 def ask_row(
@@ -103,6 +160,7 @@ def ask_row(
     question: str,
     answers: Answers,
     on_main: OnMain = run_here,
+    effects: Effects | None = None,
 ) -> RowResult:
     """Ask about a row in a conversation of its own.
 
@@ -112,6 +170,7 @@ def ask_row(
         question: The question.
         answers: The type of the answers.
         on_main: Calls something on the main thread.
+        effects: The calls with side effects that were already made for it.
 
     Raises:
         ConfigurationError: No row can be asked about.
@@ -129,6 +188,7 @@ def ask_row(
         check,
         clock=model.clock,
         on_main=on_main,
+        effects=effects,
     )
     started = time.perf_counter()
     with closing(asked.events()) as events:
@@ -164,8 +224,19 @@ def ask_elsewhere(
     setup: RunSetup,
     question: str,
     output_type: Any,
+    effects: Effects | None,
     attempt: str,  # noqa: ARG001
 ) -> RowResult:
     """Ask about a row in another process; a cluster may keep the result of an equal attempt."""
     model = RowModel(setup.choice.given, Limiter())
-    return ask_row(setup, model, question, Answers(output_type, None, {}))
+    answers = Answers(output_type, None, {})
+    result = ask_row(setup, model, question, answers, effects=effects)
+    return unless_refused(result, effects)
+
+
+def unless_refused(result: RowResult, effects: Effects | None) -> RowResult:
+    """A result; a failure if a call was not made because the row had been done before."""
+    if effects is None or not effects.refused or result.status != "done":
+        return result
+    error = f"it would call {effects.refused}, which the program did not call in this way"
+    return replace(result, status="failed", answer=None, error=error)

@@ -24,6 +24,7 @@ from archytas_nb.loop.events import (
     Delta,
     ModelReply,
     Notice,
+    UserQuestion,
 )
 from archytas_nb.loop.model import FACTS, ModelFacts
 from archytas_nb.models import secrets
@@ -355,7 +356,7 @@ class _RecordedPerson:
             return True
         return self._cassette.mode != "replay" and self._real.there
 
-    def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
+    def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
         """The recorded answer, or the user's.
 
         Raises:
@@ -363,7 +364,9 @@ class _RecordedPerson:
                 next reply of the model is a `CassetteMiss`, therefore.
         """
         cassette = self._cassette
-        whole = prompt if form is None else f"{form.text}\n{prompt}"
+        whole = prompt
+        if isinstance(form, ApprovalForm):
+            whole = f"{form.text}\n{prompt}"
         found = cassette.find_answer(whole, self._origin, is_user_there=self._real.there)
         answer: str | None
         if found is not None:

@@ -11,8 +11,8 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
 
@@ -20,7 +20,14 @@ from archytas_nb.errors import argument_error
 from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.person import Keyboard, Person, block, quoted
 from archytas_nb.kernel.shell import Namespace
-from archytas_nb.loop.events import ApprovalForm, Edit, FormArgument, Json, ToolCall
+from archytas_nb.loop.events import (
+    ApprovalForm,
+    Edit,
+    FormArgument,
+    FormField,
+    Json,
+    ToolCall,
+)
 from archytas_nb.tools.data import STOPS, is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
@@ -48,6 +55,34 @@ class Decision:
     stop: bool = False  # whether the person stops the run
     edit: Edit | None = None  # what the person changed before
     form: ApprovalForm | None = None  # what the person saw and decided
+    whole_run: bool = False  # whether later calls of the tool in this run are not asked about
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The program of the model that makes a call.
+
+    Attributes:
+        program: Its text; empty if none makes it.
+        line: The line of the call; 0 if it is not known.
+        objects: The arguments that it gave and that JSON does not represent, by name.
+    """
+
+    program: str = ""
+    line: int = 0
+    objects: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_objects(self, given: Json, sent: Json) -> Json:
+        """The arguments with these objects, except those that a person changed.
+
+        Args:
+            given: The arguments by name, as JSON.
+            sent: The same as the program sent them.
+        """
+        if not self.objects:
+            return given
+        same = [name for name in self.objects if given[name] == sent[name]]
+        return {**given, **{name: self.objects[name] for name in same}}
 
 
 def usable_policy(approve: Approve | None) -> Approve | None:
@@ -71,6 +106,7 @@ class Approver:
         self._approve: Approve = "ask" if approve is None else approve
         self._allowed = set(allow)
         self._person = person
+        self._approved: set[Tool] = set()  # tools that run without asking from now on
 
     def may_refuse(self, tool: Tool) -> bool:
         """Whether some call of a tool may be asked about or refused."""
@@ -86,8 +122,7 @@ class Approver:
         namespace: Namespace,
         *,
         may_ask: bool = True,
-        program: str = "",
-        line: int = 0,
+        caller: Caller | None = None,
     ) -> Decision:
         """Decide on a call.
 
@@ -98,8 +133,7 @@ class Approver:
             namespace: The variables that an edited argument may name.
             may_ask: Whether the person can be asked now; if not, what they would be asked about is
                 refused.
-            program: The program of the model that makes the call; empty if none does.
-            line: The line of the program that makes it; 0 if it is not known.
+            caller: The program of the model that makes the call; None if none does.
         """
         if not self.may_refuse(tool):
             return Decision(bound)
@@ -113,12 +147,12 @@ class Approver:
             return Decision(bound)
         if self._approve == "deny":
             return _refused(tool, "needs approval, which is denied in this run")
-        if tool in _always:
+        if tool in _always or tool in self._approved:
             return Decision(bound)
         if not may_ask:
             why = "needs approval, and nobody is asked after the code that calls it has ended"
             return _refused(tool, why)
-        return self._asked(tool, call, bound, namespace, check.reason, (program, line))
+        return self._asked(tool, call, bound, namespace, check.reason, caller or Caller())
 
     def _asked(
         self,
@@ -127,7 +161,7 @@ class Approver:
         bound: BoundCall,
         namespace: Namespace,
         reason: str,
-        place: tuple[str, int],
+        caller: Caller,
     ) -> Decision:
         """What the person decides; a refusal if the person cannot be asked."""
         if not self._person.there:
@@ -137,9 +171,12 @@ class Approver:
         names = [each.name for each in tool.parameters if not each.injected]
         sent = _by_name(call.input, names)
         with _dialogue:
-            dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, reason, place)
+            dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, reason, caller)
             try:
-                return dialogue.decide()
+                decision = dialogue.decide()
+                if decision.whole_run:
+                    self._approved.add(tool)
+                return decision
             except (EOFError, OSError):
                 return _refused(tool, "needs approval, and nobody answered")
             finally:
@@ -209,15 +246,20 @@ def _by_name(sent: Json, names: list[str]) -> dict[str, Json]:
 
 PROMPT = "run? [y]es · [a]lways in this notebook · [n]o, or say what to do instead: "
 
-Answer = Literal["yes", "always", "no", "stop", "show all", "edit", "unclear"]
+Answer = Literal["yes", "this run", "always", "no", "stop", "show all", "edit", "unclear"]
 
 _WORDS: dict[str, Answer] = {
-    "y": "yes", "yes": "yes", "a": "always", "always": "always", "n": "no", "no": "no",
-    "stop": "stop", "?": "show all", "": "unclear",
+    "y": "yes", "yes": "yes", "r": "this run", "a": "always", "always": "always",
+    "n": "no", "no": "no", "stop": "stop", "?": "show all", "": "unclear",
 }  # fmt: skip
 _EDIT = re.compile(r"([^\W\d]\w*)\s*=(?!=)\s*(.*)", re.DOTALL)
 _REASON = re.compile(r"(?:no|n)\s*[,:;.–—-]\s*(\S.*)", re.IGNORECASE | re.DOTALL)
 _LIKE_YES = re.compile(r"(?:y|yes|yep|yeah|yup|ok|okay|sure)\b", re.IGNORECASE)
+_APPROVED = {
+    "yes": "approved",
+    "this run": "approved, also later in this run",
+    "always": "approved, always",
+}
 _MAX_UNCLEAR = 3  # empty or unclear answers
 
 
@@ -239,7 +281,7 @@ def read_answer(line: str) -> tuple[Answer, str]:
 class ApprovalDialogue:
     """Asks a person about one call until the answer is clear; ``sent`` is the model's input.
 
-    ``place`` is the program that makes the call, and the line; an empty program if none does.
+    ``caller`` is the program that makes the call.
 
     Attributes:
         summary: The call and the decision on one line.
@@ -247,14 +289,14 @@ class ApprovalDialogue:
 
     def __init__(
         self, person: Person, tool: Tool, sent: dict[str, Json], bound: BoundCall,
-        namespace: Namespace, why: str = "", place: tuple[str, int] = ("", 0),
+        namespace: Namespace, why: str = "", caller: Caller = Caller(),
     ) -> None:  # fmt: skip
         self._person = person
         self._tool = tool
         self._namespace = namespace
         self._why = why
-        program, self._line = place
-        self._program = visible_code(omit_middle(program, MAX_VALUE))
+        self._caller = caller
+        self._program = visible_code(omit_middle(caller.program, MAX_VALUE))
         self._sent = self._input = sent  # as the model sent it, and as edited by the person
         self._bound = bound
         self._shows_all = tool.runs_code  # code is never shortened
@@ -271,11 +313,13 @@ class ApprovalDialogue:
             answer, text = read_answer(self._person.ask(note + PROMPT, self._form))
             note = ""
             match answer:
-                case "yes" | "always":
+                case "yes" | "this run" | "always":
                     if answer == "always":
                         _always.add(self._tool)
-                    form = self._decided("approved" + ", always" * (answer == "always"))
-                    return Decision(self._bound, edit=self._edited(), form=form)
+                    form = self._decided(_APPROVED[answer])
+                    whole_run = answer == "this run"
+                    edit = self._edited()
+                    return Decision(self._bound, edit=edit, form=form, whole_run=whole_run)
                 case "no":
                     return self._refused(text)
                 case "stop":
@@ -320,7 +364,7 @@ class ApprovalDialogue:
         except ValueError:
             what = f"{escape(text[:100])} is neither a Python literal nor JSON"
             return f'{what}; text needs quotes: "text".\n'
-        bound = self._tool.bind(edited, self._namespace)
+        bound = self._tool.bind(self._given(edited), self._namespace)
         if not isinstance(bound, BoundCall):
             return f"{self._tool.name} does not accept this: {quoted(bound.text)}\n"
         if too_long := _too_long_to_show(self._tool, bound):
@@ -329,6 +373,34 @@ class ApprovalDialogue:
         self._bound = bound
         self._why = _checked(self._tool, bound).reason
         return ""
+
+    def _given(self, edited: dict[str, Json]) -> Json:
+        return self._caller.with_objects(edited, self._sent)
+
+    def _fault(self, changes: Mapping[str, Json]) -> str:
+        """The first thing that is wrong with changed arguments; empty if nothing is."""
+        if self._tool.runs_code:
+            for text in changes.values():
+                fault = syntax_fault(text)
+                if fault:
+                    return fault
+        faults = self._tool.faults(self._given({**self._input, **changes}), self._namespace)
+        return next(iter(faults), "")
+
+    def _fields(self) -> tuple[FormField, ...]:
+        """The arguments as a person can change them."""
+        properties = self._tool.schema()["properties"]
+        fields = []
+        for name, value in self._tool.arguments(self._bound).items():
+            sent = self._input.get(name)
+            is_fixed = name in self._caller.objects
+            if name not in self._input:
+                sent = properties[name].get("default")
+                is_fixed = "default" not in properties[name]
+            is_fixed = is_fixed or (type(sent) is str and type(value) is not str and is_data(value))
+            is_code = self._tool.runs_code and type(value) is str
+            fields.append(FormField(name, sent, properties[name], is_code, is_fixed))
+        return tuple(fields)
 
     def _new_form(self) -> ApprovalForm:
         """The call, with the values that the function would receive now in place of names."""
@@ -351,7 +423,9 @@ class ApprovalDialogue:
             tuple(arguments),
             escape(self._why),
             program=self._program,
-            line=self._line,
+            line=self._caller.line,
+            fields=self._fields(),
+            check=self._fault,
         )
         whole = form_text(form, whole=True)
         short = form_text(form)
@@ -371,6 +445,17 @@ class ApprovalDialogue:
         arguments = [each for each in self._form.arguments if not each.is_default]
         call = f"{self._tool.name}({', '.join(f'{a.name}={brief(a.text)}' for a in arguments)})"
         return f"{omit_middle(call, 200)}: {decision}"
+
+
+def syntax_fault(code: Any) -> str:
+    """What is wrong with the syntax of some Python; empty if nothing is."""
+    try:
+        ast.parse(code)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, TypeError, MemoryError, RecursionError) as error:
+        return str(error)
+    return ""
 
 
 def _literal(text: str) -> Json:

@@ -53,6 +53,7 @@ def context_of(
     *,
     small: bool = False,
     alone: bool = False,
+    failed: str = "",
 ) -> Context | None:
     """The context of a question: its digest; None if the model must not look at variables.
 
@@ -65,11 +66,13 @@ def context_of(
             variables are described again, whatever later cells have created since.
         small: Whether the model is small: ``"auto"`` then describes only what is mentioned.
         alone: Whether the model has no other tools.
+        failed: The cell that failed before the question: its variables count as mentioned, too.
     """
     if kind == "none":
         return None
     variables = dict(_variables(namespace))
-    places = {name: _place(name, question) for name in variables}
+    mentions = f"{question}\n{failed}" if failed else question
+    places = {name: _place(name, mentions) for name in variables}
     names = sorted((name for name in places if places[name] >= 0), key=places.__getitem__)
     has_looked = any(each.context is not None and each.context.is_offered for each in past)
     if kind == "auto" and small and not (names or alone or has_looked):
@@ -357,6 +360,11 @@ def _counted(value: Any) -> list[tuple[Any, int]] | None:
 
 
 # ── which variables ───────────────────────────────────────────────────────────────────────────────
+
+
+def shown_names(namespace: Mapping[str, Any]) -> list[str]:
+    """The names of the variables that a model may read."""
+    return [name for name, _ in _variables(namespace)]
 
 
 def _variables(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

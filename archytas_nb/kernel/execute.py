@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel import output, turns
-from archytas_nb.kernel.approval import Approve, Approver, Decision
+from archytas_nb.kernel.approval import Approve, Approver, Caller, Decision
 from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.interrupts import CallGuard, Ended, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture
@@ -30,7 +30,17 @@ from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, curren
 from archytas_nb.kernel.shell import Namespace, current_shell
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.kernel.turns import turn
-from archytas_nb.loop.events import PRINTED, ApprovalForm, CallOutcome, Edit, Json, Status, ToolCall
+from archytas_nb.loop.events import (
+    PRINTED,
+    ApprovalForm,
+    CallOutcome,
+    Edit,
+    Json,
+    Output,
+    Status,
+    ToolCall,
+    UserQuestion,
+)
 from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.data import MAX_IMAGES
 from archytas_nb.tools.render import MAX_CHARS, type_name
@@ -67,14 +77,16 @@ class PausingPerson:
         """Whether a question would be answered."""
         return self._person.there
 
-    def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
+    def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
         """Ask; raises what the person's own `ask` raises."""
         started = time.monotonic()
         try:
             with self.guard.paused(), output.capture_paused():
-                is_shown = self._on_question(prompt, form)
-                if form is not None:
+                if isinstance(form, ApprovalForm):
+                    is_shown = self._on_question(prompt, form)
                     form = replace(form, is_shown=is_shown is True)
+                else:
+                    self._on_question(prompt, None)
                 try:
                     return self._person.ask(prompt, form)
                 finally:
@@ -99,6 +111,7 @@ class _Ready:
     capture: Capture
     called: list[str] = field(default_factory=list)  # tools called by its code
     scope: AbstractContextManager[None] = field(default_factory=nullcontext)
+    variables: Namespace | None = None  # where a large result is kept; a program keeps its own
 
     @property
     def input(self) -> Json:
@@ -144,6 +157,7 @@ class KernelExecutor:
         on_question: Called with the prompt and with the form of a call that waits for approval,
             or None, before a person is asked; with an empty text afterwards, and once more with
             the form when the call was decided. Returns True if it shows the form.
+        on_display: Called in the same way with each display, see `Capture`.
         allow: Names of tools that run without approval.
         watch: Records which variables the calls change; None records nothing.
         clock: The clock of the run; None makes one.
@@ -158,6 +172,7 @@ class KernelExecutor:
         on_output: Callable[[str], Any] | None = None,
         on_question: Callable[..., Any] | None = None,
         *,
+        on_display: Callable[[Output], Any] | None = None,
         allow: Collection[str] = (),
         watch: Watch | None = None,
         clock: Clock | None = None,
@@ -170,11 +185,11 @@ class KernelExecutor:
         self._person = PausingPerson(person, self.clock, on_question)
         self._approver = Approver(approve, allow, self._person)
         self._on_output = on_output
+        self._on_display = on_display
         self._watch = watch
         self._guard = self._person.guard
         self._ends: float | None = None
-        self._program = ""
-        self._lines: Mapping[str, int] = {}
+        self._callers: Mapping[str, Caller] = {}
 
     def _now(self) -> float:
         return time.monotonic() - self.clock.waited
@@ -183,8 +198,7 @@ class KernelExecutor:
         self,
         calls: Sequence[ToolCall],
         seconds: float | None = None,
-        program: str = "",
-        lines: Mapping[str, int] = MappingProxyType({}),
+        callers: Mapping[str, Caller] = MappingProxyType({}),
     ) -> tuple[CallOutcome, ...]:
         """Run calls in order.
 
@@ -192,15 +206,13 @@ class KernelExecutor:
             calls: The calls of one reply.
             seconds: How long they may take together, not counting the time that a person takes to
                 answer; None for no limit.
-            program: The program that makes them, which a person who approves one of them is shown.
-            lines: The line of the program that makes each call, by its id.
+            callers: The programs that make them, by the ids of the calls.
 
         Returns:
             One outcome for each; after an interrupt the rest are ``not_run``.
         """
         outcomes: list[CallOutcome] = []
-        self._program = program
-        self._lines = lines
+        self._callers = callers
         with guard_calls() as guard:
             self._guard = self._person.guard = guard
             self._ends = None
@@ -329,7 +341,8 @@ class KernelExecutor:
             tool = self._tools[call.name]
         except KeyError as error:
             return CallOutcome("error", str(error.args[0]), error=error, call_id=call.id)
-        bound = tool.bind(call.input, self._namespace)
+        caller = self._callers.get(call.id, Caller())
+        bound = tool.bind(caller.with_objects(call.input, call.input), self._namespace)
         if isinstance(bound, CallOutcome):
             return replace(bound, call_id=call.id)
         if self._ends is not None and self._now() >= self._ends:
@@ -340,8 +353,7 @@ class KernelExecutor:
             call,
             bound,
             self._namespace,
-            program=self._program,
-            line=self._lines.get(call.id, 0),
+            caller=caller,
         )
         decided = ""
         if decision.form is not None:
@@ -354,8 +366,10 @@ class KernelExecutor:
             return CallOutcome(
                 "refused", decision.refusal, call_id=call.id, decision=decided, edit=decision.edit
             )
-        capture = Capture(self._on_output)
+        capture = Capture(self._on_output, self._on_display)
         ready = _Ready(call, tool, decision.bound, decision.edit, decided, capture)
+        if not caller.program:
+            ready = replace(ready, variables=self._namespace)
         if not tool.runs_code:
             return ready
         scope = guard_tools(self._tools, self._approver, self._namespace, ready.called)
@@ -365,7 +379,7 @@ class KernelExecutor:
 
     def _run_ready(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
         """Run async calls concurrently, or a single call on this thread."""
-        shared = Capture(self._on_output)
+        shared = Capture(self._on_output, self._on_display)
         if len(ready) == 1:
             shared = ready[0].capture
         with output.capturing([each.capture for each in ready], shared), ready[0].scope:
@@ -375,6 +389,7 @@ class KernelExecutor:
             else:
                 ends = [self._run_here(ready[0])]
             outcomes = list(map(self._rendered, ready, ends))
+            outcomes = list(map(self._displayed, outcomes))
             with self._in_call(shared):
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
@@ -427,13 +442,26 @@ class KernelExecutor:
         limit = self._limit(ready.tool, ended.seconds, least=_SECONDS_TO_RENDER)
         with self._in_call(ready.capture):
             try:
-                render = partial(_outcome, ended, ready.tool, self._namespace)
+                render = partial(_outcome, ended, ready.tool, ready.variables)
                 outcome: CallOutcome = self._guard.run(render, limit)
             except ToolTimeout as error:  # that of a `ThreadTimer` has no text
                 return _not_rendered(ended, str(error) or f"stopped after {limit}")
             except KeyboardInterrupt:
-                return _outcome(replace(ended, how="interrupted"), ready.tool, self._namespace)
+                return _outcome(replace(ended, how="interrupted"), ready.tool, ready.variables)
             return outcome
+
+    def _displayed(self, outcome: CallOutcome) -> CallOutcome:
+        """Add what a cell would display of the value; the outcome is kept if that fails."""
+        if outcome.status != "done" or outcome.images:  # which are shown
+            return outcome
+        limit = self._limit(least=_SECONDS_TO_RENDER)
+        try:
+            displays = self._guard.run(partial(output.displays_of, outcome.value), limit)
+        except KeyboardInterrupt:
+            return interrupted_late(outcome)
+        except Exception:  # noqa: BLE001 - a library may fail to display its own object, or be slow
+            return outcome
+        return replace(outcome, displays=displays)
 
     @contextmanager
     def _in_call(self, capture: Capture) -> Iterator[None]:
@@ -494,7 +522,7 @@ def _expired(ended: Ended, limit: TimeLimit) -> Ended:
     return Ended("error", error=error, seconds=ended.seconds)
 
 
-def _outcome(ended: Ended, tool: Tool, namespace: Namespace) -> CallOutcome:
+def _outcome(ended: Ended, tool: Tool, namespace: Namespace | None) -> CallOutcome:
     """Render what a call returned or raised."""
     if ended.how == "done":
         return tool.outcome(ended.value, namespace, seconds=ended.seconds)

@@ -9,28 +9,31 @@
   writing to the original streams.
 - `descriptors` captures what is written below the streams.
 - pyplot figures that are left open are drawn into the record; no plotting library is imported.
+- `displays_of` is what a cell would display of a value.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 import sys
 import threading
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from archytas_nb.kernel import descriptors
 from archytas_nb.kernel.descriptors import Kind
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Json, Output
-from archytas_nb.tools.data import MAX_IMAGES, figures_in, picture
-from archytas_nb.tools.render import output_text
+from archytas_nb.tools.data import MAX_IMAGES, figures_in, is_data, picture
+from archytas_nb.tools.render import output_text, rich_name
 from archytas_nb.words import clip, omission
 
 MAX_CHARS = 4000
@@ -41,6 +44,9 @@ KEEP = 500_000
 
 KEEP_DISPLAYED = 100
 """Maximum number of displays that are kept: half of them the first ones, half the last ones."""
+
+MAX_DISPLAY = 10_000_000
+"""Characters of a display that only a front end can draw; of a larger one, the text is kept."""
 
 _DISPLAYED = 2 * KEEP // KEEP_DISPLAYED  # characters that a display counts as
 _MAX_FIGURES = 10  # each takes a moment to draw
@@ -55,12 +61,12 @@ _CELL_FILE = re.compile(r"(?<!\S)\S*ipykernel_\d+[/\\]\d+\.py")
 class _Item:
     kind: Literal["stdout", "stderr", "display"]
     pieces: list[str] = field(default_factory=list)
-    data: dict[str, Json] = field(default_factory=dict)
-    display_id: str = ""
+    display: Output | None = None
+    given_id: str = ""  # the id that the display was given by the code that made it
 
     def output(self) -> Output:
-        if self.kind == "display":
-            return Output(self.kind, self.data)
+        if self.display is not None:
+            return self.display
         return Output(self.kind, {"text/plain": "".join(self.pieces)})
 
 
@@ -69,12 +75,20 @@ class Capture:
 
     Args:
         on_output: Called with each piece of printed text.
+        on_display: Called with each display, again when it is updated, and without data when it
+            is taken back.
     """
 
-    def __init__(self, on_output: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_output: Callable[[str], None] | None = None,
+        on_display: Callable[[Output], None] | None = None,
+    ) -> None:
         self.open = True  # False once the call has ended
         self._on_output = on_output
+        self._on_display = on_display
         self._lock = threading.RLock()  # printing may run a finalizer that prints
+        self._cleared: list[str] = []  # the ids of displays that were taken back
         self._reset()
 
     def _reset(self) -> None:
@@ -124,20 +138,18 @@ class Capture:
                 pieces.pop(0)
 
     def display(
-        self, data: Mapping[str, Json], display_id: str = "", *, update: bool = False
+        self,
+        data: Mapping[str, Json],
+        metadata: Mapping[str, Json] | None = None,
+        given_id: str = "",
     ) -> None:
-        """Add a display; ``update`` replaces the one with that id."""
-        kept = dict(data)
-        for mime, each in data.items():
-            if isinstance(each, (bytes, bytearray)):
-                kept[mime] = base64.b64encode(each).decode()
+        """Add a display."""
+        display = _bounded(data, metadata or {})
         with self._lock:
-            if update:
-                for item in (*self._head, *self._tail):
-                    if display_id and item.display_id == display_id:
-                        item.data = kept
-                return
-            item = _Item("display", data=kept, display_id=display_id)
+            # A display that follows `clear_output` takes the place of one that was taken back.
+            display_id = self._cleared.pop(0) if self._cleared else uuid.uuid4().hex
+            display = replace(display, display_id=display_id)
+            item = _Item("display", display=display, given_id=given_id)
             if self._room:
                 self._room = max(self._room - _DISPLAYED, 0)
                 self._head.append(item)
@@ -145,11 +157,36 @@ class Capture:
                 self._in_tail += _DISPLAYED
                 self._tail.append(item)
                 self._trim_tail()
+        self._notify(display)
+
+    def update(
+        self, data: Mapping[str, Json], metadata: Mapping[str, Json] | None, given_id: str
+    ) -> bool:
+        """Replace the displays with this id; returns whether there is one."""
+        display = _bounded(data, metadata or {})
+        updated = []
+        with self._lock:
+            for item in (*self._head, *self._tail):
+                if given_id and item.given_id == given_id and item.display is not None:
+                    item.display = replace(display, display_id=item.display.display_id)
+                    updated.append(item.display)
+        for each in updated:
+            self._notify(each)
+        return bool(updated)
 
     def clear(self) -> None:
         """Drop the output so far, as `clear_output` does."""
         with self._lock:
+            items = (*self._head, *self._tail)
+            ids = [item.display.display_id for item in items if item.display is not None]
+            self._cleared += ids
             self._reset()
+        for each in ids:
+            self._notify(Output("display", {}, display_id=each))
+
+    def _notify(self, display: Output) -> None:
+        if self._on_display is not None:
+            self._on_display(display)
 
     def outputs(self) -> tuple[Output, ...]:
         """Everything that was kept."""
@@ -172,6 +209,27 @@ class Capture:
         images = [output.data.get("image/png") for output in self.outputs()]
         found = ["".join(each.split()) for each in images if isinstance(each, str) and each]
         return tuple(found[:MAX_IMAGES])
+
+
+def _bounded(data: Mapping[str, Json], metadata: Mapping[str, Json]) -> Output:
+    """A display; of one that is too large to be kept only its text."""
+    kept = dict(data)
+    for mime, each in data.items():
+        if isinstance(each, (bytes, bytearray)):
+            kept[mime] = base64.b64encode(each).decode()
+    display = Output("display", kept, dict(metadata))
+    name = rich_name(kept, metadata)
+    if not name:
+        return display
+    size = sum(len(each) if isinstance(each, str) else _json_size(each) for each in kept.values())
+    if size <= MAX_DISPLAY:
+        return display
+    left_out = f"{name} of {size / 1e6:.1f} MB"
+    return Output("display", {"text/plain": output_text(display)}, left_out=left_out)
+
+
+def _json_size(value: Json) -> int:
+    return len(json.dumps(value, default=repr))
 
 
 # ── Python streams and the display publisher ──────────────────────────────────────────────────────
@@ -326,8 +384,12 @@ class _Router:
             if capture is None:
                 return original(data, metadata, *args, **options)
             self._drain()
-            display_id = str((options.get("transient") or {}).get("display_id", ""))
-            capture.display(data, display_id, update=bool(options.get("update")))
+            given_id = str((options.get("transient") or {}).get("display_id", ""))
+            with _uncaptured():
+                if not options.get("update"):
+                    capture.display(data, metadata, given_id)
+                elif not capture.update(data, metadata, given_id):  # an earlier cell displayed it
+                    original(data, metadata, *args, **options)
             return None
 
         return publish
@@ -338,7 +400,9 @@ class _Router:
             if capture is None:
                 return original(wait)
             self._drain()
-            return capture.clear()
+            with _uncaptured():
+                capture.clear()
+            return None
 
         return clear_output
 
@@ -354,9 +418,16 @@ def _restore(target: Any, name: str, method: Any, before: Any) -> None:
 
 def _record(capture: Capture, kind: Kind, text: str) -> None:
     """Add to a record; what its callback prints is not output of the call."""
+    with _uncaptured():
+        capture.write(kind, text)
+
+
+@contextmanager
+def _uncaptured() -> Iterator[None]:
+    """In the block, what this thread prints and displays belongs to no call."""
     token = current_capture.set(_UNCAPTURED)
     try:
-        capture.write(kind, text)
+        yield
     finally:
         current_capture.reset(token)
 
@@ -401,3 +472,34 @@ def take_figures(before: Mapping[int, Any], capture: Capture, returned: Sequence
     if len(left) > _MAX_FIGURES:
         text = f"{len(left)} figures were left open; {_MAX_FIGURES} of them are shown\n"
         capture.write("stderr", text)
+
+
+# ── what a cell would display of a value ──────────────────────────────────────────────────────────
+
+_NEVER_RICH = (str, bytes, bool, int, float, complex, list, tuple, dict, set, frozenset)
+
+
+def displays_of(value: Any) -> tuple[Output, ...]:
+    """What a cell would display of a value, if that is more than text or a table.
+
+    It must be called while calls are captured, because some libraries display by themselves. What
+    they print meanwhile is not kept: a person would not expect it, and the model reads the value.
+    """
+    formatter = getattr(current_shell(), "display_formatter", None)
+    is_simple = value is None or isinstance(value, _NEVER_RICH)
+    if formatter is None or is_simple or (is_data(value) and hasattr(value, "columns")):
+        return ()
+    capture = Capture()
+    token = current_capture.set(capture)
+    try:
+        data, metadata = formatter.format(value)
+    finally:
+        current_capture.reset(token)
+    if data:
+        capture.display(data, metadata)
+    return tuple(each for each in capture.outputs() if _shows_more(each))
+
+
+def _shows_more(output: Output) -> bool:
+    is_more_than_text = bool(output.left_out) or not {"text/plain"}.issuperset(output.data)
+    return output.kind == "display" and "archytas_nb" not in output.metadata and is_more_than_text

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any, ClassVar, Protocol
 
 from archytas_nb.kernel.shell import current_shell
-from archytas_nb.loop.events import ApprovalForm
+from archytas_nb.loop.events import ApprovalForm, UserQuestion
 from archytas_nb.words import escape, omit_middle, visible
 
 
@@ -18,7 +18,7 @@ class Person(Protocol):
     def there(self) -> bool:
         """Whether a question would be answered."""
 
-    def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
+    def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
         """Show the form, unless it is shown elsewhere, and the prompt; return the typed line.
 
         Raises:
@@ -44,9 +44,9 @@ class Keyboard:
         except (AttributeError, ValueError):  # missing or closed
             return False
 
-    def ask(self, prompt: str, form: ApprovalForm | None = None) -> str:
+    def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
         """Ask with `input()`, which every front end supports while a cell is running."""
-        if form is not None and not form.is_shown and form.text != Keyboard._shown:
+        if isinstance(form, ApprovalForm) and not form.is_shown and form.text != Keyboard._shown:
             self._show(form.text)
             Keyboard._shown = form.text
         return input(prompt)
@@ -129,7 +129,7 @@ def _answer(person: Person, question: str, choices: list[str]) -> str:
         how = "Answer with a number or in your own words: "
     prompt = f"The agent asks: {quoted(question)}\n{listed}{how}"
     for is_second in (False, True):
-        typed = person.ask(prompt).strip()
+        typed = person.ask(prompt, UserQuestion(question, tuple(choices))).strip()
         for choice in choices:  # before the numbers: a choice may itself look like one
             if typed and choice.strip().casefold() == typed.casefold():
                 return choice

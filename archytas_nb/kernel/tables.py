@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import xxhash
@@ -294,3 +294,83 @@ DATA: tuple[tuple[tuple[str, ...], Kind], ...] = (
     (("pandas", "DataFrame", "Series"), _TABLE),
     (("polars", "DataFrame", "Series"), _POLARS),
 )
+
+
+# ── contents, for fingerprints ────────────────────────────────────────────────────────────────────
+
+
+def digest_of_bytes(memory: Any) -> int:
+    """The hash of some bytes."""
+    return xxhash.xxh3_128_intdigest(memory)
+
+
+class Contents:
+    """Reads arrays and tables by what they contain: no address and no identity counts.
+
+    Args:
+        of_objects: Returns the hash of a list of Python objects.
+    """
+
+    def __init__(self, of_objects: Callable[[list[Any]], int]) -> None:
+        self._of_objects = of_objects
+
+    def of(self, value: Any) -> Hashable:
+        """What an array, a series, an index or a frame contains.
+
+        Raises:
+            TypeError: It is stored in an unknown way.
+        """
+        if hasattr(value, "_s") or hasattr(value, "_df"):
+            return tuple(
+                (each.name, str(each.dtype), len(each), _mark_of_series(each))
+                for each in _series(value)
+            )
+        if isinstance(value, sys.modules["numpy"].ndarray):
+            return value.shape, str(value.dtype), self._array(value)
+        if not hasattr(value, "_mgr"):
+            return self._index(value)
+        found = [
+            (repr(label), str(values.dtype), self._values(values))
+            for label, values in _columns(value)
+        ]
+        name = repr(getattr(value, "name", None)) if value.ndim == 1 else ""
+        return len(value), name, tuple(found), self._index(value.index)
+
+    def _array(self, values: Any) -> Hashable:
+        if values.dtype.kind == "O":
+            return self._of_objects(values.ravel().tolist())
+        if values.dtype.hasobject:
+            return self._of_objects(values.tolist())
+        return _digest(values)
+
+    def _index(self, index: Any) -> Hashable:
+        names = str(list(index.names))
+        if type(index).__name__ == "RangeIndex":
+            return names, index.start, index.stop, index.step
+        if type(index).__name__ == "MultiIndex":
+            codes = tuple(map(self._array, index.codes))
+            return names, codes, tuple(map(self._index, index.levels))
+        return names, str(index.dtype), self._values(index._values)
+
+    def _values(self, values: Any) -> Hashable:
+        if isinstance(values, sys.modules["numpy"].ndarray):
+            return self._array(values)
+        if hasattr(values, "_pa_array"):
+            return tuple(
+                (len(chunk), chunk.offset, *(each and digest_of_bytes(each) for each in parts))
+                for chunk in values._pa_array.chunks
+                for parts in [chunk.buffers()]
+            )
+        if hasattr(values, "sp_index"):
+            return self._of_objects(list(values))
+        categories = getattr(values.dtype, "categories", None)
+        if categories is not None and hasattr(values, "codes"):
+            return self._array(values.codes), values.dtype.ordered, self._index(categories)
+        inner = [
+            each
+            for each in (getattr(values, name, None) for name in ("_ndarray", "_data", "_mask"))
+            if isinstance(each, sys.modules["numpy"].ndarray)
+        ]
+        if inner:
+            return tuple(map(self._array, inner))
+        return self._of_objects(list(values))

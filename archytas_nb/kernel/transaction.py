@@ -171,19 +171,37 @@ class Transaction:
             return self._undone
         with defer_interrupts() as deferred:
             if self.diff and self._changed_later is None:
-                self._changed_later = [
-                    NotCovered(record.name, CHANGED_SINCE)
-                    for record, parts in self._changed
-                    if parts is None or record._replace(parts=parts).changes()[1]
-                ]
-            failed = [
-                NotCovered(n, _REASSIGNED_SINCE) for n in self._after if not self._is_restored(n)
-            ]
-            contents = restore(record for record, _ in self._changed)
-            self._undone = (*failed, *contents, *(self._changed_later or ()))
+                self._changed_later = self._changes_since()
+            self._undone = (*self._restored(), *(self._changed_later or ()))
         if deferred.interrupted:
             raise KeyboardInterrupt
         return self._undone
+
+    def rewind(self) -> tuple[NotCovered, ...]:
+        """Restore the state before the block for a while: it can still be undone afterwards.
+
+        Call it inside of another transaction, whose `undo` brings back what there was.
+
+        Returns:
+            What could not be restored, and what was changed since the block.
+        """
+        if self._undone is not None or not self.diff:
+            return ()
+        changed_later = self._changes_since()
+        return (*self._restored(), *changed_later)
+
+    def _changes_since(self) -> list[NotCovered]:
+        """What was changed again since the block ended."""
+        return [
+            NotCovered(record.name, CHANGED_SINCE)
+            for record, parts in self._changed
+            if parts is None or record._replace(parts=parts).changes()[1]
+        ]
+
+    def _restored(self) -> list[NotCovered]:
+        """Restore names and contents; returns what could not be restored."""
+        failed = [NotCovered(n, _REASSIGNED_SINCE) for n in self._after if not self._is_restored(n)]
+        return [*failed, *restore(record for record, _ in self._changed)]
 
     def _is_restored(self, name: str) -> bool:
         """Restore one name, unless it was reassigned since."""
@@ -221,10 +239,15 @@ def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYT
 def users_variables(namespace: Namespace) -> Iterator[tuple[str, Any]]:
     """The user's variables, without the names of Python and IPython, and transactions."""
     for name, value in dict(namespace).items():
-        if type(name) is not str or _NOT_THE_USERS.fullmatch(name):
+        if type(name) is not str or not is_users_name(name):
             continue
         if type(value) is not Transaction:
             yield name, value
+
+
+def is_users_name(name: str) -> bool:
+    """Whether a name is the user's, not one of Python or IPython."""
+    return _NOT_THE_USERS.fullmatch(name) is None
 
 
 def _not_variables(namespace: Namespace) -> Iterator[NotCovered]:
@@ -295,6 +318,13 @@ class Watch:
         """Free the copies; the changes can no longer be undone."""
         self._is_discarded |= bool(self._transactions)
         self._transactions.clear()
+
+    def rewind(self) -> tuple[NotCovered, ...]:
+        """Restore the state before the calls for a while; see `Transaction.rewind`."""
+        if self._is_discarded:
+            return (NotCovered("", "its changes can no longer be undone"),)
+        each_notes = [each.rewind() for each in reversed(self._transactions)]
+        return tuple(itertools.chain.from_iterable(each_notes))
 
     def undo(self) -> tuple[NotCovered, ...]:
         """Undo the changes, the last one first; returns what could not be restored.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -41,6 +41,12 @@ ANSWER = "final_answer"
 FAIL = "fail_task"
 """The action with which the model gives up; no tool may have this name."""
 
+PROGRAM_ANSWER = "answer"
+PROGRAM_GIVE_UP = "give_up"
+PROGRAM_SHOW = "show"
+PROGRAM_ENDINGS = (PROGRAM_ANSWER, PROGRAM_GIVE_UP, PROGRAM_SHOW)
+"""The functions that a program has besides the tools."""
+
 PRINTED = "\n\nIt printed:\n"
 """Precedes the output of a tool in the text of an outcome."""
 
@@ -62,10 +68,21 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Something that a tool printed or displayed, by media type: text, or images in base64."""
+    """Something that a tool printed or displayed, by media type.
+
+    Attributes:
+        kind: Where it was written.
+        data: The content by media type: text, images in base64, and what else a front end draws.
+        metadata: What belongs to a display: sizes of images, what a library's own renderer needs.
+        display_id: Names a display in its front end, where it may be updated.
+        left_out: What it was and how large, if it is too large to be kept; then only text is.
+    """
 
     kind: Literal["stdout", "stderr", "display"]
     data: Mapping[str, Json]
+    metadata: Mapping[str, Json] = field(default_factory=dict, compare=False)
+    display_id: str = field(default="", compare=False, repr=False)
+    left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +166,7 @@ class CallOutcome:
         call_id: The `ToolCall.id` of the call; empty for a call made by hand.
         images: PNG images in base64, for models that accept images.
         outputs: What the tool printed and displayed while it ran, in order.
+        displays: What a cell would display of the value, if that is more than text or an image.
         seconds: How long it took.
         decision: The person's decision, such as ``"approved"`` or ``"refused: too much"``; empty
             if nobody was asked.
@@ -158,6 +176,7 @@ class CallOutcome:
         called: The tools that its code called, in order.
         stored: The new variable that its value was stored in; empty if there is none.
         repeats: The id of the equal call of the run whose outcome this is; empty if it was made.
+        for_person: What a person reads in place of the result; empty if it is the same.
         hint: What the model is told about the result, such as the name that it is kept under.
         printed: What the model reads of `outputs`.
         shared: What the model reads of the output of several calls that ran at the same time.
@@ -175,6 +194,7 @@ class CallOutcome:
     call_id: str = ""
     images: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
+    displays: tuple[Output, ...] = field(default=(), compare=False, repr=False)
     seconds: float = field(default=0.0, compare=False)
     decision: str = ""
     edit: Edit | None = None
@@ -182,6 +202,7 @@ class CallOutcome:
     called: tuple[str, ...] = ()
     stored: str = ""
     repeats: str = ""
+    for_person: str = ""
     hint: str = ""
     printed: str = ""
     shared: str = ""
@@ -214,10 +235,18 @@ class CallOutcome:
             text += f"\n{self.advice}"
         return text
 
-    def with_text(self, text: str) -> CallOutcome:
-        """A copy of which the model reads this text."""
+    def with_text(self, text: str, for_person: str = "") -> CallOutcome:
+        """A copy of which the model reads this text, and a person another one."""
         return replace(
-            self, result=text, edit=None, hint="", printed="", shared="", changed="", advice=""
+            self,
+            result=text,
+            for_person=for_person,
+            edit=None,
+            hint="",
+            printed="",
+            shared="",
+            changed="",
+            advice="",
         )
 
 
@@ -294,7 +323,10 @@ class RunCalls:
     calls: tuple[ToolCall, ...]
     thought: str = ""
     program: str = ""  # that makes them
-    lines: tuple[int, ...] = ()  # of the program, one for each call
+    lines: tuple[int, ...] = ()  # of the program, one for each call; 0 if it is not known
+    objects: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # that a program gave, by the ids of the calls and the names of the arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,10 +352,14 @@ class ResumeProgram:
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """Request to check an answer against the required type or condition."""
+    """Request to check an answer against the required type or condition.
+
+    ``given`` contains the value itself if a program gave it.
+    """
 
     step: int
     answer: Json
+    given: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,11 +417,19 @@ class ProgramFaults:
 
 @dataclass(frozen=True, slots=True)
 class ProgramCall:
-    """A call of a tool that a program makes, in line ``line``."""
+    """A call of a tool that a program makes.
+
+    Attributes:
+        name: The tool.
+        input: Its arguments by name, as JSON.
+        line: The line of the program; 0 if it is not known.
+        objects: The arguments that JSON does not represent, by name: the values themselves.
+    """
 
     name: str
     input: Json
     line: int = 0
+    objects: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,10 +445,12 @@ class ProgramEnded:
 
     Attributes:
         shown: What it printed and showed, and the value of its last expression, as short texts.
-        answer: The value that it gave to ``answer``.
+        answer: The value that it gave to ``answer``, as JSON; objects as texts.
+        given: The same as it is; empty if there is none.
         has_answer: Whether it called ``answer``.
         gave_up: The reason that it gave to ``give_up``; None if it did not call it.
         error: The line that raised, and what; None if it came to its end.
+        stopped: Whether the error is why it was stopped there, not what it raised.
         assigned: The variables that it assigned, in order, with short texts of their values.
         interrupted: Whether it was stopped from outside.
         lost: Why the sandbox was lost, such as its memory; empty if it was not.
@@ -415,9 +461,11 @@ class ProgramEnded:
     has_answer: bool = False
     gave_up: str | None = None
     error: Fault | None = None
+    stopped: bool = False
     assigned: Mapping[str, str] = field(default_factory=dict)
     interrupted: bool = False
     lost: str = ""
+    given: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,6 +488,7 @@ class Started:
     model: str
     protocol: ActiveProtocol  # at first; a notice says if it changes
     server: str = ""  # if it was discovered on this machine, such as "Ollama"
+    told: tuple[str, ...] = ()  # what the model reads beside the question, such as an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,6 +528,25 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
+class FormField:
+    """An argument that a person can change in a form."""
+
+    name: str
+    value: Json  # as it was sent or edited, or the default
+    schema: Json  # of its values
+    is_code: bool = False  # Python that the tool runs
+    is_fixed: bool = False  # JSON cannot represent it, or it is a variable
+
+
+@dataclass(frozen=True, slots=True)
+class UserQuestion:
+    """A question of the model to the user, as it is asked with buttons and fields."""
+
+    text: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalForm:
     """A call that a person is asked to approve, exactly as it would run."""
 
@@ -490,6 +558,11 @@ class ApprovalForm:
     program: str = ""  # that makes the call, if one does
     line: int = 0  # of the program, from 1; 0 if it is not known
     is_shown: bool = False  # an observer displays it, so it is not printed
+    fields: tuple[FormField, ...] = field(default=(), compare=False, repr=False)
+    # What is wrong with an argument that is changed; empty if nothing is.
+    check: Callable[[Mapping[str, Json]], str] = field(
+        default=lambda _: "", compare=False, repr=False
+    )
 
     @property
     def edited(self) -> tuple[FormArgument, ...]:
@@ -503,12 +576,14 @@ class Delta:
 
     It is shown live and not kept: the reply or outcome that follows is complete. An empty text of
     the kind ``"person"`` means that the question was answered; ``form`` is the call to approve. The
-    kind ``"status"`` tells what the request to the model is waiting for.
+    kind ``"status"`` tells what the request to the model is waiting for. With the kind
+    ``"display"``, `output` is something that a tool displays; without data, it takes that back.
     """
 
-    kind: Literal["text", "reasoning", "output", "person", "status"]
+    kind: Literal["text", "reasoning", "output", "display", "person", "status"]
     text: str
     form: ApprovalForm | None = None
+    output: Output | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """The grammar of the programs of a small model, in GBNF, made from its tools.
 
 It is the part of Python that such a model writes well: assignments, calls, conditions and loops,
-without definitions and imports. A tool is called with its own parameters and, where there are only
-some legal values, with one of these or with a variable. Line by line, a name in an expression is
-one that is bound; in a comprehension, which binds names behind their use, it is any.
+without definitions and imports. A tool is called with its own parameters, all required ones among
+them, and, where there are only some legal values, with one of these or with a variable. Line by
+line, a name in an expression is one that is bound; in a comprehension, which binds names behind
+their use, it is any.
 
 In the rules below, ``@`` stands for ``bound`` or ``free``: which names an expression may have.
 """
@@ -24,6 +25,9 @@ BUILTINS = (
 
 MAX_TEXT = 220
 """Maximum number of characters in a text."""
+
+MAX_COMMENT = 160
+"""Maximum number of characters in the comment that begins a corrected program."""
 
 _SHARED = r"""
 identifier ::= [A-Za-z_] [A-Za-z0-9_]{0,40}
@@ -68,9 +72,24 @@ _STATEMENTS = r"""
 line ::= assignment | action | condition | "pass" | "break" | "continue"
 assignment ::= targets " = " expr@ (", " expr@)* | change | identifier "[" expr@ "] = " expr@
 change ::= identifier (" += " | " -= " | " *= " | " /= ") expr@
-action ::= "answer(" expr@ ")" | "show(" expr@ (", " expr@)* ")" | last | call@ | name@ method@
+action ::= "answer(" answered ")" | "show(" expr@ (", " expr@)* ")" | last | call@ | name@ method@
 last ::= "give_up(" string@ ")"
 condition ::= ("if " | "elif " | "while ") expr@ ":" | "else:" | "for " targets " in " expr@ ":"
+"""
+
+_TOLD = r"""
+answered ::= told | fact
+told ::= "f\"" piece{0,MAX} "{" found format? "}" piece{0,MAX} "\""
+piece ::= character | "{" filled@ format? "}"
+found ::= result more* | builtin "(" value@ (", " value@)* ")"
+more ::= "[" (number | name@ | "'" [^'\\\n{}]{1,60} "'") "]" | "." identifier | join value@
+join ::= " + " | " - " | " * " | " / "
+fact ::= ("not " | "-")? plain trailer@* (binary unit@){0,8} (" if " part@ " else " part@)?
+plain ::= name@ | call@ | number | constant | list@ | table@ | "(" expr@ (", " expr@)* ")"
+"""
+"""What is answered when results were found: a value, or a text that names one of them.
+
+Without it, a small model forgets in its answer what it has found, or tells it from memory.
 """
 
 _END = r'("\n" | "  #")'
@@ -78,6 +97,9 @@ _END = r'("\n" | "  #")'
 
 _LOOP = re.compile(r"\s*for ([\w, ]+) in ")
 _ASSIGNMENT = re.compile(r"\s*(\w+(?:, \w+)*) = ")
+_INNER_LOOP = re.compile(r" for ([\w, ]+) in ")
+_STRING = re.compile(r'(f?)("(?:[^"\\\n]|\\.)*")')
+_FILLED = re.compile(r"\{[^{}]*\}")
 
 
 def quoted(text: str) -> str:
@@ -98,31 +120,82 @@ class ProgramGrammar:
 
     def __init__(self, tools: Mapping[str, Json]) -> None:
         self._tools = {name: dict(schema.get("properties", {})) for name, schema in tools.items()}
+        self._required = {name: schema.get("required", ()) for name, schema in tools.items()}
 
-    def program(self) -> str:
-        """A whole program in a code block; a name is any."""
-        root = r'root ::= "```python\n" (indent line "\n"){1,60} "```"'
+    def program(self, *, is_corrected: bool = False) -> str:
+        """A whole program in a code block; a name is any.
+
+        Args:
+            is_corrected: Whether the one before failed. Then a comment comes first: a small model
+                that does not say what it changes writes the same again.
+        """
+        comment = f'"# Corrected: " [^\\n`]{{8,{MAX_COMMENT}}} "\\n"' if is_corrected else ""
+        root = rf'root ::= "```python\n" {comment} (indent line "\n"){{1,60}} "```"'
         return self._with(root, None)
 
-    def line(self, names: Collection[str] | None) -> str:
-        """One line, or the end of the program; names are these, or any if there are none given."""
-        return self._with(f'root ::= "```" | indent line {_END}', names)
+    def line(self, names: Collection[str] | None, results: Collection[str] = ()) -> str:
+        """One line, or the end of the program.
 
-    def answer(self, names: Collection[str]) -> str:
+        Args:
+            names: The names that it may have; None for any.
+            results: The names of what was found by calls.
+        """
+        return self._with(f'root ::= "```" | indent line {_END}', names, results)
+
+    def answer(self, names: Collection[str], results: Collection[str] = ()) -> str:
         """A line that answers."""
-        return self._with(f'root ::= "answer(" stringbound ")" {_END}', names)
+        text = "told" if results else "stringbound"
+        return self._with(f'root ::= "answer(" {text} ")" {_END}', names, results)
 
-    def program_that_answers(self) -> str:
-        """A program that only answers."""
-        return self._with(r'root ::= "```python\nanswer(" stringfree ")\n```"', None)
+    def program_that_ends(self, ending: str) -> str:
+        """A program that only calls ``answer`` or ``give_up``."""
+        return self._with(rf'root ::= "```python\n{ending}(" stringfree ")\n```"', None)
 
-    def _with(self, root: str, names: Collection[str] | None) -> str:
+    def with_results_renamed(self, text: str) -> str:
+        """A program, or a line of one, in which no variable has the name of a tool.
+
+        A small model likes to name a result like the tool that it comes from, `price = price(…)`,
+        and does not write it otherwise when it is told to. The variable gets another name.
+        """
+        lines = text.split("\n")
+        inner = [each for found in _INNER_LOOP.findall(text) for each in found.split(", ")]
+        named = [each for each in (*names_bound_in(lines), *inner) if each in self._tools]
+        if not named:
+            return text
+        # What is called stays, and so do arguments and attributes of that name.
+        variable = re.compile(rf"(?<![\w.])({'|'.join(named)})(?![\w(]|=[^=])")
+
+        def renamed(part: str) -> str:
+            return variable.sub(r"\1_value", part)
+
+        parts: list[str] = []
+        done = 0
+        for found in _STRING.finditer(text):
+            parts.append(renamed(text[done : found.start()]))
+            inside = found[0]
+            if found[1]:
+                inside = _FILLED.sub(lambda each: renamed(each[0]), inside)
+            parts.append(inside)
+            done = found.end()
+        return "".join([*parts, renamed(text[done:])])
+
+    def _with(
+        self,
+        root: str,
+        names: Collection[str] | None,
+        results: Collection[str] = (),
+    ) -> str:
         """The grammar with a root; names are these, or any if there are none given."""
         kind = "free" if names is None else "bound"
         rules = [root, _SHARED, _COMPREHENSIONS, *self._expressions("free", None)]
         if names is not None:
             rules += self._expressions("bound", names)
         rules.append(_STATEMENTS.replace("@", kind))
+        if results:
+            rules.append(_TOLD.replace("@", kind).replace("MAX", str(MAX_TEXT // 2)))
+            rules.append(f"result ::= {_choice(quoted(each) for each in results)}")
+        else:
+            rules.append(f"answered ::= expr{kind}")
         return "\n".join(line for rule in rules for line in rule.split("\n") if line) + "\n"
 
     def _expressions(self, kind: str, names: Collection[str] | None) -> list[str]:
@@ -137,25 +210,38 @@ class ProgramGrammar:
         rules.append(f"call{kind} ::= {_choice(calls)}")
         if kind == "free":
             rules.append(f"builtin ::= {builtins}")
-        for number, parameters in enumerate(self._tools.values()):
-            given = [self._argument(name, each, kind) for name, each in parameters.items()]
-            if given:
-                rules.append(f"argument{kind}{number} ::= {_choice(given)}")
+        for number, (tool, parameters) in enumerate(self._tools.items()):
+            optional = [
+                self._argument(name, each, kind)
+                for name, each in parameters.items()
+                if name not in self._required[tool]
+            ]
+            if optional:
+                rules.append(f"argument{kind}{number} ::= {_choice(optional)}")
         return rules
 
     def _call(self, number: int, name: str, kind: str) -> str:
-        if not self._tools[name]:
-            return quoted(f"{name}()")
+        """A call of a tool: the required arguments in their order, then the others in any.
+
+        A model that would leave a name away, as in `f("a")`, writes `f()` if it may.
+        """
+        parameters = self._tools[name]
+        required = [each for each in parameters if each in self._required[name]]
         argument = f"argument{kind}{number}"
-        return f'{quoted(f"{name}(")} ({argument} (", " {argument})*)? ")"'
+        given = ' ", " '.join(self._argument(each, parameters[each], kind) for each in required)
+        if not required and parameters:
+            given = f'({argument} (", " {argument})*)?'
+        elif len(required) < len(parameters):
+            given += f' (", " {argument})*'
+        return f'{quoted(f"{name}(")} {given} ")"' if given else quoted(f"{name}()")
 
     def _argument(self, name: str, schema: Json, kind: str) -> str:
         """One argument by its name: one of its legal values or a variable, or an expression."""
         legal = schema.get("enum") if isinstance(schema, dict) else None
         if not legal:
-            return f"{quoted(f'{name}=')} expr{kind}"
+            return f"({quoted(f'{name}=')} expr{kind})"
         values = _choice([*(quoted(_literal(each)) for each in legal), f"variable{kind}"])
-        return f"{quoted(f'{name}=')} ({values})"
+        return f"({quoted(f'{name}=')} ({values}))"
 
 
 def names_bound_in(lines: Iterable[str]) -> list[str]:

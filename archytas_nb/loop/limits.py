@@ -42,6 +42,7 @@ _AGAIN = (
     "You already made this very call; it was not run again. Its outcome was:\n{outcome}\n"
     "Use this outcome: answer, or make a different call."
 )
+_MADE_BEFORE = "the same call was made before"
 _TOOL_DISABLED = (
     "{name} was not run and cannot be used now: you made the same call again and again. "
     "Use what you were told: answer, or use another tool."
@@ -176,7 +177,9 @@ class Guards:
         time its tool is disabled until there is a new one. A failed call may be retried.
         """
         if call.name in self.disabled_tools:
-            return CallOutcome("refused", _TOOL_DISABLED.format(name=call.name), call_id=call.id)
+            text = _TOOL_DISABLED.format(name=call.name)
+            why = "the same call was made again and again"
+            return CallOutcome("refused", text, call_id=call.id, for_person=why)
         key = call_key(call)
         last = self._calls_made.get(key)
         if last is None or call.name in self.may_repeat or last.outcome.status == "error":
@@ -186,13 +189,13 @@ class Guards:
                 return None
             self._warned.add(key)
             text = _AGAIN_LATER.format(outcome=last.outcome.text)
-            return CallOutcome("not_run", text, call_id=call.id)
+            return CallOutcome("not_run", text, call_id=call.id, for_person=_MADE_BEFORE)
         last.times += 1
         if last.times > 2:
             self.disabled_tools.add(call.name)
         text = _AGAIN.format(outcome=last.outcome.text)
-        again = last.outcome.with_text(text)
-        return replace(again, call_id=call.id, outputs=(), seconds=0.0)
+        again = last.outcome.with_text(text, last.outcome.for_person or last.outcome.result)
+        return replace(again, call_id=call.id, outputs=(), displays=(), seconds=0.0)
 
     def is_duplicate(self, call: ToolCall, others: Collection[str]) -> bool:
         """Whether a call must not run together with an identical one; `others` are keys."""

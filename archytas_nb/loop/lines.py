@@ -51,6 +51,7 @@ class LineByLine:
     fault: str = ""
     shown: str = "```python\n"
     _bound: dict[str, None] = field(default_factory=dict)  # the variables, in order
+    _results: set[str] = field(default_factory=set)  # those that rest on calls
     _block: list[str] = field(default_factory=list)  # the lines of a statement that goes on
     _last: str = ""  # the statement that was run last
     _must_answer: bool = False
@@ -59,12 +60,14 @@ class LineByLine:
         """Ask for lines and run them, until the program answers, fails or is interrupted."""
         for _ in range(MAX_LINES):
             names = [*self._bound, *names_bound_in(self._block)]
-            grammar = self.grammar.line(names)
+            results = [each for each in names if each in self._results]
+            grammar = self.grammar.line(names, results)
             if self._must_answer:
-                grammar = self.grammar.answer(names)
+                grammar = self.grammar.answer(names, results)
             begun = "".join(f"{line}\n" for line in self._block)
             reply = yield from self.ask(self.shown + begun, grammar)
-            yield from self._take(reply.text.rstrip())
+            line = self.grammar.with_results_renamed(reply.text.rstrip())
+            yield from self._take(line)
             if self.fault or self.is_over:
                 return
         self.fault = f"no answer after {MAX_LINES} lines"
@@ -112,6 +115,9 @@ class LineByLine:
         self.end = end
         self._must_answer = False
         self._bound |= dict.fromkeys(end.assigned)
+        if self.runner.calls:
+            found = {name for name, value in end.assigned.items() if value != "None"}
+            self._results = (self._results - end.assigned.keys()) | found
         results = [made.result for made in self.runner.made[calls_before:]]
         value = _value(statement, end, results)
         if not value:

@@ -26,7 +26,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import (
@@ -68,7 +68,6 @@ from archytas_nb.loop.record import Exchange, Step, call_id
 from archytas_nb.loop.reply import Action, as_text, rejection_text, written
 from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.verify import (
-    KNOWN_HINT,
     MAX_QUESTION,
     MAX_TOOLS,
     SmallModelChecks,
@@ -157,10 +156,10 @@ class _Loop:
     def run(self) -> Flow:
         """Repeat steps until there is an ending."""
         try:
-            writes_programs = isinstance(self.wire, ProgramProtocol)
-            if self.guards.small and not writes_programs:
+            if self.guards.small:
                 yield from self._check_fit()
-            if isinstance(self.wire, ProgramProtocol) and self._may_write_lines():
+            may_write_lines = self._may_write_lines() and not self.exchange.hint
+            if isinstance(self.wire, ProgramProtocol) and may_write_lines:
                 ending = yield from self._write_lines(self.wire)
                 if ending is not None:
                     return ending
@@ -235,7 +234,7 @@ class _Loop:
         disabled = set(guards.disabled_tools)
         if self.exchange.hint and not guards.steps:  # a small model ignores the hint alone
             disabled |= self.wire.tools.keys()
-            disabled.add(FAIL if self.exchange.hint == KNOWN_HINT else ANSWER)
+            disabled.add(FAIL if self.exchange.hint == self.wire.known_hint else ANSWER)
         seconds = guards.seconds_left()
         if last and seconds is not None:
             seconds = max(seconds, LAST_TURN_SECONDS)
@@ -248,7 +247,11 @@ class _Loop:
             temperature=self.temperature,
             asides=conversation.asides,
         )
-        return self.wire.with_actions(ask, self.exchange.form, disabled, last)
+        ask = self.wire.with_actions(ask, self.exchange.form, disabled, last)
+        is_corrected = self.programs.has_failed and not last
+        if isinstance(self.wire, ProgramProtocol) and ask.grammar and is_corrected:
+            return replace(ask, grammar=self.wire.grammar.program(is_corrected=True))
+        return ask
 
     def _read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
         self.guards.add_usage(reply, self.conversation.tokens + self.conversation.tool_tokens)
@@ -290,13 +293,15 @@ class _Loop:
             return None
         return Failed(action.failure)
 
-    def _check(self, answer: Json) -> Requests[str]:
-        """Why an answer is not accepted; empty if it is."""
+    def _check(self, answer: Json, given: tuple[Any, ...] = ()) -> Requests[str]:
+        """Why an answer is not accepted; empty if it is. A program gives the value itself."""
         if repeats_example(as_text(answer), self.wire.examples, self._sources()):
-            return "it repeats the answer of the example. Answer the question that was asked"
+            fault = "it repeats the answer of the example. Answer the question that was asked"
+            yield Notice("check", f"the answer is not accepted: {fault}")
+            return fault
         if not self.checks_answers:
             return ""
-        verdict = yield CheckAnswer(self.guards.steps, answer)
+        verdict = yield CheckAnswer(self.guards.steps, answer, given)
         if isinstance(verdict, NoReply) and verdict.kind == "condition":
             raise _RunEndedError(Failed(verdict.text, by="condition"))
         if isinstance(verdict, NoReply):
@@ -397,7 +402,7 @@ class _Loop:
             self._add(runner.step(thought, interrupted_report(runner.made), reasoning))
             return Interrupted("a tool call" if runner.was_interrupted else "a program")
         if end.has_answer:
-            if fault := (yield from self._check(end.answer)):
+            if fault := (yield from self._check(end.answer, end.given)):
                 self.guards.record_fault()
                 self._add(runner.step(thought, rejection_text(end.answer, fault), reasoning))
                 return None
@@ -476,7 +481,10 @@ class _Loop:
             return (yield from self._after_program(lines.end))
         if self.programs.text or self.programs.calls:
             self._add(replace(self.programs.step("", lines.fault), is_left_out=True))
-        self._note(lines.fault)
+        done = calls_report(self.programs.made)
+        if done:
+            done = f"\nDone so far (do not repeat it):\n{done}"
+        self._note(lines.fault + done)
         yield Notice("repair", f"the model goes on with whole programs: {lines.fault}")
         return None
 
@@ -593,9 +601,10 @@ class _Loop:
                 self.wire = self.wire.without_tools(context.tools)
                 self.conversation.rebuild(self.wire)
             return
-        if context is not None:  # the answer may be in the context below the question
-            return
-        self.exchange.hint = yield from self.checks.hint()
+        if context is not None or self.exchange.error is not None:
+            return  # the answer may be in what is sent below the question
+        is_known = yield from self.checks.knows_answer()
+        self.exchange.hint = self.wire.known_hint if is_known else self.wire.no_tool_hint
         self.conversation.rebuild()
         yield Notice("repair", f"no tool seems to fit; the model is told: {self.exchange.hint}")
 

@@ -37,8 +37,9 @@ class CallMemory:
     they are equal and were successful. From the first one that is not, all are made. So an order is
     not placed twice, and nothing is read that is older than the last change.
 
-    A small model writes the whole program again. Another one writes what is left, as it is told,
-    unless its program begins with the same statement.
+    A small model writes the whole program again, or parts of it in any order: it takes each result
+    once, wherever it was found. Another one writes what is left, as it is told, unless its program
+    begins with the same statement.
     """
 
     small: bool = False
@@ -60,14 +61,27 @@ class CallMemory:
         """The outcome of an equal call that a call takes; None if it is to be made."""
         if not self._earlier:
             return None
-        key, outcome = self._earlier.popleft()
-        if key != call_key(call) or outcome.status != "done":
-            self._earlier.clear()
+        asked = call_key(call)
+        if self.small:
+            self._bring_forward(asked)
+        key, outcome = self._earlier[0]
+        if key != asked or outcome.status != "done":
+            if not self.small:
+                self._earlier.clear()
             return None
+        self._earlier.popleft()
         if call.name in self.may_repeat:  # it is made again, those after it need not be
             return None
         self._made.append((key, outcome))
         return outcome
+
+    def _bring_forward(self, key: str) -> None:
+        """Put the first successful call with a key before the others."""
+        for each in self._earlier:
+            if each[0] == key and each[1].status == "done":
+                self._earlier.remove(each)
+                self._earlier.appendleft(each)
+                return
 
     def add(self, call: ToolCall, outcome: CallOutcome) -> None:
         """Keep the outcome of a call that was made."""
@@ -176,16 +190,23 @@ class ProgramRunner:
                 found[call.id] = CallOutcome("not_run", refusal, call_id=call.id)
             elif (earlier := self.memory.earlier(call)) is not None:
                 found[call.id] = replace(
-                    earlier, call_id=call.id, outputs=(), seconds=0.0, repeats=earlier.call_id
+                    earlier,
+                    call_id=call.id,
+                    outputs=(),
+                    displays=(),
+                    seconds=0.0,
+                    repeats=earlier.call_id,
                 )
         to_make = [call for call in calls if call.id not in found]
         if to_make:
-            lines = {call.id: each.line + offset for call, each in zip(calls, waiting, strict=True)}
+            made = {call.id: each for call, each in zip(calls, waiting, strict=True)}
+            lines = [made[call.id].line for call in to_make]
             reply = yield RunCalls(
                 self.guards.steps,
                 tuple(to_make),
                 program=self.text,
-                lines=tuple(lines[call.id] for call in to_make),
+                lines=tuple(line + offset if line else 0 for line in lines),
+                objects={call.id: made[call.id].objects for call in to_make},
             )
             if not isinstance(reply, CallOutcomes):
                 raise TypeError(

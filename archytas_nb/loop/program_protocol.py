@@ -14,9 +14,12 @@ from typing import NamedTuple, Self
 
 from archytas_nb.loop.calls import split_thoughts
 from archytas_nb.loop.events import (
+    ANSWER,
+    PROGRAM_ENDINGS,
     REFUSED,
     ActiveProtocol,
     AskModel,
+    Fault,
     Message,
     ModelReply,
     ProgramEnded,
@@ -26,6 +29,8 @@ from archytas_nb.loop.grammar import ProgramGrammar
 from archytas_nb.loop.record import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import Action, TruncatedPart, with_reasoning
 from archytas_nb.loop.wire import (
+    KNOWN_HINT,
+    NO_TOOL_HINT,
     ToolCard,
     Wire,
     last_turn,
@@ -67,9 +72,10 @@ Reply with one Python code block, and nothing else:
 …
 ```
 {language}
-Call functions by keyword with values from the question. Store each result in a variable. Each \
-program ends with answer(f"…") with a full sentence that has the numbers found, in the language of \
-the question; inside a branch that must not act, say so.
+Call functions by keyword with values from the question. Store each result in a variable. Never \
+compute or guess what a function gives. Each program ends with answer(f"…") with a full sentence \
+that has the numbers found, in the language of the question; inside a branch that must not act, \
+say so.
 To see a result before you go on, call show(variable) in place of answer; you then get its value \
 and write the next program. Results of earlier programs stay in their variables.
 If no function can do what is asked, answer that it cannot be done and why.
@@ -87,8 +93,8 @@ it as a comment before you write the next line.
 You may use only the functions below, literals, variables, if/else, for, arithmetic, comparisons, \
 f-strings and min, max, sum, sorted, round, len, abs. No import, no def, no print, no comments of \
 your own.
-Call functions by keyword with values from the question, and store each result in a variable. Use \
-the values that you see. When a line fails, its error appears: write the corrected line.
+Call functions by keyword with values from the question, and store each result in a variable. \
+Never compute or guess what a function gives. Use the values that you see.
 End with answer(f"…"): a full sentence that has the numbers found, in the language of the \
 question; inside a branch that must not act, say so. If no function can do what is asked, answer \
 that it cannot be done and why.
@@ -114,9 +120,9 @@ _SMALL_LANGUAGE = (
     "print."
 )
 _LANGUAGE = (
-    "It runs in a sandbox: the functions below, the variables that the question names, and plain "
-    "Python with math, datetime, re and json; no files and no network. Many calls in "
-    "one program are better than many programs. give_up(reason) ends the task if it cannot be done."
+    "It runs in a sandbox: the functions below, {variables}and plain Python with math, datetime, "
+    "re and json; no files and no network. Many calls in one program are better than many "
+    "programs. give_up(reason) ends the task if it cannot be done."
 )
 
 _FENCED = re.compile(
@@ -136,6 +142,7 @@ class ProgramProtocol(Wire):
         functions: Each of them as a function in Python with its docstring, by the same names.
         instructions: The user's instructions.
         small: Whether it is for a small model, which writes simple programs only.
+        names_variables: Whether programs may name variables of the notebook.
 
     Attributes:
         grammar: The grammar of the programs of a small model.
@@ -145,6 +152,8 @@ class ProgramProtocol(Wire):
 
     name: ActiveProtocol = "program"
     examples = EXAMPLE_ANSWERS
+    known_hint = KNOWN_HINT.format("answer(…)")
+    no_tool_hint = NO_TOOL_HINT.format("give_up(…)")
 
     def __init__(
         self,
@@ -153,12 +162,17 @@ class ProgramProtocol(Wire):
         instructions: str = "",
         *,
         small: bool = False,
+        names_variables: bool = True,
     ) -> None:
         super().__init__(tools, instructions)
+        self._names_variables = names_variables
         self._functions = {name: functions[name] for name in self.tools}
         self.small = small
         self._names = {_name_in(self._functions[name]): name for name in self.tools}
-        schemas = {name: self.tools[tool].input_schema() for name, tool in self._names.items()}
+        schemas = {
+            name: self.tools[tool].spec("simple")["function"]["parameters"]
+            for name, tool in self._names.items()
+        }
         self.grammar = ProgramGrammar(schemas)
         self.system = system_message(self._rules(), instructions)
         lines = _LINE_RULES.format(question=EXAMPLE_QUESTION, functions=self.functions)
@@ -167,7 +181,13 @@ class ProgramProtocol(Wire):
     def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
         tools = {name: tool for name, tool in self.tools.items() if name not in names}
-        return type(self)(tools, self._functions, self._instructions, small=self.small)
+        return type(self)(
+            tools,
+            self._functions,
+            self._instructions,
+            small=self.small,
+            names_variables=self._names_variables,
+        )
 
     @property
     def functions(self) -> str:
@@ -175,8 +195,9 @@ class ProgramProtocol(Wire):
         return "\n\n".join(self._functions.values())
 
     def _rules(self) -> str:
+        variables = "the variables that the question names, " if self._names_variables else ""
         return _RULES.format(
-            language=_SMALL_LANGUAGE if self.small else _LANGUAGE,
+            language=_SMALL_LANGUAGE if self.small else _LANGUAGE.format(variables=variables),
             question=EXAMPLE_QUESTION,
             example=_EXAMPLE,
             functions=self.functions,
@@ -208,16 +229,22 @@ class ProgramProtocol(Wire):
         self,
         ask: AskModel,
         form: AnswerForm | None,
-        disabled: Collection[str] = (),  # noqa: ARG002 - programs may call every tool
+        disabled: Collection[str] = (),
         last: str = "",
     ) -> AskModel:
-        """The request; a small model's reply is constrained by a grammar."""
+        """The request; a small model's reply is constrained by a grammar.
+
+        Programs may call every tool, unless all of them are disabled.
+        """
         if last:
             ask = replace(ask, messages=last_turn(ask.messages, last))
         if not self.small:
             return ask
         if last and form is None:
-            return replace(ask, grammar=self.grammar.program_that_answers())
+            return replace(ask, grammar=self.grammar.program_that_ends("answer"))
+        if disabled and form is None and self.tools.keys() <= set(disabled):
+            ending = "give_up" if ANSWER in disabled else "answer"
+            return replace(ask, grammar=self.grammar.program_that_ends(ending))
         return replace(ask, grammar=self.grammar.program())
 
     def read(
@@ -245,6 +272,8 @@ class ProgramProtocol(Wire):
             )
             return Action(fault=fault, truncated="other", reasoning=reasoning)
         if program.strip():
+            if self.small:
+                program = self.grammar.with_results_renamed(program)
             thought = text[: found.start()].strip() if found else ""
             return Action(thought, program=program, reasoning=reasoning)
         prose = text.strip()
@@ -266,7 +295,7 @@ class ProgramProtocol(Wire):
             tree = ast.parse(text.strip())
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
-        functions = {"answer", "show", "give_up", *self._names}
+        functions = {*PROGRAM_ENDINGS, *self._names}
         calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
         return any(isinstance(each, ast.Name) and each.id in functions for each in calls)
 
@@ -320,6 +349,15 @@ def interrupted_report(calls: Sequence[Made]) -> str:
     return clip("\n".join(parts), MAX_REPORT)
 
 
+def _error_report(error: Fault, *, is_stopped: bool) -> str:
+    if not error.line:  # that of a function of an earlier program is not known
+        return f"The program was stopped: {error.text}"
+    source = one_line(error.source, 120)
+    if is_stopped:
+        return f"The program was stopped in line {error.line} `{source}`: {error.text}"
+    return f"Line {error.line} `{source}` raised {error.text}"
+
+
 def ended_report(end: ProgramEnded, calls: Sequence[Made]) -> str:
     """What the model is told about a program that ended without an answer."""
     done = calls_report(calls)
@@ -329,11 +367,8 @@ def ended_report(end: ProgramEnded, calls: Sequence[Made]) -> str:
     parts = []
     if end.lost:
         parts.append(f"The program was stopped: {end.lost}")
-    if end.error is not None and not end.error.line:  # it was stopped before its first call
-        parts.append(f"The program was stopped: {end.error.text}")
-    elif end.error is not None:
-        source = one_line(end.error.source, 120)
-        parts.append(f"Line {end.error.line} `{source}` raised {end.error.text}")
+    if end.error is not None:
+        parts.append(_error_report(end.error, is_stopped=end.stopped))
     if done:
         parts += ["Done so far (do not repeat it):", done]
     if end.assigned:

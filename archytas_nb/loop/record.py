@@ -92,6 +92,15 @@ class Context:
     is_offered: bool = True  # False if one fits: then neither the text nor the tools are sent
 
 
+@dataclass(frozen=True, slots=True)
+class LastError:
+    """What a question says of the cell before it, if that cell failed."""
+
+    cell: str  # such as "cell 12"
+    source: str  # of the cell, or the part around the line that failed
+    text: str  # what the model reads
+
+
 @dataclass(slots=True)
 class Exchange:
     """One question, the steps towards its answer, and its ending."""
@@ -104,6 +113,8 @@ class Exchange:
     origin: str = ""  # such as a cell: a question of the same origin replaces this one
     hint: str = ""  # text for the model below the question
     context: Context | None = None
+    error: LastError | None = None  # of the cell before it
+    rules: str = ""  # the file with the instructions
     program_state: Any = None  # the variables of programs at the end; None if there are none
     model: str = ""  # what tells the model that was asked from others
     compaction: Compaction = Compaction()  # of the conversation up to the end of this exchange
@@ -111,6 +122,16 @@ class Exchange:
     message_cache: dict[str, Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What the model reads beside the question, for the trace."""
+        told = []
+        if self.error is not None:
+            told.append(f"the error of {self.error.cell}")
+        if self.rules:
+            told.append(f"the instructions in {self.rules}")
+        return tuple(told)
 
     @property
     def is_worth_keeping(self) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from archytas_nb.loop.events import ANSWER, FAIL, AskModel, Requests
+from archytas_nb.loop.events import AskModel, Requests
 from archytas_nb.loop.reply import Action, as_text
 from archytas_nb.loop.wire import ToolCard
 
@@ -22,11 +22,6 @@ MAX_QUESTION = 1000
 
 MAX_COUNT = 10
 """Integers up to this one are usually counts, so they are not checked."""
-
-KNOWN_HINT = (
-    f"(You judged that none of your tools fits, and that you know it by heart: use {ANSWER}.)"
-)
-NO_TOOL_HINT = f"(You judged that none of your tools fits: use {FAIL}, and say what is missing.)"
 
 Ask: TypeAlias = Callable[[AskModel], Requests[str]]
 """Asks the model for yes or no; the result is ``"yes"``, ``"no"`` or empty."""
@@ -56,10 +51,9 @@ class SmallModelChecks:
                 return True
         return False
 
-    def hint(self) -> Requests[str]:
-        """The text below a question that no tool fits: to answer by heart, or to give up."""
-        knows_answer = yield from self._ask(knowledge_request(self._question))
-        return KNOWN_HINT if knows_answer == "yes" else NO_TOOL_HINT
+    def knows_answer(self) -> Requests[bool]:
+        """Ask whether the model knows the answer without a tool."""
+        return (yield from self._ask(knowledge_request(self._question))) == "yes"
 
     def correction_before_end(
         self, action: Action, sources: Iterable[str], *, is_first_step: bool, last_call_failed: bool

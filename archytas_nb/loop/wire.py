@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
-from archytas_nb.loop.events import ActiveProtocol, AskModel, Json, Message, ModelReply
+from archytas_nb.loop.events import (
+    ANSWER,
+    FAIL,
+    ActiveProtocol,
+    AskModel,
+    Json,
+    Message,
+    ModelReply,
+)
 from archytas_nb.loop.lenient import replace_surrogates
 from archytas_nb.loop.record import AnswerForm, Exchange, Step
 from archytas_nb.loop.reply import Action
 
+KNOWN_HINT = "(You judged that none of your tools fits, and that you know it by heart: use {}.)"
+NO_TOOL_HINT = "(You judged that none of your tools fits: use {}, and say what is missing.)"
 GIVE_UP = "Give up, when the task cannot be done with these tools."
 VARIABLES = "Variables of the notebook, as they are now (what is written here needs no tool):"
 _ROLE = "You answer a data scientist who works in a live Jupyter notebook."
@@ -31,8 +41,8 @@ class ToolCard(Protocol):
     def text(self) -> str:
         """What the model reads in the text protocol."""
 
-    def spec(self) -> Json:
-        """The specification for function calling."""
+    def spec(self, level: Literal["full", "simple"] = "full") -> Json:
+        """The specification for function calling; the simple one without references."""
 
     def input_schema(self) -> Json:
         """JSON schema of ``tool_input`` in the text protocol."""
@@ -48,12 +58,16 @@ class Wire(ABC):
         tool_specs: The tools that are sent in a separate field of the request; None if there is
             no such field.
         examples: The answers in the examples of the first message, with ``{}`` for what may differ.
+        known_hint: What a small model is told if no tool fits, and it knows the answer.
+        no_tool_hint: What it is told if no tool fits, and it does not.
     """
 
     name: ActiveProtocol
     system: Message
     tool_specs: Json = None
     examples: tuple[str, ...] = ()
+    known_hint: str = KNOWN_HINT.format(ANSWER)
+    no_tool_hint: str = NO_TOOL_HINT.format(FAIL)
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)
@@ -118,6 +132,8 @@ def question_message(exchange: Exchange, how: str) -> Message:
     context = exchange.context
     if context is not None and context.is_offered and context.text:
         text = f"{text}\n\n{VARIABLES}\n{context.text}"
+    if exchange.error is not None:
+        text = f"{text}\n\n{exchange.error.text}"
     if exchange.form is not None:
         text = f"{text}\n\n({how} {exchange.form.text})"
     if exchange.hint:

@@ -21,6 +21,7 @@ def register(shell: Any) -> None:
     from archytas_nb.magics.completion import matcher
     from archytas_nb.magics.conversation import ConversationMagics
     from archytas_nb.magics.line import keep_question_marks
+    from archytas_nb.magics.mcp import McpMagics
     from archytas_nb.magics.tool import ToolMagics
 
     if _ours(shell):
@@ -29,11 +30,13 @@ def register(shell: Any) -> None:
         made = {"shell": shell, "parent": shell}
         agent = ArchytasNB(**made)
         conversation = ConversationMagics(**made)
-        ours = [ToolMagics(**made), conversation, agent]
+        mcp = McpMagics(**made)
+        ours = [ToolMagics(**made), conversation, agent, mcp]
     except TraitError as error:  # in IPython's configuration file
         shell.configurables[:] = [each for each in shell.configurables if each not in _ours(shell)]
         raise UsageError(f"IPython's configuration of ArchytasNB: {error}") from None
     agent.history = conversation.history
+    mcp.magics_of_agent = agent
     for magics in ours:
         shell.register_magics(magics)
     logging.getLogger("archytas_nb").addHandler(_SILENT)

@@ -11,6 +11,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import (
     Magics,
     line_cell_magic,
+    line_magic,
     magics_class,
     needs_local_scope,
     no_var_expand,
@@ -24,6 +25,7 @@ from archytas_nb.errors import (
     RunInterrupted,
     ToolTimeout,
 )
+from archytas_nb.kernel import ran
 from archytas_nb.magics.history import Cell, History, cell_of
 from archytas_nb.magics.line import brief, print_help, split_options, with_options
 from archytas_nb.magics.models import held_model, model_settings
@@ -39,9 +41,14 @@ if TYPE_CHECKING:
     from archytas_nb.run import Run
 
 _LIMITS = ("max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens")
-_OF_AGENT = (*_LIMITS, "protocol", "instructions", "approve", "context", "undo")
+_OF_AGENT = (*_LIMITS, "protocol", "instructions", "approve", "context", "undo", "program_bounds")
 """The settings that are arguments of `Agent` as they are."""
 _CHOSEN = (*_OF_AGENT, "tools", "allow", "ask_user", "python", "quiet")
+_FIX = (
+    "Why did cell [{number}] fail? Explain it in one or two sentences, then write the whole "
+    "corrected cell as one block of code that begins with ```python."
+)
+"""What `%agent_fix` asks."""
 _log = logging.getLogger("archytas_nb")
 
 
@@ -95,12 +102,36 @@ class ArchytasNB(Settings, Magics):
         names: dict[str, Any] = self.shell.user_ns
         if local_ns is not None and local_ns is not names:  # in a function, its own come first
             names = {**names, **local_ns}
-        try:
-            here = cell_of(self.shell)
-            asked = self._read(text, args, names, here)
-            return self._answered(*asked, args, here, silent=silent)
-        except (ArchytasError, RunInterrupted) as error:
-            raise brief(error) from None
+        return self._ask(text, args, names, silent=silent)
+
+    @no_var_expand
+    @with_options(*AGENT_FLAGS)
+    @line_magic
+    def agent_fix(self, line: str) -> Any:
+        """Ask why the last cell failed, and put the corrected cell below; it is not run.
+
+        What you add is part of the question: %agent_fix keep the column names. The options are
+        those of %agent. The corrected cell is the last block of Python code of the answer.
+        """
+        __tracebackhide__ = True
+        flags, text = split_options(line, self.agent_fix.parser)
+        args = self.agent_fix.parser.parse_args(flags)
+        if args.help:
+            return print_help(self.agent_fix.parser)
+        failed = ran.last_failure()
+        if failed is None:
+            raise UsageError(
+                "the last cell did not fail, so there is nothing to correct; ask about any cell "
+                "with %agent QUESTION"
+            )
+        if self._settings(vars(args)).context == "none":
+            raise UsageError(
+                "the model may not see the error: context is 'none'; use %agent_fix --context auto"
+            )
+        args.cell = True
+        silent = text.endswith(";")
+        question = f"{_FIX.format(number=failed.number)} {text.removesuffix(';')}".strip()
+        return self._ask(question, args, self.shell.user_ns, silent=silent)
 
     @no_var_expand
     @with_options(*MAP_FLAGS)
@@ -145,6 +176,7 @@ class ArchytasNB(Settings, Magics):
                 agent._setup.for_rows(), data, prompt,  # noqa: SLF001 - as Agent.map
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
                 store=args.store, progress=True, name=args.model or "default",
+                plan=args.plan, verify=args.verify, max_fallback=args.max_fallback,
             )  # fmt: skip
         except (ArchytasError, ValueError, KeyboardInterrupt) as error:
             raise brief(error) from None
@@ -158,12 +190,14 @@ class ArchytasNB(Settings, Magics):
     def loaded(self) -> None:
         """Start the model with the extension where `warm` is set; raises UsageError."""
         self._is_loaded = True
+        ran.watch(self.shell)
         configure(self._trait_values)
         if self.warm:
             self._warm_up()
 
     def unload(self) -> None:
         """Remove the callbacks that wait for the end of a cell, the cassette and the settings."""
+        ran.unwatch()
         configure(None)
         self.drop_refused()
         if self.cassette:
@@ -202,6 +236,7 @@ class ArchytasNB(Settings, Magics):
         try:
             model = self._model(None, _ask_later)
             agent = self._agent(self.agent.parser.parse_args([]), self._settings({}))
+            agent.model = model
             begins: list[events.Message] = []
             if toolbox:
                 begins = agent.messages
@@ -223,6 +258,16 @@ class ArchytasNB(Settings, Magics):
         self.shell.events.unregister("post_run_cell", callback)
 
     # ── one question ──────────────────────────────────────────────────────────────────────────────
+
+    def _ask(self, text: str, args: Any, names: dict[str, Any], *, silent: bool) -> Any:
+        """Read a question with its options, and ask it."""
+        __tracebackhide__ = True
+        try:
+            here = cell_of(self.shell)
+            asked = self._read(text, args, names, here)
+            return self._answered(*asked, args, here, silent=silent)
+        except (ArchytasError, RunInterrupted) as error:
+            raise brief(error) from None
 
     def _read(
         self, text: str, args: Any, names: dict[str, Any], cell: Cell
@@ -280,6 +325,7 @@ class ArchytasNB(Settings, Magics):
         *,
         silent: bool,
     ) -> Any:
+        from archytas_nb.run import Run
         from archytas_nb.tools.toolbox import toolbox
         from archytas_nb.trace.live import TraceView, display_mode
 
@@ -297,7 +343,13 @@ class ArchytasNB(Settings, Magics):
 
         def ask(continues: str) -> Run:
             with TraceView(question, shown, continues) as view:
-                return agent.run(question, observers=[view.on_event], progress=False, **keywords)
+                observers = [view.on_event]
+                try:
+                    return agent.run(question, observers=observers, progress=False, **keywords)
+                except RunInterrupted as error:
+                    if view.was_stopped and isinstance(error.run, Run):
+                        return error.run
+                    raise
 
         if self.history.is_running:
             raise UsageError(
@@ -315,9 +367,23 @@ class ArchytasNB(Settings, Magics):
             self._unregister(cell_ended)
 
         self._register(cell_ended)
-        if out is not None:
+        if args.cell:
+            self._add_cell(run)
+        if out is not None and run.status != "interrupted":
             self._assign(out, run)
         return run
+
+    def _add_cell(self, run: Run) -> None:
+        """Put the code of an answer into a new cell below; say so if there is none."""
+        from archytas_nb.trace.safe import last_python_block
+
+        code = ""
+        if not run.incomplete:  # a part of a cell is no cell
+            code = last_python_block(run.answer)
+        if code:
+            self.shell.set_next_input(code, replace=False)
+        else:
+            print("The answer has no block of Python code: no cell was added.")  # noqa: T201
 
     def _assign(self, name: str, run: Run) -> None:
         """Assign the answer to a variable, so that it can be undone with the run."""

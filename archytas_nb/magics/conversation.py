@@ -87,12 +87,103 @@ class ConversationMagics(Magics):
             raise UsageError(f"no variable is named {args.name!r}{guess}")
         return Message(known or f"there is no record of what changed {args.name!r}")
 
+    @line_magic_with(
+        argument(
+            "file",
+            nargs="?",
+            help="Write a notebook (.ipynb), a script (.py) or a test (test_….py) with the cells "
+            "that the code needs; by default, the code is put into the next cell.",
+        ),
+        argument(
+            "--runs",
+            default="last",
+            metavar="last|all|N..M",
+            help="Which questions: the last one, all, or those with these numbers.",
+        ),
+        argument(
+            "--as",
+            dest="name",
+            metavar="NAME",
+            help="Make a tool of this name: literals of the question become its parameters.",
+        ),
+    )
+    def agent_code(self, args: Any) -> Any:
+        """Write the last question as code that calls your functions; no model is asked.
+
+        The code is run from the state before the question, in a transaction that is undone, and its
+        values are compared with those of the run.
+        """
+        from archytas_nb.magics.code import write_code
+
+        return write_code(self.shell, self.history, args.file, args.runs, args.name)
+
+    @line_magic_with(
+        argument(
+            "--runs",
+            default="all",
+            metavar="last|all|N..M",
+            help="Which questions: all, the last one, or those with these numbers.",
+        ),
+        argument(
+            "--strict",
+            action="store_true",
+            help="Fail if an answer does not hold any more, for tests.",
+        ),
+    )
+    def agent_check(self, args: Any) -> Any:
+        """Show which answers still hold; no model is asked.
+
+        An answer holds if nothing that its calls read has changed, or if its code gives the same
+        values again; that runs in a transaction, which is undone.
+        """
+        from archytas_nb.magics.code import check_answers
+
+        return check_answers(self.shell, self.history, args.runs, strict=args.strict)
+
     @line_magic_with()
     def agent_reset(self, _: Any) -> Any:
         """Delete the conversation and start a new one."""
         number = len(self.history.exchanges)
         self.history.reset()
         return Message(f"removed: {count(number, 'question')}")
+
+    @line_magic_with(
+        argument("path", help="The file; {name} is replaced with the value of a variable.")
+    )
+    def agent_save(self, args: Any) -> Any:
+        """Save this conversation in a file of JSON, for %agent_load.
+
+        It holds questions, calls, their results as text and answers, with secrets masked; no
+        variables.
+        """
+        from archytas_nb.magics.expand import expand
+        from archytas_nb.memory import save_conversation
+
+        exchanges = self.history.exchanges
+        if not exchanges:
+            raise UsageError(f"nothing to save: {NOTHING}")
+        path = expand(args.path, self.shell.user_ns).text
+        save_conversation(path, exchanges)
+        return Message(f"saved in {path}: {count(len(exchanges), 'question')}")
+
+    @line_magic_with(
+        argument("path", help="The file; {name} is replaced with the value of a variable.")
+    )
+    def agent_load(self, args: Any) -> Any:
+        """Continue a conversation that %agent_save or Agent.save has saved.
+
+        It takes the place of this conversation, also in another kernel. Variables are not saved:
+        the model is told which results are no longer there. Reading the file runs no code.
+        """
+        from archytas_nb.magics.expand import expand
+        from archytas_nb.memory import load_conversation
+
+        if self.history.is_running:
+            raise UsageError("a question is being answered; load when that has ended")
+        path = expand(args.path, self.shell.user_ns).text
+        exchanges = load_conversation(path, self.shell.user_ns.keys())
+        self.history.load(exchanges)
+        return Message(f"loaded: {count(len(exchanges), 'question')}")
 
     @line_magic_with()
     def agent_cost(self, _: Any) -> Any:

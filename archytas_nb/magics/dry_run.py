@@ -24,7 +24,7 @@ def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
     from archytas_nb.loop.model import ModelFacts, body_of
 
     ask, tools = agent.planned(question, **keywords)
-    model = agent.model
+    model = agent.chosen_model()
     limits = agent.limits
     protocol: str = agent.protocol
     if protocol == "auto":

@@ -80,6 +80,7 @@ class Asked(NamedTuple):
     execution: int  # the number of the cell that asked
     run: Run
     exchange: Exchange | None  # None where it came to nothing and was not kept
+    origin: str = ""  # what asked, as in `Turn`
 
 
 class History:
@@ -92,6 +93,7 @@ class History:
         asked: The runs that can be undone, in the order of time.
         last: The run of the last question; None where nothing was asked, or after a reset.
         is_running: Whether a question is being answered.
+        runs: The runs of the notebook, each cell's last one, in the order of time.
     """
 
     def __init__(self) -> None:
@@ -101,6 +103,7 @@ class History:
         self._count = 0  # the questions so far
         self.last: Run | None = None
         self.is_running = False
+        self.runs: list[Asked] = []
         self._asked = ("", 0)  # the last execution of a cell that asked, and how often it did
 
     @property
@@ -116,12 +119,28 @@ class History:
         self.last = None
         self.asked.clear()
 
+    def load(self, exchanges: Sequence[Exchange]) -> None:
+        """Continue with these exchanges in place of the conversation."""
+        replaced = self._conversation(self._at)
+        self.reset()
+        self._turns = [each for each in self._turns if each not in replaced]
+        taken = {each.origin for each in self._turns}
+        for number, exchange in enumerate(exchanges):
+            if exchange.origin in taken:  # its cell has asked in another conversation
+                exchange.origin = ""
+            turn = Turn(exchange.origin, exchange=exchange)
+            if number == 0:
+                turn.begins = "reset"
+            self._turns.append(turn)
+            self._at = turn
+
     def forget_last(self) -> Asked | None:
         """Forget the question that was asked last, and return it; None where there is none."""
         self.last = None
         if not self.asked:
             return None
         last = self.asked.pop()
+        self.runs = [each for each in self.runs if each.run is not last.run]
         if self.asked:
             self.last = self.asked[-1].run
         for turn in self._turns:
@@ -254,6 +273,17 @@ class History:
         """Where the conversation of the question at this place begins."""
         return next((n for n in range(place, 0, -1) if self._turns[n].begins), 0)
 
+    def add_call(self, run: Run) -> None:
+        """Keep the run of a call by another program, so that its changes can be undone.
+
+        It is no part of a conversation.
+        """
+        if run.watch is not None:
+            self._count += 1
+            self.last = run
+            self.asked.append(Asked(self._count, 0, run, None))
+            self._discard_old()
+
     def _remember(self, run: Run, turn: Turn, cell: Cell, *, is_kept: bool) -> None:
         """Note what a run cost, and keep it, so that it can be undone."""
         from archytas_nb.loop.events import ModelReply
@@ -273,6 +303,9 @@ class History:
         )
         self._count += 1
         self.last = run
+        made = Asked(self._count, cell.number, run, turn.exchange, turn.origin)
+        self.runs = [each for each in self.runs if not turn.origin or each.origin != turn.origin]
+        self.runs.append(made)
         there = set(map(id, self.exchanges))  # others were replaced by this one
         self.asked = [each for each in self.asked if id(each.exchange) in there or each.run.diff]
         if is_kept:

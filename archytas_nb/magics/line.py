@@ -29,7 +29,7 @@ _OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(=|\s+|$)")
 _QUOTED = re.compile(r"(?:\"([^\"]*)\"|'([^']*)')(?=\s|$)")
 _QUESTION = re.compile(
     r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*|%time\s+)?"
-    r"%(?P<magic>agent|agent_map)\s+(?P<rest>[^\s?].*\?)\s*$"
+    r"%(?P<magic>agent|agent_map|agent_fix)\s+(?P<rest>[^\s?].*\?)\s*$"
 )
 _MAGIC_LINE = re.compile(r"\s*(?:[^\s%!?#'\"=][^%!?#'\"=]*=\s*)?[%!?]")
 _COMMENT_OR_QUOTE = re.compile(r"#|\"\"\"|'''|\"|'")

@@ -22,7 +22,7 @@ from traitlets import Bool
 
 from archytas_nb.batch import STORE
 from archytas_nb.errors import ConfigurationError, ToolError
-from archytas_nb.magics.settings import Settings, integer, number
+from archytas_nb.magics.settings import Settings, amount, integer, number, share
 from archytas_nb.tools.variables import user_names
 from archytas_nb.words import did_you_mean
 
@@ -93,6 +93,10 @@ AGENT_FLAGS = (
         "ArithmeticError mean that it is not true; any other exception ends the question.",
         "--until",
     ),
+    _switch(
+        "--cell",
+        "Put the last block of Python code of the answer into a new cell below; it is not run.",
+    ),
     _overrides("--quiet"),
     argument_group("the conversation"),
     _switch("--new", "Start a new conversation."),
@@ -109,6 +113,25 @@ MAP_FLAGS = (
     _value("COST", "Maximum cost: 3 (USD) or '500000 tokens'; by default unlimited.", "--budget"),
     _value("N", "Maximum requests per minute; by default unlimited.", "--rpm", type=number),
     _value("PATH", f"The file in which results are stored ({STORE}).", "--store", default=STORE),
+    _switch(
+        "--plan",
+        "Have the model write one program for all rows, which is tried on a sample; rows that it "
+        "does not answer are asked singly.",
+    ),
+    _value(
+        "N",
+        "Rows of a plan that the agent answers as well, to compare (10).",
+        "--verify",
+        type=amount,
+        default=10,
+    ),
+    _value(
+        "SHARE",
+        "Largest share of rows of a plan that is asked singly without asking you (0.2).",
+        "--max-fallback",
+        type=share,
+        default=0.2,
+    ),
 )
 
 

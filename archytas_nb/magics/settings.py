@@ -23,6 +23,7 @@ from archytas_nb.settings import (
     Kind,
     Setting,
     UnreadableError,
+    check_bounds,
     check_fields,
     from_environment,
     split_names,
@@ -118,6 +119,18 @@ class _Fields(Dict):
         return fields
 
 
+class _Bounds(Dict):
+    """Bounds of a program by their names."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        given: dict[str, Any] = super().validate(obj, value) or {}
+        try:
+            check_bounds(given)
+        except UnreadableError as error:
+            raise TraitError(f"{self.name}: {error}") from None
+        return given
+
+
 _KINDS: dict[Kind, Any] = {
     "text": Unicode,
     "secret": Secret,
@@ -127,6 +140,7 @@ _KINDS: dict[Kind, Any] = {
     "number": Float,
     "names": _Names,
     "fields": _Fields,
+    "bounds": _Bounds,
 }
 
 
@@ -160,6 +174,8 @@ def _trait(name: str) -> Any:
 
 integer = reader(Setting("", "whole", None, ""))
 number = reader(Setting("", "number", None, ""))
+amount = reader(Setting("", "whole", None, "", least=0))
+share = reader(Setting("", "number", None, "", least=0, most=1))
 """Readers of numbers, for options without a setting."""
 
 
@@ -205,6 +221,7 @@ class Settings(Configurable):
     approve = _trait("approve")
     allow = _trait("allow")
     ask_user = _trait("ask_user")
+    ask_with = _trait("ask_with")
     context = _trait("context")
     python = _trait("python")
     undo = _trait("undo")
@@ -213,6 +230,7 @@ class Settings(Configurable):
     max_seconds = _trait("max_seconds")
     max_total_tokens = _trait("max_total_tokens")
     max_reply_tokens = _trait("max_reply_tokens")
+    program_bounds = _trait("program_bounds")
     timeout = _trait("timeout")
     max_retries = _trait("max_retries")
     request = _trait("request")

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from archytas_nb.tools.names import is_secret
@@ -40,6 +40,21 @@ _BASIC = re.compile(r"\b(Basic\s+)([A-Za-z0-9+/_-]{6,}={0,2})", re.IGNORECASE)
 _URL = re.compile(
     r"(\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@\"'<>\\]{0,200}):([^\s/@\"'<>\\]{1,500})@"
 )
+_ASSIGNED = re.compile(
+    r"""
+    (?P<before>
+        (?<!\w) (?P<name>[A-Za-z_]\w{0,99})
+        (?:["']\s*\]? | \s*:\s*[\w.\[\] |]{1,60}?)?                   # of a key, or annotated
+        \s*(?:=|:)(?!=)\s*
+    )
+    (?: [A-Za-z]{0,2}
+        (?: \"{3}.*?\"{3} | '{3}.*?'{3}
+          | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' )
+    )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""A text in quotes that is assigned to a name, given to an argument or stored under a key."""
 _MIN_BASE64 = 8
 """Minimum number of base64 characters to search for; shorter strings occur by chance."""
 
@@ -92,6 +107,30 @@ def mask_secrets(text: str) -> str:
     text = _BEARER.sub(r"\1{secret}", text)
     text = _BASIC.sub(_without_password, text)
     return _URL.sub(r"\1:{password}@", text)
+
+
+def mask_in(variables: Mapping[str, object]) -> Callable[[str], str]:
+    """A function that masks secrets in code and output of a notebook with these variables.
+
+    Beyond `mask_all`, these are the texts of variables that are named like secrets, and the texts
+    that code assigns to such names.
+    """
+
+    def mask(text: str) -> str:
+        for name, value in tuple(variables.items()):
+            if type(value) is not str or _NO_SECRET.fullmatch(value):
+                continue
+            if _is_secret(name):
+                text = replaced(text, value, f"{{{name}}}")
+        return _ASSIGNED.sub(_without_literal, mask_all(text))
+
+    return mask
+
+
+def _without_literal(found: re.Match[str]) -> str:
+    if _is_secret(found["name"]):
+        return f"{found['before']}{{secret}}"
+    return found[0]
 
 
 def shown_url(url: str) -> str:

@@ -30,8 +30,14 @@ from archytas_nb.models.choose import choose_model
 
 PLUGIN = "archytas_nb agent runs"
 UPDATE = "pytest --agent-update"
-MODES: dict[str, Any] = {"replay": "replay", "update": "auto", "record": "record", "live": "off"}
+MODES: dict[str, Any] = {
+    "replay": "replay", "check": "replay", "update": "auto", "record": "record", "live": "off"
+}  # fmt: skip
 """The mode of a cassette for each option."""
+_CHECK = "%agent_check --runs all --strict"
+"""The cell that ``--agent-check`` adds at the end of a notebook."""
+_RUN_WHOLE = ("record", "update", "check")
+"""The modes in which our own collector runs notebooks."""
 _USED = pytest.StashKey[set[Path]]()  # the cassettes of tests that were used in this run
 _OURS = ("archytas_nb", "%agent")
 """A notebook without these words is recorded only where it is named on the command line."""
@@ -81,7 +87,7 @@ class AgentRuns:
         self.failed: set[object] = set()  # paths of notebooks and ids of tests
         option = config.option
         self._has_nbval = hasattr(option, "nbval")
-        self._runs_notebooks = self._mode in ("record", "update")
+        self._runs_notebooks = self._mode in _RUN_WHOLE
         if self._has_nbval and self._runs_notebooks:
             option.nbval = option.nbval_lax = False
         elif self._has_nbval and self._mode == "live" and option.nbval:
@@ -111,7 +117,7 @@ class AgentRuns:
             return None
         if not self._runs_notebooks and parent.session.isinitpath(file_path):
             raise pytest.UsageError(f"{file_path.name} is not run: {self._why_not}")
-        if self._mode not in ("record", "update"):
+        if self._mode not in _RUN_WHOLE:
             return None
         text = file_path.read_text("utf-8", errors="replace")
         if not (parent.session.isinitpath(file_path) or any(word in text for word in _OURS)):
@@ -160,7 +166,9 @@ class AgentRuns:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the uses, also those of xdist's workers."""
-        for name, use in report.user_properties if report.when == "teardown" else ():
+        if report.when != "teardown":
+            return
+        for name, use in report.user_properties:
             if name.startswith(PLUGIN):
                 self._uses[name.removeprefix(PLUGIN)] = Tally(**json.loads(str(use)))
 
@@ -208,7 +216,10 @@ class NotebookRun(pytest.Item):
     """Runs a notebook in a fresh kernel and saves it; imports nbclient only then."""
 
     def runtest(self) -> None:
-        """Run all cells in the notebook's folder, and save the outputs, without time stamps."""
+        """Run all cells in the notebook's folder, and save the outputs, without time stamps.
+
+        To check the answers, a cell is added at the end, and nothing is saved.
+        """
         import nbformat
         from nbclient import NotebookClient
 
@@ -216,15 +227,17 @@ class NotebookRun(pytest.Item):
         for cell in book.cells:
             cell.metadata.pop("execution", None)
         option = self.config.option  # nbval's, where it is installed
+        if option.agent_mode == "check":
+            book.cells.append(nbformat.v4.new_code_cell(_CHECK))  # type: ignore[no-untyped-call]
         kernel = getattr(option, "nbval_kernel_name", None)
         if getattr(option, "nbval_current_env", False):
             kernel = "python3"  # which the Python that runs pytest stands for
-        name: Any = {"kernel_name": kernel} if kernel else {}  # without one, the notebook's
-        resources = {"metadata": {"path": str(self.path.parent)}}
-        client = NotebookClient(
-            book, timeout=None, record_timing=False, resources=resources, **name
-        )
-        client.execute()
+        options: dict[str, Any] = {"resources": {"metadata": {"path": str(self.path.parent)}}}
+        if kernel:  # without a name, the kernel of the notebook
+            options["kernel_name"] = kernel
+        NotebookClient(book, timeout=None, record_timing=False, **options).execute()
+        if option.agent_mode == "check":
+            return
         text = nbformat.writes(book)  # type: ignore[no-untyped-call]
         if not text.endswith("\n"):
             text = f"{text}\n"
@@ -239,6 +252,8 @@ class NotebookRun(pytest.Item):
         from nbformat.reader import NotJSONError
 
         expected = CellExecutionError, DeadKernelError, NoSuchKernel, NotJSONError, ValidationError
+        if isinstance(excinfo.value, expected) and self.config.option.agent_mode == "check":
+            return f"{self.path.name}: {excinfo.value}"
         if isinstance(excinfo.value, expected):
             return (
                 f"{self.path.name} was not saved; the replies recorded so far are kept. "
@@ -262,13 +277,16 @@ class _Notebook:
         self._beside = path.parent / "cassettes" / f"{path.stem}.jsonl"
         self._folder = tempfile.TemporaryDirectory(prefix="archytas_nb-")
         self._environment = pytest.MonkeyPatch()
-        for variable in (PATH, REPORT, RERUN, *(_ENDPOINT if mode == "replay" else ())):
-            self._environment.delenv(variable, raising=False)
         values = {MODE: MODES[mode]}
+        removed = [PATH, REPORT, RERUN]
         if mode != "live":
             rerun = f"{UPDATE} {shlex.quote(name)}"
             values |= {PATH: str(self._beside), REPORT: self._folder.name, RERUN: rerun}
-        values |= {"OPENAI_BASE_URL": _NO_MODEL} if mode == "replay" else {}
+        if MODES[mode] == "replay":
+            removed += _ENDPOINT
+            values["OPENAI_BASE_URL"] = _NO_MODEL
+        for variable in removed:
+            self._environment.delenv(variable, raising=False)
         for variable, value in values.items():
             self._environment.setenv(variable, value)
 
@@ -356,5 +374,6 @@ def cassette_model(request: pytest.FixtureRequest) -> Iterator[Any]:
     has_failed = node.nodeid in runs.failed
     if mode == "update" and not has_failed and not shared:
         cassette.prune()
-    cassette.tally.unused = 0 if shared else cassette.unused
+    if not shared:
+        cassette.tally.unused = cassette.unused
     runs.report(node, name, cassette.tally, is_whole=not has_failed)

@@ -7,7 +7,9 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from itertools import accumulate
 
-CHECKPOINT = "__checkpoint__"
+from archytas_nb.tools.declaration import PRIVATE
+
+CHECKPOINT = f"{PRIVATE}checkpoint"
 """The function that a program calls after each statement whose values must not be lost."""
 
 _WAITING = frozenset(
@@ -152,10 +154,8 @@ def _awaited(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Await) and isinstance(node.value, ast.Name):
             yield node.value.id
         if isinstance(node, ast.Call) and _last_name(node.func) in _WAITING:
-            for each in node.args:
-                inner = each.value if isinstance(each, ast.Starred) else each
-                if isinstance(inner, ast.Name):
-                    yield inner.id
+            given = [each.value for each in node.args if isinstance(each, ast.Starred)]
+            yield from (each.id for each in (*node.args, *given) if isinstance(each, ast.Name))
 
 
 def _targets(node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> Iterator[str]:

@@ -54,6 +54,12 @@ class Fault:
         path = "$" + "".join(map(_step_text, self.path))
         return f"{shorten(self.reason, _MAX_REASON)} @ {shorten(path, _MAX_REASON)}"
 
+    @property
+    def for_person(self) -> str:
+        """The fault in words for a person: ``limit: expected an integer``."""
+        path = "".join(map(_step_text, self.path)).removeprefix(".")
+        return ": ".join(filter(None, [shorten(path, 60), shorten(self.reason, _MAX_REASON)]))
+
 
 def _step_text(step: Any) -> str:
     """A step of a path, as in JSONPath."""
@@ -69,6 +75,14 @@ def fault_lines(faults: Sequence[Fault]) -> list[str]:
     if more > 0:
         lines.append(f"… and {more:,} more faults")
     return lines
+
+
+def for_person(faults: Sequence[Fault]) -> str:
+    """What was wrong with a call, for a person."""
+    lines = [each.for_person for each in faults[:MAX_FAULTS]]
+    if len(lines) == 1:
+        return f"wrong arguments: {lines[0]}"
+    return "\n".join(["wrong arguments:", *(f"- {line}" for line in lines)])
 
 
 def _received(value: Any) -> str:

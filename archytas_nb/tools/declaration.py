@@ -18,27 +18,52 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 import typing_extensions
 
+from archytas_nb.errors import ConfigurationError
+from archytas_nb.loop.events import PROGRAM_ENDINGS
 from archytas_nb.tools import signature
 from archytas_nb.tools.annotation import enum_choices, inner_type, is_union, type_text
 from archytas_nb.tools.parameter import MISSING, Parameter
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import visible
 
-ENDINGS = ("answer", "give_up", "show")
-"""The functions that a program has besides the tools."""
-
 _MAX_DEFAULT = 100  # characters of a default that the model reads
-_TAKEN = frozenset({*ENDINGS, *dir(builtins)})
+_TAKEN = frozenset({*PROGRAM_ENDINGS, *dir(builtins)})
+
+PRIVATE = "_sandbox_"
+"""The beginning of the names that the sandbox has for itself."""
+
+
+def by_python_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """The tools by their names as functions.
+
+    Raises:
+        ConfigurationError: Two of them have one name.
+    """
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        name = python_name(tool)
+        if name in found:
+            both = f"the tools {found[name].name!r} and {tool.name!r}"
+            raise ConfigurationError(
+                f"{both} have the same name in a program, {name!r}: rename one of them with "
+                "@tool(name=…), leave one out with tools=, or use protocol='react' or "
+                "protocol='native'"
+            )
+        found[name] = tool
+    return found
 
 
 def python_name(tool: Tool) -> str:
     """The name of a tool as a function: one that Python accepts, and that nothing else has."""
     name = tool.name.replace("-", "_")
+    if name.startswith(PRIVATE):
+        name = name.removeprefix("_")
     if name[:1].isdigit():
         name = f"_{name}"
     if keyword.iskeyword(name) or name in _TAKEN:
@@ -171,13 +196,22 @@ def format(value: _typing.Any, spec: str = ...) -> str: ...
 """
 """What every program has; the type checker does not know all builtins of the sandbox."""
 
-_stubs: WeakKeyDictionary[Tool, str] = WeakKeyDictionary()
+_NOTHING_TYPED: Mapping[str, Any] = MappingProxyType({})
 
 
-def stubs(tools: Iterable[Tool], variables: Iterable[str] = ()) -> str:
-    """What the type checker reads before a program: the tools, the endings, and other names."""
+def stubs(
+    tools: Iterable[Tool], variables: Iterable[str] = (), typed: Mapping[str, Any] = _NOTHING_TYPED
+) -> str:
+    """What the type checker reads before a program: the tools, the endings, and other names.
+
+    Args:
+        tools: The tools.
+        variables: Names of values of any type.
+        typed: The types of other variables, by their names.
+    """
     known = [f"{name}: _typing.Any" for name in variables if _is_free(name)]
     types = _Types()
+    known += [f"{name}: {types.returned(kind)!r}" for name, kind in typed.items()]
     functions = [_stub(tool, types) for tool in tools]
     return "\n".join([_HEADER, *known, *types.classes(), *functions, ""])
 
@@ -190,21 +224,20 @@ class Record:
     is_dict: bool  # whether they are read by key, not as attributes
 
 
-def records(tools: Iterable[Tool]) -> dict[str, Record]:
-    """The records in what the type checker reads of these tools, by the names that it uses."""
+def records(tools: Iterable[Tool], typed: Mapping[str, Any] = _NOTHING_TYPED) -> dict[str, Record]:
+    """The records in what the type checker reads of these, by the names that it uses."""
     types = _Types()
+    for kind in typed.values():
+        types.returned(kind)
     for tool in tools:
         _stub(tool, types)
     return types.records()
 
 
-def stub(tool: Tool) -> str:
-    """What the type checker reads of one tool: its records and its signature."""
-    if tool not in _stubs:
-        types = _Types()
-        function = _stub(tool, types)
-        _stubs[tool] = "\n".join([*types.classes(), function])
-    return _stubs[tool]
+def type_for_programs(annotation: Any) -> str:
+    """A type as the type checker of programs knows it; ``Any`` if it is not certain."""
+    text = _Types().returned(annotation)
+    return re.sub(r"\b_(typing|datetime|decimal|abc)\.", "", text)
 
 
 def _is_free(name: str) -> bool:
@@ -310,9 +343,8 @@ class _Types:
             return self._record(origin)
         if origin in (list, set, frozenset, dict, tuple):
             return self._container(origin, args)
-        if origin in (Sequence, Mapping, AbstractSet) and args:
-            inside = ", ".join(self.returned(each) for each in args)
-            return f"_abc.{origin.__name__}[{inside}]"
+        if origin in _CONCRETE and args:
+            return self._container(_CONCRETE[origin], args)
         if isinstance(origin, type) and _is_opaque(origin):
             return self._record(origin)
         return _ANY
@@ -330,6 +362,8 @@ class _Types:
         self._names[cls] = name
         self._classes[name] = ""  # before its fields: they may contain it
         fields = {key: self.returned(kind) for key, kind in fields_of(cls).items()}
+        if not typing_extensions.is_typeddict(cls) and not issubclass(cls, tuple):
+            fields = {key: _read_only(kind) for key, kind in fields.items()}
         if typing_extensions.is_typeddict(cls):
             lines = [f"class {name}(_typing.TypedDict, total=False):"]
             lines += [f"    {key}: {kind}" for key, kind in fields.items()]
@@ -370,6 +404,19 @@ class _Types:
             elif fields:
                 lines.append(f"{name} has the attributes {', '.join(fields)}.")
         return "\n".join(lines)
+
+
+_CONCRETE: dict[Any, type] = {Sequence: list, Mapping: dict, AbstractSet: set}
+
+_READ_ONLY = {"list": "Sequence", "set": "Set", "dict": "Mapping"}
+"""The types of what a record contains: a change of it would not reach the object outside."""
+
+
+def _read_only(kind: str) -> str:
+    """A type whose values are not to be changed, as far as the type checker knows them."""
+    return re.sub(
+        r"(?<![\w.])(list|set|dict)\b", lambda found: f"_abc.{_READ_ONLY[found[1]]}", kind
+    )
 
 
 def _text(annotation: Any) -> str:

@@ -62,7 +62,8 @@ def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
     """Render a value for the model.
 
     Args:
-        value: Any object. Its class can define the text with `_ai_repr_` or `_repr_llm_`.
+        value: Any object, also one that is rendered already. Its class can define the text with
+            `_ai_repr_` or `_repr_llm_`.
         max_chars: Maximum number of characters of the text; at least 1.
 
     Returns:
@@ -73,7 +74,7 @@ def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
     """
     max_chars = max(max_chars, 1)
     try:
-        shown = _render(value, max_chars)
+        shown = value if type(value) is Rendered else _render(value, max_chars)
     except STOPS:
         raise
     except BaseException:  # noqa: BLE001  (a user's object may raise anything)
@@ -158,10 +159,15 @@ def type_name(value: Any) -> str:
     return str(type.__dict__["__name__"].__get__(type(value)))
 
 
+def without_addresses(text: str) -> str:
+    """A text without the memory addresses of objects, which differ between runs."""
+    return _ADDRESS.sub("", text)
+
+
 def safe_repr(value: Any) -> str:
     """``repr(value)`` without memory addresses; the type's name if the repr fails."""
     try:
-        return _ADDRESS.sub("", str.__str__(repr(value)))
+        return without_addresses(str.__str__(repr(value)))
     except STOPS:
         raise
     except BaseException as error:  # noqa: BLE001  (a user's repr may raise anything)
@@ -199,6 +205,43 @@ def rich_media_type(output: Output) -> str:
         return ""
     kinds = ("text/markdown", "text/latex", "text/html")
     return next((mime for mime in kinds if isinstance(output.data.get(mime), str)), "")
+
+
+IMAGES = ("image/png", "image/jpeg", "image/svg+xml", "image/gif", "image/webp")
+"""The media types of images, the first one of a display is shown."""
+
+_IN_TRACE = {"text/plain", "text/markdown", "text/latex", *IMAGES}
+_DRAWN_BY = {
+    "application/vnd.jupyter.widget-view": "widget",
+    "application/vnd.plotly": "Plotly chart",
+    "application/vnd.vegalite": "Vega-Lite chart",
+    "application/vnd.vega": "Vega chart",
+    "application/vnd.holoviews": "HoloViews plot",
+    "application/vnd.bokehjs": "Bokeh plot",
+    "application/geo+json": "map",
+    "application/json": "JSON",
+    "application/javascript": "JavaScript",
+    "application/pdf": "PDF",
+}
+_HTML_NAMES = {"table": "table", "audio": "audio", "video": "video", "iframe": "page"}
+_TELLING_TAG = re.compile(rf"(?i)<({'|'.join(_HTML_NAMES)})\b")
+
+
+def rich_name(data: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+    """What a display is that only a front end can draw, in a word or two.
+
+    Empty if a trace can show it (text, Markdown, a formula, an image), and for a trace itself.
+    """
+    if "archytas_nb" in metadata or _IN_TRACE.issuperset(data):
+        return ""
+    for start, name in _DRAWN_BY.items():
+        if any(mime.startswith(start) for mime in data):
+            return name
+    page = str(data.get("text/html", ""))
+    if not page:
+        return next(mime for mime in data if mime not in _IN_TRACE)
+    found = _TELLING_TAG.search(page)
+    return _HTML_NAMES[found[1].lower()] if found else "HTML"
 
 
 # ── values ────────────────────────────────────────────────────────────────────────────────────────
@@ -419,16 +462,21 @@ def failure_text(error: BaseException, max_chars: int = MAX_CHARS) -> str:
     return clip("\n".join(parts), max_chars)
 
 
-def _exception_text(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """The message of an exception, without colours; a remark if it cannot be read."""
     try:
-        message = _ANSI.sub("", str(error))
+        return _ANSI.sub("", str.__str__(str(error)))
     except STOPS:
         raise
     except BaseException:  # noqa: BLE001  (a user's __str__ may do anything)
-        message = "(its message cannot be read)"
-    lines = [f"{type(error).__name__}: {message}".rstrip(": ")]
+        return "(its message cannot be read)"
+
+
+def _exception_text(error: BaseException) -> str:
+    lines = [f"{type(error).__name__}: {message_of(error)}".rstrip(": ")]
     try:
-        found = [each for each in traceback.extract_tb(error.__traceback__) if _is_users(each)]
+        frames = traceback.extract_tb(error.__traceback__)
+        found = [each for each in frames if is_users_file(each.filename)]
     except Exception:  # noqa: BLE001  (the source may have vanished)
         found = []
     lines += [_frame_text(frame) for frame in found[-5:]]
@@ -449,6 +497,7 @@ def _frame_text(frame: traceback.FrameSummary) -> str:
     return f"  {file}line {frame.lineno}, in {frame.name}{code}"
 
 
-def _is_users(frame: traceback.FrameSummary) -> bool:
-    is_library = "site-packages" in frame.filename or "dist-packages" in frame.filename
-    return not is_library and not frame.filename.startswith(_LIBRARIES)
+def is_users_file(filename: str) -> bool:
+    """Whether code in a file is the user's, and not that of a library."""
+    is_library = "site-packages" in filename or "dist-packages" in filename
+    return not is_library and not filename.startswith(_LIBRARIES)

@@ -42,6 +42,7 @@ class ArgumentType:
         whole = _map_schemas(validation_schema, _without_classes)
         self.defs: Schema = whole.pop("$defs", {})
         self.schema: Schema = whole  # without the definitions
+        self.is_open = any(map(_takes_anything, [whole, *self.defs.values()]))
         names = [self._how_to_send(each) for each in reversed(rewriter.references)]
         named: dict[str, Schema] = {}
         if "properties" in whole and "$var" not in whole["properties"]:
@@ -56,6 +57,18 @@ class ArgumentType:
         if self.text == reference.label:
             return f"Send the name of a variable that holds {what}."
         return f"In place of {what} send the name of a variable that holds it."
+
+
+def _takes_anything(schema: Any) -> bool:
+    """Whether a value of any type is accepted somewhere in a schema."""
+    if schema is True or schema == {}:
+        return True
+    if isinstance(schema, dict):
+        parts = [schema.get(key) for key in ("items", "additionalProperties")]
+        parts += schema.get("properties", {}).values()
+        parts += [*schema.get("anyOf", []), *schema.get("prefixItems", [])]
+        return any(map(_takes_anything, parts))
+    return False
 
 
 @lru_cache(maxsize=2048)

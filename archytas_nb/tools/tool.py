@@ -254,7 +254,12 @@ class Tool(ToolLike):
             why = f"{self.name} was not called: its tool_input is wrong."
             error = ToolError(why, arguments.fault_lines(faults))
             expected = clip(self._expected(), MAX_CHARS // 4)
-            return CallOutcome("error", f"{error}\nExpected tool_input: {expected}", error=error)
+            return CallOutcome(
+                "error",
+                f"{error}\nExpected tool_input: {expected}",
+                error=error,
+                for_person=arguments.for_person(faults),
+            )
         for each in self.parameters:
             if each.injected:
                 values[each.name] = {} if namespace is None else namespace
@@ -262,6 +267,13 @@ class Tool(ToolLike):
                 values[each.name] = each.fresh_default()
         args = tuple(values.pop(each.name) for each in self.parameters if each.positional)
         return BoundCall(self.function, args, values)
+
+    def faults(self, tool_input: Json, namespace: Mapping[str, Any]) -> list[str]:
+        """What is wrong with an input, a line for each fault; empty if it can be bound."""
+        from archytas_nb.tools import arguments
+
+        _, faults = arguments.read(self._visible, tool_input, namespace)
+        return [each.reason for each in faults]
 
     def arguments(self, bound: BoundCall) -> dict[str, Any]:
         """The values that the function will receive, by name, including defaults."""
@@ -312,7 +324,7 @@ class Tool(ToolLike):
         try:
             value = bound.run()
             if inspect.isawaitable(value):
-                value = _run_awaitable(value)
+                value = awaited(value)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  (a tool must not end the kernel)
@@ -404,7 +416,7 @@ async def _drain_async(items: AsyncGenerator[Any, Any]) -> Drained:
     return read
 
 
-def _run_awaitable(awaitable: Any) -> Any:
+def awaited(awaitable: Any) -> Any:
     """Await in another thread, because every cell runs inside an event loop.
 
     On an interrupt, the coroutine is cancelled and has time to clean up.

@@ -31,11 +31,15 @@ SHEET = (
     f".{CLASS} details[open]>summary{{white-space:normal!important}}"
     f".{CLASS} details[open]>summary .{FOLDED_ONLY}{{display:none}}"
     f".{CLASS} details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"
-    # On paper nothing can be unfolded or scrolled.
-    f"@media print{{.{CLASS} details::details-content"
-    "{content-visibility:visible!important;block-size:auto!important}"
-    f".{CLASS} pre,.{CLASS} div{{max-height:none!important;overflow:visible!important}}}}"
+    # On paper nothing can be scrolled, and what is folded stays so.
+    f"@media print{{.{CLASS} pre,.{CLASS} div"
+    "{max-height:none!important;overflow:visible!important}}"
 )
+CODE_SHEET = "".join(
+    f'.{CLASS} [style*="{colour}" i]{{color:{safe.readable(colour)}!important}}'
+    for colour in safe.CODE_COLOURS
+)
+"""The rules that make the colours of code readable on a light and on a dark background."""
 WIDTH = "56rem"
 LINE = "1px solid rgba(128,128,128,.28)"
 DIM = "opacity:.65"
@@ -53,11 +57,20 @@ CODE = f"{safe.MONO};background:none;color:inherit;padding:0;border:0;white-spac
 CALL = "margin:.35em 0"
 PROSE = "white-space:pre-wrap;margin:.3em 0"
 _SMALL = f"{DIM};font-size:.85em"
-_STRUCK = f"{DIM};text-decoration:line-through"
+_STRUCK = "text-decoration:line-through"
 _GOOD = "#2e9e5b"
 _BAD = "#d64545"
 _WARN = "#c9851b"
 _COLOURS = {"✓": _GOOD, "✗": _BAD} | dict.fromkeys("⊘■↻↺✎⇄≡!", _WARN)
+
+
+def _text_colour(colour: str) -> str:
+    """The style of a coloured text; a page that may not mix colours has the first one."""
+    if not colour.startswith("#"):
+        return f"color:{colour}"
+    return f"color:{colour};color:{safe.readable(colour)}"
+
+
 _HEAD = (
     "margin:0 0 .5em;display:flex;flex-wrap:wrap;justify-content:space-between;"
     "align-items:baseline;gap:0 1.5em"
@@ -66,6 +79,7 @@ _SUMMARY = (
     "cursor:pointer;padding:.22em 0;border-radius:4px;white-space:nowrap;overflow:hidden;"
     "text-overflow:ellipsis"
 )
+_CALL_ROW = "display:block;margin-left:3.2em;overflow:hidden;text-overflow:ellipsis"
 _NUMBER = (
     f"{DIM};display:inline-block;min-width:1.35em;text-align:right;"
     "font-variant-numeric:tabular-nums"
@@ -75,7 +89,7 @@ _PROGRAM = f"{PRE};padding:.5em .6em;max-height:34em"
 _ROW = "display:flex;margin:0;padding:0;line-height:1.5"
 _GUTTER = "flex:none;white-space:pre"
 _CODE_OF_LINE = "flex:1 1 auto;min-width:0;white-space:pre-wrap;overflow-wrap:anywhere"
-_FAULT = f"color:{_BAD};white-space:pre-wrap"
+_FAULT = f"{_text_colour(_BAD)};white-space:pre-wrap"
 _CALLS_OF_LINE = (
     f"margin:.1em 0 .4em 3.4em;padding:0 0 0 .8em;border-left:{LINE};white-space:normal"
 )
@@ -93,8 +107,13 @@ _PICTURE_BUDGET = 16_000_000
 _LARGEST_TEXT = 8_000
 _SMALLEST_TEXT = 400
 _LINE_WIDTH = 112  # characters of a summary
+_LONG_QUESTION = 320  # characters of a question that is shown in full
+_QUESTION_LINES = 6
+_SCROLLS = 600  # characters of a text that may have to be scrolled
+_SCROLLED_LINES = 7
+_PROGRAM_LINES = 20
 _OUTCOME = 48  # of those, for a long result
-_SUMMARY_CALLS = 4
+_SUMMARY_CALLS = 8
 _FIRST_CALLS = 5  # of a line of a program; those between are counted
 _LAST_CALLS = 3
 _FIRST_LINES = 60  # of a program; of those between, the ones without calls are counted
@@ -144,14 +163,19 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
 
 def trace_html(*parts: Html | None) -> Html:
     """Parts of a saved trace with its style sheet."""
-    return element("div", safe.stylesheet(SHEET, linked=True), *parts, class_=CLASSES, style=ROOT)
+    sheet = SHEET
+    if any(colour.upper() in (part or "") for part in parts for colour in safe.CODE_COLOURS):
+        sheet += CODE_SHEET
+    return element("div", safe.stylesheet(sheet, linked=True), *parts, class_=CLASSES, style=ROOT)
 
 
-def question_html(view: RunView) -> Html:
-    """The question, what it continues, the model, and after the run its time and tokens."""
-    style = "white-space:pre-wrap;font-weight:600;flex:0 1 auto"
-    question = element("strong", clip(view.question, _LARGEST_TEXT), style=style)
-    facts = [one_line(view.continues, 60), view.model_name, view.protocol]
+def question_html(view: RunView, status: str = "") -> Html:
+    """The question, what it continues, the model, and after the run its time and tokens.
+
+    While the run goes on, the `status` is what it does now.
+    """
+    question = _question(clip(view.question, _LARGEST_TEXT))
+    facts = [view.beside, view.model_name, view.protocol]
     facts.append(one_line(view.server, 200))
     tokens = view.usage.input_tokens + view.usage.output_tokens
     if view.ending is not None and view.seconds >= 1:
@@ -159,10 +183,28 @@ def question_html(view: RunView) -> Html:
     if view.ending is not None and tokens:
         facts.append(f"{tokens:,} tokens")
     line = " · ".join(filter(None, facts))
+    if status:
+        style = f"{DIM};font-size:.82em;font-variant-numeric:tabular-nums"
+        doing = element("span", status, role="status")
+        more = f" · {line}" if line else None
+        return element("div", question, " ", element("span", doing, more, style=style), style=_HEAD)
     if not line:
-        return element("p", question, style=_HEAD)
+        return element("div", question, style=_HEAD)
     facts_line = element("span", line, style=f"{DIM};font-size:.82em")
-    return element("p", question, " ", facts_line, style=_HEAD)
+    return element("div", question, " ", facts_line, style=_HEAD)
+
+
+def _question(text: str) -> Html:
+    """The question as a heading; of a long one the beginning, and all of it when unfolded."""
+    heading = {"role": "heading", "aria_level": "2"}
+    style = "white-space:pre-wrap;font-weight:600;flex:0 1 auto;min-width:0"
+    if len(text) <= _LONG_QUESTION and text.count("\n") < _QUESTION_LINES:
+        return element("strong", text, style=style, **heading)
+    first = one_line(text, _LONG_QUESTION // 2)
+    title = element("strong", first, style="font-weight:600", **heading)
+    whole = element("div", text, style="white-space:pre-wrap;margin:.2em 0 .4em 1.2em")
+    summary = element("summary", title, style="cursor:pointer")
+    return element("details", summary, whole, style="flex:0 1 auto;min-width:0")
 
 
 def answer_html(answer: str) -> Html:
@@ -176,14 +218,12 @@ def thought_html(thought: str) -> Html:
     return element("p", text, style="margin:.3em 0;opacity:.8")
 
 
-def step_html(
-    step: StepView, limits: PageLimits, *, doing: str = "", streamed: Html | None = None
-) -> Html:
-    """A step; the one in progress is unfolded, with what the model is `doing` and `streamed`."""
-    shows_more = any(call.pictures or call.changes for call in step.calls)
-    unfolded = bool(doing) or step.failed or shows_more or step.program is not None
+def step_html(step: StepView, limits: PageLimits, *, doing: str = "") -> Html:
+    """A step; of the one in progress, what the model is `doing`."""
+    shows_more = any(call.shows_more for call in step.calls)
+    unfolded = step.failed or shows_more or step.program is not None
     head = _head(step, doing, unfolded=unfolded)
-    return _details(head, *_body(step, limits), streamed, unfolded=unfolded)
+    return _details(head, *_body(step, limits), unfolded=unfolded)
 
 
 def _details(summary: Html, *body: Html | None, unfolded: bool = False) -> Html:
@@ -235,9 +275,9 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         is_waiting = not step.calls
     if doing and is_waiting:
         mark = "…"
-    style = "display:inline-block;min-width:1.05em;font-weight:600;color:"
+    style = "display:inline-block;min-width:1.05em;font-weight:600;"
     parts: list[Html | str] = [
-        element("span", mark, style=style + _COLOURS.get(mark, "inherit")),
+        element("span", mark, style=style + _text_colour(_COLOURS.get(mark, "inherit"))),
         element("span", f" {step.number or ''}", style=_NUMBER),
         " ",
     ]
@@ -247,18 +287,38 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     if not step.calls:
         parts.append(_titled(step, doing, hidden))
         return join(*parts)
-    for index, call in enumerate(step.calls[:_SUMMARY_CALLS]):
-        if index:
-            parts.append(" · ")
-        parts += _summary_of(call, hidden)
+    is_alone = len(step.calls) == 1
+    if is_alone:
+        parts += _summary_of(step.calls[0], hidden)
+    else:
+        parts.append(element("span", _tally(step), style=DIM))
+    for each in dict.fromkeys(note.mark for note in step.notes):
+        parts.append(element("span", f" {each}", style=_text_colour(_COLOURS[each])))
+    if not is_alone:
+        parts += _rows_of_calls(step, hidden)
+    return join(*parts)
+
+
+def _tally(step: StepView) -> str:
+    """How many calls a step has, and how many have ended."""
+    ended = sum(call.status is not None for call in step.calls)
+    if ended == len(step.calls):
+        return count(ended, "call")
+    return f"{ended:,} of {len(step.calls):,} calls"
+
+
+def _rows_of_calls(step: StepView, hidden: dict[str, str | bool]) -> Iterator[Html]:
+    """A line for each of the first calls of a step, while the step is folded."""
+    rows = []
+    for call in step.calls[:_SUMMARY_CALLS]:
+        mark = views.MARKS[call.status]
+        style = f"font-weight:600;{_text_colour(_COLOURS.get(mark, 'inherit'))}"
+        row = join(element("span", mark, style=style), " ", *_summary_of(call, {}))
+        rows.append(element("span", row, style=_CALL_ROW))
     more = len(step.calls) - _SUMMARY_CALLS
     if more > 0:
-        parts.append(f" · {more:,} more calls")
-    for each in dict.fromkeys(note.mark for note in step.notes):
-        parts.append(element("span", f" {each}", style=f"color:{_COLOURS[each]}"))
-    if len(step.calls) > 1:  # none of them is cut off at the end of the line
-        return element("span", *parts, style="white-space:normal")
-    return join(*parts)
+        rows.append(element("span", f"{more:,} more calls", style=f"{_CALL_ROW};{DIM}"))
+    yield element("span", *rows, **hidden)
 
 
 def _program_title(step: StepView, hidden: dict[str, str | bool]) -> Iterator[Html]:
@@ -273,7 +333,7 @@ def _program_title(step: StepView, hidden: dict[str, str | bool]) -> Iterator[Ht
     yield element("span", code, " · ", **hidden)
     yield element("span", " · ".join(filter(None, facts)), style=DIM)
     for each in dict.fromkeys(note.mark for note in step.notes):
-        yield element("span", f" {each}", style=f"color:{_COLOURS[each]}")
+        yield element("span", f" {each}", style=_text_colour(_COLOURS[each]))
 
 
 def _titled(step: StepView, doing: str, hidden: dict[str, str | bool]) -> Html:
@@ -292,7 +352,7 @@ def _summary_of(call: CallView, hidden: dict[str, str | bool]) -> Iterator[Html]
     """A call in the summary of its step: its code, the user's decision, and its result."""
     result = ""
     if call.status is not None:
-        result = f"→ {call.summary(_LINE_WIDTH)}"
+        result = f"→ {call.displayed or call.summary(_LINE_WIDTH)}"
     # Code is wider than prose, and a decision must be visible without unfolding.
     decided = 0
     if call.decided:
@@ -337,16 +397,16 @@ def _topic(step: StepView) -> str:
 
 def _body(step: StepView, limits: PageLimits) -> Iterator[Html]:
     if step.reasoning:
-        reasoning = element("pre", clip(step.reasoning, limits.each), style=PRE)
+        reasoning = _block(clip(step.reasoning, limits.each), PRE)
         yield _details(element("em", "Reasoning", style=DIM), reasoning)
     if step.thought:
         yield thought_html(clip(step.thought, limits.each))
     for note in step.notes:
-        style = f"color:{_COLOURS[note.mark]};font-weight:600"
+        style = f"{_text_colour(_COLOURS[note.mark])};font-weight:600"
         word = element("span", f"{note.mark} {note.kind} ", style=style)
         yield element("p", word, clip(note.text, limits.each), style="margin:.3em 0")
     for reply in step.rejected:
-        yield element("pre", clip(reply, limits.each), style=PRE + _edge(_BAD))
+        yield _block(clip(reply, limits.each), PRE + _edge(_BAD))
     if step.program is not None:
         yield from _program(step, step.program, limits)
         return
@@ -375,16 +435,17 @@ def _program(step: StepView, program: ProgramView, limits: PageLimits) -> Iterat
         left_out = 0
         drawn.append(_line(line, code, limits))
     if drawn:
-        yield element("pre", *drawn, style=_PROGRAM)
+        is_long = len(drawn) > _PROGRAM_LINES or any(line.calls for line in step.lines)
+        yield element("pre", *drawn, style=_PROGRAM, tabindex="0" if is_long else False)
     general = [text for line, text in program.faults if not line]
     if not program.was_run:
         general.insert(0, "Nothing was run.")
     for text in general:
-        mark = element("span", "✗ ", style=f"color:{_BAD};font-weight:600")
+        mark = element("span", "✗ ", style=f"{_text_colour(_BAD)};font-weight:600")
         yield element("div", mark, clip(text, limits.each), style=PROSE)
     if program.shown:
         shown = clip("\n".join(program.shown), limits.each)
-        yield element("pre", shown, style=f"{PRE};max-height:9em;{DIM}")
+        yield _block(shown, f"{PRE};max-height:9em;{DIM}")
 
 
 def _more_lines(number: int) -> Html:
@@ -402,7 +463,7 @@ def _line(line: LineView, code: Html, limits: PageLimits) -> Html:
         tint = ";background:rgba(201,133,27,.12)"
     gutter = element(
         "span",
-        element("span", f"{mark or ' '} ", style=f"color:{colour};font-weight:600"),
+        element("span", f"{mark or ' '} ", style=f"{_text_colour(colour)};font-weight:600"),
         element("span", f"{line.number:>2}  ", style=DIM),
         style=_GUTTER,
     )
@@ -422,7 +483,7 @@ def _line(line: LineView, code: Html, limits: PageLimits) -> Html:
     ]
     if not line.calls:
         return join(element("div", gutter, shown, style=_ROW + tint), *faults)
-    shows_more = any(call.pictures or call.changes for call in line.calls)
+    shows_more = any(call.shows_more for call in line.calls)
     summary = element("summary", gutter, shown, style=f"{_ROW};cursor:pointer{tint}")
     calls = element("div", *_calls_of(line, limits), style=_CALLS_OF_LINE)
     return join(element("details", summary, calls, open=shows_more), *faults)
@@ -459,12 +520,12 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
         yield from _long_arguments(arguments, long, limits)
     yield from _texts(call, limits)
     for item in call.shown:
-        yield _shown(item, limits)
+        yield _shown(item, limits, call.name)
     if not in_line and not (named and call.status is None):
         yield _outcome(call, limits)
     if call.changes:
         rows = Table(("variable", "", "change"), call.changes)
-        yield element("div", _drawn(rows, _CHANGE_CELL), style=_SCROLLED)
+        yield element("div", _drawn(rows, _CHANGE_CELL), style=_SCROLLED, tabindex="0")
     for remark in call.remarks:
         yield element("div", remark, style=_SMALL)
 
@@ -479,7 +540,7 @@ def _long_arguments(
         line = value
         if name:
             line = f"{name} = {clip(value, limits.each)}"
-        yield element("pre", line, style=PRE)
+        yield _block(line, PRE)
 
 
 def _texts(call: CallView, limits: PageLimits) -> Iterator[Html]:
@@ -490,7 +551,7 @@ def _texts(call: CallView, limits: PageLimits) -> Iterator[Html]:
         shown = value
         if not call.is_approved:
             shown = clip(value, limits.each)
-        yield element("pre", shown, style=f"{PRE};background:none;border:{LINE}")
+        yield _block(shown, f"{PRE};background:none;border:{LINE}")
     for each in call.edited:
         yield element("div", f"{each.name} before it was edited:", style=_SMALL)
         yield element("pre", each.before, style=f"{PRE};{_STRUCK}")
@@ -498,16 +559,18 @@ def _texts(call: CallView, limits: PageLimits) -> Iterator[Html]:
 
 def _is_short(call: CallView) -> bool:
     short = len(call.text) <= 100 and "\n" not in call.text
-    return short and call.status == "done" and call.table is None
+    is_text = call.table is None and not call.shown_result
+    return short and call.status == "done" and is_text
 
 
 def _outcome(call: CallView, limits: PageLimits) -> Html:
     if call.status is None:
         return element("div", "…", style=DIM)
     result = clip(call.prefix + call.text, limits.each)
-    if call.table:
+    if call.table or call.shown_result:
         title = element("em", "what the model read", style=_SMALL)
-        return join(_table(call.table), _details(title, element("pre", result, style=PRE)))
+        read = _details(title, _block(clip(call.read or call.text, limits.each), PRE))
+        return join(_table(call.table) if call.table else None, read)
     if call.status == "done" and call.shown and call.text == NO_OUTPUT:
         return join()
     if _is_short(call):
@@ -516,7 +579,13 @@ def _outcome(call: CallView, limits: PageLimits) -> Html:
     edge = ""
     if not plain:
         edge = _edge(_COLOURS[views.MARKS[call.status]])
-    return element("pre", result, style=PRE + edge)
+    return _block(result, PRE + edge)
+
+
+def _block(text: str, style: str) -> Html:
+    """A block of text; a keyboard can scroll a long one."""
+    is_long = len(text) > _SCROLLS or text.count("\n") > _SCROLLED_LINES
+    return element("pre", text, style=style, tabindex="0" if is_long else False)
 
 
 def _table(value: Table) -> Html:
@@ -524,29 +593,35 @@ def _table(value: Table) -> Html:
     more = None
     if value.left_out:
         more = element("div", f"… {count(value.left_out, 'more row')}", style=_SMALL)
-    return element("div", drawn, more, style=_SCROLLED)
+    return element("div", drawn, more, style=_SCROLLED, tabindex="0")
 
 
 def _drawn(value: Table, cell: str) -> Html:
     return safe.table(value, style=_TABLE, cell=cell, head=";font-weight:600")
 
 
-def _shown(item: Shown, limits: PageLimits) -> Html:
+def _shown(item: Shown, limits: PageLimits, tool: str) -> Html:
     if item.picture:
         media_type, data = item.picture
         limits.pictures -= len(data)
         drawn = None
         if limits.pictures >= 0:
-            drawn = safe.picture(media_type, data, _PICTURE)
+            drawn = safe.picture(media_type, data, _PICTURE, f"image from {tool}")
         if drawn:
             return element("div", drawn)
         size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: too large to show here]"
         return element("p", size, style=DIM)
     value = clip(item.text, limits.each)
+    if item.name:
+        more = ": too large to be shown here"
+        if item.display:
+            more = ""
+        return element("div", f"▦ {item.name}{more}", style=f"{CALL};{DIM}")
     if item.prose:
-        return element("div", safe.markdown(value), style="margin:.35em 0")
+        prose = safe.markdown(clip(item.prose, limits.each))
+        return element("div", prose, style="margin:.35em 0")
     style = _edge(_WARN) if item.kind == "stderr" else f";{DIM}"
-    return element("pre", value, style=f"{PRE};max-height:9em{style}")
+    return _block(value, f"{PRE};max-height:9em{style}")
 
 
 def _ending(view: RunView, *, reason: bool) -> Html:
@@ -555,7 +630,7 @@ def _ending(view: RunView, *, reason: bool) -> Html:
     head = None
     body = None
     if title:
-        style = f"margin:.5em 0 .3em;color:{_COLOURS[title[0]]}"
+        style = f"margin:.5em 0 .3em;{_text_colour(_COLOURS[title[0]])}"
         head = element("p", element("strong", title), style=style)
     if isinstance(view.ending, Failed):
         if reason and text:
@@ -582,7 +657,7 @@ _PANEL = (
 )
 _VALUE = f"{safe.MONO};white-space:pre-wrap;overflow-wrap:anywhere"
 _BLOCK = f"{PRE};margin:.2em 0 .4em"
-_HINT = "To change an argument before the call is run, type name = value below."
+HINT = "To change an argument before the call is run, type name = value below."
 _CODE_ARGUMENTS = {"code", "python", "script", "source"}
 _SQL = re.compile(
     r"\s*(?:--[^\n]*\n\s*)*(?:with\s+\w+\s+as\s*\(|"
@@ -594,14 +669,17 @@ _PYTHON = re.compile(
 )
 
 
-def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
-    """A call that waits for approval; after the decision, one line with the decision."""
+def panel_html(form: ApprovalForm, state: str = WAITING, hint: str = HINT) -> Html:
+    """A call that waits for approval; after the decision, one line with the decision.
+
+    ``hint`` says how to change an argument; it is shown while the call waits.
+    """
     if form.decision:
         call = element("code", form.tool, style=CODE)
         line = [f" · {form.decision}", *_edits(form.edited)]
         return element("div", call, *line, style=f"{DIM};font-size:.9em")
     head = element("code", form.tool, style=f"{CODE};font-weight:600")
-    label = element("span", f" · {state}", style="color:#b06a1c;font-size:.9em")
+    label = element("span", f" · {state}", style=f"{_text_colour('#b06a1c')};font-size:.9em")
     why = None
     if form.why:
         why = element("p", form.why, style=PROSE)
@@ -611,8 +689,8 @@ def panel_html(form: ApprovalForm, state: str = WAITING) -> Html:
         number = element("span", f"line {form.line}  ", style=DIM)
         code = safe.code(clip(lines[form.line - 1].strip(), _LARGEST_TEXT), "python")
         why = join(element("div", number, code, style=f"{_VALUE};margin:.3em 0"), why)
-    if state == WAITING and body:
-        body.append(element("div", _HINT, style=f"{DIM};font-size:.82em;margin-top:.4em"))
+    if state == WAITING and body and hint:
+        body.append(element("div", hint, style=f"{DIM};font-size:.82em;margin-top:.4em"))
     body = body or [element("em", "no arguments", style=DIM)]
     return element("div", element("div", head, label), why, *body, style=_PANEL)
 

@@ -6,7 +6,10 @@
     quiet     nothing
 
 Widgets disappear with their kernel. So the run so far is also in a static output, which the widgets
-hide; at the end it becomes the final output, and all widgets are closed.
+hide; at the end it becomes the final output, which hides the widgets, and all of them are closed.
+
+The live trace looks as the final one: the steps are folded in the same way, and what happens now is
+in a pane of a fixed height below them, so that a page moves as little as possible.
 """
 
 from __future__ import annotations
@@ -15,17 +18,27 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, Self
 
 from archytas_nb.loop import events as ev
-from archytas_nb.trace import bundle
+from archytas_nb.tools.render import rich_name
+from archytas_nb.trace import bundle, controls
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
-from archytas_nb.trace.html import CLASSES, DIM, LINE, NOT_DECIDED, PageLimits, panel_html
+from archytas_nb.trace.html import (
+    CLASSES,
+    DIM,
+    HINT,
+    LINE,
+    NOT_DECIDED,
+    PageLimits,
+    panel_html,
+)
 from archytas_nb.trace.safe import Html, element, join, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import ProgramView, RunView, StepView, advance, fold
@@ -41,26 +54,16 @@ def display_mode(shell: Any) -> Mode:
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return "terminal"
-    # A console has a person too, but draws no widgets and updates. Only a notebook names its cell.
-    is_notebook = "cellId" in _request(kernel).get("metadata", {})
-    if is_notebook and getattr(kernel, "_allow_stdin", False):
+    if controls.is_notebook(kernel):
         return "live"
     return "static"
-
-
-def _request(kernel: Any) -> dict[str, Any]:
-    """The message that the front end sent to run the cell; empty where there is none."""
-    try:
-        return dict(kernel.get_parent("shell"))
-    except (AttributeError, TypeError):
-        return {}
 
 
 def _owns_cell() -> bool:
     """Whether the cell contains only the question, so that nothing else is displayed in it."""
     from IPython import get_ipython
 
-    request = _request(getattr(get_ipython(), "kernel", None))
+    request = controls.cell_request(getattr(get_ipython(), "kernel", None))
     code = str(request.get("content", {}).get("code", "")).strip()
     if code.startswith("%%agent"):
         return True
@@ -73,11 +76,12 @@ class TraceView:
     def __init__(self, question: str, mode: Mode, continues: str = "") -> None:
         self.view = replace(fold(question, ()), continues=tidy(continues, 200))
         self._mode = mode
+        self._displays = Displays()
         self._closed = False
         self._layer: LiveLayer | TerminalLayer | None = None
         try:
             if mode == "live":
-                self._layer = LiveLayer(self.view)
+                self._layer = LiveLayer(self.view, self._displays)
             elif mode == "terminal":
                 self._layer = TerminalLayer()
         except Exception:  # noqa: BLE001
@@ -106,6 +110,11 @@ class TraceView:
             self.close()
         return drawn
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether the person has ended the run with its button, which is no error."""
+        return isinstance(self._layer, LiveLayer) and self._layer.was_stopped
+
     def close(self) -> None:
         """Show the finished run; called again, it does nothing."""
         if self._closed:
@@ -116,8 +125,56 @@ class TraceView:
                 self._layer.finish(self.view)
             elif self._mode != "quiet":
                 _display(*bundle(self.view))
+                self._displays.show(self.view.displays)
         except Exception:  # noqa: BLE001
             _log.exception("the trace could not be finished")
+
+
+MAX_DISPLAYS = 50
+"""Maximum number of displays of a run that are shown below its trace."""
+_DISPLAYED = 40_000_000  # characters of all of them
+
+
+class Displays:
+    """What tools display that only a front end can draw: each is an output below the trace."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}  # by the id of what is shown
+        self._left_out: set[str] = set()
+        self._note_id = uuid.uuid4().hex
+
+    def show(self, displays: Iterable[ev.Output]) -> None:
+        """Show those that are not shown yet."""
+        for each in displays:
+            if each.display_id not in self._sizes:
+                self.take(each)
+
+    def show_again(self, displays: Iterable[ev.Output]) -> None:
+        """Show all of them, because the output of the cell was cleared."""
+        self._sizes.clear()
+        self._left_out.clear()
+        self.show(displays)
+
+    def take(self, display: ev.Output) -> None:
+        """Show one, or show it as it is now; without data it is taken back."""
+        key = display.display_id
+        is_shown = key in self._sizes
+        if not (is_shown or rich_name(display.data, display.metadata)):
+            return
+        size = sum(len(str(each)) for each in display.data.values())
+        others = sum(self._sizes.values()) - self._sizes.get(key, 0)
+        has_place = is_shown or len(self._sizes) < MAX_DISPLAYS
+        if not has_place or others + size > _DISPLAYED:
+            self._leave_out(key)
+            return
+        self._sizes[key] = size
+        _display(dict(display.data), dict(display.metadata), display_id=key, update=is_shown)
+
+    def _leave_out(self, key: str) -> None:
+        is_shown = bool(self._left_out)
+        self._left_out.add(key)
+        text = f"… {count(len(self._left_out), 'more display')} of this question: not shown here"
+        _display({"text/plain": text}, display_id=self._note_id, update=is_shown)
 
 
 def _display(data: dict[str, Any], metadata: dict[str, Any] | None = None, **more: Any) -> Any:
@@ -136,11 +193,37 @@ def _clear_output() -> None:
 
 _CURSOR = "▍"
 _COPY = "archytas-nb-kept-"  # with a number: the class of the static copy of a running run
-# The widgets hide the copy; without them, the copy hides the error that replaces them.
-_HIDE_COPY = "{0}{{display:none}}.jp-OutputArea-child:has({0}){{display:none}}"
+_LIVE = "archytas-nb-live-"  # with the number: the class of the widgets
+_HEADER = "archytas-nb-header"
+_BUSY = "archytas-nb-busy"
+# The widgets hide the copy; without them, the copy hides the error that replaces them. When the
+# copy has become the final output, that hides the widgets.
+_HIDE_COPY = (
+    "{0}{{display:none}}.jp-OutputArea-child:has({0}){{display:none}}"
+    ".jp-OutputArea-child:not(:has({0}))+.jp-OutputArea-child:has({1}){{display:none}}"
+)
+# The copy waits until the widgets could have hidden it.
 _HIDE_ERROR = (
     ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace))"
     "{{display:none}}"
+    "@keyframes archytas-nb-wait{{from{{max-height:0;overflow:hidden;visibility:hidden}}}}"
+    "{0}{{animation:archytas-nb-wait 3s step-end}}"
+)
+# An element stays in view only if none around it, up to the notebook, clips what overflows.
+_STICKY = (
+    f".{_HEADER}{{position:sticky;top:0;z-index:3;background:var(--jp-layout-color0,Canvas)}}"
+    ":is(.jp-Cell-outputWrapper,.jp-Cell-outputArea,.jp-OutputArea-child,.jp-OutputArea-output,"
+    f".widget-box):has(.{_HEADER}){{overflow:visible!important}}"
+    f".{_BUSY}{{height:2px;margin-top:-2px;background:linear-gradient(90deg,transparent,"
+    "var(--jp-brand-color1,#1976d2),transparent) 0/40% 100% no-repeat;"
+    "animation:archytas-nb-busy 2.4s ease-in-out infinite alternate}"
+    "@keyframes archytas-nb-busy{to{background-position:100% 0}}"
+    f"@media(prefers-reduced-motion:reduce){{.{_BUSY}{{animation:none}}}}"
+)
+_PANE_HEIGHT = "6.4em"
+_PANE = (
+    f"height:{_PANE_HEIGHT};overflow:hidden;display:flex;flex-direction:column-reverse;"
+    "margin:.2em 0 .2em .33em;padding:0 0 0 1em"
 )
 # A widget is as wide as its longest line, unless the line is in a column that may be narrower.
 _ROOT = f"{draw.ROOT};margin:0;display:grid;grid-template-columns:minmax(0,1fr)"
@@ -148,10 +231,12 @@ _FRAME = {"padding": ".25em 0", "margin": ".3em 0", "max_width": draw.WIDTH}
 _FRAME |= dict.fromkeys(("border_top", "border_bottom"), LINE)
 
 
-def live_question(view: RunView, number: int = 0) -> Html:
+def live_question(view: RunView, number: int = 0, status: str = "") -> Html:
     """The question, with the style sheets of all pieces; `number` is the run's in this process."""
-    hides = stylesheet(_HIDE_COPY.format(f".{_COPY}{number:d}"))
-    return _piece(stylesheet(draw.SHEET), hides, draw.question_html(view))
+    hides = stylesheet(_HIDE_COPY.format(f".{_COPY}{number:d}", f".{_LIVE}{number:d}"))
+    sheets = stylesheet(draw.SHEET + draw.CODE_SHEET + _STICKY)
+    question = draw.question_html(view, status)
+    return element("div", _piece(sheets, hides, question), class_=f"{_LIVE}{number:d}")
 
 
 def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None) -> Html:
@@ -166,22 +251,13 @@ def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None)
 
 @lru_cache(maxsize=32)  # a finished step is not drawn again
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
-    """A step, with the text that is being written; the newest one is unfolded."""
-    writing = None
+    """A step as it is in the final trace; of a program, also what is being written."""
     if streamed is not None and streamed.program:
         step = writing_program(step, streamed)
-        streamed = replace(streamed, thought="")
-    if streamed is not None:
-        writing = join(*_streamed(streamed))
-    if not newest:
-        doing = ""
-    elif streamed is None:
-        doing = "waiting for the reply"
-    elif streamed.answer:
-        doing = "answering"
-    else:
-        doing = "thinking"
-    return _piece(draw.step_html(step, PageLimits([step]), doing=doing, streamed=writing))
+    if step.empty:  # what happens in it is in the header and in the pane
+        return join()
+    doing = "waiting for the reply" if newest else ""
+    return _piece(draw.step_html(step, PageLimits([step]), doing=doing))
 
 
 def writing_program(step: StepView, streamed: Streamed) -> StepView:
@@ -203,17 +279,24 @@ def without_arguments(step: StepView) -> StepView:
     return replace(step, calls=tuple(calls))
 
 
-def live_answer(text: str) -> Html:
-    """The part of an answer that has arrived."""
-    if text:
-        return _piece(draw.answer_html(text + _CURSOR))
-    return join()
+def live_now(step: StepView | None, streamed: Streamed | None) -> Html:
+    """What happens now: the part of an answer that has arrived, or what is written and printed."""
+    if streamed is not None and streamed.answer:
+        answer = draw.answer_html(streamed.answer + _CURSOR)
+        return _piece(element("div", answer, style=f"min-height:{_PANE_HEIGHT}"))
+    parts: list[Html] = []
+    is_running = step is not None and any(call.status is None for call in step.calls)
+    if step is not None and is_running and step.thought:
+        parts.append(draw.thought_html(step.thought))
+    if streamed is not None:
+        parts += _streamed(streamed)
+    # It begins at the top of the pane; of what is higher than the pane, the end is seen.
+    return _piece(element("div", element("div", *parts, style="margin-bottom:auto"), style=_PANE))
 
 
-def live_status(line: str) -> Html:
-    """The line that says what the run is doing."""
-    style = f"{DIM};font-size:.9em;font-variant-numeric:tabular-nums;margin:.35em 0"
-    return _piece(element("div", line, style=style))
+def busy_line() -> Html:
+    """A line that moves quietly while the run goes on."""
+    return element("div", class_=_BUSY)
 
 
 def _streamed(now: Streamed) -> Iterator[Html]:
@@ -255,10 +338,11 @@ class LiveLayer:
 
     _open = 0  # layers that are shown: that of a run in a tool must not clear the cell
 
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: RunView, displays: Displays) -> None:
         import ipywidgets
 
         self._view = view
+        self._displays = displays
         self._activity = Activity()
         self._drawn_at = time.monotonic()
         self._first = 0  # number of steps without a widget, which were removed
@@ -268,19 +352,29 @@ class LiveLayer:
         self._due = threading.Event()
         self._over = threading.Event()
         self._has_asked = False  # whether the person has typed something below the cell
+        self._hint = HINT  # how to change an argument of a call that waits
         self._number = next(_numbers)
         self._html_type = ipywidgets.HTML
         # One layout and one style serve all: each would be a model, and a message, of its own.
         self._shared = {"layout": self._register(ipywidgets.Layout(margin="0"))}
-        self._head = self._html(live_question(view, self._number))
+        self._head = self._html(self._question())
         self._shared["style"] = self._register(self._head.style)
-        self._answer = self._html("")
+        self._now = self._html(live_now(None, None))
         self._earlier = self._html("")
         self._panel = self._html("")
-        self._status = self._html(live_status(self._activity.status(view)))
-        frame = self._register(ipywidgets.Layout(**_FRAME))
-        self._steps = self._register(ipywidgets.VBox([self._earlier], layout=frame))
-        parts = [self._head, self._steps, self._answer, self._panel, self._status]
+        self._stop = controls.StopButton()
+        self._register(self._stop.layout)
+        self._register(self._stop.widget.style)
+        self._register(self._stop.widget)
+        self._header = self._register(
+            ipywidgets.VBox(
+                [self._head, self._html(busy_line())], layout=self._shared["layout"]
+            ).add_class(_HEADER)
+        )
+        self._frame = self._register(ipywidgets.Layout(display="none", **_FRAME))
+        self._steps = self._register(ipywidgets.VBox([self._earlier], layout=self._frame))
+        self._place = self._register(ipywidgets.VBox(layout=self._shared["layout"]))
+        parts = [self._header, self._steps, self._now, self._panel, self._place]
         top = self._register(ipywidgets.VBox(parts, layout=self._shared["layout"]))
         self._static: Any = _display(self._copy(), display_id=True)
         model = {"version_major": 2, "version_minor": 0, "model_id": top.model_id}
@@ -289,6 +383,7 @@ class LiveLayer:
         self._clock = threading.Thread(target=self._tick, name="archytas_nb-trace", daemon=True)
         self._clock.start()
         LiveLayer._open += 1
+        controls.open_place(self._place)
 
     def update(self, view: RunView, event: ev.Event) -> ev.ApprovalForm | None:
         """Show what an event has changed, a little later if the last drawing was just now.
@@ -298,7 +393,10 @@ class LiveLayer:
         with self._lock:
             self._view = view
             self._activity.take(event)
-            self._has_asked |= isinstance(event, ev.Delta) and event.kind == "person"
+            self._show_displays(event)
+            is_question = isinstance(event, ev.Delta) and event.kind == "person"
+            if is_question:
+                self._note_way()
             if isinstance(event, ev.Delta) and event.form is not None:
                 self._draw()
                 self._static.update(self._copy(), raw=True)
@@ -309,11 +407,33 @@ class LiveLayer:
                 self._due.set()
         return None
 
+    def _show_displays(self, event: ev.Event) -> None:
+        """Show what a tool displays at once, and what it returned when its outcome is known."""
+        if isinstance(event, ev.Delta):
+            if event.output is not None:
+                self._displays.take(event.output)
+        elif isinstance(event, ev.CallOutcomes | ev.ResumeProgram):
+            self._displays.show(self._view.displays)
+
+    def _note_way(self) -> None:
+        """Note how the person is asked: what they type leaves lines below the cell."""
+        self._hint = ""
+        if controls.way() == "input":
+            self._has_asked = True
+            self._hint = HINT
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether the person has pressed the button that ends the run."""
+        return self._stop.was_pressed
+
     def finish(self, view: RunView) -> None:
         """Show the static output, and close all widgets."""
+        self._stop.close()
         self._over.set()
         self._due.set()
         LiveLayer._open -= 1
+        controls.close_place(self._place)
         with self._lock:
             try:
                 data, metadata = bundle(view)
@@ -322,6 +442,7 @@ class LiveLayer:
                     # question: the output is displayed again without them.
                     _clear_output()
                     _display(data, metadata)
+                    self._displays.show_again(view.displays)
                 else:
                     self._static.update(data, raw=True, metadata=metadata)
                     self._live.update({}, raw=True)
@@ -344,7 +465,13 @@ class LiveLayer:
                 _log.exception("the live trace is not updated until the run has ended")
                 return
 
+    def _offer_stop(self) -> None:
+        """Show the button that ends the run, as soon as a click on it would arrive."""
+        if self._stop.widget not in self._header.children and self._stop.works:
+            self._header.children = (*self._header.children, self._stop.widget)
+
     def _draw(self) -> None:
+        self._offer_stop()
         self._due.clear()
         self._drawn_at = time.monotonic()
         steps = self._view.steps
@@ -362,16 +489,23 @@ class LiveLayer:
             self._boxes[step.number].value = live_step(step, newest=False)
         for step in steps[-1:]:
             self._boxes[step.number].value = live_step(step, streamed, newest=True)
-        self._head.value = live_question(self._view, self._number)
-        self._answer.value = live_answer(streamed.answer if streamed else "")
+        if any(box.value for box in self._boxes.values()):
+            self._frame.display = ""
+        self._head.value = self._question()
         if form is None:
             self._panel.value = ""
         else:
-            self._panel.value = _piece(panel_html(form))
-        self._status.value = live_status(self._activity.status(self._view))
+            self._panel.value = _piece(panel_html(form, hint=self._hint))
+        if form is not None and not form.decision:  # the panel has the place of the pane
+            self._now.value = ""
+        else:
+            self._now.value = live_now(steps[-1] if steps else None, streamed)
         is_due = self._drawn_at - self._copied_at >= self._pause
         if self._view is not self._copied and is_due:
             self._static.update(self._copy(), raw=True)
+
+    def _question(self) -> Html:
+        return live_question(self._view, self._number, self._activity.status(self._view))
 
     def _change_boxes(self, numbers: list[int]) -> None:
         removed = [box for number, box in self._boxes.items() if number not in numbers]

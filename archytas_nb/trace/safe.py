@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from html import escape
@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from archytas_nb.tools.render import type_name
+from archytas_nb.tools.render import IMAGES, type_name
 from archytas_nb.words import clip, one_line
 
 KEEP = 20_000
@@ -28,7 +28,6 @@ MAX_COLUMNS = 30
 MAX_CELL = 50
 MAX_PICTURE = 4_000_000
 """Maximum number of base64 characters of an image."""
-PICTURES = ("image/png", "image/jpeg", "image/svg+xml", "image/gif", "image/webp")
 MONO = (
     "font-family:var(--jp-code-font-family,ui-monospace,SFMono-Regular,Menlo,Consolas,monospace)"
     ";font-size:.93em"
@@ -46,11 +45,11 @@ _NUMBER = re.compile(r"[-+−]?[\d,._]*\d(?:\.\d*)?(?:[eE][-+]?\d+)?\s?%?")
 _BLANK = {"", "…", "nan", "NaT", "None", "<NA>", "inf", "-inf"}
 _TAGS = {"code", "details", "div", "em", "img", "p", "pre", "span", "strong", "summary"}
 _TAGS |= {"table", "tbody", "td", "th", "thead", "tr"}
-_ATTRIBUTES = {"style", "class", "open", "src", "alt"}
+_ATTRIBUTES = {"style", "class", "open", "src", "alt", "role", "aria-level", "tabindex"}
 _LINKS = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
 _CODE = (
     f"{MONO};white-space:pre-wrap;overflow-wrap:anywhere;padding:.6em .8em;border-radius:6px;"
-    "background:rgba(128,128,128,.1);color:inherit"
+    "margin:.5em 0 .8em;background:rgba(128,128,128,.1);color:inherit"
 )
 
 
@@ -75,11 +74,15 @@ def tidy(text: str, limit: int = KEEP) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of plain text, and how many of its rows were left out."""
+    """A table of plain text, and how many of its rows were left out.
+
+    The rows `above` the head name groups of columns, each where the group begins.
+    """
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left_out: int = 0
+    above: tuple[tuple[str, ...], ...] = ()
 
     def numeric(self, column: int) -> bool:
         """Whether a column holds numbers, which are aligned to the right."""
@@ -98,7 +101,13 @@ def table_of(value: Any) -> Table | None:
             names, rows = _pandas_cells(value)
         else:
             return None
-        return Table(_cells(names), tuple(map(_cells, rows)), len(value) - len(rows))
+        *above, head = _levels(names)
+        return Table(
+            _cells(head),
+            tuple(map(_cells, rows)),
+            len(value) - len(rows),
+            tuple(map(_cells, above)),
+        )
     except Exception:  # noqa: BLE001 (a library may fail to cut its own frames)
         return None
 
@@ -120,6 +129,21 @@ def _pandas_cells(frame: Any) -> tuple[list[Any], list[Any]]:
         else:
             rows.append((index, *row))
     return [*names, *part.columns], rows
+
+
+def _levels(names: list[Any]) -> Iterator[list[Any]]:
+    """The rows of a head; in those above the last one, a name that is repeated is left out."""
+    groups = [name for name in names if type(name) is tuple]
+    depth = max(map(len, groups), default=1)
+    for level in range(depth - 1):
+        row: list[Any] = []
+        last: Any = None
+        for name in names:
+            group = name[: level + 1] if type(name) is tuple else None
+            row.append("" if group is None or group == last else group[-1])
+            last = group
+        yield row
+    yield [name[-1] if type(name) is tuple and name else name for name in names]
 
 
 def _cells(row: Sequence[Any]) -> tuple[str, ...]:
@@ -196,7 +220,7 @@ def element(tag: str, *children: str | None, **attributes: str | bool) -> Html:
     """
     written = ""
     for keyword, value in attributes.items():
-        name = keyword.rstrip("_")
+        name = keyword.rstrip("_").replace("_", "-")
         is_remote = name == "src" and not str(value).startswith("data:image/")
         if name not in _ATTRIBUTES or is_remote:
             raise ValueError(f"not allowed in a trace: {name}={value!r}")
@@ -241,12 +265,12 @@ def embedded(page: str) -> str:
     return re.sub(r"\n(?=[ \t]*\n)", "&#10;", page)
 
 
-def picture(media_type: str, data: str, style: str) -> Html | None:
+def picture(media_type: str, data: str, style: str, alt: str) -> Html | None:
     """An image that the page carries; None for an unknown type, broken base64, or a large one.
 
     As an image, SVG runs no script and loads nothing.
     """
-    if media_type not in PICTURES or len(data) > MAX_PICTURE:
+    if media_type not in IMAGES or len(data) > MAX_PICTURE:
         return None
     try:
         if media_type == "image/svg+xml":
@@ -256,7 +280,7 @@ def picture(media_type: str, data: str, style: str) -> Html | None:
     except ValueError:
         return None
     source = f"data:{media_type};base64,{base64.b64encode(raw).decode('ascii')}"
-    return element("img", src=source, alt="image made by the tool", style=style)
+    return element("img", src=source, alt=alt, style=style)
 
 
 def table(value: Table, *, style: str, cell: str, head: str) -> Html:
@@ -270,12 +294,16 @@ def table(value: Table, *, style: str, cell: str, head: str) -> Html:
 
     above = None
     if value.head:
-        above = element("thead", row(value.head, "th", cell + head))
+        rows = (*value.above, value.head)
+        above = element("thead", *(row(each, "th", cell + head) for each in rows))
     body = element("tbody", *(row(cells, "td", cell) for cells in value.rows))
     return element("table", above, body, style=style)
 
 
 MAX_MARKDOWN = 20_000
+MAX_CODE = 100_000
+"""Of an answer that is longer no block of code is read."""
+_PYTHON = ("", "python", "py", "python3", "ipython")
 MAX_BRACKETS = 2_000
 """Above so many characters, or opening brackets, Markdown takes too long and is shown as it is."""
 
@@ -297,9 +325,11 @@ def _parser() -> Any:
     parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
     parser.validateLink = lambda url: bool(_LINKS.fullmatch(url))  # type: ignore[method-assign]
     parser.inline.ruler.before("escape", "formula", _formula)
+    parser.core.ruler.push("bare links", _link_addresses)
+    parser.core.ruler.push("tasks", _mark_tasks)
     rules = {
         "link_open": _link,
-        "heading_open": lambda *_: '<p style="margin:1em 0 .4em"><strong>',
+        "heading_open": _heading,
         "heading_close": lambda *_: "</strong></p>\n",
         "fence": _code_block,
         "code_block": _code_block,
@@ -312,10 +342,91 @@ def _parser() -> Any:
     return parser
 
 
+def last_python_block(value: str) -> str:
+    """The code of the last fenced block of Python in Markdown; empty if there is none."""
+    if len(value) > MAX_CODE:
+        return ""
+    found = ""
+    for token in _blocks().parse(value):
+        words = (token.info or "").split()
+        language = words[0].lower() if words else ""
+        if token.type == "fence" and language in _PYTHON:
+            found = token.content.strip("\n")
+    return found
+
+
+@cache
+def _blocks() -> Any:
+    """A parser of Markdown that does not look into the texts of the blocks."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"maxNesting": 30}).disable("inline")
+
+
+_HEADING_SIZES = {"h1": 1.3, "h2": 1.18, "h3": 1.08}
+
+
+def _heading(_: Any, tokens: Any, index: int, *__: Any) -> str:
+    # No <h1>: it would be a section of the notebook, in its table of contents.
+    tag = tokens[index].tag
+    level = min(int(tag[1]) + 2, 6)
+    style = f"margin:1em 0 .4em;font-size:{_HEADING_SIZES.get(tag, 1)}em"
+    return f'<p role="heading" aria-level="{level}" style="{style}"><strong>'
+
+
 def _link(_: Any, tokens: Any, index: int, *__: Any) -> str:
     # noopener, noreferrer: the linked page learns nothing about the notebook.
     address = escape(str(tokens[index].attrGet("href") or ""), quote=True)
     return f'<a href="{address}" target="_blank" rel="noopener noreferrer">'
+
+
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*_]", re.IGNORECASE)
+
+
+def _link_addresses(state: Any) -> None:
+    """Make links of the addresses in a text, which stand in no link yet."""
+    for block in state.tokens:
+        if block.type != "inline" or "://" not in block.content:
+            continue
+        linked: list[Any] = []
+        depth = 0
+        for token in block.children:
+            depth += (token.type == "link_open") - (token.type == "link_close")
+            if token.type == "text" and not depth:
+                linked += _with_links(token)
+            else:
+                linked.append(token)
+        block.children = linked
+
+
+def _with_links(token: Any) -> Iterator[Any]:
+    """A token of text as tokens of text and of links."""
+    kind = type(token)
+    at = 0
+    for found in _ADDRESS.finditer(token.content):
+        yield token.copy(content=token.content[at : found.start()])
+        yield kind("link_open", "a", 1, attrs={"href": found[0]}, level=token.level)
+        yield token.copy(content=found[0])
+        yield kind("link_close", "a", -1, level=token.level)
+        at = found.end()
+    yield token.copy(content=token.content[at:])
+
+
+_TASK = re.compile(r"\[([ xX])\](?=\s)")
+
+
+def _mark_tasks(state: Any) -> None:
+    """Write the box of a task, ``[x]`` at the beginning of an item, as a character."""
+    for item, paragraph, text in zip(
+        state.tokens, state.tokens[1:], state.tokens[2:], strict=False
+    ):
+        kinds = (item.type, paragraph.type, text.type)
+        if kinds == ("list_item_open", "paragraph_open", "inline") and text.children:
+            first = text.children[0]
+            found = _TASK.match(first.content)
+            if found is not None:
+                box = "☐" if found[1] == " " else "☑"
+                first.content = box + first.content[found.end() :]
 
 
 def _aligned_cell(_: Any, tokens: Any, index: int, *__: Any) -> str:
@@ -342,12 +453,17 @@ def _formula_html(_: Any, tokens: Any, index: int, *__: Any) -> str:
 _LONGEST_CODE = 10_000
 _LANGUAGES = {name: name for name in ("python", "sql", "json", "bash")}
 _LANGUAGES |= {"py": "python", "python3": "python", "ipython": "python", "sh": "bash"}
-# Both are readable on a dark and on a light background.
 _PURPLE = "#a35ccf"
 _BLUE = "#2f78c8"
 _COLOURS = {"Keyword": _PURPLE, "Operator.Word": _PURPLE, "Comment": "#808080"}
 _COLOURS |= {"Literal.String": "#2b8a50", "Literal.Number": "#b06a1c"}
 _COLOURS |= {f"Name.{kind}": _BLUE for kind in ("Builtin", "Function", "Class", "Decorator", "Tag")}
+CODE_COLOURS = tuple(sorted(set(_COLOURS.values())))
+
+
+def readable(colour: str) -> str:
+    """A colour, mixed with that of the text: no colour is readable on black and on white."""
+    return f"color-mix(in srgb,{colour} 65%,currentColor)"
 
 
 @lru_cache(maxsize=256)

@@ -50,10 +50,10 @@ _HAZARDS = re.compile(
 
 def plain(view: RunView) -> str:
     """A run as plain text; of a long run the steps in the middle are counted, not written."""
-    continues = ""
-    if view.continues:
-        continues = f"\n({one_line(view.continues, 60)})"
-    blocks = [view.question + continues, _steps(view), ending_lines(view)]
+    beside = ""
+    if view.beside:
+        beside = f"\n({view.beside})"
+    blocks = [view.question + beside, _steps(view), ending_lines(view)]
     lines = "\n\n".join(block for block in blocks if block).split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
@@ -68,8 +68,8 @@ def markdown(view: RunView) -> str:
         answer = views.answer_markdown(view.ending)
 
     question = f"**{escaped(view.question)}**"
-    if view.continues:
-        question += f" *({escaped(one_line(view.continues, 60))})*"
+    if view.beside:
+        question += f" *({escaped(view.beside)})*"
     blocks = [question]
     if steps:
         blocks.append(fenced(steps))
@@ -230,6 +230,8 @@ def _shown_lines(item: Shown) -> list[str]:
     """What a tool printed or displayed; of a picture its type."""
     if item.picture:
         return [f"[{item.picture[0]}]"]
+    if item.is_result:  # its text is that of the call
+        return []
     return _first_lines(item.text, _SHOWN_LINES)
 
 
@@ -262,7 +264,7 @@ def _answer_text(view: RunView) -> str:
 
 def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -> list[str]:
     """A table as aligned lines of at most `width` characters, with at most as many `rows`."""
-    written = [row for row in (table.head, *table.rows[:rows]) if row]
+    written = [row for row in (*table.above, table.head, *table.rows[:rows]) if row]
     cells = [[one_line(text, cell) for text in row] for row in written]
     sizes = [max(map(len, column)) for column in zip_longest(*cells, fillvalue="")]
     fits = len(sizes)

@@ -15,8 +15,8 @@ from pathlib import PurePath
 from typing import Literal, assert_never
 
 from archytas_nb.loop import events as ev
-from archytas_nb.tools.render import NO_OUTPUT, output_text, rich_media_type
-from archytas_nb.trace.safe import KEEP, PICTURES, Table, table_of
+from archytas_nb.tools.render import IMAGES, NO_OUTPUT, output_text, rich_media_type, rich_name
+from archytas_nb.trace.safe import KEEP, Table, table_of
 from archytas_nb.trace.safe import tidy as cleaned
 from archytas_nb.words import edit_in_words, omit_middle, one_line, visible, visible_code
 
@@ -45,16 +45,39 @@ _COMPARED = 8  # the last calls of a program, with which the next ones are compa
 EARLIER = "from an earlier call"
 _LINE = 60  # an approved text that is longer stands below the call
 _WIDGET = "application/vnd.jupyter.widget-view+json"
+_MARKUP = ("text/markdown", "text/latex")
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a tool printed or displayed: text, Markdown or a formula (`prose`), or an image."""
+    """What a tool printed or displayed: text, an image, or what only a front end can draw.
+
+    Attributes:
+        kind: Where it was written.
+        text: As plain text.
+        prose: The same as Markdown or as a formula, if there is one.
+        picture: The media type of an image, and its base64; XML where that is SVG.
+        name: What the front end draws, such as ``"Plotly chart"``; empty if the trace shows it.
+        display: What the front end draws; None if it is too large.
+        is_result: Whether it shows the value that the tool returned.
+    """
 
     kind: Literal["stdout", "stderr", "display"]
     text: str = ""
-    prose: bool = False
-    picture: tuple[str, str] | None = None  # media type, and base64; XML where that is SVG
+    prose: str = ""
+    picture: tuple[str, str] | None = None
+    name: str = ""
+    display: ev.Output | None = field(default=None, compare=False, repr=False)
+    is_result: bool = False
+
+    @property
+    def words(self) -> str:
+        """What it is, in a word or two; empty for text."""
+        if self.name:
+            return self.name
+        if self.picture:
+            return "image"
+        return "text" if self.prose else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +88,8 @@ class CallView:
     arguments: tuple[tuple[str, str], ...] = ()  # names and values, as Python text on one line
     texts: tuple[tuple[str, str], ...] = ()  # those of several lines (code, SQL, prose) as they are
     status: ev.Status | None = None  # None while it runs
-    text: str = ""  # what the model read of the result, without what is in `shown`
+    text: str = ""  # the result for a person, without what is in `shown`
+    read: str = ""  # the result for the model, if it is shown in another form
     shown: tuple[Shown, ...] = ()
     table: Table | None = None  # the data frame that was returned
     changes: tuple[tuple[str, str, str], ...] = ()  # name, kind of change, details
@@ -82,6 +106,24 @@ class CallView:
     def pictures(self) -> int:
         """Number of pictures."""
         return sum(item.picture is not None for item in self.shown)
+
+    @property
+    def shows_more(self) -> bool:
+        """Whether it is of interest without unfolding: it drew, or it changed variables."""
+        return bool(self.changes) or any(item.picture or item.prose for item in self.shown)
+
+    @property
+    def shown_result(self) -> str:
+        """What shows the returned value, if it is more than text; else empty."""
+        return ", ".join(item.words for item in self.shown if item.is_result)
+
+    @property
+    def displayed(self) -> str:
+        """What it displayed in place of a result; empty if it has one, or displayed only text."""
+        if self.status != "done" or self.text.strip() not in {NO_OUTPUT, ""}:
+            return self.shown_result
+        words = [item.words for item in self.shown if item.words]
+        return ", ".join(dict.fromkeys(words))
 
     def signature(self, width: int) -> str:
         """The call as one line of Python, with arguments cut if `width` is exceeded."""
@@ -349,11 +391,28 @@ class RunView:
     seconds: float = field(default=0.0, compare=False)  # of the model, also in a replay
     server: str = ""  # what serves the model, if known
     continues: str = ""  # what the question continues, if that is not obvious
+    told: tuple[str, ...] = ()  # what the model reads beside the question
+
+    @property
+    def displays(self) -> Iterator[ev.Output]:
+        """What tools displayed that only the front end can draw, in order."""
+        for step in self.steps:
+            for call in step.calls:
+                for item in call.shown:
+                    if item.display is not None:
+                        yield item.display
 
     @property
     def shown_steps(self) -> list[StepView]:
         """The steps that have something to show."""
         return [step for step in self.steps if not step.empty]
+
+    @property
+    def beside(self) -> str:
+        """What the question continues, and what is sent with it; empty if that is obvious."""
+        parts = [one_line(self.continues, 60)] if self.continues else []
+        parts += [f"with {one_line(each, 80)}" for each in self.told]
+        return ", ".join(parts)
 
     @property
     def model_name(self) -> str:
@@ -391,7 +450,8 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.Started():
             model = event.model or view.model
             protocol = event.protocol or view.protocol
-            return replace(view, model=model, protocol=protocol, server=event.server)
+            told = tuple(map(tidy, event.told))
+            return replace(view, model=model, protocol=protocol, server=event.server, told=told)
         case ev.AskModel(step=0):  # about the question itself: only its cost is shown
             return view
         case ev.AskModel():
@@ -770,20 +830,22 @@ def _approved_texts(texts: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     call = _decided(call, outcome)
-    text = outcome.result + outcome.hint
+    text = outcome.for_person or outcome.result
     if outcome.shared:
         text += f"\n\n{outcome.shared}"
-    if outcome.advice and not outcome.printed:
-        text += f"\n{outcome.advice}"
     text = tidy(text)
     is_frame = hasattr(type(outcome.value), "columns")
     table = None
     if is_frame:
         table = table_of(outcome.value)
     known = "" if table else text
+    read = ""
+    if table or outcome.displays:
+        read = tidy(outcome.result + outcome.hint)
     return replace(
         call,
         text=text,
+        read=read,
         shown=tuple(_all_shown(outcome, known)),
         table=table,
         changes=tuple(_changes(outcome)),
@@ -796,9 +858,15 @@ def _all_shown(outcome: ev.CallOutcome, text: str) -> list[Shown]:
     shown = []
     for output in outcome.outputs:
         item = _shown(output)
-        is_in_text = not item.picture and (not item.text or item.text in text)
+        is_text = not (item.picture or item.name)
+        is_in_text = is_text and (not item.text or item.text in text)
         if outcome.printed or not is_in_text:  # what was shown may be the result itself
             shown.append(item)
+    shown += [
+        replace(_shown(display), text="", is_result=True)
+        for display in outcome.displays
+        if not any(_draws_the_same(display, each) for each in outcome.outputs)
+    ]
     seen = {item.picture[1] for item in shown if item.picture}
     images = [each for each in outcome.images if each not in seen]
     shown += [Shown("display", picture=("image/png", each)) for each in images]
@@ -825,6 +893,8 @@ def _row(change: ev.Change) -> tuple[str, str, str]:
 
 
 def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
+    if outcome.stored:
+        yield f"kept as the variable {outcome.stored}"
     if outcome.called:
         called = []
         for name, times in Counter(outcome.called).items():
@@ -841,15 +911,29 @@ def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
         yield "%agent_undo restores the variables"
 
 
+def _draws_the_same(output: ev.Output, other: ev.Output) -> bool:
+    """Whether two displays are equal in a media type that only a front end can draw."""
+    kinds = [kind for kind in output.data if kind.startswith("application/")]
+    return any(output.data[kind] == other.data.get(kind) for kind in kinds)
+
+
 def _shown(output: ev.Output) -> Shown:
     data = output.data
-    for media_type in PICTURES:
+    text = tidy(output_text(output))
+    if _WIDGET in data:  # its text is from the moment it was created
+        text = "[a widget]"
+    if output.left_out:
+        return Shown(output.kind, text, name=output.left_out)
+    name = rich_name(data, output.metadata)
+    if name:
+        return Shown(output.kind, text, name=name, display=output)
+    for media_type in IMAGES:
         if isinstance(data.get(media_type), str):
             return Shown(output.kind, picture=(media_type, data[media_type]))
-    if _WIDGET in data:  # its text is from the moment it was created
-        return Shown(output.kind, "[a widget]")
-    prose = rich_media_type(output) in {"text/markdown", "text/latex"}
-    return Shown(output.kind, tidy(output_text(output)), prose)
+    prose = ""
+    if output.kind == "display" and rich_media_type(output) != "text/html":
+        prose = next((data[each] for each in _MARKUP if isinstance(data.get(each), str)), "")
+    return Shown(output.kind, text, tidy(prose))
 
 
 # ── texts ─────────────────────────────────────────────────────────────────────────────────────────

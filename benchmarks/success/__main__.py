@@ -88,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
     agent = nb.Agent([], model=given.model)
     facts = {
         "label": given.label or label_of(given.without, bare=given.bare),
-        "model": agent.model.name,
+        "model": agent.chosen_model().name,
         "protocol": given.protocol,
         "bare": given.bare,
         "without": given.without,
@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
     }
     results = []
     for task in tasks * given.repeat:
-        result = attempt(task, agent.model, settings)
+        result = attempt(task, agent.chosen_model(), settings)
         results.append(result)
         mark = "solved" if result.solved else "FAILED"
         print(
@@ -121,7 +121,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 RESULTS = Path(__file__).parent / "results"
-KEPT = ("report", "report-before", "report-bare", "blind", "blind-before", "blind-without-rules")
+KEPT = (
+    "report", "report-before", "report-bare",
+    "blind", "blind-program", "blind-before", "blind-without-rules",
+)  # fmt: skip
 """Runs of a whole half that are kept here: as it is now, and with other configurations."""
 
 

@@ -243,14 +243,15 @@ def _program_grammar() -> AbstractContextManager[Any]:
 @_piece("line-names", "any name in a line that is written by itself")
 def _line_names() -> AbstractContextManager[Any]:
     line = grammar.ProgramGrammar.line
-    return patch.object(grammar.ProgramGrammar, "line", lambda self, _: line(self, None))
+    return patch.object(grammar.ProgramGrammar, "line", lambda self, *_: line(self, None))
 
 
 @_piece("program-check", "programs are run without being checked before")
 def _program_check() -> Iterable[AbstractContextManager[Any]]:
     prepared = check.prepared
-    yield patch.object(check, "prepared", lambda *args, **given: (prepared(*args, **given)[0], ()))
-    yield patch.object(session.Session, "_type_faults", lambda *_: ())
+    unchecked = lambda *args, **given: (prepared(*args, **given)[0], ())  # noqa: E731
+    yield patch.object(session, "prepared", unchecked)
+    yield patch.object(session, "type_faults", lambda *_, **__: ())
 
 
 @_piece("call-memory", "a program that is written again makes its calls again")

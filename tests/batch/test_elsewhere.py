@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -182,3 +182,55 @@ def test_an_interrupt_of_a_map_with_an_executor_returns_what_is_there(
     assert {each["status"] for each in whole} == {"done"}
     done = [row for row, status in enumerate(statuses) if status == "done"]
     assert [shop.paid[row] for row in done] == [1] * len(done)
+
+
+class Programs:
+    """Writes a program for all rows; a row that is asked singly is of size 0."""
+
+    def play(self, exchange: Any) -> None:
+        if "run once for each row" in str(exchange.body["messages"][0]):
+            program = (
+                "if row.text is None:\n    give_up('it is missing')\n"
+                "answer({'label': 'short', 'size': size(text=row.text, unit='tens')})"
+            )
+            Say(f"```python\n{program}\n```", raw=True).play(exchange)
+        else:
+            Say('{"label": "long", "size": 0}', raw=True).play(exchange)
+
+
+class Copying(Executor):
+    """Runs at once, on copies of what it is given, as another process would."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            work, given = pickle.loads(pickle.dumps((fn, args)))
+            future.set_result(pickle.loads(pickle.dumps(work(*given, **kwargs))))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@pytest.mark.parametrize("kind", ["copies", pytest.param("dask", marks=pytest.mark.slow)])
+def test_a_plan_runs_in_other_processes_with_the_same_result(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    texts = ["a" * (number % 9 + 1) for number in range(40)]
+    frame = pd.DataFrame({"text": texts})
+    frame.loc[7, "text"] = None
+    asked: dict[str, Any] = {"type": Found, "progress": False, "plan": True, "verify": 0}
+    tool = Tool.from_function(size, pure=True)
+    executor = Copying() if kind == "copies" else request.getfixturevalue("dask")
+    with Server(then=Programs()) as server:
+        near = agent(server, tool).map(frame, "Measure {text}.", **asked, store=None)
+        store = str(tmp_path / "map.sqlite")
+        far = agent(server, tool).map(
+            frame, "Measure {text}.", **asked, store=store, executor=executor
+        )
+        assert len(server.chats) == 4
+        again = agent(server, tool).map(frame, "Measure {text}.", **asked, store=store)
+        assert len(server.chats) == 4
+    pd.testing.assert_frame_equal(near.drop(columns="seconds"), far.drop(columns="seconds"))
+    pd.testing.assert_frame_equal(far, again)
+    assert list(far.index[far["by"] == "agent"]) == [7]
+    assert list(far["size"])[:8] == [10, 20, 30, 40, 50, 60, 70, 0]

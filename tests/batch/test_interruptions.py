@@ -35,7 +35,7 @@ out = agent.map([f"row {n}" for n in range(int(count))], "Label it.", store=stor
 print(sum(each["status"] == "done" for each in out))
 """
 WORKERS = 8
-KERNELS = [1, pytest.param(2, marks=pytest.mark.slow), 3]
+KERNELS = [*(pytest.param(count, marks=pytest.mark.slow) for count in (1, 2)), 3]
 FAULTS: tuple[Play, ...] = (
     Status(429, "slow", headers={"Retry-After": "0"}), Drop(), Say("half", raw=True, cut=1),
     Status(503, "busy", headers={"Retry-After": "0"}),
@@ -84,7 +84,12 @@ def test_killed_at_any_moment_no_row_is_lost_and_only_those_in_progress_are_paid
 
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize(
-    ("rows", "kills"), [(300, 0), (300, 2), pytest.param(3000, 20, marks=pytest.mark.slow)]
+    ("rows", "kills"),
+    [
+        pytest.param(300, 0, marks=pytest.mark.slow),
+        (300, 2),
+        pytest.param(3000, 20, marks=pytest.mark.slow),
+    ],
 )
 def test_a_budget_holds_for_all_kernels_together_whoever_is_killed(
     tmp_path: Path, kernels: int, rows: int, kills: int

@@ -15,6 +15,7 @@ from archytas_nb.magics import expand
 from archytas_nb.magics.agent import ArchytasNB
 from archytas_nb.magics.conversation import ConversationMagics
 from archytas_nb.magics.line import parser_of
+from archytas_nb.magics.mcp import McpMagics
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.tool import ToolMagics
 from archytas_nb.settings import SETTINGS
@@ -25,13 +26,19 @@ MAGICS = {
     "`%agent_map`, `%%agent_map`": ArchytasNB.agent_map,
     "`%%tool`": ToolMagics.tool,
     "`%tools`": ToolMagics.tools,
+    "`%agent_fix`": ArchytasNB.agent_fix,
     "`%agent_history`": ConversationMagics.agent_history,
     "`%agent_undo`": ConversationMagics.agent_undo,
     "`%agent_diff`": ConversationMagics.agent_diff,
     "`%agent_why`": ConversationMagics.agent_why,
+    "`%agent_code`": ConversationMagics.agent_code,
+    "`%agent_check`": ConversationMagics.agent_check,
     "`%agent_reset`": ConversationMagics.agent_reset,
     "`%agent_cost`": ConversationMagics.agent_cost,
+    "`%agent_save`": ConversationMagics.agent_save,
+    "`%agent_load`": ConversationMagics.agent_load,
     "`%agent_cassette`": ConversationMagics.agent_cassette,
+    "`%agent_mcp`": McpMagics.agent_mcp,
 }
 
 

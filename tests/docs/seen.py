@@ -15,7 +15,8 @@ import pandas as pd
 
 import archytas_nb as nb
 from archytas_nb.kernel.context import look_tools
-from archytas_nb.loop.verify import KNOWN_HINT, NO_TOOL_HINT, fit_request, knowledge_request
+from archytas_nb.loop.verify import fit_request, knowledge_request
+from archytas_nb.loop.wire import Wire
 from archytas_nb.testing import ScriptedModel
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "what-the-model-sees.md"
@@ -138,7 +139,7 @@ def blocks() -> dict[str, str]:
         ),
         "fits": pretty(fit_request(tool, judged).messages),
         "known": pretty(knowledge_request(judged).messages),
-        "remarks": f"{NO_TOOL_HINT}\n{KNOWN_HINT}",
+        "remarks": f"{Wire.no_tool_hint}\n{Wire.known_hint}",
         "native-system": native[0].messages[0]["content"],
         "native-tools": pretty(native[0].tools[0]),
         "native-conversation": pretty(native[1].messages[1:]),

@@ -16,10 +16,12 @@ import psutil
 import pytest
 
 import archytas_nb as nb
+from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, ModelReply, ProgramEnded, WireCall
+from archytas_nb.loop.lines import MAX_LINES
 from archytas_nb.loop.program_protocol import ended_report
 from archytas_nb.loop.tokens import json_tokens, message_tokens, text_tokens
-from archytas_nb.sandbox.check import MODULES
+from archytas_nb.sandbox.check import MAX_PROGRAM, MODULES
 from archytas_nb.sandbox.session import Bounds, Session
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import live_kernel
@@ -145,6 +147,90 @@ def test_a_sandbox_that_is_lost_in_a_call_costs_the_rest_of_the_program() -> Non
     _, run, model = asked("a = half(number=4)\nlose()\nanswer(a)", "answer(a)", tools=[half, lose])
     assert run.answer == "2.0"
     assert "a = 2.0" in told(model)
+
+
+def test_a_variable_of_the_notebook_comes_before_one_of_an_earlier_question() -> None:
+    names: dict[str, Any] = {"total": 4}
+    model = ScriptedModel(
+        block("total = 5\nother = 6\nshow(total)"),
+        block("answer([total, other])"),
+        block("answer([total, other])"),
+        block("answer([total, other])"),
+    )
+    agent = nb.Agent([half], model=model, protocol="program", namespace=names)
+    assert agent.run("In one question?").answer == "[5, 6]"
+    assert agent.run("In the next one?").answer == "[4, 6]"
+    names["other"] = 7
+    assert agent.run("And after an assignment?").answer == "[4, 7]"
+
+
+def test_an_object_in_an_answer_is_a_text_for_a_person_and_itself_for_a_type() -> None:
+    _, run, _ = asked("answer(load(rows=2))", tools=[load])
+    assert "Table object" in str(run.answer)
+    assert "$var" not in str(run.answer)
+    model = ScriptedModel(block("answer(load(rows=2))"), block("answer({'answer': 1})"))
+    agent = nb.Agent([load], model=model, protocol="program", namespace={})
+    typed = agent.run("Which table?", output_type=Table)
+    assert typed.value.rows == 2
+    assert agent.run("Which?", output_type=dict[str, int]).value == {"answer": 1}
+
+
+def test_nothing_that_a_program_makes_or_passes_is_kept_in_the_notebook() -> None:
+    names: dict[str, Any] = {"start": 4}
+
+    def numbers() -> list[int]:
+        """Many numbers."""
+        return list(range(100_000))
+
+    program = "a = load(rows=2)\nb = numbers()\nanswer([size(a), size(table=a), b == b])"
+    _, run, _ = asked(program, tools=[load, size, numbers], namespace=names)
+    assert run.answer == "[2, 2, true]"
+    assert names == {"start": 4}
+
+
+# ── names and bounds ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_two_tools_with_one_name_in_a_program_are_refused_before_anything_is_sent() -> None:
+    made = nb.Toolbox()
+    made.add(half, name="of-two")
+    made.add(half, name="of_two")
+    model = ScriptedModel("never sent")
+    with pytest.raises(ConfigurationError, match="'of-two' and 'of_two'"):
+        nb.Agent(made, model=model, protocol="program").run("Half?")
+    assert not model.asked
+    others = nb.Toolbox()
+    for name in ("_sandbox_max", "_sandbox_checkpoint", "archytas_first", "max"):
+        others.add(half, name=name)
+    program = (
+        "a = sandbox_max(2) + sandbox_checkpoint(4) + archytas_first(6) + max_(8)\n"
+        "answer(max([a, 1], key=abs))"
+    )
+    model = ScriptedModel(block(program))
+    assert nb.Agent(others, model=model, protocol="program").run("Half?").answer == "10.0"
+
+
+def test_bounds_are_settings_and_a_program_is_told_which_one_it_reached() -> None:
+    for bounds, program, said in (
+        ({"calls": 2}, "for n in range(3):\n    half(2 * n)\nanswer(1)", "2 calls"),
+        ({"seconds": 0.2}, "half(2)\nwhile True:\n    pass\nanswer(1)", "0.2 seconds"),
+        ({"memory": 20_000_000}, "a = 'x' * 10 ** 8\nanswer(1)", "20,000,000 bytes"),
+        ({"depth": 20}, "def f(n):\n    return f(n + 1)\nanswer(f(1))", "recursion"),
+    ):
+        _, run, model = asked(program, "answer(0)", tools=[half], program_bounds=bounds)
+        assert run.answer == "0"
+        assert said in told(model)
+        assert ("raised" in told(model)) == ("depth" in bounds)
+
+
+def test_a_program_that_is_too_long_is_refused_before_it_is_read() -> None:
+    lines = "\n".join(f"a = {n}" for n in range(100_000))
+    several = "\n".join(f"a = {n} + 1" for n in range(3_000))
+    long = "answer('" + "long" * 10_000 + "')"
+    _, run, model = asked(lines, several, long, tools=[half])
+    assert "too long" in str(model.asked[1].messages[-1]["content"])
+    assert "too long" in told(model)
+    assert len(str(run.answer)) == 40_000
 
 
 # ── how it is chosen ──────────────────────────────────────────────────────────────────────────────
@@ -379,5 +465,7 @@ def test_the_page_names_the_bounds_of_a_program() -> None:
         f"{bounds.seconds:g} seconds",
         f"{bounds.memory // 1_000_000} MB",
         f"{bounds.depth} nested calls",
+        f"{MAX_PROGRAM:,} characters",
     ):
         assert figure in named
+    assert f"At most {MAX_LINES} lines" in page

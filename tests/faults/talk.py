@@ -118,7 +118,7 @@ class Talk:
 
     def kept_secret(self) -> None:
         shown = [
-            repr(self.agent.model),
+            repr(self.agent.chosen_model()),
             self.caplog.text,
             repr(self.events),
             json.dumps(to_json(self.events)),

@@ -106,7 +106,7 @@ def test_a_server_that_is_down_is_named_with_its_address(talk: Talk) -> None:
     talk.server.close()
     said = talk.fails("unreachable")
     assert f"no server answers at {talk.server.url!r}" in said
-    assert f"Start it, or set {talk.agent.model.url_name}" in said
+    assert f"Start it, or set {talk.agent.chosen_model().url_name}" in said
     assert len(talk.retries) == 3
     assert talk.agent.messages[1:] == []  # as if it had not been asked
     talk.kept_secret()
@@ -117,7 +117,7 @@ def test_a_web_page_with_status_200_is_no_answer(talk: Talk) -> None:
     talk.with_(then=HTML)
     said = talk.fails("bad_reply")
     assert f"{talk.server.url!r} responded with a web page: 'It works!'" in said
-    assert f"Set {talk.agent.model.url_name.split()[0]}" in said
+    assert f"Set {talk.agent.chosen_model().url_name.split()[0]}" in said
     assert len(talk.server.chats) == 1
     talk.goes_on()
 
@@ -146,7 +146,7 @@ def test_a_model_that_is_not_there_is_answered_with_those_that_are(talk: Talk) -
 def test_a_rejected_key_is_not_shown(talk: Talk) -> None:
     talk.with_(then=Status(401, f"Incorrect API key provided: {KEY}."))
     said = talk.fails("auth")
-    assert f"Set {talk.agent.model.key_name}" in said
+    assert f"Set {talk.agent.chosen_model().key_name}" in said
     assert len(talk.server.chats) == 1
     talk.goes_on()
 

@@ -37,7 +37,7 @@ def test_a_server_that_falls_silent_is_given_up(talk: Talk, play: Any) -> None:
     assert "raise ARCHYTAS_NB_TIMEOUT" in said
     [asked] = talk.server.received(1)
     assert asked.left.wait(30)
-    talk.agent.model.timeout = (
+    talk.agent.chosen_model().timeout = (
         20.0  # on a busy machine a good answer may take longer than that, too
     )
     talk.goes_on()

@@ -360,3 +360,85 @@ def test_an_async_tool_that_is_called_by_hand_is_cancelled(kernel: Kernel, folde
 def test_a_limit_stops_a_shell_and_its_child(kernel: Kernel) -> None:
     code = "nb.toolbox.add(shell_sleep, timeout=0.5)\nask('shell_sleep')[0].text"
     assert "stopped after 0.5 s" in ok(kernel.run(code)).result
+
+
+DISPLAYS = '''
+from IPython.display import HTML, SVG, Latex, Markdown, clear_output, display
+
+class Chart:
+    """An object as a plotting library makes it."""
+    def __init__(self, name): self.name = name
+    def __repr__(self): return f"Chart({self.name})"
+    def _repr_mimebundle_(self, **_):
+        return {"application/vnd.vegalite.v5+json": {"mark": self.name}, "text/plain": repr(self)}, {"scale": 2}
+
+class Figure(Chart):
+    """One that displays itself."""
+    def _ipython_display_(self): self.show()
+    def show(self):
+        display({"application/vnd.plotly.v1+json": {"data": [self.name]}}, raw=True)
+
+@nb.tool
+def chart(name: str) -> Chart:
+    """Draw.
+
+    Args:
+        name: A name
+    """
+    if name == "shown and returned":
+        (figure := Figure(name)).show()
+        return figure
+    if name == "markdown":
+        return Markdown("a **bold** word")
+    if name == "drawing":
+        return SVG("<svg xmlns='http://www.w3.org/2000/svg'><rect/></svg>")
+    if name == "loop":
+        for number in range(3):
+            clear_output(wait=True)
+            display(Chart(number))
+        return "drawn"
+    return Figure(name) if name == "figure" else Chart(name)
+
+def draw(name):
+    """Ask a question whose only call draws a chart of this name."""
+    global script
+    script = ScriptedModel(("chart", {"name": name}), ("final_answer", "Here it is."))
+    get_ipython().run_line_magic("agent", f"--new --model script Draw {name}")
+'''
+
+
+@pytest.fixture(scope="module")
+def drawing(kernel: Kernel) -> Kernel:
+    ok(kernel.run("%load_ext archytas_nb"))
+    ok(kernel.run(DISPLAYS))
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "bar",
+            [{"application/vnd.vegalite.v5+json": {"mark": "bar"}, "text/plain": "Chart(bar)"}],
+        ),
+        ("figure", [{"application/vnd.plotly.v1+json": {"data": ["figure"]}}]),
+        (
+            "shown and returned",
+            [{"application/vnd.plotly.v1+json": {"data": ["shown and returned"]}}],
+        ),
+        ("loop", [{"application/vnd.vegalite.v5+json": {"mark": 2}, "text/plain": "Chart(2)"}]),
+        ("markdown", []),
+        ("drawing", []),
+    ],
+)
+def test_what_a_cell_would_display_follows_the_trace_as_it_is(
+    drawing: Kernel, name: str, expected: list[dict[str, object]]
+) -> None:
+    """A chart is displayed by its own media types, once; what the trace can show is in the trace."""
+    trace, *displays = ok(drawing.run(f"draw({name!r})")).displayed
+    assert displays == expected
+    assert ("<strong>bold</strong>" in trace["text/html"]) == (name == "markdown")
+    assert ("data:image/svg+xml" in trace["text/html"]) == (name == "drawing")
+    outcome = ok(drawing.run(f"ask(('chart', {{'name': {name!r}}}))[0].text")).result
+    assert "vnd." not in outcome
+    assert "Chart" in outcome or name not in {"bar", "figure"}

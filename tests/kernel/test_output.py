@@ -19,12 +19,14 @@ from archytas_nb.kernel.output import (
     KEEP,
     KEEP_DISPLAYED,
     MAX_CHARS,
+    MAX_DISPLAY,
     MAX_IMAGES,
     Capture,
     capture_paused,
     capturing,
     current_capture,
 )
+from archytas_nb.loop.events import Output
 from tests.kernel.tools import run_one, text_of
 
 # ── the record of one call ─────────────────────────────────────────────────────────────────────────
@@ -74,15 +76,45 @@ def test_keeps_the_first_and_the_last_displays_of_a_long_series(between: str) ->
 
 def test_updates_a_display_in_place_and_clears_output() -> None:
     capture = Capture()
-    capture.display({"text/plain": "0 %"}, "bar")
+    capture.display({"text/plain": "0 %"}, given_id="bar")
     capture.write("stdout", "between\n")
-    capture.display({"text/plain": "100 %"}, "bar", update=True)
-    capture.display({"text/plain": "nobody's"}, "other", update=True)
+    assert capture.update({"text/plain": "100 %"}, {}, "bar")
+    assert not capture.update({"text/plain": "nobody's"}, {}, "other")
     assert capture.text() == "100 %\nbetween"
     capture.clear()
     assert capture.outputs() == ()
     capture.write("stdout", "new\n")
     assert capture.text() == "new"
+
+
+def test_a_display_is_announced_updated_and_taken_back_and_the_next_one_takes_its_place() -> None:
+    """A loop with `clear_output` leaves one display, not an empty place for each pass."""
+    seen: list[Output] = []
+    capture = Capture(on_display=seen.append)
+    for n in range(3):
+        capture.display({"application/json": n}, {"expanded": True}, "chart")
+        capture.update({"application/json": n + 10}, {}, "chart")
+        if n < 2:
+            capture.clear()
+    contents = [dict(each.data) for each in seen]
+    expected: list[dict[str, object]] = []
+    for n in range(3):
+        expected += [{"application/json": n}, {"application/json": n + 10}, {}]
+    assert contents == expected[:-1]
+    assert len({each.display_id for each in seen}) == 1
+    assert seen[0].metadata == {"expanded": True}
+
+
+def test_of_a_display_that_is_too_large_the_text_is_kept_and_what_it_was() -> None:
+    capture = Capture()
+    chart = {
+        "application/vnd.plotly.v1+json": {"data": ["x" * MAX_DISPLAY]},
+        "text/plain": "a chart",
+    }
+    capture.display(chart)
+    [kept] = capture.outputs()
+    assert (kept.data, kept.left_out) == ({"text/plain": "a chart"}, "Plotly chart of 10.0 MB")
+    assert capture.text() == "a chart"
 
 
 def test_the_model_reads_what_a_person_sees() -> None:

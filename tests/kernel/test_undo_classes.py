@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import warnings
 from collections import Counter
@@ -17,10 +18,11 @@ EACH = [*itertools.product(range(len(CASES)), PLACES, WAYS)]
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Libraries warn of unusual changes, and of files that are not closed."""
+    """Libraries warn of unusual changes, and of files and databases that are not closed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+        gc.collect()  # so that these are closed here, and not during another test
 
 
 def check(cases: list[tuple[int, str, str]]) -> Counter[str]:

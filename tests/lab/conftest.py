@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.chromium import CHROMIUM, FLAGS
-from tests.lab.lab import Desk, Lab
+from tests.lab.lab import Desk, Lab, opened
 from tests.servers.plays import Hang
 from tests.servers.server import Server
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture(scope="package")
@@ -37,6 +37,7 @@ def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     from tests.lab.stories import write_all
 
     replay = {"ARCHYTAS_NB_CASSETTE_MODE": "replay"}  # of the cassette that the notebook names
+    replay["ARCHYTAS_NB_ASK_WITH"] = "input"  # but in the notebooks about controls
     with (
         Server(then=Hang()) as hanging,
         Lab(tmp_path_factory.mktemp("lab"), replay).running() as lab,
@@ -54,15 +55,24 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="package")
+def page(lab: Lab, browser: Browser) -> Iterator[Page]:
+    """JupyterLab, which takes longer to load than any notebook."""
+    page = opened(lab, browser)
+    yield page
+    page.close()
+
+
 @pytest.fixture
-def sit(lab: Lab, browser: Browser) -> Iterator[Any]:
-    """Open a notebook; what was opened is closed at the end."""
+def sit(page: Page) -> Iterator[Any]:
+    """Open a notebook; what was opened is closed at the end, and its kernel ends."""
     desks: list[Desk] = []
 
     def open_notebook(name: str, **options: Any) -> Desk:
-        desks.append(Desk(lab, browser, name, **options))
+        desks.append(Desk(page, name, **options))
         return desks[-1]
 
     yield open_notebook
     for desk in desks:
         desk.close()
+    page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")

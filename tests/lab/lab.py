@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 REPOSITORY = Path(__file__).parents[2]
 _WIDTH, _HEIGHT = 1000, 1200
+_SESSIONS = "**/api/sessions*"
 _CONTENT = "jupyterapp.shell.currentWidget.content"
 _STILL = """() => {
   let last = performance.now()
   window.longestFreeze = 0
-  setInterval(() => {
+  window.freezeClock = setInterval(() => {
     window.longestFreeze = Math.max(window.longestFreeze, performance.now() - last - 20)
     last = performance.now()
   }, 20)
 }"""
 _IDLE = """() => {
-  const panel = window.jupyterapp?.shell?.currentWidget
+  const panel = window.jupyterapp.shell.currentWidget
   return panel?.content?.widgets && panel.sessionContext?.session?.kernel?.status === 'idle'
 }"""
 _WATCH_TEXTS = r"""() => {
@@ -42,8 +43,16 @@ _WATCH_TEXTS = r"""() => {
     if (text && !shownTexts.includes(text)) shownTexts.push(text)
   })
   const changes = {subtree: true, childList: true, characterData: true}
-  new MutationObserver(look).observe(document.body, changes)
+  window.shownWatch = new MutationObserver(look)
+  window.shownWatch.observe(document.body, changes)
   look()
+}"""
+_WATCH_NOTHING = "() => { window.shownWatch?.disconnect(); clearInterval(window.freezeClock) }"
+_LEAVE = """async () => {
+  const panel = window.jupyterapp.shell.currentWidget
+  panel.context.model.dirty = false
+  panel.close()
+  await panel.context.ready
 }"""
 _OURS = ("OPENAI_", "ARCHYTAS_NB_")
 
@@ -130,9 +139,10 @@ class Lab:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{plugin}.jupyterlab-settings").write_text(json.dumps(values))
 
-    def address(self, notebook: str) -> str:
-        """Where a notebook opens."""
-        return f"http://127.0.0.1:{self._port}/lab/tree/{notebook}?token={self._token}&reset"
+    @property
+    def address(self) -> str:
+        """Where JupyterLab opens, with nothing in it."""
+        return f"http://127.0.0.1:{self._port}/lab?token={self._token}&reset"
 
     def saved(self, notebook: str) -> dict[str, Any]:
         """What is in the file."""
@@ -140,25 +150,38 @@ class Lab:
         return data
 
 
-class Desk:
-    """One browser page with one open notebook."""
+def opened(lab: Lab, browser: Browser) -> Page:
+    """A browser page with JupyterLab, in which notebooks are opened one after another."""
+    page = browser.new_page()
+    page.set_default_timeout(60_000)  # a busy machine is no failure
+    page.goto(lab.address)
+    page.wait_for_function("window.jupyterapp?.restored.then(() => true)")
+    page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
+    return page
 
-    def __init__(self, lab: Lab, browser: Browser, notebook: str, *, kernel: bool = True) -> None:
+
+class Desk:
+    """One open notebook, alone in the page."""
+
+    def __init__(self, page: Page, notebook: str, *, kernel: bool = True) -> None:
         self.notebook = notebook
-        self.page: Page = browser.new_page(viewport={"width": _WIDTH, "height": _HEIGHT})
-        self.page.set_default_timeout(30_000)
+        self.page = page
         self.console: list[str] = []
-        self.page.on("pageerror", lambda error: self.console.append(str(error)))
+        self.is_open = True
+        page.on("pageerror", self._note)
+        page.set_viewport_size({"width": _WIDTH, "height": _HEIGHT})
         if not kernel:
-            self.page.route("**/api/sessions*", self._refuse_kernel)
-        self.page.goto(lab.address(notebook))
+            page.route(_SESSIONS, self._refuse_kernel)
+        self.command("docmanager:open", path=notebook)
         if kernel:
-            self.page.wait_for_function(_IDLE)
+            page.wait_for_function(_IDLE)
         else:  # the page says that none was started, and asks for another
-            self.page.locator(".jp-Dialog .jp-mod-accept").click()
-            self.page.locator(".jp-Dialog .jp-mod-reject").click()
-            self.page.locator(".jp-Dialog").wait_for(state="detached")
-        self.command("application:toggle-left-area")
+            page.locator(".jp-Dialog .jp-mod-accept").click()
+            page.locator(".jp-Dialog .jp-mod-reject").click()
+            page.locator(".jp-Dialog").wait_for(state="detached")
+
+    def _note(self, error: Exception) -> None:
+        self.console.append(str(error))
 
     def _refuse_kernel(self, route: Route) -> None:
         """Let the page find the sessions that run, and start none."""
@@ -170,7 +193,7 @@ class Desk:
     def command(self, name: str, *, wait: bool = True, **given: str) -> None:
         """Run a command of the menus."""
         run = f"jupyterapp.commands.execute({name!r}, {json.dumps(given)})"
-        self.page.evaluate(run if wait else f"void {run}")
+        self.page.evaluate(f"async () => {{ {'await' if wait else 'void'} {run} }}")
 
     def run_all(self) -> None:
         """Run all cells, without waiting for them."""
@@ -239,6 +262,10 @@ class Desk:
             outputs.filter(has_text=text).first.wait_for()
         except Exception as error:
             raise AssertionError(f"{text!r} is in none of {outputs.all_inner_texts()!r}") from error
+
+    def wait_for_copy(self, text: str) -> None:
+        """Wait until the static copy of a run with this text is seen; it waits for its widgets."""
+        self.page.locator(".archytas-nb-trace:visible").filter(has_text=text).first.wait_for()
 
     def watch_texts(self) -> None:
         """From now on, note every text that stands in an output, for however short a time."""
@@ -313,5 +340,11 @@ class Desk:
             self.page.locator(".jp-Notebook .jp-Cell").nth(index).screenshot(path=path)
 
     def close(self) -> None:
-        """Leave; closing again does nothing."""
-        self.page.close()
+        """Close the notebook, and leave its kernel running; closing again does nothing."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self.page.evaluate(_WATCH_NOTHING)
+        self.page.evaluate(_LEAVE)
+        self.page.unroute(_SESSIONS)
+        self.page.remove_listener("pageerror", self._note)

@@ -210,6 +210,7 @@ def write_all(folder: Path, hanging_url: str) -> None:
         "%agent --model refused Remove the penguins that nobody has weighed",
         "%agent --new --model waits Remove them all",
     )
+    write_controls(folder)
     _write(
         folder / "phases.ipynb",
         _SETUP,
@@ -241,6 +242,31 @@ def write_all(folder: Path, hanging_url: str) -> None:
         "len(read_log_1)",
         "%agent --new --model counts --max-steps 400 --max-total-tokens 100000000 Count to three hundred",
         "# typed while it runs: ",
+    )
+
+
+_CONTROLS = f"{_SETUP}\n%config ArchytasNB.ask_with = 'auto'"
+
+_APPROVED = """\
+calls = [("delete_rows", {"above": above}) for above in (8, 7, 6, 5)]
+once = Typist(*calls[:1], ("final_answer", "Nine rows are left."))
+each = Typist(*calls, ("final_answer", "Six rows are left."))
+other = Typist(*calls[:1], ("ask_user", {"question": "Which?", "choices": ["red", "blue"]}),
+    ("final_answer", "As you like."))
+waits = Typist(*calls)"""
+
+
+def write_controls(folder: Path, name: str = "controls.ipynb") -> None:
+    """Write the notebook in which a person is asked with controls."""
+    _write(
+        folder / name,
+        _CONTROLS,
+        _DELETE,
+        _APPROVED,
+        "%agent --model once Keep nine rows",
+        "%agent --new --model each Keep six rows",
+        "%agent --new --model other Which rows?",
+        "%agent --new --model waits Keep none",
     )
 
 

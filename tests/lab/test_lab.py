@@ -128,6 +128,7 @@ def test_a_kernel_that_is_restarted_leaves_the_steps_so_far(
     for kernel in (True, False):
         reader = sit("interrupts.ipynb", kernel=kernel)
         reader.wait_for_text("The run did not finish")
+        reader.wait_for_copy("The run did not finish")
         reader.page.wait_for_timeout(1_000)  # in which a widget would say that it is not there
         read = reader.text(4)
         assert "sleep(seconds=600)" in read

@@ -27,7 +27,7 @@ def rules(grammar: str) -> dict[str, str]:
 
 def grammars(tools: dict[str, Any], names: list[str]) -> list[str]:
     made = ProgramGrammar(tools)
-    return [made.program(), made.program_that_answers(), made.line(names), made.answer(names)]
+    return [made.program(), made.program_that_ends("answer"), made.line(names), made.answer(names)]
 
 
 names = st.lists(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), max_size=4)
@@ -64,6 +64,40 @@ def test_a_tool_is_called_with_its_parameters_and_legal_values() -> None:
     assert r'"measure=" ("\"length\"" | "\"a \\\"b\\\"\"" | variablefree)' in argument
     assert '"of=" exprfree' in argument
     assert '"now()"' in defined["callfree"]
+
+
+def test_required_arguments_are_always_written_and_first() -> None:
+    properties = {"to": {}, "subject": {}, "urgent": {}}
+    tools = {"send": {"properties": properties, "required": ["to", "subject"]}}
+    defined = rules(ProgramGrammar(tools).program())
+    call = defined["callfree"].partition(" | builtin")[0]
+    assert call == ('"send(" ("to=" exprfree) ", " ("subject=" exprfree) (", " argumentfree0)* ")"')
+    assert defined["argumentfree0"] == '("urgent=" exprfree)'
+
+
+@pytest.mark.parametrize(
+    ("text", "run"),
+    [
+        ("average = average(of=1)", "average_value = average(of=1)"),
+        (
+            'average = average(of=1)\nanswer(f"average: {average:.1f} of {x.average}")',
+            'average_value = average(of=1)\nanswer(f"average: {average_value:.1f} of {x.average}")',
+        ),
+        ("x = average(of=1)\nf(average=x)", "x = average(of=1)\nf(average=x)"),
+        ("average = f(average=3) + now()", "average_value = f(average=3) + now()"),
+        ("now, x = 1, now()\nif now == x:", "now_value, x = 1, now()\nif now_value == x:"),
+        (
+            "    for now in rows:\n        x += now",
+            "    for now_value in rows:\n        x += now_value",
+        ),
+        ("x = [now for now in rows]", "x = [now_value for now_value in rows]"),
+        ('x = {"now": now()}', 'x = {"now": now()}'),
+        ('now = now()\nx = {"now": now}', 'now_value = now()\nx = {"now": now_value}'),
+        ("x = average", "x = average"),
+    ],
+)
+def test_a_result_that_is_named_like_a_tool_gets_another_name(text: str, run: str) -> None:
+    assert ProgramGrammar(TOOLS).with_results_renamed(text) == run
 
 
 @pytest.mark.parametrize(("bound", "name"), [(["x", "y"], '"x" | "y"'), ([], "constant")])

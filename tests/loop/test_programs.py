@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,7 @@ class Drive:
     replies: list[str | ModelReply | NoReply]
     result: Callable[[ToolCall], Any] = lambda call: 3
     small: bool = False
+    fits: str = "yes"  # whether a tool fits, and whether the answer is known
     model: Any = None
     limits: Limits = field(default_factory=Limits)
     may_repeat: tuple[str, ...] = ()
@@ -83,7 +85,9 @@ class Drive:
                 ending: Ending = ended.value
                 return ending
             reply = None
-            if isinstance(request, AskModel):
+            if isinstance(request, AskModel) and not request.step:
+                reply = ModelReply(self.fits)
+            elif isinstance(request, AskModel):
                 self.asked.append(request)
                 given = next(replies)
                 reply = ModelReply(given) if isinstance(given, str) else given
@@ -315,6 +319,7 @@ def test_an_answer_that_repeats_the_example_is_refused() -> None:
     example = "The blue room is warmer, with 21 degrees. Its window stays closed."
     drive = Drive([block(f"answer({example!r})"), block('answer("3 orders")')])
     assert drive.run() == Answered("3 orders")
+    assert [(each.kind, "repeats" in each.text) for each in drive.notices] == [("check", True)]
     about_rooms = Drive(
         [block(f"answer({example!r})")],
         exchange=Exchange("Which room is warmer in degrees? Open or closed window stays with it."),
@@ -372,6 +377,7 @@ def test_after_a_fault_the_model_writes_whole_programs() -> None:
     drive = by_lines("x = put(a=1)", "x = = 2", block("x = put(a=1)\nanswer(x)"))
     assert drive.run() == Answered("3")
     assert len(drive.ran) == 1, "the equal call is not made twice"
+    assert "put(a=1) → 3" in drive.told
     assert [message["role"] for message in drive.asked[-1].messages] == ["system", "user"]
     assert not drive.asked[-1].is_continued
     first, second = drive.exchange.steps
@@ -382,7 +388,48 @@ def test_after_a_fault_the_model_writes_whole_programs() -> None:
 def test_an_end_without_an_answer_asks_for_one() -> None:
     drive = by_lines("x = look(a=1)", "```", "answer(x)")
     assert drive.run() == Answered("3")
-    assert drive.asked[-1].grammar == drive.wire.grammar.answer(["x"])
+    assert drive.asked[-1].grammar == drive.wire.grammar.answer(["x"], ["x"])
+
+
+def test_an_answer_names_a_result_if_there_is_one() -> None:
+    drive = by_lines("a = 1", "x = look(a=a)", "y = x + a", "put(a=y)", "answer(y)")
+    assert drive.run() == Answered("4")
+    before, _, *after = (ask.grammar for ask in drive.asked)
+    assert "told ::=" not in before
+    assert [re.findall("result ::= (.*)", each) for each in after] == [
+        ['"x"'], ['"x" | "y"'], ['"x" | "y"'],
+    ]  # fmt: skip
+
+
+def test_a_call_that_returns_nothing_is_no_result() -> None:
+    drive = by_lines("x = look(a=1)", 'answer("done")', result=lambda _: None)
+    assert drive.run() == Answered("done")
+    assert "told ::=" not in drive.asked[-1].grammar
+
+
+def test_after_a_failure_the_program_begins_with_what_is_changed() -> None:
+    drive = by_lines("x = = 2", block("x = put(a=1)"), block("answer(x)"))
+    assert drive.run() == Answered("3")
+    _, second, third = (ask.grammar for ask in drive.asked)
+    assert second == drive.wire.grammar.program(is_corrected=True)
+    assert third == drive.wire.grammar.program()
+
+
+def test_a_small_model_repeats_no_call_in_whatever_order_it_writes_again() -> None:
+    drive = counting(
+        "put(a=5)\n1 / 0", "x = look()\n1 / 0", "put(a=5)\nanswer(look() + 1)", small=True
+    )
+    assert drive.run() == Answered("6")
+    assert [call.name for call in drive.ran] == ["put", "look"]
+
+
+def test_a_small_model_that_has_no_tool_that_fits_gives_up() -> None:
+    drive = by_lines(block('give_up("no tool")'), fits="no")
+    assert drive.run() == Failed("no tool")
+    [ask] = drive.asked
+    assert ask.grammar == drive.wire.grammar.program_that_ends("give_up")
+    assert drive.told.endswith(drive.wire.no_tool_hint)
+    assert not ask.is_continued
 
 
 def test_an_interrupt_between_two_lines_keeps_what_was_done() -> None:

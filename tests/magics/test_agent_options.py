@@ -282,7 +282,13 @@ def test_a_dry_run_lists_every_tool_that_is_offered_also_those_that_read_variabl
     ask: Ask,
 ) -> None:
     report = ask("--dry-run --context changed --tools count how many")
-    assert dict(report.facts)["tools"].split(", ") == ["count", "ask_user", "variables", "look"]
+    assert dict(report.facts)["tools"].split(", ") == [
+        "count",
+        "ask_user",
+        "variables",
+        "look",
+        "cells",
+    ]
     report = ask("--dry-run --context none --tools count how many")
     assert dict(report.facts)["tools"].split(", ") == ["count", "ask_user"]
 

@@ -40,8 +40,8 @@ def outputs(cell: Cell) -> list[dict[str, Any]]:
     return [each for each in shown if any(each.get(key) for key in ("text", "data", "traceback"))]
 
 
-OFTEN = {"01_quickstart", "04_approval_and_safety", "05_testing_your_notebook"}
-"""One question after another, a call that was refused, and answers with types; the others are slow."""
+OFTEN = {"04_approval_and_safety", "05_testing_your_notebook"}
+"""A call that was refused, and answers with types; the others are slow."""
 
 
 @pytest.mark.parametrize(

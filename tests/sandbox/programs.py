@@ -100,7 +100,7 @@ class Programs:
 
     def call(self, call: ProgramCall) -> CallOutcome:
         """Make a call with the tool itself."""
-        return TOOLS[call.name].call(call.input, self.namespace)
+        return TOOLS[call.name].call({**call.input, **call.objects}, self.namespace)
 
     def reply(self, text: str, *, is_part: bool = False) -> Reply:
         """Run a program to its end, or to its faults."""

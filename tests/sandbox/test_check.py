@@ -12,7 +12,8 @@ import pytest
 from pydantic_monty import Monty, MontyComplete, MontyError, MontyTypingError
 
 from archytas_nb.loop.events import Fault
-from archytas_nb.sandbox.check import FORMAT, MODULES, faults_of, prepared
+from archytas_nb.sandbox.check import MODULES, prepared
+from archytas_nb.sandbox.diagnostics import FORMAT, faults_of
 from archytas_nb.tools.declaration import python_name, stubs
 from archytas_nb.tools.tool import Tool
 from tests.sandbox.direct import pool
@@ -102,6 +103,10 @@ CASES = [
     ("x = 1\navrage(measure='body')", 2, ["avrage", "average"]),
     ("average(mesure='body')", 1, ["mesure", "measure"]),
     ("average()", 1, ["measure"]),
+    ("find(1).parts.append(find(2))", 1, ["copy", "list("]),
+    ("o = find(1)\nfor each in o.parts:\n    each.parts.sort()", 3, ["copy"]),
+    ("o = find(1)\no.parts[0] = o", 2, ["copy"]),
+    ("_sandbox_max = 1", 1, ["_sandbox_max"]),
     ("average('body', 'x', 3)", 1, ["average", "measure", "species"]),
     ("average('body', measure='bill')", 1, ["measure", "twice"]),
     ("average(measure='bdy')", 1, ["measure", "'bill'", "'body'", "did you mean 'body'"]),
@@ -169,6 +174,9 @@ def test_a_certain_fault_is_found_before_anything_runs(
     "text",
     [
         "for each in names():\n    average(each)",
+        "names().append('x')",
+        "parts = list(find(1).parts)\nparts.append(find(2))",
+        "find(1).parts.copy() + find(2).parts.copy()",
         "average(*['body', 'x'])",
         "average(**{'measure': 'body'})",
         "average(names()[0])",

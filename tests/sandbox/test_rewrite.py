@@ -10,8 +10,9 @@ import pytest
 from pydantic_monty import Monty, MontyError
 
 from archytas_nb.sandbox.check import prepared
+from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.rewrite import PRELUDE, rewritten
-from archytas_nb.sandbox.values import Handles, to_sandbox
+from archytas_nb.sandbox.values import to_sandbox
 from tests.sandbox.direct import TOOLS, drive, in_python, in_sandbox, pool
 
 __all__ = ["pool"]

@@ -306,3 +306,31 @@ def test_what_a_program_prints_is_bounded(programs: Programs) -> None:
     assert len(ended.shown) <= 100
     assert max(map(len, ended.shown)) <= 500
     assert ended.shown[0].startswith("0 xxx")
+
+
+# ── lines ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_call_that_is_not_in_the_text_of_the_program_has_no_line() -> None:
+    programs = Programs()
+    programs.run("\ndef f(x):\n    return price(x)\nf('a')")
+    assert [each.line for each in programs.calls] == [3]
+    programs.run("price('a')\nf('a')\nprice('b')")
+    assert [each.line for each in programs.calls] == [1, 0, 3]
+    programs.run("\nlist(map(price, ['a', 'b']))")
+    assert [each.line for each in programs.calls] == [0, 0]
+    programs.run("\nshow(eval('price(\"a\")'))\nlist(map(lambda each: price(each), ['a']))")
+    assert [each.line for each in programs.calls] == [0, 3]
+    programs.session.close()
+
+
+def test_a_tool_in_a_method_that_python_calls_is_named_with_the_next_move() -> None:
+    programs = Programs()
+    text = "class A:\n    def __str__(self):\n        return str(price('a'))\nshow(str(A()))"
+    ended = programs.run(text)
+    assert ended.error is not None
+    assert ended.error.line == 3
+    assert "__str__" in ended.error.text
+    assert "price" in ended.error.text
+    assert "suspend" not in ended.error.text
+    programs.session.close()

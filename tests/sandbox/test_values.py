@@ -27,16 +27,10 @@ from pydantic import BaseModel
 from pydantic_monty import Monty, MontyError
 
 from archytas_nb.loop.events import CallOutcome
-from archytas_nb.sandbox.values import (
-    MAX_ITEMS,
-    MAX_SHORT,
-    Handles,
-    as_input,
-    from_sandbox,
-    short,
-    to_sandbox,
-    tool_input,
-)
+from archytas_nb.sandbox.handles import Handles
+from archytas_nb.sandbox.inputs import as_input, call_of
+from archytas_nb.sandbox.short import MAX_SHORT, short
+from archytas_nb.sandbox.values import MAX_ITEMS, from_sandbox, to_sandbox
 from archytas_nb.tools.tool import Tool
 from tests.sandbox.direct import pool
 
@@ -275,8 +269,8 @@ def received(annotation: Any, value: Any, namespace: dict[str, Any] | None = Non
     variables = {} if namespace is None else namespace
     handles = Handles(variables)
     tool = any_of(annotation)
-    sent = tool_input(tool, [value], {}, handles)
-    bound = tool.bind(sent, {**variables, **handles.kept})
+    call = call_of(tool, [value], {}, handles, 1)
+    bound = tool.bind({**call.input, **call.objects}, variables)
     assert not isinstance(bound, CallOutcome), bound.text
     return bound.kwargs["value"]
 
@@ -360,29 +354,49 @@ def test_an_object_without_a_name_gets_one_that_is_free() -> None:
     first, second = Plain(), Plain()
     assert handles.name(first) == handles.name(first) != handles.name(second)
     assert handles.name(first) not in namespace
-    assert handles[handles.name(second)] is second
 
 
-@pytest.mark.parametrize("annotation", [str, Any, list[str], int])
+@pytest.mark.parametrize("annotation", [str, list[str], int])
 def test_an_object_does_not_reach_an_argument_that_takes_values(annotation: Any) -> None:
     tool = any_of(annotation)
     handles = Handles({"df": (df := pd.DataFrame())})
     with pytest.raises(TypeError):
-        tool_input(tool, [df], {}, handles)
+        call_of(tool, [df], {}, handles, 1)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (Any, Plain()),
+        (Any, DAY),
+        (Any, (1, {2})),
+        (Any, b"\xff"),
+        (list[Any], [Plain(), DAY]),
+        (dict[str, Any], {"a": Order(1, None), "b": Decimal(1)}),
+        (list, [TIME]),
+        (object, {1: 2}),
+    ],
+)
+def test_an_argument_of_any_type_receives_the_value_itself(annotation: Any, value: Any) -> None:
+    found = received(annotation, value)
+    assert found == value
+    assert type(found) is type(value)
+    [number] = received(list[Any], [math.nan])
+    assert math.isnan(number)
 
 
 @pytest.mark.parametrize("value", [b"\xff", {(1, 2): 3}, CYCLE])
 def test_what_json_cannot_hold_is_refused(value: Any) -> None:
     with pytest.raises(TypeError):
-        as_input(value, Handles())
+        as_input(value, Handles().reference)
 
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
     tool = any_of(int)
     with pytest.raises(TypeError):
-        tool_input(tool, [1, 2], {}, Handles())
+        call_of(tool, [1, 2], {}, Handles(), 1)
     with pytest.raises(TypeError):
-        tool_input(tool, [1], {"value": 2}, Handles())
+        call_of(tool, [1], {"value": 2}, Handles(), 1)
 
 
 # ── for the model ─────────────────────────────────────────────────────────────────────────────────

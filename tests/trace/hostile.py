@@ -27,8 +27,8 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.trace.activity import Activity
-from archytas_nb.trace.html import SHEET, html, value_html
-from archytas_nb.trace.live import live_answer, live_question, live_status, live_step
+from archytas_nb.trace.html import CODE_SHEET, SHEET, html, value_html
+from archytas_nb.trace.live import live_now, live_question, live_step
 from archytas_nb.trace.safe import stylesheet
 from archytas_nb.trace.view import RunView, advance, fold
 from tests.trace.samples import Made, answer, ask, call, line, png, program
@@ -133,7 +133,8 @@ def faults_of(page: str) -> list[str]:
     parser = _Faults()
     # The style sheets of an empty live page and of a saved one may stand; no other may.
     sheets = re.findall("<style>.*?</style>", live_question(RunView("")))
-    for constant in (*sheets, stylesheet(SHEET, linked=True)):
+    saved = (stylesheet(each, linked=True) for each in (SHEET, SHEET + CODE_SHEET))
+    for constant in (*sheets, *saved):
         page = page.replace(constant, "")
     parser.feed(page)
     parser.close()
@@ -258,8 +259,8 @@ def _live(payload: str, events: list[Event]) -> list[str]:
         activity.take(event)
         streamed = activity.streamed()
         pages += [
-            live_status(activity.status(view)),
-            live_answer(streamed.answer if streamed else ""),
+            live_question(view, status=activity.status(view)),
+            live_now(view.steps[-1] if view.steps else None, streamed),
         ]
         if streamed:
             pages += [live_step(view.steps[-1], streamed, newest=True)]

@@ -120,7 +120,9 @@ def test_a_trace_in_an_exported_markdown_file_is_text_with_foldable_steps() -> N
 
 
 @needs_chromium
-def test_everything_is_unfolded_when_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_paper_what_is_folded_stays_so_and_nothing_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     playwright = pytest.importorskip("playwright.async_api")
     pypdf = pytest.importorskip("pypdf")
     from nbconvert import WebPDFExporter
@@ -132,11 +134,10 @@ def test_everything_is_unfolded_when_printed(monkeypatch: pytest.MonkeyPatch) ->
         return await launch(self, **options | {"executable_path": CHROMIUM, "args": FLAGS})
 
     monkeypatch.setattr(playwright.BrowserType, "launch", launch_ours)
-    long = call(
-        3, "tell", {}, "\n".join(f"line {n} of sixty" for n in range(60)), thought="It is long."
-    )
-    view = fold("What is on paper?", [*RECOVERED[:8], *long, *answer(4, "All is **said**.")])
-    assert [step.failed for step in view.steps] == [True, False, False, False]
+    long = "\n".join(f"line {n} of sixty" for n in range(60))
+    error = call(3, "tell", {}, long, status="error", thought="It is long.")
+    view = fold("What is on paper?", [*RECOVERED[:8], *error, *answer(4, "All is **said**.")])
+    assert [step.failed for step in view.steps] == [True, False, True, False]
     data, metadata = bundle(view)
     pdf, _ = WebPDFExporter().from_notebook_node(
         notebook(nbformat.v4.new_output("display_data", data, metadata=metadata))
@@ -148,12 +149,12 @@ def test_everything_is_unfolded_when_printed(monkeypatch: pytest.MonkeyPatch) ->
     )
     for words in (
         "What is on paper?",
-        "I misspelled the name.",
         "line 0 of sixty",
         "line 59 of sixty",
         "All is said.",
     ):
         assert words in text, text
+    assert "I misspelled the name." not in text
 
 
 def test_a_kernel_that_dies_leaves_a_text_that_says_so(tmp_path: Path) -> None:

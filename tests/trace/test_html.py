@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import time
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from archytas_nb.loop.events import Output
 from archytas_nb.trace import html as page_module
 from archytas_nb.trace import safe
-from archytas_nb.trace.html import html
+from archytas_nb.trace.html import PageLimits, html, step_html
 from archytas_nb.trace.safe import Table, markdown
 from archytas_nb.trace.view import fold
 from tests.chromium import CHROMIUM, FLAGS, needs_chromium
@@ -116,6 +117,61 @@ def test_a_number_with_a_full_stop_is_not_a_list() -> None:
     assert "<p>124.</p>" in html(fold(*SAMPLES["rejected"]))
 
 
+def _luminance(colour: tuple[float, ...]) -> float:
+    """The relative luminance of a colour in sRGB, as WCAG defines it."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize(("text", "ground"), [(0.13, 1.0), (1.0, 0.067)])
+def test_every_colour_can_be_read_on_a_light_and_on_a_dark_page(text: float, ground: float) -> None:
+    """With the colour of the text mixed in, also on the grey of a block; the grey of facts, too."""
+    marks = set(page_module._COLOURS.values())
+    block = 0.9 * ground + 0.1 * 0.5
+    for colour in [*marks, *safe.CODE_COLOURS]:
+        [share] = re.findall(r" (\d+)%", safe.readable(colour))
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        mixed = tuple(int(share) / 100 * c + (1 - int(share) / 100) * text for c in parts)
+        for behind in (ground, block):
+            assert _contrast(mixed, (behind,) * 3) >= 4.5, colour
+    opacity = float(page_module.DIM.removeprefix("opacity:"))
+    faded = opacity * text + (1 - opacity) * ground
+    assert _contrast((faded,) * 3, (ground,) * 3) >= 4.5
+
+
+def test_addresses_become_links_tasks_boxes_and_headings_have_a_level() -> None:
+    """But not in code, nor in a link; a full stop does not belong to an address."""
+    page = safe.markdown(
+        "## Sources\n\nSee https://example.org/a_b. `https://example.com`\n\n- [ ] one\n- [x] two"
+    )
+    assert re.findall(r'href="([^"]*)"', page) == ["https://example.org/a_b"]
+    assert "<li>☐ one</li>" in page
+    assert "<li>☑ two</li>" in page
+    assert 'role="heading" aria-level="4"' in page
+
+
+def test_of_several_calls_each_has_a_line_and_those_that_ended_are_counted() -> None:
+    question, events = SAMPLES["parallel"]
+    [*_, step] = [step for step in fold(question, events).steps if len(step.calls) > 1]
+    first, *others = step.calls
+    waiting = [replace(each, status=None, text="") for each in others]
+    running = step_html(replace(step, calls=(first, *waiting)), PageLimits([step]))
+    assert f"1 of {len(step.calls)} calls" in visible(running)
+    assert f"{len(step.calls)} calls" in visible(step_html(step, PageLimits([step])))
+
+
+def test_a_long_question_is_folded_and_its_beginning_is_the_heading() -> None:
+    page = html(fold("Why? " * 200, []))
+    [heading] = re.findall(r'<strong[^>]*role="heading"[^>]*>(.*?)</strong>', page)
+    assert len(heading) < 200
+    assert page.count("Why? " * 150) == 1
+
+
 TRACE = Path(safe.__file__).parent
 
 
@@ -175,13 +231,13 @@ def test_renders_common_markdown() -> None:
 )
 def test_an_invalid_picture_is_none(media_type: str, data: str) -> None:
     """Another media type, broken base64 and images too large are not put into the page."""
-    assert safe.picture(media_type, data, "") is None
+    assert safe.picture(media_type, data, "", "") is None
 
 
 def test_a_picture_is_embedded_in_the_page() -> None:
     """An image is a data address; SVG becomes one too, where it cannot run."""
-    assert 'src="data:image/png;base64,iVBOR' in (safe.picture("image/png", png(), "") or "")
-    assert "<svg" not in (safe.picture("image/svg+xml", "<svg onload=x>", "") or "<svg")
+    assert 'src="data:image/png;base64,iVBOR' in (safe.picture("image/png", png(), "", "a") or "")
+    assert "<svg" not in (safe.picture("image/svg+xml", "<svg onload=x>", "", "a") or "<svg")
 
 
 @pytest.mark.parametrize(
@@ -212,8 +268,9 @@ def test_a_table_is_rebuilt_from_its_text() -> None:
 
 def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
     """Each of its rules begins with the class of a trace, and none has an address."""
-    assert not re.search(r"url|@import|expression|//|<", page_module.SHEET)
-    rules = re.findall(r"([^{}]+)\{[^{}]*\}", page_module.SHEET.replace("@media print{", ""))
+    sheet = page_module.SHEET + page_module.CODE_SHEET
+    assert not re.search(r"url|@import|expression|//|<", sheet)
+    rules = re.findall(r"([^{}]+)\{[^{}]*\}", sheet.replace("@media print{", ""))
     assert rules
     assert all(
         part.startswith(f".{page_module.CLASS} ") for rule in rules for part in rule.split(",")
@@ -342,12 +399,31 @@ def look(body: str, directory: Path) -> dict[str, str]:
     return dict(each.split("=") for each in report.group(1).split())
 
 
+# One page with all of them takes minutes to draw: the time grows faster than the page.
+PAGES_AT_ONCE = 250
+
+
+def payload_pages() -> list[str]:
+    """Every payload in every place, unfolded, without repetitions."""
+    every = (page for payload in PAYLOADS for page in places(payload))
+    return [page.replace("<details", "<details open") for page in dict.fromkeys(every)]
+
+
+def test_no_payload_of_a_sample_runs_or_loads(tmp_path: Path) -> None:
+    """Nothing runs, nothing is asked for; the sample is of payloads and places from the whole list."""
+    sample = payload_pages()[::31]  # a prime, so that the places differ from payload to payload
+    assert len(sample) > 100
+    assert look("".join(sample), tmp_path) == {"ran": "undefined", "loaded": "0", "height": "true"}
+
+
+@pytest.mark.slow
 def test_no_payload_runs_or_loads(tmp_path: Path) -> None:
-    """Every payload in every place, unfolded, on one page: nothing runs, nothing is asked for."""
-    body = "".join(page for payload in PAYLOADS for page in places(payload)).replace(
-        "<details", "<details open"
-    )
-    assert look(body, tmp_path) == {"ran": "undefined", "loaded": "0", "height": "true"}
+    """Nothing runs, nothing is asked for, on any of the pages."""
+    pages = payload_pages()
+    for begin in range(0, len(pages), PAGES_AT_ONCE):
+        body = "".join(pages[begin : begin + PAGES_AT_ONCE])
+        found = look(body, tmp_path)
+        assert found == {"ran": "undefined", "loaded": "0", "height": "true"}
 
 
 @pytest.mark.parametrize(
@@ -395,5 +471,5 @@ def test_a_program_without_styles_keeps_its_lines() -> None:
     """Where styles are stripped, each line is a block in preformatted text."""
     page = html(fold(*SAMPLES["program"]))
     stripped = re.sub(r' style="[^"]*"', "", page)
-    [program] = re.findall(r"<pre>(?=<div>).*?</pre>", stripped)
+    [program] = re.findall(r"<pre[^>]*>(?=<div>).*?</pre>", stripped)
     assert len(re.findall(r"<div><span>|<summary><span>", program)) == 6

@@ -29,6 +29,7 @@ from archytas_nb.loop.events import (
     Failed,
     Interrupted,
     Notice,
+    Output,
     RunCalls,
     RunProgram,
     Started,
@@ -41,7 +42,7 @@ from archytas_nb.trace.html import html, panel_html
 from archytas_nb.trace.live import (
     TraceView,
     display_mode,
-    live_answer,
+    live_now,
     live_question,
     live_step,
     without_arguments,
@@ -94,6 +95,36 @@ def test_static_is_one_display_at_the_end(displayed: list[Any]) -> None:
     ((data, metadata),) = displayed
     assert data["text/plain"] == plain(fold(question, events))
     assert metadata["archytas_nb"]["usage"]["requests"] == 2
+
+
+def chart(number: int, size: int = 0) -> Output:
+    data = {"application/vnd.plotly.v1+json": {"data": ["x" * size, number]}}
+    return Output("display", data, {"width": 3}, display_id=f"id {number}")
+
+
+def test_charts_follow_the_trace_with_their_metadata_and_a_note_counts_those_above_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each is an output of the cell; it is shown once, and an update of it stays in its place."""
+    import IPython.display
+
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(
+        IPython.display,
+        "display",
+        lambda data, metadata=None, display_id=None, **_: seen.update({display_id: data}),
+    )
+    displays = live.Displays()
+    displays.show([chart(1), chart(2), chart(1)])
+    displays.take(replace(chart(2), data={}))
+    displays.take(Output("display", {"text/plain": "text"}, display_id="text"))
+    assert seen == {"id 1": chart(1).data, "id 2": {}}
+    displays.take(chart(3, 50_000_000))
+    displays.show(map(chart, range(4, 200)))
+    shown = [key for key in seen if key.startswith("id")]
+    [note] = [data for key, data in seen.items() if not key.startswith("id")]
+    assert len(shown) == live.MAX_DISPLAYS
+    assert str(1 + 196 + 2 - live.MAX_DISPLAYS) in note["text/plain"]
 
 
 def test_quiet_shows_nothing(displayed: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -279,23 +310,27 @@ def test_a_step_looks_the_same_live_and_after_the_run() -> None:
     for step in view.steps:
         if not step.empty:
             assert text(live_step(step, newest=False)) in static
+            assert text(live_step(step, newest=True)) == text(live_step(step, newest=False))
     assert text(live_question(view)) in static
 
 
-def test_the_newest_step_is_open_and_shows_what_is_streamed() -> None:
-    """The call that is being written, with its input; the output of a running tool."""
-    [step, _] = fold(*SAMPLES["answered"]).steps
-    writing = live_step(
-        step, Streamed(thought="Why not?", tool="head", arguments='{"n": '), newest=True
-    )
-    assert "<details open>" in writing
-    assert "Why not?head …{&quot;n&quot;: ▍" in text(writing)
-    assert "30 %" in text(live_step(step, Streamed(output="30 %"), newest=True))
-    assert "<details>" in live_step(step, newest=False)
-    [_, last] = fold(*SAMPLES["answered"]).steps
-    assert "2 waiting for the reply" in text(live_step(last, newest=True))
-    assert "2 thinking" in text(live_step(last, Streamed(reasoning="hm"), newest=True))
-    assert "2 answering" in text(live_step(last, Streamed(answer="There"), newest=True))
+def test_what_happens_now_is_in_a_pane_of_one_height_and_the_steps_stay_folded() -> None:
+    """The call that is being written, with its input; the output of a running tool; an answer."""
+    [step, last] = fold(*SAMPLES["answered"]).steps
+    call = Streamed(thought="Why not?", tool="head", arguments='{"n": ')
+    assert "<details>" in live_step(step, call, newest=True)
+    assert "Why not?head …{&quot;n&quot;: ▍" in text(live_now(last, call))
+    assert "30 %" in text(live_now(step, Streamed(output="30 %")))
+    running = fold("q", SAMPLES["answered"][1][:3]).steps[-1]
+    assert running.calls[0].status is None
+    assert text(live_now(running, None)) == running.thought
+    assert text(live_now(step, None)) == ""
+    assert live_step(last, Streamed(reasoning="hm"), newest=True) == ""  # it has nothing to show
+    heights = {
+        re.search(r"height:([\d.]+em)", live_now(*each))[1]  # type: ignore[index]
+        for each in ((None, None), (step, call), (last, Streamed(answer="There")))
+    }
+    assert len(heights) == 1
 
 
 def test_a_program_is_shown_while_it_is_written() -> None:
@@ -347,10 +382,9 @@ def test_a_call_that_waits_for_approval_is_marked_in_its_program() -> None:
 
 
 def test_a_streamed_answer_is_rendered_as_markdown() -> None:
-    """With a cursor at its end; nothing where none has begun."""
-    assert "<strong>124</strong>" in live_answer("There are **124**")
-    assert text(live_answer("There")).strip() == "There▍"
-    assert live_answer("") == ""
+    """With a cursor at its end."""
+    assert "<strong>124</strong>" in live_now(None, Streamed(answer="There are **124**"))
+    assert text(live_now(None, Streamed(answer="There"))).strip() == "There▍"
 
 
 class SimulatedTime:
@@ -394,8 +428,8 @@ def test_the_clock_of_a_running_tool_skips_no_second(
     monkeypatch.setattr(live, "_display", lambda *_, **__: display)
     monkeypatch.setattr(live.LiveLayer, "_open", 0)
     view, drawn = RunView("q"), []
-    layer = live.LiveLayer(view)
-    layer._status.observe(lambda change: drawn.append(change["new"]), "value")
+    layer = live.LiveLayer(view, live.Displays())
+    layer._head.observe(lambda change: drawn.append(change["new"]), "value")
     for event in (RUNNING, Delta("person", "Run it?")):
         layer.update(view, event)
     layer._tick()

@@ -305,12 +305,12 @@ def test_a_figure_is_shown_without_its_placeholder_text() -> None:
     prose = Output("display", {"text/plain": name, "text/markdown": "# Masses"})
     view = with_text("(no output)", prose, printed="# Masses")
     assert view.text == "(no output)"
-    assert [(each.text, each.prose) for each in view.shown] == [("# Masses", True)]
+    assert [(each.text, each.prose) for each in view.shown] == [("# Masses", "# Masses")]
     markup = Output(
         "display", {"text/plain": name.replace("Markdown", "HTML"), "text/html": "<b>bold</b>"}
     )
     assert [(each.text, each.prose) for each in with_text("(no output)", markup).shown] == [
-        ("bold", False)
+        ("bold", "")
     ]
 
 

@@ -28,7 +28,9 @@ FEW = ("orders_of_a_customer", "refill_a_low_tank")
 
 A single call is tried in `tests/test_embedded.py`."""
 SLACK = {FEW: 1, TASKS: 3}
-"""How many may fail: another processor rounds otherwise, and a greedy reply may turn on the last bit."""
+"""How many may fail: another processor rounds otherwise, and a greedy reply may turn on the last bit.
+
+No task is tried that cannot make a difference any more."""
 
 
 def test_the_tasks_of_the_regression_are_none_that_the_report_is_made_of() -> None:
@@ -43,6 +45,11 @@ def test_the_tasks_of_the_regression_are_none_that_the_report_is_made_of() -> No
 def test_the_embedded_model_solves_as_many_tasks_as_it_did(names: tuple[str, ...]) -> None:
     model = EmbeddedModel()
     patient = Settings(max_seconds=600)
-    results = [attempt(task, model, patient) for task in selected(names=list(names))]
-    faults = {each.name: each.fault for each in results if not each.solved}
+    faults: dict[str, str] = {}
+    for untried, task in zip(range(len(names), 0, -1), selected(names=list(names)), strict=True):
+        if len(faults) + untried <= SLACK[names]:
+            break  # whatever comes of those that are left
+        result = attempt(task, model, patient)
+        if not result.solved:
+            faults[result.name] = result.fault
     assert len(faults) <= SLACK[names], faults

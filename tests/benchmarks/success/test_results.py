@@ -25,7 +25,7 @@ def test_the_page_says_how_many_tasks_a_run_solved(name: str) -> None:
     assert data["model"] in PAGE
 
 
-@pytest.mark.parametrize("name", ["report", "report-bare", "blind"])
+@pytest.mark.parametrize("name", ["report", "report-bare", "blind", "blind-program"])
 def test_a_table_of_the_page_is_made_of_the_results_beside_it(name: str) -> None:
     assert table(kept(name)[1]) in PAGE
 
@@ -55,7 +55,8 @@ def test_a_run_is_of_every_task_of_its_half(name: str) -> None:
 def test_the_runs_of_the_blind_half_differ_in_the_configuration_alone() -> None:
     first, *others = [kept(name)[0] for name in BLIND]
     for other in others:
-        for key in ("model", "protocol", "bare", "half", "max_steps", "max_seconds"):
+        assert other["protocol"] in (first["protocol"], "program")
+        for key in ("model", "bare", "half", "max_steps", "max_seconds"):
             assert other[key] == first[key], key
 
 

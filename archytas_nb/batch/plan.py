@@ -1,0 +1,787 @@
+"""Plans a map once: the model writes one program, which is tried, compared and run for all rows.
+
+The states of a plan, and what moves it:
+
+    asked        the model writes a program, at most four times
+    tried        the program runs for a sample of rows; what fails goes back to the model
+    compared     the ordinary agent answers some rows as well
+    decided      by the person, or where nobody can be asked by whether all answers agreed
+    run          the program runs for all rows; the agent is asked about those that it does not
+                 answer
+
+Each request and each row is kept in the file of the map as it ends. So a map that is run again goes
+through the same states, and makes only what is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from archytas_nb.batch.columns import Columns, Values, row_type
+from archytas_nb.batch.engine import Map
+from archytas_nb.batch.interval import wilson
+from archytas_nb.batch.program import (
+    GAVE_UP,
+    Job,
+    Judgements,
+    ProgramRows,
+    Ran,
+    SharedCalls,
+    effects_of,
+    run_elsewhere,
+    tools_of_programs,
+    with_type_names,
+)
+from archytas_nb.batch.row import Effects
+from archytas_nb.batch.store import OPEN, RowResult
+from archytas_nb.kernel.person import Keyboard
+from archytas_nb.loop.events import CallOutcome, Message, ModelReply, ProgramFaults, Usage
+from archytas_nb.loop.model import ModelFacts
+from archytas_nb.loop.plan_protocol import (
+    Failed,
+    PlanProtocol,
+    changed_report,
+    faults_of_program,
+    tried_report,
+)
+from archytas_nb.progress import line_writer
+from archytas_nb.sandbox.rows import RowProgram
+from archytas_nb.tools.declaration import declaration
+from archytas_nb.words import count, shorten
+
+By: TypeAlias = Literal["program", "agent"] | None
+Decision: TypeAlias = Literal["run", "rows", "stop", ""]
+
+SAMPLE = 20
+"""The rows for which a program is tried."""
+
+_REPAIRS = 3
+_SHOWN = 5  # rows that the model is shown
+_FIRST_TRIED = 3  # rows that are tried before the others
+_WARMER = 0.8  # the temperature after the same program was written twice
+_RELATIVE = 1e-9  # difference of numbers that are equal
+_MAX_LISTED = 10  # rows on which program and agent disagree
+
+
+class PlanOptions(NamedTuple):
+    """How a map is planned.
+
+    Attributes:
+        auto: Whether it is asked row by row where no plan can be used.
+        verify: How many rows the ordinary agent answers as well.
+        max_fallback: The largest share of rows that is asked singly without asking the person.
+    """
+
+    auto: bool = False
+    verify: int = 10
+    max_fallback: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A row that the program and the agent answer differently."""
+
+    row: str
+    program: str
+    agent: str
+
+
+@dataclass(slots=True)
+class Tried:
+    """A program and what it did with the sample.
+
+    Attributes:
+        program: The program.
+        keys: The keys of all rows with this program.
+        answered, failed: Rows of the sample.
+        gave_up: Rows of the sample among those that failed.
+        calls: Calls of tools; None if they were made by an earlier run of the map.
+    """
+
+    program: RowProgram
+    keys: list[str]
+    answered: int = 0
+    failed: int = 0
+    gave_up: int = 0
+    calls: int | None = 0
+
+    @property
+    def tried(self) -> int:
+        """Rows of the sample for which it was run."""
+        return self.answered + self.failed
+
+
+@dataclass(slots=True)
+class Agreement:
+    """How often the program and the ordinary agent agree."""
+
+    agree: int = 0
+    compared: int = 0
+    missing: int = 0  # rows that one of them did not answer
+    rows: list[Disagreement] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """What the person reads."""
+        if not self.compared:
+            return "asked singly as well: no row was answered by both"
+        low, high = wilson(self.agree, self.compared)
+        text = f"asked singly as well: {self.agree} of {self.compared} agree"
+        text += f" (95 %: {low:.0%} to {high:.0%})"
+        if self.missing:
+            text += f"; {self.missing} could not be compared"
+        return text
+
+
+class PlannedMap:
+    """A map that is planned.
+
+    Args:
+        rows: The map of the single questions.
+        prompt: What to do with each row.
+        questions: The question for each row.
+        columns: The rows as programs read them.
+        options: How it is planned.
+    """
+
+    def __init__(
+        self,
+        rows: Map,
+        prompt: str,
+        questions: Sequence[str],
+        columns: Columns,
+        options: PlanOptions,
+    ) -> None:
+        self._map = rows
+        self._prompt = prompt
+        self._questions = questions
+        self._columns = columns
+        self._options = options
+        self._identities = [columns.identity(each) for each in columns.rows]
+        texts = [each.text for each in columns.columns]
+        [self._key] = rows.keys_of([json.dumps([prompt, texts])], (), "plan")
+        first: dict[str, int] = {}
+        for number, identity in enumerate(self._identities):
+            first.setdefault(identity, number)
+        self._distinct = list(first.values())  # the number of the first of equal rows
+        order = list(self._distinct)
+        # The same rows when the map is run again, and others of another table with these columns.
+        seed = " ".join([self._key, *first])
+        random.Random(seed).shuffle(order)  # noqa: S311 - nothing is secret
+        self._sample, rest = _sample(order, columns)
+        more = [*rest, *self._sample]
+        self._verified = more[: options.verify]
+        self._tools = tools_of_programs(rows.tools)
+        self._shared = SharedCalls()
+        self._made: dict[int, dict[str, CallOutcome]] = {}  # with side effects, of rows of a sample
+        self._ran: dict[str, Ran] = {}  # rows of a sample, in this run
+        self._planning = Usage()
+        self._record: dict[str, Any] = {}
+        self._show = line_writer() if rows.is_shown else _show_nothing
+
+    # ── the whole ─────────────────────────────────────────────────────────────────────────────────
+
+    def results(self) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+        """Plan and run; for each row its result, value, and who answered, and what is known."""
+        rows = self._map
+        rows.know([self._key])
+        self._record = self._kept_record()
+        if rows.is_replay:
+            return self._replayed()
+        if not self._columns.rows:
+            return self._singly("there are no rows")
+        if len(self._distinct) <= self._options.verify + 1:
+            return self._singly("there are hardly more rows than the plan would compare")
+        try:
+            with rows.begun():
+                tried = self._decided()
+                if tried is None:
+                    return self._unused()
+                return self._run(tried)
+        except KeyboardInterrupt:
+            rows.limiter.stop("an interrupt", now=True)
+        return self._assembled(None)
+
+    def _kept_record(self) -> dict[str, Any]:
+        kept = self._map.result(self._key).answer
+        return kept if isinstance(kept, dict) else {}
+
+    def _singly(self, why: str) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+        """Ask row by row."""
+        if why:
+            self._show(f"not planned: {why}; each row is asked singly", final=True)
+            self._record = {**self._record, "used": False, "why": why}
+        results, values = self._map.results()
+        return results, values, ["agent"] * len(results), self._record
+
+    def _unused(self) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+        """What is returned where the plan is not used."""
+        rows = self._map
+        decision = self._record.get("decision", "")
+        is_stopped = bool(rows.limiter.reason) or decision == "stop"
+        if decision == "rows" or (self._options.auto and not is_stopped):
+            rows.run(rows.open_rows())
+            rows.show(rows.line(), final=True)
+        else:
+            why = self._record.get("why", "") or rows.limiter.reason
+            self._show(f"the plan is not used: {why}. No row was asked", final=True)
+        return self._assembled(None)
+
+    def _replayed(self) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+        if not self._record.get("used"):
+            return self._singly("")
+        program = str(self._record["program"])
+        keys = self._keys(program)
+        self._map.know(keys)
+        known = [self._map.result(key) for key in keys]
+        missing = [
+            key
+            for key, result, single in zip(keys, known, self._map.keys, strict=True)
+            if result.status == "open" and self._map.result(single).status == "open"
+        ]
+        if missing and self._record.get("is_complete"):
+            self._map.raise_missing(len(missing))
+        return self._assembled(keys)
+
+    # ── the model writes a program ────────────────────────────────────────────────────────────────
+
+    def _decided(self) -> Tried | None:
+        """The program that is to be run for all rows; None if there is none."""
+        if self._record.get("used"):  # an earlier run of the map has decided
+            return self._tried_anew(str(self._record["program"]))
+        if self._record.get("decision") == "rows":
+            return None
+        wishes: list[str] = []
+        tried: Tried | None = None
+        while True:
+            tried = self._written(wishes, tried)
+            if self._map.limiter.reason:
+                return None
+            if tried is None:
+                self._record |= {"used": False, "why": "no program answers any of the sample"}
+                return None
+            agreement = self._compared(tried)
+            if self._map.limiter.reason:
+                return None
+            self._record = self._described(tried, agreement)
+            decision, wish = self._decision(tried, agreement)
+            if decision == "":
+                wishes.append(wish)
+                continue
+            self._record |= {"decision": decision, "used": decision == "run"}
+            self._keep_record()
+            return tried if decision == "run" else None
+
+    def _keep_record(self) -> None:
+        # What is done stays as it is: so it is kept as something that is open.
+        self._map.keep(self._key, RowResult("open", answer=dict(self._record)))
+
+    def _tried_anew(self, text: str) -> Tried:
+        """The program of an earlier run."""
+        program = self._program(text)
+        keys = self._keys(text)
+        self._map.know(keys)
+        return Tried(program, keys, calls=None)
+
+    def _written(self, wishes: Sequence[str], before: Tried | None) -> Tried | None:
+        """The best program of at most four; None if none of them answers a row."""
+        protocol = self._protocol()
+        base = self._first_messages(protocol)
+        if wishes and before is not None:
+            base += protocol.again(before.program.text, changed_report(wishes[-1]))
+        best: Tried | None = None
+        messages = base
+        last = ""
+        temperature: float | None = None
+        for attempt in range(1 + _REPAIRS):
+            reply = self._reply(protocol, messages, temperature, attempt)
+            if reply is None:
+                break
+            action = protocol.program_of(reply)
+            text = action.program
+            temperature = _WARMER if text and text == last else None
+            last = text
+            if not text:
+                messages = [*base, *protocol.again(reply.text[:500] or "…", action.fault)]
+                continue
+            program = self._program(text)
+            if program.faults:
+                report = faults_of_program(ProgramFaults(program.faults))
+                messages = [*base, *protocol.again(text, report)]
+                continue
+            tried = self._try(program)
+            if self._map.limiter.reason:
+                return None
+            if tried.answered and (best is None or tried.answered >= best.answered):
+                best = tried
+            if self._is_good(tried):
+                break
+            messages = [*base, *protocol.again(text, self._report(tried))]
+        return best
+
+    def _protocol(self) -> PlanProtocol:
+        setup = self._map.setup
+        small = ModelFacts(setup.choice.given).is_small
+        functions = {name: declaration(tool) for name, tool in self._tools.items()}
+        return PlanProtocol(self._tools, functions, setup.settings.instructions.text, small=small)
+
+    def _first_messages(self, protocol: PlanProtocol) -> list[Message]:
+        form = self._map.answers.form
+        columns = self._columns
+        samples = [columns.text_of(columns.rows[each]) for each in self._sample[:_SHOWN]]
+        return protocol.first(
+            self._prompt,
+            "" if form is None else form.text,
+            [each.text for each in columns.columns],
+            columns.in_prompt(self._prompt),
+            samples,
+        )
+
+    def _reply(
+        self,
+        protocol: PlanProtocol,
+        messages: Sequence[Message],
+        temperature: float | None,
+        attempt: int,
+    ) -> ModelReply | None:
+        """The model's reply, which is kept; None if there is none."""
+        limits = self._map.setup.settings.limits
+        small = protocol.small
+        ask = protocol.ask(messages, limits.reply_tokens(small=small), temperature)
+        sent = [attempt, list(ask.messages), ask.temperature]
+        text = json.dumps(sent, sort_keys=True, default=str)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        key = f"{self._key} {digest}"
+
+        def request(_: Any, note: Any) -> RowResult:
+            model = self._map.model(note)
+            pieces = model.complete(ask)
+            reply: ModelReply
+            while True:
+                try:
+                    next(pieces)
+                except StopIteration as ended:
+                    reply = ended.value
+                    break
+            answer = {"text": reply.text, "reasoning": reply.reasoning, "finish": reply.finish}
+            return RowResult("done", answer=answer, usage=model.usage, spent=model.spent)
+
+        self._map.know([key])
+        if self._map.result(key).status != "done":
+            self._map.counted = [key]
+            self._map.run({key: None}, request)
+        result = self._map.result(key)
+        if result.status != "done":
+            return None
+        self._planning += result.usage
+        return ModelReply(**result.answer)
+
+    def _program(self, text: str) -> RowProgram:
+        return RowProgram(with_type_names(text), self._tools, row_type(self._columns.spec))
+
+    def _keys(self, text: str) -> list[str]:
+        """The keys of all rows with a program."""
+        return self._map.keys_of(self._identities, (), "program", text)
+
+    # ── the program is tried ──────────────────────────────────────────────────────────────────────
+
+    def _try(self, program: RowProgram) -> Tried:
+        """Run a program for the sample; the others are not tried where the first ones all fail."""
+        keys = self._keys(program.text)
+        tried = Tried(program, keys)
+        first, rest = self._sample[:_FIRST_TRIED], self._sample[_FIRST_TRIED:]
+        self._run_program(tried, first, is_sample=True)
+        errors = [self._map.result(keys[each]) for each in first]
+        if not all(each.status == "failed" and not _gave_up(each) for each in errors):
+            self._run_program(tried, rest, is_sample=True)
+        for number in self._sample:
+            result = self._map.result(keys[number])
+            tried.answered += result.status == "done"
+            tried.failed += result.status == "failed"
+            tried.gave_up += _gave_up(result)
+        ran = [self._ran[keys[each]] for each in self._sample if keys[each] in self._ran]
+        tried.calls = sum(each.calls for each in ran) if len(ran) == tried.tried else None
+        return tried
+
+    def _run_program(
+        self, tried: Tried, numbers: Sequence[int], *, is_sample: bool = False
+    ) -> None:
+        """Run a program for the rows with these numbers, as far as that was not done."""
+        rows = self._map
+        keys = tried.keys
+        rows.know([keys[each] for each in numbers])
+        rows.counted = [keys[each] for each in numbers]
+        todo = {keys[each]: each for each in numbers if not _has_ended(rows.result(keys[each]))}
+        runner = ProgramRows(
+            rows.setup, tried.program, rows.answers, _Kept(rows, self._key), self._shared
+        )
+        job = Job(self._key, tried.program.text, self._columns.spec, rows.output_type)
+
+        def ask(number: int, note: Any) -> RowResult:
+            values: Values = self._columns.rows[number]
+            made = self._made.get(number, {})
+            ran: Ran | RowResult
+            if rows.executor is None:
+                ran = runner.run(values, rows.model(note), rows.on_main, made)
+            else:
+                ran = rows.elsewhere(run_elsewhere, job, values, made)
+            if isinstance(ran, RowResult):
+                return ran
+            if is_sample:
+                self._made.setdefault(number, {}).update(ran.made)
+                self._ran[keys[number]] = ran
+            return ran.result
+
+        rows.run(todo, ask)
+
+    def _is_good(self, tried: Tried) -> bool:
+        """Whether a program needs no repair: it answers, or says why it does not."""
+        has_errors = tried.failed > tried.gave_up
+        return not has_errors and tried.gave_up <= self._options.max_fallback * tried.tried
+
+    def _report(self, tried: Tried) -> str:
+        """What the model is told: the three rows that failed in the most different ways."""
+        failed = []
+        for number in self._sample:
+            result = self._map.result(tried.keys[number])
+            if result.status == "failed":
+                row = self._columns.text_of(self._columns.rows[number])
+                failed.append(Failed(row, result.error))
+        different = {each.error: each for each in reversed(failed)}
+        chosen = [*different.values(), *(each for each in failed if each not in different.values())]
+        return tried_report(tried.answered, tried.tried, chosen[:3])
+
+    # ── the program is compared ───────────────────────────────────────────────────────────────────
+
+    def _compared(self, tried: Tried) -> Agreement:
+        """Have the ordinary agent answer some rows as well."""
+        rows = self._map
+        agreement = Agreement()
+        if not self._verified:
+            return agreement
+        self._run_program(tried, self._verified, is_sample=True)
+        numbers = {rows.keys[each]: each for each in self._verified}
+        rows.counted = list(numbers)
+
+        def ask(number: int, note: Any) -> RowResult:
+            effects = Effects(self._made.get(number, {}), is_closed=True)
+            return rows.ask_singly(self._questions[number], note, effects)
+
+        rows.run(
+            {key: each for key, each in numbers.items() if rows.result(key).status != "done"}, ask
+        )
+        for key, number in numbers.items():
+            mine, theirs = rows.result(tried.keys[number]), rows.result(key)
+            if mine.status == "open" or theirs.status == "open":
+                continue
+            if mine.status != "done" or theirs.status != "done":
+                agreement.missing += 1
+                continue
+            agreement.compared += 1
+            if self._agree(mine, theirs):
+                agreement.agree += 1
+            else:
+                row = self._columns.text_of(self._columns.rows[number])
+                agreement.rows.append(Disagreement(row, _short(mine), _short(theirs)))
+        return agreement
+
+    def _agree(self, mine: RowResult, theirs: RowResult) -> bool:
+        if self._map.answers.form is None:
+            return " ".join(str(mine.answer).casefold().split()) == " ".join(
+                str(theirs.answer).casefold().split()
+            )
+        _, values = self._map.with_values([mine, theirs])
+        return is_equal(*values)
+
+    # ── the decision ──────────────────────────────────────────────────────────────────────────────
+
+    def _trouble(self, tried: Tried, agreement: Agreement) -> str:
+        """Why the plan is not used unless a person says so; empty if it is."""
+        options = self._options
+        low, _ = wilson(tried.failed, tried.tried)
+        if self._verified and agreement.agree < agreement.compared:
+            differ = agreement.compared - agreement.agree
+            return f"program and agent disagree on {differ} of {agreement.compared} rows"
+        if self._verified and not agreement.compared:
+            return "no row was answered by both program and agent"
+        if low > options.max_fallback:
+            return (
+                f"the program does not answer {tried.failed} of {tried.tried} rows, more than"
+                f" max_fallback={options.max_fallback:g} of all"
+            )
+        return ""
+
+    def _decision(self, tried: Tried, agreement: Agreement) -> tuple[Decision, str]:
+        """The decision; an empty one means that the program is changed as the second text says."""
+        trouble = self._trouble(tried, agreement)
+        self._record["why"] = trouble
+        person = Keyboard()
+        panel = self._panel(tried, agreement)
+        if not person.there:
+            self._show(panel, final=True)
+            if not trouble:
+                return "run", ""
+            return ("rows" if self._options.auto else "stop"), ""
+        writer = line_writer(wanted=True)
+        writer(panel, final=True)
+        with suppress(EOFError, OSError):
+            for _ in range(3):
+                answer = person.ask(
+                    "Run it, change it, ask row by row, or stop? [run/change/rows/stop] "
+                )
+                answer = answer.strip().casefold()
+                if answer in ("run", "rows", "stop"):
+                    return answer, ""  # type: ignore[return-value]
+                if answer == "change":
+                    wish = person.ask("What should change? ").strip()
+                    if wish:
+                        return "", wish
+        self._record["why"] = trouble or "nobody decided"
+        return "stop", ""
+
+    def _panel(self, tried: Tried, agreement: Agreement) -> str:
+        """The program, what it did, and what all rows will cost."""
+        lines = [*tried.program.text.split("\n"), f"tried on {count(tried.tried, 'row')}: "]
+        parts = [f"{tried.answered} answered"]
+        if tried.gave_up:
+            parts.append(f"{tried.gave_up} gave up")
+        if tried.failed > tried.gave_up:
+            parts.append(f"{tried.failed - tried.gave_up} failed")
+        lines[-1] += ", ".join(parts)
+        if self._verified:
+            lines.append(agreement.text)
+        lines += [
+            f"  {each.row}: program {each.program}, agent {each.agent}"
+            for each in agreement.rows[:_MAX_LISTED]
+        ]
+        lines.append(self._estimate(tried))
+        return "\n".join(lines)
+
+    def _estimate(self, tried: Tried) -> str:
+        """What all rows will take, as far as the rows that were tried tell."""
+        rows = self._map
+        number = len(self._distinct)
+        share = tried.failed / tried.tried if tried.tried else 0.0
+        parts = []
+        if tried.calls is not None and tried.tried:
+            parts.append(f"about {count(round(tried.calls / tried.tried * number), 'tool call')}")
+        singly = round(share * number)
+        if singly:
+            parts.append(f"about {count(singly, 'row')} asked singly")
+        sample = [rows.result(tried.keys[each]) for each in self._sample]
+        single = [rows.result(rows.keys[each]) for each in self._verified]
+        judged = _mean([each.usage for each in sample if each.status != "open"])
+        asked = _mean([each.usage for each in single if each.status != "open"])
+        requests = judged.requests * number + asked.requests * singly
+        parts.append(f"about {count(round(requests), 'request')}" if requests else "0 requests")
+        cost = _times(judged, number) + _times(asked, singly)
+        if cost.tokens or cost.usd:
+            parts.append(f"about {rows.amount(cost)}")
+        line = f"all {number:,}: {', '.join(parts)}"
+        if rows.limiter.used(rows.paid, cost) > rows.limiter.budget:
+            line += ", above the budget"
+        return line
+
+    def _described(self, tried: Tried, agreement: Agreement) -> dict[str, Any]:
+        """What is kept of the plan, and stands in the attributes of the frame."""
+        found: dict[str, Any] = {
+            "program": tried.program.text,
+            "sample": {
+                "rows": tried.tried,
+                "answered": tried.answered,
+                "gave_up": tried.gave_up,
+                "failed": tried.failed - tried.gave_up,
+            },
+            "agreement": None,
+            "requests": self._planning.requests,
+            "tokens": self._planning.tokens,
+            "cost": self._planning.usd or None,
+        }
+        if self._verified:
+            low, high = wilson(agreement.agree, agreement.compared)
+            found["agreement"] = {
+                "agree": agreement.agree,
+                "compared": agreement.compared,
+                "missing": agreement.missing,
+                "low": low,
+                "high": high,
+                "disagreements": [
+                    {"row": each.row, "program": each.program, "agent": each.agent}
+                    for each in agreement.rows
+                ],
+            }
+        return found
+
+    # ── all rows ──────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self, tried: Tried) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+        """Run the program for all rows, and ask about those that it does not answer."""
+        rows = self._map
+        keys = tried.keys
+        self._run_program(tried, self._distinct)
+        left = [each for each in self._distinct if rows.result(keys[each]).status == "failed"]
+        if left and not rows.limiter.reason and self._may_ask(len(left)):
+            self._ask_singly(tried, left)
+        elif left and not rows.limiter.reason:
+            rows.limiter.stop(f"max_fallback={self._options.max_fallback:g}")
+        results = self._assembled(keys)
+        done = Counter(
+            by for each, by in zip(results[0], results[2], strict=True) if each.status == "done"
+        )
+        self._record["rows"] = {"program": done["program"], "agent": done["agent"]}
+        self._record["is_complete"] = all(each.status != "open" for each in results[0])
+        self._keep_record()
+        rows.counted = [
+            keys[each] if rows.result(keys[each]).status == "done" else rows.keys[each]
+            for each in range(len(keys))
+        ]
+        line = f"{done['program']:,} by program · {done['agent']:,} asked singly · {rows.line()}"
+        rows.show(line, final=True)
+        return results
+
+    def _may_ask(self, number: int) -> bool:
+        """Whether so many rows may be asked about singly."""
+        share = number / len(self._distinct)
+        if share <= self._options.max_fallback:
+            return True
+        person = Keyboard()
+        if not person.there:
+            return False
+        prompt = (
+            f"The program does not answer {number:,} of {len(self._distinct):,} rows. "
+            "Ask about them singly? [y/n] "
+        )
+        with suppress(EOFError, OSError):
+            return person.ask(prompt).strip().casefold() in ("y", "yes")
+        return False
+
+    def _ask_singly(self, tried: Tried, numbers: Sequence[int]) -> None:
+        rows = self._map
+        todo = {rows.keys[each]: each for each in numbers}
+        rows.counted = list(todo)
+
+        def ask(number: int, note: Any) -> RowResult:
+            made = effects_of(rows.result(tried.keys[number]))
+            effects = Effects(made) if made else None
+            return rows.ask_singly(self._questions[number], note, effects)
+
+        rows.run(
+            {key: each for key, each in todo.items() if rows.result(key).status != "done"}, ask
+        )
+
+    def _assembled(
+        self, keys: Sequence[str] | None
+    ) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+        """The result of each row, and who answered it; without keys there is no program."""
+        rows = self._map
+        results: list[RowResult] = []
+        answered_by: list[By] = []
+        seen = set[str]()
+        for number, single_key in enumerate(rows.keys):
+            single = rows.result(single_key)
+            program = OPEN if keys is None else rows.result(keys[number])
+            is_single = keys is None or (program.status == "failed" and single.status != "open")
+            result = single if is_single else program
+            if not is_single and program.status == "failed":
+                result = replace(program, answer=None)
+            attempts = [program, *([single] if single_key not in seen else [])]
+            usage = sum((each.usage for each in attempts), Usage())
+            spent = sum((each.spent for each in attempts), Usage())
+            seconds = sum(each.seconds for each in attempts)
+            result = replace(result, usage=usage, spent=spent, seconds=round(seconds, 3))
+            identity = self._identities[number]
+            if identity in seen:
+                result = result.repeated()
+            seen |= {identity, single_key}
+            results.append(result)
+            by: By = "agent" if is_single else "program"
+            answered_by.append(None if result.status == "open" else by)
+        found, values = rows.with_values(results)
+        return found, values, answered_by, self._record
+
+
+class _Kept(Judgements):
+    """Keeps judgements in the file of a map."""
+
+    def __init__(self, rows: Map, key: str) -> None:
+        self._map = rows
+        self._key = key
+
+    def get(self, question: str) -> RowResult:
+        """What the file has of a judgement."""
+        return self._map.kept(self._name(question))
+
+    def put(self, question: str, result: RowResult) -> None:
+        """Keep a judgement in the file; its costs are those of its row."""
+        if result.status == "done":
+            self._map.keep_apart(self._name(question), result)
+
+    def _name(self, question: str) -> str:
+        digest = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{self._key} {digest}"
+
+
+def _sample(order: Sequence[int], columns: Columns) -> tuple[list[int], list[int]]:
+    """The rows for which a program is tried, and the others: half of them differ in their types."""
+    shapes: dict[Any, int] = {}
+    for number in order:
+        shapes.setdefault(columns.shape_of(columns.rows[number]), number)
+    chosen = list(shapes.values())[: SAMPLE // 2]
+    taken = set(chosen)
+    others = [each for each in order if each not in taken]
+    missing = SAMPLE - len(chosen)
+    return [*chosen, *others[:missing]], others[missing:]
+
+
+def _gave_up(result: RowResult) -> bool:
+    return result.status == "failed" and result.error.startswith(GAVE_UP)
+
+
+def _has_ended(result: RowResult) -> bool:
+    """Whether a program need not be run again for a row: it would do the same."""
+    return result.status == "done" or (result.status == "failed" and not result.kind)
+
+
+def _short(result: RowResult) -> str:
+    return shorten(repr(result.answer), 200)
+
+
+def _mean(usages: Sequence[Usage]) -> Usage:
+    return _times(sum(usages, Usage()), 1 / len(usages)) if usages else Usage()
+
+
+def _times(usage: Usage, number: float) -> Usage:
+    return Usage(
+        usage.requests * number,  # type: ignore[arg-type]
+        round(usage.input_tokens * number),
+        round(usage.cached_tokens * number),
+        round(usage.output_tokens * number),
+        usage.usd * number,
+    )
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two answers are the same, apart from the last digits of numbers."""
+    if isinstance(one, float) or isinstance(other, float):
+        with suppress(TypeError):
+            return math.isclose(one, other, rel_tol=_RELATIVE, abs_tol=_RELATIVE)
+        return False
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    if type(one) is type(other) and hasattr(one, "__dict__"):
+        return is_equal(vars(one), vars(other))
+    return bool(one == other)
+
+
+def _show_nothing(*_: Any, **__: Any) -> None:
+    pass

@@ -1,0 +1,385 @@
+"""Asks about a row by running the program of its map: here, or in another process."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import threading
+import time
+from collections import ChainMap, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from archytas_nb.answers import Answers
+from archytas_nb.asking import RunSetup
+from archytas_nb.batch.columns import Values, row_type
+from archytas_nb.batch.limiter import Limiter, RowModel
+from archytas_nb.batch.row import OnMain, ask_row, row_executor, run_here
+from archytas_nb.batch.store import OPEN, RowResult
+from archytas_nb.kernel.approval import Caller
+from archytas_nb.loop.events import CallOutcome, Json, ProgramCall, ProgramEnded, ToolCall
+from archytas_nb.loop.limits import call_key
+from archytas_nb.loop.reply import as_text
+from archytas_nb.sandbox.rows import RowProgram
+from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.words import one_line
+
+JUDGE = "judge"
+"""The function with which a program asks a model about a text."""
+
+_KINDS: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str}
+_MAX_SHARED = 100_000  # outcomes of calls with plain values
+_MAX_OBJECTS = 100  # outcomes of calls that return something else
+_PLAIN = (type(None), bool, int, float, str)
+_MAX_PLAIN = 1000  # characters of a text that counts as plain
+_MAX_STEPS = 3  # requests of one judgement
+
+
+def judge(question: str, type: str | list[str]) -> Any:  # noqa: A002 - as the model writes it
+    """Ask a model about a text: one typed answer.
+
+    Args:
+        question: The question with the text in it
+        type: "bool", "int", "float", "str", or a list of the possible answers
+    """
+    raise RuntimeError(f"{question!r} of type {type!r} is asked by the map")
+
+
+@functools.cache
+def judge_tool() -> Tool:
+    """The tool `judge`, which the map carries out itself."""
+    return Tool.from_function(judge, pure=True)
+
+
+def tools_of_programs(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """The tools that a program for rows may call, by name; a tool named judge replaces ours."""
+    return {each.name: each for each in (judge_tool(), *tools)}
+
+
+def with_type_names(program: str) -> str:
+    """A program in which types that are given to `judge` are values, on the same lines."""
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return program
+    lines = [each.encode() for each in program.split("\n")]
+    for node in sorted(_types_given(tree), key=lambda each: -each.col_offset):
+        is_in_one_line = node.lineno == node.end_lineno
+        text = _type_value(node)
+        if text and is_in_one_line and node.end_col_offset is not None:
+            line = lines[node.lineno - 1]
+            before = line[: node.col_offset]
+            lines[node.lineno - 1] = before + text.encode() + line[node.end_col_offset :]
+    return b"\n".join(lines).decode()
+
+
+def _types_given(tree: ast.AST) -> list[ast.expr]:
+    found: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == JUDGE:
+            found += node.args[1:2]
+            found += [each.value for each in node.keywords if each.arg == "type"]
+    return found
+
+
+def _type_value(node: ast.expr) -> str:
+    """A type as `judge` takes it; empty for what is one already."""
+    if isinstance(node, ast.Name) and node.id in _KINDS:
+        return repr(node.id)
+    is_literal = isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "Literal"
+    if is_literal:
+        inner = node.slice  # type: ignore[attr-defined]
+        choices = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+        return f"[{', '.join(map(ast.unparse, choices))}]"
+    return ""
+
+
+# ── calls that are made once ──────────────────────────────────────────────────────────────────────
+
+
+class SharedCalls:
+    """The outcomes of calls without side effects, each of which is made once for all rows.
+
+    Of those with plain values the last 100,000 are kept, of others the last 100.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plain = OrderedDict[str, CallOutcome]()
+        self._objects = OrderedDict[str, CallOutcome]()
+        self._running: dict[str, threading.Event] = {}
+
+    def outcome(self, key: str, make: Callable[[], CallOutcome]) -> CallOutcome:
+        """The outcome of a call; where an equal one is being made, it waits for that."""
+        while True:
+            with self._lock:
+                known = self._known(key)
+                running = self._running.get(key)
+                if known is None and running is None:
+                    self._running[key] = threading.Event()
+            if known is not None:
+                return known
+            if running is None:
+                return self._made(key, make)
+            running.wait()
+
+    def _known(self, key: str) -> CallOutcome | None:
+        for kept in (self._plain, self._objects):
+            if key in kept:
+                kept.move_to_end(key)
+                return kept[key]
+        return None
+
+    def _made(self, key: str, make: Callable[[], CallOutcome]) -> CallOutcome:
+        outcome: CallOutcome | None = None
+        try:
+            outcome = make()
+        finally:
+            with self._lock:
+                if outcome is not None and outcome.status == "done":
+                    self._keep(key, outcome)
+                self._running.pop(key).set()
+        return outcome
+
+    def _keep(self, key: str, outcome: CallOutcome) -> None:
+        value = outcome.value
+        is_plain = isinstance(value, _PLAIN) and len(str(value)) <= _MAX_PLAIN
+        kept, most = (self._plain, _MAX_SHARED) if is_plain else (self._objects, _MAX_OBJECTS)
+        # A program reads the value alone.
+        kept[key] = CallOutcome("done", "done", value=value)
+        while len(kept) > most:
+            kept.popitem(last=False)
+
+
+# ── a row ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Ran(NamedTuple):
+    """What became of a row that the program was run for.
+
+    Attributes:
+        result: The result. Of a row that failed, the answer has the calls with side effects that
+            were made.
+        calls: How many calls it made.
+        made: The outcomes of its calls with side effects, by their keys.
+    """
+
+    result: RowResult
+    calls: int = 0
+    made: Mapping[str, CallOutcome] = {}
+
+
+class Judgements:
+    """Keeps judgements, so that equal ones are made once; here for the time of one process."""
+
+    def get(self, question: str) -> RowResult:
+        """What is known of a judgement."""
+        del question
+        return OPEN
+
+    def put(self, question: str, result: RowResult) -> None:
+        """Keep a judgement."""
+
+
+@dataclass(slots=True)
+class ProgramRows:
+    """Runs a program for rows.
+
+    Attributes:
+        setup: What the rows are asked with.
+        program: The program, which has no faults.
+        answers: The type of the answers.
+        judgements: The file in which judgements are kept.
+        shared: The calls that are made once.
+    """
+
+    setup: RunSetup
+    program: RowProgram
+    answers: Answers
+    judgements: Judgements
+    shared: SharedCalls
+
+    def run(
+        self,
+        values: Values,
+        model: RowModel,
+        on_main: OnMain = run_here,
+        made: Mapping[str, CallOutcome] | None = None,
+    ) -> Ran:
+        """Run it for a row.
+
+        Args:
+            values: The values of the row.
+            model: The model of the row, for its judgements.
+            on_main: Calls something on the main thread.
+            made: The calls with side effects that were made for the row before.
+        """
+        started = time.perf_counter()
+        variables = ChainMap({}, self.setup.variables)
+        row = _Row(replace(self.setup, namespace=variables), self, model, on_main, dict(made or {}))
+        ended = self.program.run(self.program.row_type(*values), row.outcome, variables)
+        result = self._result(ended, row)
+        seconds = round(time.perf_counter() - started, 3)
+        return Ran(
+            replace(result, usage=model.usage, seconds=seconds, spent=model.spent),
+            row.calls,
+            row.made,
+        )
+
+    def _result(self, ended: ProgramEnded, row: _Row) -> RowResult:
+        if ended.interrupted:
+            return RowResult("open")
+        if ended.has_answer:
+            verdict = self.answers.check(ended.answer)
+            if not verdict.fault:
+                answer = ended.answer if self.answers.form is not None else as_text(ended.answer)
+                return RowResult("done", answer=answer)
+            error = f"its answer {one_line(repr(ended.answer), 200)} is not right: {verdict.fault}"
+        elif ended.gave_up is not None:
+            error = f"{GAVE_UP}: {ended.gave_up}"
+        elif ended.error is not None:
+            where = f"line {ended.error.line} `{one_line(ended.error.source, 120)}`: "
+            error = f"{where if ended.error.line else ''}{ended.error.text}"
+        else:
+            error = ended.lost or "the program ended without an answer for this row"
+        kept = [[key, outcome.result, _json(outcome.value)] for key, outcome in row.made.items()]
+        return RowResult("failed", answer=kept or None, error=one_line(error), kind=row.kind)
+
+
+GAVE_UP = "the program gave up"
+"""How the error of a row begins for which the program called `give_up`."""
+
+
+def effects_of(result: RowResult) -> dict[str, CallOutcome]:
+    """The calls with side effects that a program made for a row before it failed."""
+    if result.status != "failed" or not isinstance(result.answer, list):
+        return {}
+    return {key: CallOutcome("done", text, value=value) for key, text, value in result.answer}
+
+
+def _json(value: Any) -> Json:
+    """A value as JSON; the model reads the text of anything else."""
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+@dataclass(slots=True)
+class _Row:
+    """The calls of the program for one row."""
+
+    setup: RunSetup
+    rows: ProgramRows
+    model: RowModel
+    on_main: OnMain
+    made: dict[str, CallOutcome]
+    calls: int = 0
+    kind: str = ""  # of the failure of the endpoint, if a judgement failed by it
+
+    def outcome(self, called: ProgramCall) -> CallOutcome:
+        """Make a call, unless an equal one was made."""
+        self.calls += 1
+        call = ToolCall(f"c{self.calls}", called.name, called.input)
+        key = call_key(call)
+        tool = self.rows.program.tools_by_name[called.name]
+        if tool is judge_tool():
+            return self._judged(tool, call, key)
+        if tool.pure and not tool.may_require_approval and not called.objects:
+            return self.rows.shared.outcome(key, lambda: self._made(call, called))
+        if key in self.made and not tool.repeat:
+            return self.made[key]
+        outcome = self._made(call, called)
+        if outcome.status == "done":
+            self.made[key] = outcome
+        return outcome
+
+    def _made(self, call: ToolCall, called: ProgramCall) -> CallOutcome:
+        tools = self.setup.tools or Toolbox()
+        executor = row_executor(self.setup, tools, self.model, self.model.clock, self.on_main)
+        caller = Caller(self.rows.program.text, called.line, called.objects)
+        # On a worker's thread, a limit takes another thread for each call: there, a tool is limited
+        # by its own timeout only.
+        seconds = self.setup.settings.limits.max_seconds
+        if tools[call.name].pure:
+            seconds = None
+        [outcome] = executor.run([call], seconds, {call.id: caller})
+        return outcome
+
+    # ── judgements ────────────────────────────────────────────────────────────────────────────────
+
+    def _judged(self, tool: Tool, call: ToolCall, key: str) -> CallOutcome:
+        bound = tool.bind(call.input)
+        if isinstance(bound, CallOutcome):
+            return bound
+        question, given = (*bound.args, *bound.kwargs.values())
+        if isinstance(given, str) and given not in _KINDS:
+            known = ", ".join(map(repr, _KINDS))
+            text = f"type is {given!r}; expected {known} or a list of the possible answers"
+            return CallOutcome("error", text, error=ValueError(text))
+        kind = _KINDS[given] if isinstance(given, str) else Literal[tuple(given)]
+        answers = Answers(kind, None, {})
+        return self.rows.shared.outcome(key, lambda: self._judgement(question, answers, key))
+
+    def _judgement(self, question: str, answers: Answers, key: str) -> CallOutcome:
+        result = self.rows.judgements.get(key)
+        if result.status != "done":
+            result = ask_row(_for_judging(self.setup), self.model, question, answers)
+            self.rows.judgements.put(key, replace(result, usage=OPEN.usage, spent=OPEN.spent))
+        if result.status == "open":
+            return CallOutcome("interrupted", "Not run: the map was stopped.")
+        if result.status == "failed":
+            self.kind = result.kind
+            text = f"no judgement: {result.error}"
+            return CallOutcome("error", text, error=RuntimeError(text))
+        return CallOutcome("done", "done", value=answers.check(result.answer).value)
+
+
+def _for_judging(setup: RunSetup) -> RunSetup:
+    """The setup for one typed request without tools."""
+    settings = setup.settings
+    limits = replace(settings.limits, max_steps=min(settings.limits.max_steps, _MAX_STEPS))
+    settings = replace(settings, limits=limits)
+    if settings.protocol == "program":
+        settings = replace(settings, protocol="auto")
+    return replace(setup, settings=settings, tools=Toolbox(), own_tools=Toolbox())
+
+
+# ── in another process ────────────────────────────────────────────────────────────────────────────
+
+
+class Job(NamedTuple):
+    """What another process needs to run a program for rows."""
+
+    key: str
+    program: str
+    columns: tuple[tuple[str, Any], ...]
+    output_type: Any
+
+
+_jobs = OrderedDict[str, tuple[RowProgram, Answers, SharedCalls]]()
+_jobs_lock = threading.Lock()
+_MAX_JOBS = 4  # maps of which a process keeps the program and the calls
+
+
+def run_elsewhere(
+    setup: RunSetup,
+    job: Job,
+    values: Values,
+    made: Mapping[str, CallOutcome],
+    attempt: str,  # noqa: ARG001 - a cluster may keep the result of an equal attempt
+) -> Ran:
+    """Run a program for a row in another process, which has a sandbox of its own."""
+    with _jobs_lock:
+        if job.key not in _jobs:
+            tools = tools_of_programs(list((setup.tools or Toolbox()).values()))
+            program = RowProgram(with_type_names(job.program), tools, row_type(job.columns))
+            _jobs[job.key] = program, Answers(job.output_type, None, {}), SharedCalls()
+            while len(_jobs) > _MAX_JOBS:
+                _jobs.popitem(last=False)
+        program, answers, shared = _jobs[job.key]
+    rows = ProgramRows(setup, program, answers, Judgements(), shared)
+    return rows.run(values, RowModel(setup.choice.given, Limiter()), made=made)

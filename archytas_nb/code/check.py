@@ -1,0 +1,81 @@
+"""Whether an answer still holds, without asking a model.
+
+What its calls read is compared; where that has changed, the code of the run runs again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from archytas_nb.code.derive import Code
+from archytas_nb.code.recorded import Recorded
+from archytas_nb.code.verify import Difference, shown, verify
+from archytas_nb.kernel.reads import Reads
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Whether the answer of a run still holds.
+
+    Attributes:
+        status: ``"holds"``, ``"changed"``, or ``"cannot say"``.
+        why: What has changed, or why nothing can be said.
+        changed: The variables and functions that have changed.
+        differences: The values that differ, of those that were compared.
+    """
+
+    status: Literal["holds", "changed", "cannot say"]
+    why: str = ""
+    changed: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+    def __str__(self) -> str:
+        if self.differences:
+            last = self.differences[-1]
+            return f"{shown(last.before)} → now {shown(last.now)} ({self.why})"
+        return f"{self.status} ({self.why})" if self.why else self.status
+
+
+def check(code: Code, recorded: Recorded, reads: Reads | None) -> Check:
+    """Check the answer of a run against the variables as they are now."""
+    why = _reason_for_silence(code, recorded, reads)
+    if why or reads is None:
+        return Check("cannot say", why)
+    changed = tuple(reads.changed())
+    if not changed:
+        if reads.unread:
+            name, what = next(iter(reads.unread.items()))
+            return Check("cannot say", f"{name!r} cannot be read as a whole: {what}")
+        return Check("holds", "nothing it read has changed")
+    names = f"{', '.join(changed)} changed"
+    again = reads.changed_by_run.intersection(changed)
+    if again:
+        return Check("cannot say", f"the question itself changed {min(again)!r}", changed)
+    proof = verify(code, recorded, from_now=True)
+    if proof.differences:
+        return Check("changed", names, changed, proof.differences)
+    if proof.was_run and proof.why:
+        return Check("changed", f"{names}: {proof.why}", changed)
+    if proof.why:
+        return Check("cannot say", f"{names}: {proof.why}", changed)
+    looked = reads.looked.intersection(changed)
+    if looked or not proof.values:
+        what = f"the model read {min(looked)!r} itself" if looked else "no value to compare"
+        return Check("cannot say", f"{names}: {what}", changed)
+    return Check("holds", f"{names}, the values did not", changed)
+
+
+def _reason_for_silence(code: Code, recorded: Recorded, reads: Reads | None) -> str:
+    """Why nothing can be said, whatever has changed; empty if something can."""
+    if not recorded.answer:
+        return "there is no answer"
+    if reads is None:
+        return "what its calls read was not noted"
+    if reads.effects:
+        what, which = next(iter(reads.effects.items()))
+        return f"it depends on {what}: {which}"
+    has_code = any(block.is_verbatim for block in code.blocks)
+    if not (code.calls or has_code or code.answer.has_value or reads.looked):
+        return "no call was made: the answer is the model's own"
+    return ""

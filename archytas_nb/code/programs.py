@@ -1,0 +1,694 @@
+"""Programs of a model as plain Python, which calls the tools as the functions that they are.
+
+In the sandbox, tools take JSON and the names of variables, ``answer`` ends the program, and its
+variables are not those of the user. Here the functions get the values themselves, the answer is
+assigned to a variable, and names that the user has are renamed.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from archytas_nb.code.literals import Literals, NotWritable
+from archytas_nb.code.recorded import Made, Program
+from archytas_nb.code.results import Result, Results, numbers_in
+from archytas_nb.tools.arguments import read_value
+from archytas_nb.tools.declaration import python_name
+from archytas_nb.tools.parameter import Parameter
+from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.variables import VAR
+from archytas_nb.words import shorten
+
+_ENDINGS = ("answer", "give_up")
+_AWAITS = frozenset({"gather"})
+_OF_SANDBOX = (
+    bool, int, float, str, bytes, list, tuple, dict, set, frozenset, dt.date, dt.time, dt.timedelta
+)  # fmt: skip
+"""What a program may have itself, although the model sends it as text."""
+_LOOPS = (ast.For, ast.While, ast.AsyncFor)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+class NotPlain(Exception):
+    """A program cannot be written as plain Python; the text is the reason."""
+
+
+@dataclass(slots=True)
+class Caller:
+    """What a program is translated with.
+
+    Attributes:
+        tools: The tools of the run.
+        function: Gives the expression for the function of a tool.
+        literals: Writes values as source.
+        namespace: The variables of the user.
+        results: The results so far.
+        new_name: Gives a name that is not taken.
+        variables: The names in the code of the programs' variables.
+        answer_name: Gives the name of the variable for the answer.
+    """
+
+    tools: Mapping[str, Tool]
+    function: Callable[[Tool], str]
+    literals: Literals
+    namespace: Mapping[str, Any]
+    results: Results
+    new_name: Callable[[str], str]
+    variables: dict[str, str]
+    answer_name: Callable[[], str]
+
+
+@dataclass(slots=True)
+class Plain:
+    """A program as plain Python.
+
+    Attributes:
+        source: The statements; empty if nothing of it is needed.
+        calls: The calls that they make.
+        answer: The variable that the answer is assigned to; empty if there is none.
+        notes: Comments above the statements.
+        answer_notes: Comments on the answer.
+        results: The values of the variables that hold the result of one call.
+    """
+
+    source: str
+    calls: list[Made] = field(default_factory=list)
+    answer: str = ""
+    notes: list[str] = field(default_factory=list)
+    answer_notes: list[str] = field(default_factory=list)
+    results: dict[str, Any] = field(default_factory=dict)
+
+
+def plain_program(program: Program, caller: Caller) -> Plain:
+    """Translate a program that was run.
+
+    Raises:
+        NotPlain: It is not possible.
+    """
+    return _Translation(program, caller).plain()
+
+
+class _Translation:
+    def __init__(self, program: Program, caller: Caller) -> None:
+        self._program = program
+        self._caller = caller
+        try:
+            self._tree = ast.parse(program.text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise NotPlain(f"it is not plain Python: {error}") from None
+        self._tools = {python_name(tool): tool for tool in caller.tools.values()}
+        self._source = _Statements(program.text, self._tree)
+        self._calls = list(program.calls)
+        self._notes: list[str] = []
+        self._named: dict[str, Any] = {}
+
+    def plain(self) -> Plain:
+        body = list(self._tree.body)
+        if self._program.has_failed:
+            body = self._until_failure(body)
+        self._rename(body)
+        changed: list[ast.stmt] = []
+        for statement in body:
+            changed += self._statement(statement)
+        plain = Plain("", calls=[each for each in self._calls if each.is_done])
+        if self._program.has_answer:
+            plain.answer = self._caller.new_name(self._caller.answer_name())
+            changed = _with_answer(changed, plain.answer)
+            plain.answer_notes = list(self._made_up(body))
+        elif _mentions(changed, "answer"):
+            raise NotPlain("it names answer, and gave none")
+        if _mentions(changed, "give_up"):
+            changed = _without_give_up(changed)
+        plain.source = self._source.text(changed)
+        plain.notes = self._notes
+        stored = [*_bound(body)]
+        plain.results = {
+            name: value for name, value in self._named.items() if stored.count(name) <= 1
+        }
+        return plain
+
+    # ── programs that failed ──────────────────────────────────────────────────────────────────────
+
+    def _until_failure(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements before the one that failed."""
+        ended = self._program.ended
+        line = 0
+        if ended is not None and ended.error is not None:
+            line = ended.error.line
+        elif self._calls:
+            line = self._calls[-1].line
+        failed = next(
+            (each for each in body if each.lineno <= line <= (each.end_lineno or each.lineno)), None
+        )
+        if failed is None or isinstance(failed, _FUNCTIONS):
+            raise NotPlain("it is not known which statement of it failed")
+        if any(each.is_done and self._is_in(each, failed) for each in self._calls):
+            raise NotPlain("it failed in a statement of which some calls were made")
+        is_simple = isinstance(failed, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign))
+        if not is_simple and any(_bound_in(failed)):
+            raise NotPlain("it failed in a statement with several parts")
+        return body[: body.index(failed)]
+
+    @staticmethod
+    def _is_in(made: Made, statement: ast.stmt) -> bool:
+        return statement.lineno <= made.line <= (statement.end_lineno or statement.lineno)
+
+    # ── names ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _rename(self, body: Sequence[ast.stmt]) -> None:
+        """Give the variables of the program names that the user does not have."""
+        variables = self._caller.variables
+        bound = [*dict.fromkeys(_bound(body))]
+        for name in bound:
+            if name not in variables:
+                variables[name] = self._caller.new_name(name)
+        changed = {name: new for name, new in variables.items() if name != new}
+        if not changed:
+            return
+        first = _first_uses(body)
+        for name in bound:
+            if name in changed and first.get(name) == "load" and name in self._caller.namespace:
+                raise NotPlain(f"it assigns {name!r}, a variable of yours that it has read")
+        functions = {each.name for each in ast.walk(self._tree) if isinstance(each, _FUNCTIONS[:2])}
+        _Renamed(changed, functions).visit_all(body)
+
+    # ── statements ────────────────────────────────────────────────────────────────────────────────
+
+    def _statement(self, statement: ast.stmt) -> list[ast.stmt]:
+        """A statement of the program as it runs in the kernel; none if it only shows something."""
+        called = self._called_alone(statement)
+        changed = _Calls(self).visit(statement)
+        found: list[ast.stmt] = [changed]
+        if isinstance(changed, ast.Expr) and _is_call(changed.value, "show", "print"):
+            found = self._shown(changed, called)
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and called is not None:
+            target = statement.targets[0]
+            if isinstance(target, ast.Name):
+                self._know(target.id, called)
+        return found
+
+    def _know(self, name: str, made: Made) -> None:
+        self._named[name] = made.outcome.value
+        self._caller.results.add(Result(made.outcome.value, lambda: name, made.outcome.text))
+
+    def _shown(self, statement: ast.Expr, called: Made | None) -> list[ast.stmt]:
+        """What a program shows to the model: a call gets a name, anything else is left out."""
+        call = statement.value
+        if not isinstance(call, ast.Call):
+            return [statement]
+        found: list[ast.stmt] = []
+        is_print = isinstance(call.func, ast.Name) and call.func.id == "print"
+        for each in call.args:
+            if not any(isinstance(node, (ast.Call, ast.Await)) for node in ast.walk(each)):
+                continue
+            if called is not None and len(call.args) == 1 and called.outcome.value is not None:
+                name = self._caller.new_name(f"{called.call.name}_result")
+                target = ast.Name(name, ast.Store())
+                found.append(ast.Assign([target], each, lineno=call.lineno))
+                self._know(name, called)
+            elif not is_print:
+                found.append(ast.Expr(each))
+        if is_print and not found:
+            return [statement]
+        for made in found:
+            ast.copy_location(made, statement)
+        return [ast.fix_missing_locations(made) for made in found]
+
+    def _called_alone(self, statement: ast.stmt) -> Made | None:
+        """The call that a statement makes, if its value is that of the one call."""
+        value = getattr(statement, "value", None)
+        if isinstance(value, ast.Call) and _is_call(value, "show", "print"):
+            value = value.args[0] if len(value.args) == 1 else None
+        if isinstance(value, ast.Await):
+            value = value.value
+        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
+            return None
+        if value.func.id not in self._tools:
+            return None
+        made = [each for each in self._calls if each.is_done and self._is_in(each, statement)]
+        return made[0] if len(made) == 1 else None
+
+    # ── calls ─────────────────────────────────────────────────────────────────────────────────────
+
+    def tool(self, node: ast.AST) -> Tool | None:
+        """The tool that an expression names."""
+        if isinstance(node, ast.Name):
+            return self._tools.get(node.id)
+        return None
+
+    def call(self, node: ast.Call, tool: Tool) -> ast.expr:
+        """The call of a tool as that of its function."""
+        made = [
+            each.call.input for each in self._calls
+            if each.call.name == tool.name and each.line in range(
+                node.lineno, (node.end_lineno or node.lineno) + 1
+            )
+        ]  # fmt: skip
+        visible = [each for each in tool.parameters if not each.injected]
+        given = _given(node, visible)
+        args: list[ast.expr] = []
+        keywords: list[ast.keyword] = []
+        has_injected = any(each.injected for each in tool.parameters)
+        written = {name: place for name, place, _ in given}
+        values = {name: value for name, _, value in given}
+        order = [each for each in tool.parameters if each.injected or each.name in values]
+        order.sort(key=lambda each: list(written).index(each.name) if each.name in written else -1)
+        for each in order:
+            if each.injected:
+                value: ast.expr = _parsed("globals()")
+            else:
+                value = self._argument(each, values[each.name], made)
+            is_first = written.get(each.name) == "positional" and not has_injected
+            if each.positional or is_first:
+                args.append(value)
+            else:
+                keywords.append(ast.keyword(each.name, value))
+        function = _parsed(self._caller.function(tool))
+        call: ast.expr = ast.Call(function, args, keywords)
+        if tool.is_async:
+            call = ast.Await(call)
+        return call
+
+    def _argument(self, parameter: Parameter, value: ast.expr, made: Sequence[Any]) -> ast.expr:
+        """An argument as the function takes it: what the validation of the tool makes of it."""
+        try:
+            literal = ast.literal_eval(value)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            return self._converted(parameter, value, made)
+        if isinstance(value, ast.Constant) and not parameter.type.by_reference:
+            self._note_number(literal, parameter)
+            equal = self._caller.results.equal(literal)
+            if equal is not None:
+                self._notes.append(f"a guess: {shorten(repr(literal), 60)} is {equal}")
+                return _parsed(equal)
+        bound, faults = read_value(parameter.type, literal, self._caller.namespace)
+        if parameter.type.by_reference and isinstance(literal, str):
+            return _parsed(literal) if literal.isidentifier() else value
+        if faults or (type(bound) is type(literal) and bound == literal):
+            return value
+        try:
+            return _parsed(self._caller.literals.text(bound))
+        except NotWritable:
+            return value
+
+    def _note_number(self, value: Any, parameter: Parameter) -> None:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or value in (0, 1, -1) or parameter.default == value:
+            return
+        listed = " ".join([parameter.text, parameter.type.text, *parameter.type.details])
+        if any(each == value for each, _ in numbers_in(listed)):
+            return
+        if not self._caller.results.is_known(value):
+            self._notes.append(f"{value!r} is a number of the model's own")
+
+    def _converted(self, parameter: Parameter, value: ast.expr, made: Sequence[Any]) -> ast.expr:
+        """A computed argument, converted as the tool did with the values that it got."""
+        sent = [each[parameter.name] for each in made
+                if isinstance(each, dict) and parameter.name in each]  # fmt: skip
+        if parameter.type.by_reference:
+            is_text = bool(sent) and all(isinstance(each, str) for each in sent)
+            if is_text:
+                return ast.Subscript(_parsed("globals()"), value, ast.Load())
+            return value
+        kinds = {self._kind_made(parameter, each) for each in sent} - {None}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        if kind is None:
+            return value
+        try:
+            name = self._caller.literals.class_name(kind)
+        except NotWritable:
+            self._notes.append(
+                f"the argument {parameter.name!r} is given as the program computed it"
+            )
+            return value
+        return ast.Call(_parsed(name), [value], [])
+
+    def _kind_made(self, parameter: Parameter, sent: Any) -> type | None:
+        """The class that an argument is converted to; None if a program has such values itself."""
+        if isinstance(sent, dict) and VAR in sent:
+            return None
+        bound, faults = read_value(parameter.type, sent, self._caller.namespace)
+        if faults or isinstance(bound, (type(sent), *_OF_SANDBOX)):
+            return None
+        return type(bound)
+
+    def is_gather(self, node: ast.AST) -> bool:
+        """Whether an expression waits for several calls of tools: here they run one by one."""
+        if not isinstance(node, ast.Call) or node.keywords:
+            return False
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        return name in _AWAITS and any(each in self._tools for each in names)
+
+    # ── the answer ────────────────────────────────────────────────────────────────────────────────
+
+    def _made_up(self, body: Sequence[ast.stmt]) -> Iterator[str]:
+        """Notes about numbers in the answer that the program does not compute."""
+        texts: list[str] = []
+        for statement in body:
+            for node in ast.walk(statement):
+                if _is_call(node, "answer"):
+                    constants = [each for each in ast.walk(node) if isinstance(each, ast.Constant)]
+                    texts += [
+                        str(each.value) for each in constants
+                        if isinstance(each.value, (str, int, float))
+                    ]  # fmt: skip
+        known = self._caller.results
+        for made in self._calls:
+            known.add_text(made.outcome.text)
+        for each in known.unknown_numbers("\n".join(texts)):
+            yield f"{each} is not a result: the model worked it out by itself"
+
+
+class _Calls(ast.NodeTransformer):
+    """Calls of tools become calls of their functions."""
+
+    def __init__(self, translation: _Translation) -> None:
+        self._translation = translation
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """A call of a tool."""
+        tool = self._translation.tool(node.func)
+        self.generic_visit(node)
+        if tool is None:
+            return node
+        return ast.copy_location(self._translation.call(node, tool), node)
+
+    def visit_Await(self, node: ast.Await) -> ast.AST:
+        """A program may await tools that are plain functions here, or several together."""
+        if self._translation.is_gather(node.value):
+            given = getattr(node.value, "args", [])
+            listed = ast.List([self.visit(each) for each in given], ast.Load())
+            return ast.copy_location(listed, node)
+        is_tool = isinstance(node.value, ast.Call) and self._translation.tool(node.value.func)
+        self.generic_visit(node)
+        if is_tool:
+            return node.value
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A tool as a value, such as the key of ``max``."""
+        tool = self._translation.tool(node)
+        if tool is None or not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.copy_location(_parsed(self._translation._caller.function(tool)), node)  # noqa: SLF001
+
+
+def _parsed(source: str) -> ast.expr:
+    return ast.parse(source, mode="eval").body
+
+
+def _is_call(node: ast.AST | None, *names: str) -> bool:
+    is_named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return is_named and node.func.id in names  # type: ignore[union-attr]
+
+
+def _given(node: ast.Call, visible: Sequence[Parameter]) -> list[tuple[str, str, ast.expr]]:
+    """The arguments of a call: name, how it is given, and value."""
+    if any(isinstance(each, ast.Starred) for each in node.args):
+        raise NotPlain("it calls a tool with a list of arguments")
+    found = [
+        (parameter.name, "positional", value)
+        for parameter, value in zip(visible, node.args, strict=False)
+    ]
+    for each in node.keywords:
+        if each.arg is not None:
+            found.append((each.arg, "named", each.value))
+        elif isinstance(each.value, ast.Dict):
+            for key, value in zip(each.value.keys, each.value.values, strict=True):
+                if not isinstance(key, ast.Constant):
+                    raise NotPlain("it calls a tool with computed names of arguments")
+                found.append((str(key.value), "named", value))
+        else:
+            raise NotPlain("it calls a tool with computed names of arguments")
+    return found
+
+
+# ── names ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """The names that statements bind in the module."""
+    for statement in body:
+        yield from _bound_in(statement)
+
+
+def _bound_in(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+        return
+    if isinstance(node, (ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)):
+        for each in ast.walk(node):
+            if isinstance(each, ast.NamedExpr) and isinstance(each.target, ast.Name):
+                yield each.target.id
+        return
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from ((each.asname or each.name).partition(".")[0] for each in node.names)
+    for child in ast.iter_child_nodes(node):
+        yield from _bound_in(child)
+
+
+def _first_uses(body: Sequence[ast.stmt]) -> dict[str, str]:
+    """Whether each name is read or assigned first, statement by statement."""
+    found: dict[str, str] = {}
+    for statement in body:
+        names = [each for each in ast.walk(statement) if isinstance(each, ast.Name)]
+        if isinstance(statement, (ast.For, ast.AsyncFor)):
+            names.sort(key=lambda each: (each.lineno, isinstance(each.ctx, ast.Load)))
+        else:
+            is_augmented = isinstance(statement, ast.AugAssign)
+            names.sort(key=lambda each: is_augmented or isinstance(each.ctx, ast.Store))
+        for each in names:
+            is_read = isinstance(each.ctx, ast.Load) or isinstance(statement, ast.AugAssign)
+            found.setdefault(each.id, "load" if is_read else "store")
+    return found
+
+
+class _Renamed(ast.NodeTransformer):
+    """Renames variables wherever they stand."""
+
+    def __init__(self, names: Mapping[str, str], functions: set[str]) -> None:
+        self._names = names
+        self._functions = functions
+
+    def visit_all(self, body: Sequence[ast.stmt]) -> None:
+        """Rename in all statements."""
+        for each in body:
+            self.visit(each)
+
+    def visit(self, node: ast.AST) -> Any:
+        """Rename in a node."""
+        names = self._names
+        match node:
+            case ast.Name():
+                node.id = names.get(node.id, node.id)
+            case ast.arg():
+                node.arg = names.get(node.arg, node.arg)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                node.name = names.get(node.name, node.name)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                node.name = names.get(name, name)
+            case ast.MatchStar(name=str(name)):
+                node.name = names.get(name, name)
+            case ast.alias() if (node.asname or node.name) in names:
+                node.asname = names[node.asname or node.name]
+            case ast.Global() | ast.Nonlocal():
+                node.names = [names.get(each, each) for each in node.names]
+            case ast.Call(func=ast.Name(id=function)) if function in self._functions:
+                for each in node.keywords:
+                    each.arg = names.get(each.arg or "", each.arg)
+        return self.generic_visit(node)
+
+
+# ── the end of a program ──────────────────────────────────────────────────────────────────────────
+
+
+def _mentions(body: Sequence[ast.stmt], *names: str) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id in names
+        for statement in body for node in ast.walk(statement)
+    )  # fmt: skip
+
+
+def _without_give_up(body: list[ast.stmt]) -> list[ast.stmt]:
+    """``give_up`` ends the program with an error, where it is reached."""
+
+    class Raises(ast.NodeTransformer):
+        def visit_Expr(self, node: ast.Expr) -> ast.AST:
+            if _is_call(node.value, "give_up"):
+                given = getattr(node.value, "args", [])
+                raised = ast.Call(ast.Name("RuntimeError", ast.Load()), given, [])
+                return ast.copy_location(ast.Raise(raised), node)
+            return self.generic_visit(node)
+
+    return [Raises().visit(each) for each in body]
+
+
+def _with_answer(body: list[ast.stmt], name: str) -> list[ast.stmt]:
+    """The statements with an assignment in place of ``answer``, which ends the program.
+
+    Raises:
+        NotPlain: `answer` stands where no statement does.
+    """
+    try:
+        changed = _answered(body, name, in_loop=False)
+    except NotPlain:
+        changed = _raising(body, name)
+    if _mentions(changed, "answer") and name != "answer":
+        raise NotPlain("it gives its answer inside of an expression")
+    return changed
+
+
+def _assign(statement: ast.stmt, name: str) -> ast.Assign:
+    call = getattr(statement, "value", None)
+    given: list[ast.expr] = []
+    if isinstance(call, ast.Call):
+        given = [*call.args, *(each.value for each in call.keywords)]
+    if len(given) != 1:
+        raise NotPlain("it gives its answer in a form of its own")
+    assigned = ast.Assign([ast.Name(name, ast.Store())], given[0], lineno=statement.lineno)
+    return ast.fix_missing_locations(ast.copy_location(assigned, statement))
+
+
+def _is_answer(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and _is_call(statement.value, "answer")
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements always end the program."""
+    for each in body:
+        if _is_answer(each):
+            return True
+        if isinstance(each, ast.If) and each.orelse and _ends(each.body) and _ends(each.orelse):
+            return True
+    return False
+
+
+def _answered(body: Sequence[ast.stmt], name: str, *, in_loop: bool) -> list[ast.stmt]:
+    """Statements in which nothing runs after the answer; in a loop, it is left."""
+    for place, statement in enumerate(body):
+        before = list(body[:place])
+        rest = list(body[place + 1 :])
+        if _is_answer(statement):
+            left: list[ast.stmt] = [ast.Break()] if in_loop else []
+            return [*before, _assign(statement, name), *left]
+        if not _mentions([statement], "answer"):
+            continue
+        if isinstance(statement, ast.If):
+            return [*before, _branched(statement, rest, name, in_loop=in_loop), *(
+                _answered(rest, name, in_loop=True) if in_loop else []
+            )]  # fmt: skip
+        if not isinstance(statement, (ast.For, ast.While)) or in_loop:
+            raise NotPlain("the answer is given inside of another statement")
+        if statement.orelse or _has_break(statement):
+            raise NotPlain("the answer is given in a loop that is left in several ways")
+        statement.body = _answered(statement.body, name, in_loop=True)
+        statement.orelse = _answered(rest, name, in_loop=False)
+        return [*before, statement]
+    return list(body)
+
+
+def _branched(statement: ast.If, rest: list[ast.stmt], name: str, *, in_loop: bool) -> ast.If:
+    """A condition, with the statements after it where the program has not ended."""
+    has_rest = bool(rest) and not in_loop
+    ends_first = _ends(statement.body)
+    ends_second = _ends(statement.orelse)
+    body = _answered(statement.body, name, in_loop=in_loop)
+    orelse = _answered(statement.orelse, name, in_loop=in_loop)
+    if has_rest and not (ends_first and ends_second):
+        if ends_first:
+            orelse += _answered(rest, name, in_loop=False)
+        elif ends_second:
+            body += _answered(rest, name, in_loop=False)
+        else:
+            raise NotPlain("it is not certain whether a branch ends the program")
+    return ast.copy_location(ast.If(statement.test, body, orelse), statement)
+
+
+def _has_break(loop: ast.For | ast.While) -> bool:
+    """Whether a loop is left by a ``break`` of its own."""
+    todo: list[ast.AST] = [*loop.body]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Break):
+            return True
+        if not isinstance(node, (*_LOOPS, *_FUNCTIONS)):
+            todo += ast.iter_child_nodes(node)
+    return False
+
+
+_RAISED = "Answered"
+
+
+def _raising(body: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
+    """The program in a ``try``, which an exception with the answer leaves."""
+
+    class Raises(ast.NodeTransformer):
+        def visit_Expr(self, node: ast.Expr) -> ast.AST:
+            if _is_answer(node):
+                given = [_assign(node, name).value]
+                raised = ast.Call(ast.Name(_RAISED, ast.Load()), given, [])
+                return ast.copy_location(ast.Raise(raised), node)
+            return self.generic_visit(node)
+
+    inside = [Raises().visit(each) for each in body]
+    frame = ast.parse(
+        f"class {_RAISED}(BaseException):\n    pass\n"
+        f"try:\n    pass\nexcept {_RAISED} as ended:\n    {name} = ended.args[0]"
+    )
+    for each in frame.body:
+        if isinstance(each, ast.Try):
+            each.body = inside
+    return [ast.fix_missing_locations(each) for each in frame.body]
+
+
+# ── the text ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Statements:
+    """The text of a program: statements that stay as they are keep theirs, with its comments."""
+
+    def __init__(self, text: str, tree: ast.Module) -> None:
+        self._lines = text.split("\n")
+        self._above: dict[int, list[str]] = {}
+        self._spans: dict[int, tuple[int, int]] = {}
+        self._dumps = {each.lineno: ast.dump(each) for each in tree.body}
+        end = 0
+        for each in tree.body:
+            first = min([each.lineno, *(d.lineno for d in getattr(each, "decorator_list", []))])
+            between = self._lines[end : first - 1]
+            self._above[each.lineno] = [line for line in between if line.lstrip().startswith("#")]
+            end = each.end_lineno or each.lineno
+            self._spans[each.lineno] = (first, end)
+
+    def text(self, body: Sequence[ast.stmt]) -> str:
+        """The statements as text."""
+        parts: list[str] = []
+        for each in body:
+            line = getattr(each, "lineno", 0)
+            parts += self._above.pop(line, [])
+            span = self._spans.get(line)
+            is_alone = span is not None and not self._shares_line(span)
+            is_as_it_was = self._dumps.get(line) == ast.dump(each)
+            if span is not None and is_alone and is_as_it_was:
+                parts.append("\n".join(self._lines[span[0] - 1 : span[1]]))
+            else:
+                parts.append(ast.unparse(each))
+        return "\n".join(parts)
+
+    def _shares_line(self, span: tuple[int, int]) -> bool:
+        starts = [first for first, _ in self._spans.values()]
+        ends = [last for _, last in self._spans.values()]
+        return starts.count(span[0]) > 1 or ends.count(span[1]) > 1 or any(
+            first == span[1] and first != span[0] for first in starts
+        )  # fmt: skip

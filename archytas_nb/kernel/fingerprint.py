@@ -1,0 +1,176 @@
+"""Fingerprints of values: equal ones for equal contents, whatever objects hold them.
+
+A `Snapshot` compares objects with themselves and keeps them alive; a fingerprint keeps nothing, and
+holds for another object with the same content. What cannot be read has no fingerprint.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from archytas_nb.kernel.content import DICT, FUNCTION
+from archytas_nb.kernel.snapshot import kinds_of
+from archytas_nb.kernel.tables import Contents, digest_of_bytes
+from archytas_nb.kernel.values import FROM_OUTSIDE, is_atom, is_from_library, is_of
+
+MAX_VALUES = 1_000_000
+"""How many values inside of one are read."""
+
+_MAX_DEPTH = 200
+_BY_NAME = (
+    types.ModuleType, types.BuiltinFunctionType, types.GetSetDescriptorType,
+    types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
+    types.ClassMethodDescriptorType, types.MethodWrapperType,
+)  # fmt: skip
+_NOT_CONTENT = frozenset(
+    {"__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__annotate_func__"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a value contains.
+
+    Attributes:
+        digest: A hash of the content.
+        unread: What of it could not be read, and is compared by identity.
+    """
+
+    digest: int
+    unread: tuple[str, ...] = ()
+
+
+class _TooLargeError(Exception):
+    """There are more values than are read."""
+
+
+def fingerprint(value: Any) -> Fingerprint:
+    """The fingerprint of a value; whatever the value raises, it has one."""
+    reading = _Reading()
+    try:
+        digest = reading.digest(value, 0)
+    except FROM_OUTSIDE:
+        raise
+    except _TooLargeError:
+        return Fingerprint(id(value), (f"it has more than {MAX_VALUES:,} values",))
+    except BaseException as error:  # noqa: BLE001  (an object may raise anything)
+        return Fingerprint(id(value), (f"reading it raised {type(error).__name__}",))
+    return Fingerprint(digest_of_bytes(digest), tuple(dict.fromkeys(reading.unread)))
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.unread: list[str] = []
+        self._known: dict[int, bytes] = {}
+        self._alive: list[Any] = []  # whose ids are in `_known`
+        self._path: set[int] = set()
+        self._left = MAX_VALUES
+
+    def digest(self, value: Any, depth: int) -> bytes:
+        """The digest of a value."""
+        cls: Any = type(value)
+        self._left -= 1
+        if self._left < 0:
+            raise _TooLargeError
+        if cls is types.CodeType:
+            return self._all(b"code", self._of_code(value), depth)
+        if is_atom(cls):
+            return _named(cls, _atom(value))
+        if id(value) in self._known:
+            return self._known[id(value)]
+        if id(value) in self._path or depth > _MAX_DEPTH:
+            return b"\x00again"
+        self._path.add(id(value))
+        try:
+            found = self._composite(value, depth + 1)
+        finally:
+            self._path.discard(id(value))
+        self._known[id(value)] = found
+        self._alive.append(value)
+        return found
+
+    def _all(self, name: bytes, values: Iterable[Any], depth: int) -> bytes:
+        parts = [name, *(self.digest(each, depth) for each in values)]
+        return _joined(parts)
+
+    def _composite(self, value: Any, depth: int) -> bytes:
+        cls: Any = type(value)
+        if isinstance(value, _BY_NAME):
+            return _named(cls, str(getattr(value, "__qualname__", None) or value).encode())
+        if isinstance(value, (type, types.FunctionType)) and is_from_library(value.__module__):
+            return _named(cls, f"{value.__module__}.{value.__qualname__}".encode())
+        kinds, why = kinds_of(value)
+        if why and why not in ("class", "module", "function"):
+            self.unread.append(why)
+        if not kinds:
+            self.unread += [] if why else [cls.__name__]
+            return _named(cls, str(id(value)).encode())
+        data = _contents(value, self, depth)
+        if data is not None:
+            return _named(cls, data)
+        parts = [_named(cls, b"")]
+        for kind in kinds:
+            read = kind.read(value)
+            if isinstance(value, (set, frozenset)):
+                each_digest = sorted(self.digest(each, depth) for each in set(read))
+                parts += each_digest
+            elif not kind.keyed:
+                parts.append(self._all(b"items", read, depth))
+            else:
+                parts.append(self._keyed(kind, read, depth))
+        return _joined(parts)
+
+    def _keyed(self, kind: Any, read: tuple[Any, ...], depth: int) -> bytes:
+        found: list[bytes] = []
+        is_code = kind is FUNCTION
+        for key, each in DICT.pairs(read):
+            if type(key) is str and (key in _NOT_CONTENT or (is_code and key == "__doc__")):
+                continue
+            found += [self.digest(key, depth), self.digest(each, depth)]
+        return _joined(found)
+
+    @staticmethod
+    def _of_code(code: types.CodeType) -> tuple[Any, ...]:
+        """What a code object does, wherever it stands."""
+        named = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        return (code.co_code, code.co_consts, *named, code.co_flags, code.co_exceptiontable)
+
+
+def _named(cls: Any, content: bytes) -> bytes:
+    return f"{cls.__module__}.{cls.__qualname__}:".encode() + content
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    """A short digest of several: each has its length, so that no two lists are the same."""
+    whole = b"".join(part for each in parts for part in (str(len(each)).encode(), b":", each))
+    return digest_of_bytes(whole).to_bytes(16)
+
+
+def _atom(value: Any) -> bytes:
+    cls: Any = type(value)
+    if cls is str:
+        return value.encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
+    if cls is bytes:
+        return value  # type: ignore[no-any-return]
+    if is_of(cls, "numpy", "generic"):
+        return f"{value.dtype.str}:".encode() + value.tobytes()  # type: ignore[no-any-return]
+    return repr(value).encode("utf-8", "surrogatepass")
+
+
+def _contents(value: Any, reading: _Reading, depth: int) -> bytes | None:
+    """The digest of an array or a table; None for other values."""
+    cls: Any = type(value)
+    libraries = ("numpy", "pandas", "polars")
+    if not any(is_of(cls, each, "ndarray", "DataFrame", "Series", "Index") for each in libraries):
+        return None
+
+    def of_objects(values: Any) -> int:
+        reading._left -= len(values)  # noqa: SLF001
+        if reading._left < 0:  # noqa: SLF001
+            raise _TooLargeError
+        return digest_of_bytes(_joined([reading.digest(each, depth) for each in values]))
+
+    return repr(Contents(of_objects).of(value)).encode("utf-8", "surrogatepass")

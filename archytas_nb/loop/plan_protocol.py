@@ -1,0 +1,149 @@
+"""What a model reads when it writes one program for all rows of a table, and how it is read.
+
+It is the program protocol with a row in place of a question: the program reads `row.column`, calls
+the tools, and ends with the answer for that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from archytas_nb.loop.events import AskModel, Message, ModelReply, ProgramFaults
+from archytas_nb.loop.program_protocol import ProgramProtocol, faults_report, fenced
+from archytas_nb.loop.reply import Action
+from archytas_nb.words import clip, count, shorten
+
+_RULES = """
+You write one short Python program that is run once for each row of a table. It runs without you, \
+so it has to answer every row.
+
+Reply with one Python code block, and nothing else:
+```python
+…
+```
+{language}
+`row` is the row, and its columns are attributes: row.name. Read every value from `row`; the rows \
+that you are shown are only a few of them. Where a type has `| None`, the value may be missing: \
+test for it first. Call functions by keyword, and store each result in a variable.
+Each run ends with answer(value): the answer for this row, a value of the type that is asked for. \
+For a row that the functions cannot answer, call give_up(reason): a person's assistant then \
+answers it.{judge}
+
+For example, asked "How warm is {{room}}, in Fahrenheit?" for rows with `room: str | None`:
+```python
+if row.room is None:
+    give_up("the room is missing")
+celsius = warmth_of(room=row.room)
+answer(celsius * 9 / 5 + 32)
+```
+
+The functions:
+{functions}"""
+
+_JUDGE = """
+judge(question, type) asks a model about one text. It is slow and costs money: use it only for \
+what must be read and understood, such as a sentiment or a category, never for what a function or \
+plain Python can do. For example: judge(f"Is this text a complaint? {row.text}", "bool")"""
+
+_SMALL_LANGUAGE = (
+    "You may use only `row`, the functions below, literals, variables, if/else, for, arithmetic, "
+    "comparisons, f-strings and min, max, sum, sorted, round, len, abs. No import, no def, no "
+    "print."
+)
+_LANGUAGE = (
+    "It runs in a sandbox: `row`, the functions below, and plain Python with math, datetime, re "
+    "and json; no files, no network, no await."
+)
+_WHOLE = "Write the whole program again. It has to answer every row."
+_MAX_FAILURES = 6000  # characters of what is said about a program that was tried
+_MAX_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A row of the sample that the program did not answer."""
+
+    row: str
+    error: str
+
+
+class PlanProtocol(ProgramProtocol):
+    """The messages about a program for all rows.
+
+    Args:
+        tools, functions, instructions, small: As in `ProgramProtocol`.
+        judge: The name of the function that asks a model; empty without one.
+    """
+
+    judge = "judge"
+
+    def _rules(self) -> str:
+        judge = ""
+        if self.judge in self._names:
+            judge = _JUDGE
+        return _RULES.format(
+            language=_SMALL_LANGUAGE if self.small else _LANGUAGE,
+            judge=judge,
+            functions=self.functions,
+        )
+
+    def first(
+        self,
+        prompt: str,
+        form: str,
+        columns: Sequence[str],
+        named: Mapping[str, str],
+        samples: Sequence[str],
+    ) -> list[Message]:
+        """The messages of the first request.
+
+        Args:
+            prompt: What to do with each row.
+            form: The type of the answer; empty for text.
+            columns: The columns with their types.
+            named: What ``{column}`` in the prompt stands for.
+            samples: A few rows; may be empty.
+        """
+        parts = [f"For each row of the table: {prompt}"]
+        if named:
+            meant = ", ".join(f"{label} is {name}" for label, name in named.items())
+            parts.append(f"In it, {meant}.")
+        parts.append(f"Call answer with a value of this type: {form or 'str'}")
+        parts.append("\n".join(["The attributes of row:", *columns]))
+        if samples:
+            parts.append("\n".join(["Some of the rows:", *samples]))
+        return [self.system, {"role": "user", "content": "\n\n".join(parts)}]
+
+    def again(self, program: str, report: str) -> list[Message]:
+        """The messages that follow when a program is to be written again."""
+        return [
+            {"role": "assistant", "content": fenced(program)},
+            {"role": "user", "content": report},
+        ]
+
+    def ask(self, messages: Sequence[Message], tokens: int, temperature: float | None) -> AskModel:
+        """The request for a program."""
+        request = AskModel(1, tuple(messages), max_tokens=tokens, temperature=temperature)
+        return self.with_actions(request, None)
+
+    def program_of(self, reply: ModelReply) -> Action:
+        """The program of a reply, or what is wrong with the reply."""
+        return self.read(reply, prose_is_answer=False)
+
+
+def faults_of_program(faults: ProgramFaults) -> str:
+    """What the model is told about a program that was not run."""
+    return faults_report(faults)
+
+
+def tried_report(answered: int, tried: int, failed: Sequence[Failed]) -> str:
+    """What the model is told about a program that did not answer all rows of the sample."""
+    lines = [f"It was tried on {count(tried, 'row')} and answered {answered}. Not answered:"]
+    lines += [f"{each.row}: {shorten(each.error, _MAX_ERROR)}" for each in failed]
+    return clip("\n".join([*lines, _WHOLE]), _MAX_FAILURES)
+
+
+def changed_report(wish: str) -> str:
+    """What the model is told when the person wants another program."""
+    return f"The user wants it changed: {wish}\n{_WHOLE}"

@@ -1,0 +1,167 @@
+"""What ``%agent_code`` and ``%agent_check`` do: the code of runs, and whether answers hold."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.lib.pretty import pretty
+
+from archytas_nb.errors import AnswerChanged, ConfigurationError
+from archytas_nb.magics.line import brief
+from archytas_nb.magics.overview import NOTHING, Message
+
+if TYPE_CHECKING:
+    from archytas_nb.code.files import Part
+    from archytas_nb.magics.history import Asked, History
+
+
+def chosen_runs(history: History, which: str) -> list[Asked]:
+    """The runs that ``--runs`` names, in the order of time.
+
+    Raises:
+        UsageError: There are none, or it is neither a word nor numbers.
+    """
+    runs = history.runs
+    if not runs:
+        raise UsageError(NOTHING)
+    if which == "all":
+        return list(runs)
+    if which == "last":
+        return runs[-1:]
+    numbers = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", which)
+    if numbers is None:
+        raise UsageError(f"--runs is {which!r}; expected last, all, or numbers such as 2 or 2..5")
+    first = int(numbers[1])
+    last = int(numbers[2] or first)
+    found = [each for each in runs if first <= each.number <= last]
+    if not found:
+        known = ", ".join(str(each.number) for each in runs)
+        raise UsageError(f"there is no run {which}; there are {known}")
+    return found
+
+
+def write_code(shell: Any, history: History, file: str | None, which: str, name: str | None) -> Any:
+    """Put the code of runs into the next cell or a file, and say whether it is proved."""
+    from archytas_nb.code.derive import derive
+    from archytas_nb.code.verify import verify
+
+    if history.is_running:
+        raise UsageError("a question is being answered; it has code when that has ended")
+    runs = chosen_runs(history, which)
+    codes = [(each, each.run.recorded()) for each in runs]
+    if name is not None:
+        if len(runs) > 1 or file:
+            raise UsageError("--as makes a tool of one question, in the next cell")
+        return _write_function(shell, codes[0][1], name)
+    lines = []
+    for each, recorded in codes:
+        later = [after.run.watch for after in reversed(history.runs) if after.number > each.number]
+        proof = verify(derive(recorded), recorded, later)
+        lines.append(f"run {each.number}: {proof}" if len(runs) > 1 else str(proof))
+    if file is None:
+        shell.set_next_input("\n\n".join(derive(recorded).text for _, recorded in codes))
+        return Message("\n".join(lines))
+    from archytas_nb.code.files import needed, write
+
+    parts, chosen = _parts(shell, history, {each.number for each in runs})
+    path = Path(file).expanduser()
+    try:
+        write(path, needed(parts, chosen), shell.user_ns, pretty)
+    except (ValueError, OSError, ImportError) as error:
+        raise UsageError(str(error)) from None
+    return Message("\n".join([f"written: {path}", *lines]))
+
+
+def _parts(shell: Any, history: History, numbers: set[int]) -> tuple[list[Part], list[Part]]:
+    """The cells of the notebook with the code of runs in the places of their questions."""
+    from archytas_nb.code.derive import derive
+    from archytas_nb.code.files import Part, cell_part
+
+    asked: dict[int, list[Asked]] = {}
+    for each in history.runs:
+        asked.setdefault(each.execution, []).append(each)
+    parts: list[Part] = []
+    chosen: list[Part] = []
+    for number, source in enumerate(shell.history_manager.input_hist_raw):
+        cell = cell_part(source) if number else None
+        if cell is not None:
+            parts.append(cell)
+        for each in asked.get(number, []):
+            code = derive(each.run.recorded())
+            part = Part(code.body, code)
+            parts.append(part)
+            if each.number in numbers:
+                chosen.append(part)
+    return parts, chosen
+
+
+def _write_function(shell: Any, recorded: Any, name: str) -> Any:
+    from archytas_nb.code.derive import derive
+    from archytas_nb.code.function import as_function
+
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(f"--as: {name!r} is not a valid name of a function")
+    if name in shell.user_ns:
+        raise UsageError(f"--as: {name!r} is a variable already; choose another name")
+    try:
+        function = as_function(derive(recorded), recorded, name)
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from None
+    shell.set_next_input(function.cell)
+    from archytas_nb.code.verify import verify
+
+    return Message(str(verify(derive(recorded), recorded)))
+
+
+def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> Any:
+    """Say of each answer whether it still holds.
+
+    Raises:
+        AnswerChanged: One does not, and `strict` is set.
+    """
+    if history.is_running:
+        raise UsageError("a question is being answered; check when that has ended")
+    lines = []
+    has_changed = False
+    for each in chosen_runs(history, which):
+        if each.run.status != "answered":
+            continue
+        found = each.run.check()
+        has_changed |= found.status == "changed"
+        text = str(found)
+        for name in found.changed:
+            cell = _changed_in(shell, name, each.execution)
+            if cell:
+                text = text.replace(f"{name} changed", f"{name} changed in cell {cell}", 1)
+        lines.append(f"cell {each.execution}: {text}")
+    text = "\n".join(lines) or NOTHING
+    if strict and has_changed:
+        raise brief(AnswerChanged(f"answers do not hold any more:\n{text}"))
+    return Message(text)
+
+
+def _changed_in(shell: Any, name: str, after: int) -> int:
+    """The last cell after another one that changed a variable; 0 if none says so."""
+    from archytas_nb.kernel.python import mentions
+    from archytas_nb.tools.variables import user_names
+
+    value = shell.user_ns.get(name)
+    names = {name} | {each for each in user_names(shell.user_ns) if shell.user_ns[each] is value}
+    found = 0
+    mentioned = 0
+    for number, source in enumerate(shell.history_manager.input_hist_parsed):
+        if number <= after or not any(each in source for each in names):
+            continue
+        try:
+            all_names = mentions(shell.transform_cell(source))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        if any(each in names and changed for each, _, changed in all_names):
+            found = number
+        elif any(each in names for each, _, _ in all_names):
+            mentioned = number
+    return found or mentioned

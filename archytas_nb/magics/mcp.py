@@ -1,0 +1,405 @@
+"""``%agent_mcp``: offer the notebook's tools to other programs, and use the tools of servers."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument
+
+from archytas_nb.errors import ArchytasError, ConfigurationError
+from archytas_nb.magics.line import arguments, brief, parser_of, with_options
+from archytas_nb.magics.overview import Message, Overview
+from archytas_nb.words import count
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from archytas_nb.agent import Agent
+    from archytas_nb.loop.events import CallOutcome, Json
+    from archytas_nb.magics.agent import ArchytasNB
+    from archytas_nb.mcp.client import Connection
+    from archytas_nb.mcp.server import NotebookServer
+    from archytas_nb.run import Run
+    from archytas_nb.tools.tool import Tool
+    from archytas_nb.tools.toolbox import Toolbox
+    from archytas_nb.trace.live import Mode
+
+SHOWN = 10
+"""How many of the last calls are shown below the cell that serves."""
+
+_log = logging.getLogger("archytas_nb")
+
+
+@magics_class
+class McpMagics(Magics):
+    """The servers of this notebook."""
+
+    shell: Any
+    magics_of_agent: ArchytasNB
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._server: NotebookServer | None = None
+        self._registered: Path | None = None
+        self._written: list[tuple[str, Path]] = []
+        self._connections: dict[str, Connection] = {}
+
+    @no_var_expand
+    @with_options(
+        argument(
+            "action",
+            nargs="?",
+            choices=("serve", "stop", "add", "remove"),
+            help="serve: offer the tools of this notebook; stop: end that; add: use the tools of a "
+            "server; remove: end that. Without it, show what is offered and used.",
+        ),
+        argument(
+            "words",
+            nargs="*",
+            metavar="SERVER",
+            help="add: NAME -- COMMAND for a server that is started, or URL --name NAME; remove: "
+            "NAME.",
+        ),
+        argument("--name", default="", help="The name of a server that is added by its address."),
+        argument(
+            "--header",
+            action="append",
+            default=[],
+            metavar="'NAME: VALUE'",
+            help="A header of each request to an address; {name} is replaced with the value of a "
+            "variable. Can be given more than once.",
+        ),
+        argument(
+            "--allow",
+            default="",
+            metavar="NAME[,NAME]",
+            help="Tools of the server that run without approval; those that the server declares to "
+            "read only do so anyway.",
+        ),
+        argument("--port", type=int, default=0, help="The port; by default a free one."),
+        argument(
+            "--write",
+            metavar="CLIENT",
+            choices=("claude", "cursor", "vscode", "jupyter-ai"),
+            help="Also write the address and the token into the file in which claude, cursor, "
+            "vscode or jupyter-ai lists its servers, in this folder, after asking; stop removes "
+            "them.",
+        ),
+    )
+    @line_magic
+    def agent_mcp(self, line: str) -> Any:
+        """Offer the tools of this notebook to other programs, or use theirs (MCP).
+
+        Served: each call is validated, approved, undone and shown like one of %agent, below the
+        cell that serves; it waits while a cell is running. The server listens on this machine only,
+        for programs that have its token, until %agent_mcp stop or the end of the kernel.
+        Added: the tools of a server, named SERVER_TOOL, become tools of this notebook; their calls
+        require approval.
+        """
+        __tracebackhide__ = True
+        options, separator, command = f" {line} ".partition(" -- ")
+        args = arguments(parser_of(self.agent_mcp), options)
+        if args is None:
+            return None
+        try:
+            match args.action:
+                case "add":
+                    return self._add(args, command, is_command=bool(separator))
+                case "remove":
+                    return self._remove(args.words)
+                case "serve":
+                    return self._serve(args)
+                case "stop":
+                    return self._stop()
+            return self._state()
+        except (ArchytasError, KeyboardInterrupt) as error:
+            raise brief(error) from None
+
+    def unload(self) -> None:
+        """Stop serving."""
+        self._stop()
+        for name in list(self._connections):
+            self._remove([name])
+
+    # ── servers of others ─────────────────────────────────────────────────────────────────────────
+
+    def _add(self, args: Any, command: str, *, is_command: bool) -> Message:
+        name, target = _server(args, command, is_command=is_command)
+        if name in self._connections:
+            raise UsageError(f"a server is named {name!r} already; %agent_mcp remove {name}")
+        headers = dict(_header(each, self.shell.user_ns) for each in args.header)
+        with _libraries():
+            from archytas_nb.mcp.client import Connection
+        allowed = [each.strip() for each in args.allow.split(",") if each.strip()]
+        connection = Connection(name, target, headers, allowed)
+        connection.connect()
+        toolbox = _toolbox()
+        for each in connection.tools:
+            toolbox.add(each)
+        self._connections[name] = connection
+        lines = [f"added {count(len(connection.tools), 'tool')} of {name} ({connection.address})"]
+        lines += [f"left out: {tool}: {why}" for tool, why in connection.left_out.items()]
+        unknown = [each for each in allowed if f"{name}_{each}" not in toolbox]
+        if unknown:
+            lines.append(f"--allow names no tool of the server: {', '.join(unknown)}")
+        return Message("\n".join(lines))
+
+    def _remove(self, words: list[str]) -> Message:
+        known = ", ".join(self._connections) or "none was added"
+        if len(words) != 1 or words[0] not in self._connections:
+            raise UsageError(f"%agent_mcp remove takes the name of a server: {known}")
+        connection = self._connections.pop(words[0])
+        toolbox = _toolbox()
+        for each in connection.tools:
+            if toolbox.get(each.name) is each:
+                toolbox.remove(each.name)
+        connection.close()
+        return Message(f"removed {connection.name} and {count(len(connection.tools), 'tool')}")
+
+    # ── serving ───────────────────────────────────────────────────────────────────────────────────
+
+    def _serve(self, args: Any) -> None:
+        if self._server is not None and self._server.is_running:
+            raise UsageError(
+                f"this notebook is served already at {self._server.url}; %agent_mcp stop ends that"
+            )
+        with _libraries():
+            from archytas_nb.mcp import bridge, calls, clients, server
+        try:
+            main = calls.MainThread()
+        except RuntimeError:
+            raise UsageError(
+                "serving needs a Jupyter kernel: in IPython without one, nothing runs between two "
+                "inputs"
+            ) from None
+        notebook = ServedNotebook(self.magics_of_agent, main)
+        try:
+            self._server = server.NotebookServer(notebook, args.port)
+        except OSError as error:
+            raise UsageError(f"--port {args.port}: {error}; leave it out for a free port") from None
+        started = self._server
+        started.start()
+        self._registered = bridge.register(started.url, started.token)
+        url = started.url
+        token = started.token
+        lines = [f"serving {count(len(notebook.tools()), 'tool')} at {url}"]
+        if args.write:
+            lines.append(self._write(args.write, url, token))
+        else:
+            lines += ["for Claude Code:", f"  {clients.command(url, token)}"]
+            lines += [
+                "for others: the address above, with the header",
+                f"  Authorization: Bearer {token}",
+            ]
+        notebook.show("\n".join(lines))
+
+    def _write(self, client: str, url: str, token: str) -> str:
+        from archytas_nb.kernel.person import confirm
+        from archytas_nb.mcp import clients
+
+        folder = Path.cwd()
+        path = folder / clients.FILES[client].path
+        asked = f"Write the address and the token of this notebook into {str(path)!r}? [y/n] "
+        if confirm(asked) is not True:
+            return f"nothing was written; for {client}: {clients.FILES[client].entry(url, token)}"
+        clients.write_entry(client, folder, url, token)
+        self._written.append((client, folder))
+        return f"written: {path}"
+
+    def _stop(self) -> Message:
+        server = self._server
+        self._server = None
+        if server is None:
+            return Message("nothing is served")
+        from archytas_nb.mcp import clients
+
+        server.stop()
+        if self._registered is not None:
+            self._registered.unlink(missing_ok=True)
+        lines = [f"stopped: {server.url}"]
+        for client, folder in self._written:
+            try:
+                if clients.remove_entry(client, folder, server.url):
+                    lines.append(f"removed from {folder / clients.FILES[client].path}")
+            except ConfigurationError as error:
+                lines.append(str(error))
+        self._written.clear()
+        return Message("\n".join(lines))
+
+    def _state(self) -> Any:
+        rows = []
+        if self._server is not None:
+            rows.append(("served", "", self._server.url, ""))
+        for name, each in self._connections.items():
+            state = "added" if each.is_open else "added, but the connection has ended"
+            tools = ", ".join(tool.name for tool in each.tools)
+            rows.append((state, name, each.address, tools))
+        empty = "nothing is served, and no server was added"
+        return Overview(("", "name", "address", "tools"), tuple(rows), empty)
+
+
+def _server(args: Any, command: str, *, is_command: bool) -> tuple[str, str | list[str]]:
+    """The name of a server, and its address or command; raises UsageError."""
+    usage = "use %agent_mcp add NAME -- COMMAND, or %agent_mcp add URL --name NAME"
+    if len(args.words) != 1:
+        raise UsageError(f"%agent_mcp add takes one name or one address: {usage}")
+    word = args.words[0]
+    target: str | list[str]
+    if is_command:
+        name = word
+        try:
+            target = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"the command {command.strip()!r} cannot be read: {error}") from None
+    else:
+        name = args.name
+        target = word
+        if not word.startswith(("http://", "https://")):
+            raise UsageError(f"{word!r} is no address that begins with http: {usage}")
+    if not target or not re.fullmatch(r"[A-Za-z]\w*", name):
+        raise UsageError(f"the name of a server is {name!r}; expected letters and digits: {usage}")
+    return name, target
+
+
+def _header(text: str, names: Mapping[str, Any]) -> tuple[str, str]:
+    """The name and the value of a header; raises UsageError."""
+    from archytas_nb.magics.expand import expand
+
+    name, colon, value = expand(text, names).text.partition(":")
+    if not colon or not name.strip():
+        raise UsageError(f"--header is {name!r}; expected 'NAME: VALUE'")
+    return name.strip(), value.strip()
+
+
+@contextmanager
+def _libraries() -> Iterator[None]:
+    """Import what needs the extra; raises ConfigurationError if it is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"%agent_mcp needs the package {error.name!r}: pip install 'archytas_nb[mcp]'"
+        ) from None
+
+
+def _toolbox() -> Toolbox:
+    from archytas_nb.tools.toolbox import toolbox
+
+    return toolbox
+
+
+class ServedNotebook:
+    """The notebook as its server sees it.
+
+    Args:
+        magics: The settings and the history of the notebook.
+        main: The main thread of the kernel.
+    """
+
+    def __init__(self, magics: ArchytasNB, main: Any) -> None:
+        from archytas_nb.trace.live import display_mode
+
+        self._magics = magics
+        self._shell = magics.shell
+        self._main = main
+        self._mode = display_mode(self._shell)
+        self._runs: list[Run[Any]] = []
+        self._handle: Any = None
+        self._said = ""
+
+    def show(self, text: str) -> None:
+        """Display the calls below the cell that serves, with this text above them."""
+        from IPython.display import display
+
+        self._said = text
+        show: Any = display
+        self._handle = show(self._bundle(), raw=True, display_id=True)
+
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools that exist now."""
+        from archytas_nb.tools.toolbox import toolbox
+
+        toolbox.refresh(self._shell.user_ns)
+        return dict(self._agent().tools)
+
+    def call(self, caller: str, tool: str, arguments: Mapping[str, Json]) -> Future[CallOutcome]:
+        """Run a call between two cells."""
+        future: Future[CallOutcome] = self._main.submit(partial(self._run, caller, tool, arguments))
+        return future
+
+    def interrupt(self, future: Future[Any]) -> None:
+        """Interrupt a call that is running."""
+        self._main.interrupt(future)
+
+    def names(self) -> list[str]:
+        """The variables that may be described."""
+        from archytas_nb.kernel.context import shown_names
+
+        return shown_names(self._shell.user_ns)
+
+    def described(self, name: str) -> Future[str]:
+        """A description of a variable, or of all."""
+        from archytas_nb.kernel.context import look_tools
+
+        listing, looking = look_tools()
+        work: Callable[[], str]
+        names = self._shell.user_ns
+        if name:
+            work = lambda: looking.call({"name": name}, names).text  # noqa: E731
+        else:
+            work = lambda: listing.call({}, names).text  # noqa: E731
+        future: Future[str] = self._main.submit(work)
+        return future
+
+    def _agent(self) -> Agent:
+        """An agent with the settings of the notebook, for one call."""
+        from archytas_nb.agent import Agent
+
+        # The program that calls asks its own user, and describes nothing to a model.
+        return Agent(
+            namespace=self._shell.user_ns, ask_user=False, context="none", protocol="native"
+        )
+
+    def _run(self, caller: str, tool: str, arguments: Mapping[str, Json]) -> CallOutcome:
+        from archytas_nb.mcp.calls import run_call
+        from archytas_nb.tools.toolbox import toolbox
+        from archytas_nb.trace.live import TraceView
+
+        toolbox.refresh(self._shell.user_ns)
+        agent = self._agent()
+        mode: Mode = "quiet"
+        if tool in agent.tools and agent.tools[tool].may_require_approval:
+            mode = self._mode  # so that the person sees what they approve
+        with TraceView(f"{caller} calls {tool}", mode) as view:
+            outcome, run = run_call(agent, caller, tool, arguments, observers=[view.on_event])
+        if run is not None:
+            self._magics.history.add_call(run)
+            if mode == "quiet":
+                self._runs = [*self._runs[1 - SHOWN :], run]
+                self._main.later(self._update)
+        return outcome
+
+    def _update(self) -> None:
+        try:
+            self._handle.update(self._bundle(), raw=True)
+        except Exception:  # noqa: BLE001 - the call itself has succeeded
+            _log.exception("the calls of other programs cannot be shown")
+
+    def _bundle(self) -> dict[str, str]:
+        from archytas_nb.trace import bundle
+        from archytas_nb.trace.safe import element
+        from archytas_nb.trace.view import fold
+
+        bundles = [bundle(fold(each.question, each.events))[0] for each in self._runs]
+        texts = [self._said, *(each["text/plain"] for each in bundles)]
+        parts = [element("pre", self._said), *(each["text/html"] for each in bundles)]
+        return {"text/plain": "\n\n".join(texts), "text/html": "\n".join(parts)}

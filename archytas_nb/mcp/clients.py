@@ -1,0 +1,177 @@
+"""How other programs are told of the server of a notebook: a command, or an entry in their file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from archytas_nb.errors import ConfigurationError
+
+NAME = "notebook"
+"""The name of the server in the programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFile:
+    """The file of a program that lists its servers.
+
+    Attributes:
+        path: The file, relative to the folder of the project.
+        key: The key of the servers in it; they are a dictionary by name, or a list.
+        entry: Makes the entry of a server from its address and its token.
+        is_list: Whether the servers are a list.
+    """
+
+    path: str
+    key: str
+    entry: Callable[[str, str], dict[str, Any]]
+    is_list: bool = False
+
+
+def _headers(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _typed(url: str, token: str) -> dict[str, Any]:
+    return {"type": "http", "url": url, "headers": _headers(token)}
+
+
+def _untyped(url: str, token: str) -> dict[str, Any]:
+    return {"url": url, "headers": _headers(token)}
+
+
+def _listed(url: str, token: str) -> dict[str, Any]:
+    headers = [{"name": name, "value": value} for name, value in _headers(token).items()]
+    return {"type": "http", "name": NAME, "url": url, "headers": headers}
+
+
+FILES = {
+    "claude": ClientFile(".mcp.json", "mcpServers", _typed),
+    "cursor": ClientFile(".cursor/mcp.json", "mcpServers", _untyped),
+    "vscode": ClientFile(".vscode/mcp.json", "servers", _typed),
+    "jupyter-ai": ClientFile(".jupyter/mcp_settings.json", "mcp_servers", _listed, is_list=True),
+}
+"""The programs whose files can be written, by name."""
+
+
+def command(url: str, token: str) -> str:
+    """The command that tells Claude Code of a server."""
+    header = shlex.quote(f"Authorization: Bearer {token}")
+    return f"claude mcp add --transport http {NAME} {url} --header {header}"
+
+
+def write_entry(client: str, folder: Path, url: str, token: str) -> Path:
+    """Add the server to the file of a program, in place of an earlier entry of the same name.
+
+    Returns:
+        The file.
+
+    Raises:
+        ConfigurationError: The file cannot be read as JSON, or not be written.
+    """
+    file = FILES[client]
+    return _changed(file, folder, file.entry(url, token))
+
+
+def remove_entry(client: str, folder: Path, url: str) -> bool:
+    """Remove the entry of this server from the file of a program; returns whether it was there.
+
+    Raises:
+        ConfigurationError: The file cannot be read as JSON, or not be written.
+    """
+    file = FILES[client]
+    path = folder / file.path
+    if not path.exists():
+        return False
+    entry = _entry_in(_servers(_read(path), file, path), file)
+    if entry is None or entry.get("url") != url:  # that of another kernel
+        return False
+    _changed(file, folder, None)
+    return True
+
+
+def _entry_in(servers: Any, file: ClientFile) -> dict[str, Any] | None:
+    entry: Any = None
+    if file.is_list:
+        entry = next((each for each in servers if _name(each) == NAME), None)
+    else:
+        entry = servers.get(NAME)
+    if isinstance(entry, dict):
+        return entry
+    return None
+
+
+def _name(entry: Any) -> Any:
+    if isinstance(entry, dict):
+        return entry.get("name")
+    return None
+
+
+def _changed(file: ClientFile, folder: Path, entry: dict[str, Any] | None) -> Path:
+    """Replace the entry in a file; None removes it."""
+    path = folder / file.path
+    content = _read(path)
+    servers = _servers(content, file, path)
+    if file.is_list:
+        servers[:] = [each for each in servers if _name(each) != NAME]
+        if entry is not None:
+            servers.append(entry)
+    else:
+        servers.pop(NAME, None)
+        if entry is not None:
+            servers[NAME] = entry
+    _write(path, content)
+    return path
+
+
+def _servers(content: dict[str, Any], file: ClientFile, path: Path) -> Any:
+    kind: type = dict
+    if file.is_list:
+        kind = list
+    servers = content.setdefault(file.key, kind())
+    if not isinstance(servers, kind):
+        raise ConfigurationError(
+            f"{file.key!r} in {str(path)!r} is {servers!r:.60}; expected a JSON "
+            f"{'list' if file.is_list else 'object'}: mend or remove the file"
+        )
+    return servers
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(
+            f"{str(path)!r} cannot be read as JSON ({error}): mend or remove the file"
+        ) from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(
+            f"{str(path)!r} contains {content!r:.60}; expected a JSON object: mend or remove it"
+        )
+    return content
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Replace a file at once; it contains a token, so only its owner may read it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+            Path(temporary).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(temporary).unlink()
+            raise
+    except OSError as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be written: {error}") from None

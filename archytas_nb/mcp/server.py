@@ -1,0 +1,291 @@
+"""Offers the tools of a notebook to other programs on this machine.
+
+An HTTP server on a thread of its own, on a random port of 127.0.0.1, for programs that know its
+token. Calls run on the main thread of the kernel; while they wait for a running cell, the program
+is sent progress notifications, so that it does not give up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+from urllib.parse import quote, unquote
+
+import mcp_types as types
+import uvicorn
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+
+from archytas_nb.loop.events import CallOutcome, Json
+from archytas_nb.tools.tool import Tool
+from archytas_nb.version import __version__
+
+T = TypeVar("T")
+
+PATH = "/mcp"
+HOST = "127.0.0.1"
+SECONDS_BETWEEN_PROGRESS = 5.0
+"""Some programs give up after a minute without a sign of life."""
+_SECONDS_TO_STOP = 5.0
+_VARIABLES = "notebook://variables"
+_VARIABLE = "notebook://variable/"
+_INSTRUCTIONS = (
+    "The tools are functions of a live Jupyter notebook; they run in its kernel on its variables. "
+    "A call waits while a cell of the notebook is running. Some calls must be approved by the "
+    "person at the notebook first. notebook_tools lists the tools that exist now, and "
+    "notebook_call calls one of them by its name."
+)
+
+
+class Notebook(Protocol):
+    """What a server needs of a notebook. `tools` is called on the thread of the server."""
+
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools that exist now, by name."""
+
+    def call(self, caller: str, tool: str, arguments: Mapping[str, Json]) -> Future[CallOutcome]:
+        """Run a call as soon as no cell is running; until then the future can be cancelled."""
+
+    def interrupt(self, future: Future[Any]) -> None:
+        """Interrupt a call that is running."""
+
+    def names(self) -> list[str]:
+        """The names of the variables that may be described."""
+
+    def described(self, name: str) -> Future[str]:
+        """A description of a variable; with an empty name, of all."""
+
+
+class NotebookServer:
+    """Offers the tools of a notebook, from `start` until `stop`.
+
+    Args:
+        notebook: The notebook.
+        port: The port; 0 for a free one.
+
+    Attributes:
+        token: What a program must know to be served.
+        url: The address.
+    """
+
+    def __init__(self, notebook: Notebook, port: int = 0) -> None:
+        self._notebook = notebook
+        self.token = secrets.token_urlsafe(24)
+        self._socket = socket.create_server((HOST, port))
+        self.port: int = self._socket.getsockname()[1]
+        self.url = f"http://{HOST}:{self.port}{PATH}"
+        hosts = [f"{name}:{self.port}" for name in (HOST, "localhost")]
+        security = TransportSecuritySettings(
+            allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
+        )
+        app = _handlers(notebook).streamable_http_app(
+            streamable_http_path=PATH, transport_security=security
+        )
+        config = uvicorn.Config(
+            _token_required(app, self.token),
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="archytas_nb mcp", daemon=True)
+
+    def _run(self) -> None:
+        asyncio.run(self._server.serve(sockets=[self._socket]))
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the connections and stop listening; called again, it does nothing."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(_SECONDS_TO_STOP)
+        self._socket.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it listens."""
+        return self._thread.is_alive()
+
+
+def _token_required(app: Any, token: str) -> Any:
+    """The application for requests with the token only."""
+    expected = f"Bearer {token}".encode()
+
+    async def checked(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, expected):
+                await _refuse(send)
+                return
+        await app(scope, receive, send)
+
+    return checked
+
+
+async def _refuse(send: Callable[[Any], Awaitable[None]]) -> None:
+    headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    body = b"the header Authorization must be: Bearer TOKEN, as %agent_mcp serve printed it\n"
+    await send({"type": "http.response.body", "body": body})
+
+
+# ── the tools ─────────────────────────────────────────────────────────────────────────────────────
+
+_LIST = types.Tool(
+    name="notebook_tools",
+    description="List the tools that exist in the notebook now, with their arguments.",
+    input_schema={"type": "object", "properties": {}},
+    annotations=types.ToolAnnotations(read_only_hint=True),
+)
+_CALL = types.Tool(
+    name="notebook_call",
+    description="Call a tool of the notebook by its name, also one that was defined just now.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "The name of the tool."},
+            "arguments": {"type": "object", "description": "Its arguments."},
+        },
+        "required": ["name"],
+    },
+)
+"""Many programs read the list of tools only once; these two reach those that are defined later."""
+
+
+def described_tool(tool: Tool) -> types.Tool:
+    """A tool as it is offered."""
+    return types.Tool(
+        name=tool.name,
+        description=tool.description or None,
+        input_schema=tool.schema(),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.pure,
+            # Some programs ask their own user only about tools that may destroy something.
+            destructive_hint=tool.may_require_approval or tool.runs_code,
+        ),
+    )
+
+
+def content_of(outcome: CallOutcome) -> types.CallToolResult:
+    """The outcome of a call as the program reads it."""
+    content: list[Any] = [types.TextContent(type="text", text=outcome.text)]
+    content += [
+        types.ImageContent(type="image", data=each, mime_type="image/png")
+        for each in outcome.images
+    ]
+    return types.CallToolResult(content=content, is_error=outcome.status != "done")
+
+
+def _failed(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+def _handlers(notebook: Notebook) -> Server[Any]:
+    """The server of the protocol, without its transport."""
+    Context = ServerRequestContext[Any]  # noqa: N806 - a type
+
+    async def list_tools(_: Context, __: Any) -> types.ListToolsResult:
+        tools = [described_tool(each) for each in notebook.tools().values()]
+        return types.ListToolsResult(tools=[*tools, _LIST, _CALL])
+
+    async def call_tool(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        name = params.name
+        arguments = params.arguments or {}
+        if name == _LIST.name:
+            texts = [each.text for each in notebook.tools().values()]
+            listed = "\n\n".join(texts) or "The notebook has no tools now."
+            return types.CallToolResult(content=[types.TextContent(type="text", text=listed)])
+        if name == _CALL.name:
+            named = arguments.get("name")
+            given = arguments.get("arguments", {})
+            if not isinstance(named, str) or not isinstance(given, dict):
+                return _failed("notebook_call takes a name (a string) and arguments (an object).")
+            name = named
+            arguments = given
+        future = notebook.call(_caller(context), name, arguments)
+        outcome = await _result(future, context, notebook)
+        return content_of(outcome)
+
+    async def list_resources(_: Context, __: Any) -> types.ListResourcesResult:
+        listed = [
+            types.Resource(
+                name="variables",
+                uri=_VARIABLES,
+                description="The variables of the notebook, with their types.",
+                mime_type="text/plain",
+            )
+        ]
+        listed += [
+            types.Resource(name=name, uri=_VARIABLE + quote(name), mime_type="text/plain")
+            for name in notebook.names()
+        ]
+        return types.ListResourcesResult(resources=listed)
+
+    async def read_resource(
+        context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        if uri == _VARIABLES:
+            name = ""
+        elif uri.startswith(_VARIABLE) and unquote(uri[len(_VARIABLE) :]) in notebook.names():
+            name = unquote(uri[len(_VARIABLE) :])
+        else:
+            raise MCPError(types.INVALID_PARAMS, f"the notebook has no resource {uri!r}")
+        text = await _result(notebook.described(name), context, notebook)
+        contents = types.TextResourceContents(uri=uri, mime_type="text/plain", text=text)
+        return types.ReadResourceResult(contents=[contents])
+
+    return Server(
+        "archytas_nb",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_read_resource=read_resource,
+    )
+
+
+def _caller(context: Any) -> str:
+    """The name that a program gives itself."""
+    params = context.session.client_params
+    if params is None or not params.client_info.name:
+        return "another program"
+    return str(params.client_info.title or params.client_info.name)
+
+
+async def _result(future: Future[T], context: Any, notebook: Notebook) -> T:
+    """Wait for the main thread; report progress meanwhile.
+
+    If the program cancels its request, a call that has not begun is not made, and one that is
+    running is interrupted.
+    """
+    waiting = asyncio.ensure_future(asyncio.wrap_future(future))
+    waited = 0.0
+    try:
+        while True:
+            done, _ = await asyncio.wait([waiting], timeout=SECONDS_BETWEEN_PROGRESS)
+            if done:
+                return waiting.result()
+            waited += SECONDS_BETWEEN_PROGRESS
+            state = "waiting until a cell of the notebook has ended"
+            if future.running():
+                state = "running in the notebook"
+            await context.session.report_progress(waited, None, state)
+    except asyncio.CancelledError:
+        if not future.cancel() and not future.done():
+            notebook.interrupt(future)
+        raise

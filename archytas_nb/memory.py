@@ -1,0 +1,337 @@
+"""A conversation as a file of JSON: what is kept of it, and how it is read back.
+
+The file holds what the model would be sent again: questions, calls with their outcomes as text,
+answers. It holds no Python objects; results that were kept as variables are named, and where there
+is no such variable when it is loaded, the model is told so. Secrets are masked.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import tempfile
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from archytas_nb.errors import ConfigurationError
+from archytas_nb.links import trusted_target
+from archytas_nb.loop import events as ev
+from archytas_nb.loop.record import (
+    AnswerForm,
+    Compaction,
+    Context,
+    Exchange,
+    LastError,
+    Step,
+)
+from archytas_nb.models.secrets import mask_all
+from archytas_nb.tools.saved import STRICT, read_saved, saved_text
+
+VERSION = 1
+MAX_BYTES = 200_000_000
+"""The largest file that is read."""
+_MAX_CALLS = 100_000
+
+
+@STRICT
+@dataclass
+class SavedCall:
+    """A call with its outcome."""
+
+    id: str
+    name: str
+    input: Any
+    status: ev.Status
+    text: str
+    stored: str = ""
+    images: list[str] = field(default_factory=list)
+    extra: dict[str, Any] | None = None
+
+
+@STRICT
+@dataclass
+class SavedStep:
+    """A reply of the model."""
+
+    thought: str = ""
+    calls: list[SavedCall] = field(default_factory=list)
+    correction: str = ""
+    reasoning: str = ""
+    program: str = ""
+    report: str = ""
+    is_left_out: bool = False
+
+
+@STRICT
+@dataclass
+class SavedEnding:
+    """How a question ended."""
+
+    kind: Literal["answered", "failed", "stopped", "interrupted"]
+    text: str = ""
+    thought: str = ""
+    by: ev.FailedBy = "model"
+    limit: str = ""
+    during: str = ""
+    cut: bool = False
+
+
+@STRICT
+@dataclass
+class SavedQuestion:
+    """A question with all that the model is sent of it."""
+
+    question: str
+    steps: list[SavedStep] = field(default_factory=list)
+    ending: SavedEnding | None = None
+    images: list[str] = field(default_factory=list)
+    form: AnswerForm | None = None
+    origin: str = ""
+    hint: str = ""
+    variables: str = ""
+    names: list[str] = field(default_factory=list)
+    variables_are_sent: bool = False
+    error: LastError | None = None
+    model: str = ""
+    compaction: Compaction = field(default_factory=Compaction)
+
+
+@STRICT
+@dataclass
+class SavedConversation:
+    """A conversation."""
+
+    version: int
+    questions: list[SavedQuestion]
+
+
+def save_conversation(path: str | os.PathLike[str], exchanges: Sequence[Exchange]) -> None:
+    """Write a conversation to a file, which is replaced as a whole.
+
+    Raises:
+        ConfigurationError: The file cannot be written.
+    """
+    target = _target(path)
+    questions = [_saved(each) for each in exchanges]
+    text = saved_text(SavedConversation(VERSION, questions))
+    masked = json.dumps(_masked(json.loads(text)), ensure_ascii=False, indent=1)
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
+        ) as file:
+            file.write(masked)
+        Path(file.name).replace(target)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the conversation cannot be saved in {str(path)!r}: {error.strerror}. Give a file in "
+            "a directory that exists and can be written"
+        ) from None
+
+
+def load_conversation(path: str | os.PathLike[str], known: Collection[str]) -> list[Exchange]:
+    """Read a conversation from a file that `save_conversation` wrote.
+
+    Args:
+        path: The file.
+        known: The names of the variables; results in others are said to be gone.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or does not hold a conversation.
+    """
+    text = _read(path)
+    try:
+        head = json.loads(text)
+        version = head.get("version") if isinstance(head, dict) else None
+        if version.__class__ is int and version > VERSION:
+            raise ConfigurationError(
+                f"{str(path)!r} was saved by a newer version of archytas_nb (format {version}, "
+                f"expected {VERSION}): upgrade archytas_nb to load it"
+            )
+        saved = read_saved(SavedConversation, text)
+        if saved.version != VERSION:
+            raise ValueError(f"version: {saved.version!r}; expected {VERSION}")
+        exchanges = [_exchange(each, known) for each in saved.questions]
+        _check(exchanges)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ConfigurationError(
+            f"{str(path)!r} is not a saved conversation ({reason}); expected a file that "
+            "%agent_save or Agent.save wrote"
+        ) from None
+    return exchanges
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    try:
+        return trusted_target(Path(path).expanduser(), "the file")
+    except (OSError, RuntimeError) as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be used: {error}") from None
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    target = _target(path)
+    try:
+        if not target.is_file():
+            raise ConfigurationError(f"there is no file {str(path)!r}; save one with %agent_save")
+        with target.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    if len(text) > MAX_BYTES:
+        raise ConfigurationError(
+            f"{str(path)!r} is larger than {MAX_BYTES:,} bytes; expected a saved conversation"
+        )
+    return text
+
+
+def _masked(value: Any) -> Any:
+    """A JSON value with the secrets in its texts masked; pictures stay as they are."""
+    if isinstance(value, str):
+        return mask_all(value)
+    if isinstance(value, list):
+        return [_masked(each) for each in value]
+    if isinstance(value, dict):
+        return {
+            mask_all(key): each if key == "images" else _masked(each) for key, each in value.items()
+        }
+    return value
+
+
+# ── to the file ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _saved(exchange: Exchange) -> SavedQuestion:
+    context = exchange.context or Context(is_offered=False)
+    return SavedQuestion(
+        question=exchange.question,
+        steps=[_saved_step(each) for each in exchange.steps],
+        ending=_saved_ending(exchange.ending),
+        images=list(exchange.images),
+        form=exchange.form,
+        origin=exchange.origin,
+        hint=exchange.hint,
+        variables=context.text,
+        names=list(context.names),
+        variables_are_sent=context.is_offered,
+        error=exchange.error,
+        model=exchange.model,
+        compaction=exchange.compaction,
+    )
+
+
+def _saved_step(step: Step) -> SavedStep:
+    calls = []
+    for call, outcome in step.pairs:
+        calls.append(
+            SavedCall(
+                call.id, call.name, call.input, outcome.status, outcome.text, outcome.stored,
+                list(outcome.images), step.extras.get(call.id),
+            )
+        )  # fmt: skip
+    return SavedStep(
+        step.thought, calls, step.correction, step.reasoning, step.program, step.report,
+        step.is_left_out,
+    )  # fmt: skip
+
+
+def _saved_ending(ending: ev.Ending | None) -> SavedEnding | None:
+    match ending:
+        case ev.Answered(text=text, thought=thought):
+            return SavedEnding("answered", text, thought)
+        case ev.Failed(reason=reason, by=by):
+            # An endpoint's error may name an address, which is private.
+            return SavedEnding("failed", reason if by == "model" else "", by=by)
+        case ev.Stopped(limit=limit, text=text, cut=cut):
+            return SavedEnding("stopped", text, limit=limit, cut=cut)
+        case ev.Interrupted(during=during, text=text):
+            return SavedEnding("interrupted", text, during=during)
+    return None
+
+
+# ── from the file ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _exchange(saved: SavedQuestion, known: Collection[str]) -> Exchange:
+    return Exchange(
+        saved.question,
+        [_step(each, known) for each in saved.steps],
+        _ending(saved.ending),
+        images=_pictures(saved.images),
+        form=saved.form,
+        origin=saved.origin,
+        hint=saved.hint,
+        context=Context(saved.variables, tuple(saved.names), is_offered=saved.variables_are_sent),
+        error=saved.error,
+        model=saved.model,
+        compaction=saved.compaction,
+    )
+
+
+def _pictures(images: Sequence[str]) -> tuple[str, ...]:
+    """Pictures in base64; anything else, such as the path of a file, is an error."""
+    for each in images:
+        head = base64.b64decode(each, validate=True)[:4]
+        if not head.startswith((b"\x89PNG", b"\xff\xd8")):
+            raise ValueError("images: expected PNG or JPEG in base64")
+    return tuple(images)
+
+
+def _numbers(compaction: Compaction) -> list[int]:
+    numbers = [compaction.dropped, compaction.dropped_steps, compaction.max_tokens or 0]
+    return [*numbers, *compaction.truncated.values()]
+
+
+def _step(saved: SavedStep, known: Collection[str]) -> Step:
+    calls = []
+    outcomes = []
+    extras = {}
+    for each in saved.calls:
+        calls.append(ev.ToolCall(each.id, each.name, each.input))
+        text = each.text
+        if each.stored and each.stored not in known:
+            text += f"\n(The variable {each.stored!r} is no longer there.)"
+        images = _pictures(each.images)
+        outcomes.append(ev.CallOutcome(each.status, text, call_id=each.id, images=images))
+        if each.extra is not None:
+            extras[each.id] = each.extra
+    return Step(
+        saved.thought, tuple(calls), tuple(outcomes), saved.correction, saved.reasoning, extras,
+        saved.program, saved.report, saved.is_left_out,
+    )  # fmt: skip
+
+
+def _ending(saved: SavedEnding | None) -> ev.Ending:
+    if saved is None:
+        return ev.Interrupted("the run")
+    match saved.kind:
+        case "answered":
+            return ev.Answered(saved.text, saved.thought)
+        case "failed":
+            return ev.Failed(saved.text, saved.by)
+        case "stopped":
+            return ev.Stopped(saved.limit, saved.text, saved.cut)
+    return ev.Interrupted(saved.during, saved.text)
+
+
+def _check(exchanges: Sequence[Exchange]) -> None:
+    """Raise ValueError if what was read cannot be sent: a call twice, or what is not JSON."""
+    ids: set[str] = set()
+    for number, exchange in enumerate(exchanges):
+        if min(_numbers(exchange.compaction)) < 0:
+            raise ValueError("compaction: expected numbers that are not negative")
+        if exchange.compaction.dropped > number:
+            raise ValueError("compaction: more questions are left out than there are")
+        steps = exchanges[exchange.compaction.dropped].steps
+        if exchange.compaction.dropped_steps > len(steps):
+            raise ValueError("compaction: more steps are left out than there are")
+        for step in exchange.steps:
+            for call in step.calls:
+                if call.id in ids or not call.id.isalnum() or len(ids) > _MAX_CALLS:
+                    raise ValueError(f"calls: the id {call.id!r} is not unique, or not one")
+                ids.add(call.id)
+                json.dumps([call.input, step.extras.get(call.id)], allow_nan=False)
+        if exchange.form is not None:
+            json.dumps([exchange.form.schema, exchange.form.spec], allow_nan=False)

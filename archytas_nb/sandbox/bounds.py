@@ -1,0 +1,86 @@
+"""What one program may use, and what it is told when it has used that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from archytas_nb.words import count
+
+if TYPE_CHECKING:
+    from pydantic_monty import MontyError
+
+Bound: TypeAlias = Literal["", "time", "memory"]
+"""A bound that the sandbox itself holds; empty for none."""
+
+REQUESTS_PER_CALL = 10
+"""How many other requests, such as `show`, a program may make for each call that it may make."""
+
+_MAX_REQUESTS = 2**31  # the sandbox's own bound; ours is reached before it
+_SMALLER = "write a program that does less, or show what it has and go on in the next one"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one program may use.
+
+    Attributes:
+        calls: Calls of tools.
+        seconds: Seconds of computing, without the time of its calls.
+        memory: Bytes.
+        depth: Depth of nested calls of functions.
+    """
+
+    calls: int = 1_000
+    seconds: float = 5.0
+    memory: int = 100_000_000
+    depth: int = 200
+
+    @property
+    def limits(self) -> Any:
+        """The limits of a session of the sandbox."""
+        return {
+            "max_feed_duration_secs": self.seconds,
+            "max_memory": self.memory,
+            "max_recursion_depth": self.depth,
+            "max_suspensions": _MAX_REQUESTS,
+        }
+
+    @property
+    def requests(self) -> int:
+        """Requests of all kinds."""
+        return self.calls * REQUESTS_PER_CALL
+
+    def text(self, bound: Bound) -> str:
+        """What a program is told that has reached a bound of the sandbox."""
+        if bound == "time":
+            return (
+                f"the program computed for more than {self.seconds:g} seconds, the limit of one "
+                f"program: {_SMALLER}"
+            )
+        return (
+            f"the program's values took more than {self.memory:,} bytes, the limit of its memory: "
+            f"{_SMALLER}"
+        )
+
+    def text_of_calls(self) -> str:
+        """What a program is told that makes more calls than it may."""
+        return _ended_after(count(self.calls, "call"))
+
+    def text_of_requests(self) -> str:
+        """What a program is told that makes more requests than it may."""
+        return _ended_after(f"{self.requests:,} requests")
+
+
+def _ended_after(what: str) -> str:
+    return f"the program was ended after {what}, the limit of one program: {_SMALLER}"
+
+
+def bound_of(error: MontyError) -> Bound:
+    """The bound that a program reached, after which its session is not to be used."""
+    exception = error.exception()
+    if isinstance(exception, TimeoutError) and "time limit exceeded" in str(exception):
+        return "time"
+    if isinstance(exception, MemoryError) and "memory limit" in str(exception):
+        return "memory"
+    return ""

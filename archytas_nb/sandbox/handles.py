@@ -1,0 +1,100 @@
+"""The objects that stay outside of the sandbox, which has handles for them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_monty import ClassInstance, ClassType, MontyClassProxy
+
+from archytas_nb.loop.events import Json
+from archytas_nb.tools.variables import VAR, name_of
+
+
+class Handles:
+    """The objects that the sandbox has handles for, and how calls name them.
+
+    An object keeps one handle for as long as the table exists, so that it stays equal to itself.
+
+    Attributes:
+        kept: Objects that are not variables of the user, by the name that a call gives for them.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any] | None = None) -> None:
+        self.kept: dict[str, Any] = {}
+        self._namespace: Mapping[str, Any] = {}
+        if namespace is not None:
+            self._namespace = namespace
+        self._by_id: dict[uuid.UUID, Any] = {}
+        self._ids: dict[int, uuid.UUID] = {}  # of objects that `_by_id` keeps alive
+        self._types: dict[type, ClassType] = {}
+
+    def wrapped(self, value: Any, fields: Mapping[str, Any] | None = None) -> ClassInstance:
+        """A handle for an object, or a record with these fields; nothing else can be reached."""
+        key = self._ids.get(id(value))
+        if key is None:
+            key = uuid.uuid4()
+            self._ids[id(value)] = key
+            self._by_id[key] = value
+        if fields is None:  # objects are equal there if their fields are
+            fields = {"_handle": key.hex}
+        return _Wrapped(value, key, self._type(type(value)), fields)
+
+    def _type(self, cls: type) -> ClassType:
+        # An id for each class: two classes of one name, such as those of a cell that was run twice,
+        # would share one, and the sandbox refuses the second.
+        if cls not in self._types:
+            self._types[cls] = ClassType(cls, id=uuid.uuid4())
+        return self._types[cls]
+
+    def object_of(self, proxy: MontyClassProxy) -> Any:
+        """The object of a handle that was restored with a session; KeyError if there is none."""
+        return self._by_id[proxy.id]
+
+    def holds(self, value: Any) -> bool:
+        """Whether the sandbox has a handle or a record of this object."""
+        return id(value) in self._ids
+
+    def name(self, value: Any) -> str:
+        """The variable that holds an object; one that is no variable is kept under a new name."""
+        found = name_of(value, self._namespace) or name_of(value, self.kept)
+        if found:
+            return found
+        stem = re.sub(r"[\W_]+", "_", type(value).__name__).strip("_")
+        for number in itertools.count(1):
+            found = f"{stem or 'object'}_{number}"
+            if found not in self._namespace and found not in self.kept:
+                break
+        self.kept[found] = value
+        return found
+
+    def reference(self, value: Any) -> Json:
+        """How a call names an object."""
+        return {VAR: self.name(value)}
+
+    def copy(self, namespace: Mapping[str, Any] | None = None) -> Handles:
+        """A table with the same handles, to go back to; with other variables if they are given."""
+        other = Handles(self._namespace)
+        if namespace is not None:
+            other._namespace = namespace
+        other.kept = dict(self.kept)
+        other._by_id = dict(self._by_id)
+        other._ids = dict(self._ids)
+        other._types = dict(self._types)
+        return other
+
+
+class _Wrapped(ClassInstance):
+    """An object of which the sandbox can reach only the fields that were converted for it."""
+
+    def __init__(
+        self, value: Any, key: uuid.UUID, class_type: ClassType, fields: Mapping[str, Any]
+    ) -> None:
+        super().__init__(value, id=key, class_type=class_type)
+        self._fields = fields
+
+    def get_eager_attrs(self) -> dict[str, Any]:
+        return dict(self._fields)

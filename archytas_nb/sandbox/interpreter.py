@@ -1,0 +1,212 @@
+"""The interpreter of a conversation: its variables stay, also when the process that runs it ends.
+
+Whatever ends a worker, its session is restored from the last dump: one is made when a program ends,
+when it waits for calls, and after each statement that called a tool.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyError, MontySession
+
+from archytas_nb.sandbox import pool
+from archytas_nb.sandbox.bounds import Bounds
+from archytas_nb.sandbox.rewrite import PRELUDE
+from archytas_nb.sandbox.snapshots import end
+
+T = TypeVar("T")
+
+_LARGE_DUMP = 1_000_000  # bytes; larger ones are made less often
+_DUMP_SHARE = 20  # seconds between two of them, for each second that one takes
+_ATTEMPTS = 3  # how often a worker that was lost is replaced for the same work
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+_UNBIND = "try:\n    raise ValueError\nexcept ValueError as {}:\n    pass\n"
+"""The sandbox has no `del`; the name of a caught exception is unbound behind its block."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """A dump to go back to; `is_running` if it was made while a program ran."""
+
+    dump: bytes
+    is_running: bool = False
+
+
+class Interpreter:
+    """A session of the sandbox that outlives its workers.
+
+    Args:
+        bounds: What one program may use.
+        dump: The session of the question before; None for a new one.
+
+    Attributes:
+        names: The names that are bound in it.
+    """
+
+    def __init__(self, bounds: Bounds, dump: bytes | None = None) -> None:
+        self.names: tuple[str, ...] = ()
+        self._bounds = bounds
+        self._last: _Saved | None = None
+        if dump is not None:
+            self._last = _Saved(dump)
+        self._before = self._last  # the session as it was before the program
+        self._dumped = 0.0  # when the last dump was made, and how long it took
+        self._dumping = 0.0
+        self._session: MontySession | None = None
+        self._workers: dict[int, int] = {}  # process ids of the workers in use
+
+    @property
+    def session(self) -> MontySession:
+        """The session in its worker."""
+        if self._session is None:
+            raise RuntimeError("the session has no worker")
+        return self._session
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of an expression, between programs."""
+        return self.session.feed_run(expression, skip_type_check=True)
+
+    def surely(self, work: Callable[[], T]) -> T:
+        """Do something between programs; again in a new worker if the worker is lost meanwhile."""
+        if self._session is None:
+            self.go_back_to_start()
+        for _ in range(_ATTEMPTS):
+            try:
+                return work()
+            except (MontyError, RuntimeError):
+                self.go_back_to_start()
+        return work()
+
+    # ── workers ───────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """The process ids of the workers in use."""
+        return tuple(self._workers.values())
+
+    def kill(self) -> None:
+        """End the workers, whatever they do."""
+        for pid in self.workers:
+            with suppress(OSError):
+                os.kill(pid, KILL)
+
+    @contextmanager
+    def another(self, **options: Any) -> Iterator[MontySession]:
+        """A session of its own, with the same bounds.
+
+        Args:
+            options: As of ``Monty.checkout``.
+        """
+        session = self._opened(**options)
+        try:
+            yield session
+        finally:
+            self._release(session)
+
+    def _opened(self, **options: Any) -> MontySession:
+        session = pool.checkout(limits=self._bounds.limits, **options)
+        pid = session.worker_pid
+        if pid is not None:
+            self._workers[id(session)] = pid
+        return session
+
+    def _release(self, session: MontySession | None) -> None:
+        if session is not None:
+            self._workers.pop(id(session), None)
+            pool.release(session)
+
+    def close(self) -> bytes:
+        """Return the worker, and the session as bytes."""
+        self._release(self._session)
+        self._session = None
+        if self._before is None:
+            raise RuntimeError("the session was not kept")
+        return self._before.dump
+
+    # ── dumps ─────────────────────────────────────────────────────────────────────────────────────
+
+    def keep(self) -> None:
+        """Keep the session between two programs."""
+        self.names = self._bound_names()
+        self._last = self._before = _Saved(self.session.dump())
+
+    def keep_at(self, snapshot: FunctionSnapshot | FutureSnapshot) -> None:
+        """Keep the session at a request of the program.
+
+        A large session is not kept if it has just been: to write it takes time.
+        """
+        now = time.monotonic()
+        is_soon = now - self._dumped < _DUMP_SHARE * self._dumping
+        is_large = self._last is not None and len(self._last.dump) > _LARGE_DUMP
+        if is_large and is_soon:
+            return
+        self._last = _Saved(snapshot.dump(), is_running=True)
+        self._dumped = time.monotonic()
+        self._dumping = self._dumped - now
+
+    def go_back(self) -> None:
+        """The session as it was kept last; the program that ran in it is ended at its request."""
+        self._restore(self._last)
+
+    def go_back_to_start(self) -> None:
+        """The session as it was before the program."""
+        self._restore(self._before)
+
+    def _restore(self, saved: _Saved | None) -> None:
+        """A worker with a session; the one before the program if that is not possible."""
+        reason: Exception | None = None
+        for each in (*(saved,) * _ATTEMPTS, *(self._before,) * _ATTEMPTS):
+            self._release(self._session)
+            try:
+                if self._is_reopened(each):
+                    return
+            except (MontyError, RuntimeError) as error:
+                reason = error
+        raise RuntimeError("the sandbox does not start: its processes end at once") from reason
+
+    def _is_reopened(self, saved: _Saved | None) -> bool:
+        self._session = session = self._opened(os_policy=policy())
+        if saved is None:
+            session.feed_run(PRELUDE, skip_type_check=True)
+        elif not saved.is_running:
+            session.load_session(saved.dump)
+        elif not end(session.load_snapshot(saved.dump, print_callback=ignore)):
+            return False
+        self.names = self._bound_names()
+        return True
+
+    # ── names ─────────────────────────────────────────────────────────────────────────────────────
+
+    def read_names(self) -> None:
+        """Read which names are bound."""
+        self.names = self._bound_names()
+
+    def _bound_names(self) -> tuple[str, ...]:
+        return tuple(self.evaluate("list(locals())"))
+
+    def unbind(self, names: Collection[str]) -> None:
+        """Unbind these names, those that are bound."""
+        bound = [name for name in self.names if name in names]
+        if bound:
+            self.evaluate("".join(map(_UNBIND.format, bound)))
+
+
+def policy() -> Any:
+    """Clocks as on this machine, and no waiting."""
+    offset = datetime.now().astimezone().utcoffset()
+    seconds = 0
+    if offset is not None:
+        seconds = int(offset.total_seconds())
+    return {"sleep": "zero", "timezone": {"offset_seconds": seconds}}
+
+
+def ignore(_: str, __: str) -> None:
+    """Receive what a program prints that is being ended."""

@@ -1,0 +1,193 @@
+"""Requests of a program, and the replies that the sandbox takes.
+
+A program that asks for something is a snapshot: `FunctionSnapshot` for a call, `FutureSnapshot` for
+calls that it awaits, `NameLookupSnapshot` for a name that it did not assign. To reply gives the
+next snapshot.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, get_args
+
+from pydantic_monty import (
+    ExcType,
+    MontyComplete,
+    MontyCrashedError,
+    MontyError,
+    MontyRuntimeError,
+    MontySession,
+    SyncSnapshot,
+)
+
+from archytas_nb.errors import ToolError
+from archytas_nb.loop.events import CallOutcome
+from archytas_nb.sandbox.bounds import bound_of
+from archytas_nb.sandbox.handles import Handles
+from archytas_nb.sandbox.source import CHECKPOINT
+from archytas_nb.sandbox.values import to_sandbox
+from archytas_nb.words import clip
+
+MAX_MESSAGE = 2_000
+"""Characters of an error in a program."""
+
+NOTHING: Any = {"return_value": None}
+"""The reply without a value."""
+
+NO_METHODS: Any = {
+    "exc_type": "TypeError",
+    "message": "this object stays outside of the program, which cannot call it or its methods:"
+    " give it to one of the functions",
+}
+"""The reply to a method of an object."""
+
+_ENDED: Any = {"exc_type": "SystemExit", "message": "the program has ended"}
+_ENDINGS = 100  # how often a program that is to end may catch its end
+
+
+def waits_for_calls(snapshot: Any) -> bool:
+    """Whether a program awaits calls that it made before."""
+    return hasattr(snapshot, "pending_call_ids")
+
+
+def looks_up_name(snapshot: Any) -> bool:
+    """Whether a program names what it did not assign."""
+    return hasattr(snapshot, "variable_name")
+
+
+# ── replies ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def raised(name: str, message: str) -> Any:
+    """An exception, by the name of its class."""
+    whole = message.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
+    return {"exc_type": name, "message": clip(whole, MAX_MESSAGE)}
+
+
+def reply_of(outcome: CallOutcome, handles: Handles) -> Any:
+    """The outcome of a call."""
+    if outcome.status == "done":
+        return {"return_value": to_sandbox(outcome.value, handles)}
+    error = outcome.error
+    text = _message(outcome)
+    name = type(error).__name__
+    is_builtin = error is not None and type(error) is getattr(builtins, name, None)
+    if is_builtin and name in _exception_names():
+        return raised(name, text)
+    if error is not None and not isinstance(error, ToolError):
+        text = f"{name}: {text}"
+    return raised("RuntimeError", text)
+
+
+def _message(outcome: CallOutcome) -> str:
+    """What a program's error says of a call that failed."""
+    error = outcome.error
+    if error is None or isinstance(error, ToolError):
+        return outcome.result
+    try:
+        if len(error.args) == 1 and isinstance(error.args[0], str):
+            return error.args[0]
+        return str(error)
+    except Exception:  # noqa: BLE001 - a user's exception
+        return outcome.result
+
+
+@functools.cache
+def _exception_names() -> frozenset[str]:
+    ends = {"SystemExit", "KeyboardInterrupt", "BaseException", "StopIteration"}
+    return frozenset(get_args(ExcType)) - ends
+
+
+def function_named(name: str) -> Any:
+    """The sandbox knows a function of the run only by its name."""
+
+    def function() -> None:
+        """Never called."""
+
+    function.__name__ = name
+    return function
+
+
+def resumed(snapshot: Any, reply: Any) -> SyncSnapshot:
+    """Reply to a request; a value that cannot be sent becomes an error in the program."""
+    after: SyncSnapshot
+    try:
+        after = snapshot.resume(reply)
+    except MontyCrashedError:
+        raise
+    except MontyError as error:
+        # If nothing was sent, the request is still open; otherwise the program has raised.
+        failure = raised("ValueError", f"the result cannot be passed to a program: {error}")
+        if waits_for_calls(snapshot):
+            failure = dict.fromkeys(snapshot.pending_call_ids, failure)
+        try:
+            after = snapshot.resume(failure)
+        except RuntimeError:
+            raise error from None
+    return after
+
+
+_NO_CALL = re.compile(r"external function '(\w+)' cannot suspend in this synchronous context")
+
+
+def text_of(error: Any) -> str:
+    """What a program raised: the class and the message."""
+    text: str = error.display("type-msg")
+    found = _NO_CALL.search(text)
+    if found:
+        return (
+            f"NotImplementedError: {found[1]} cannot be called in a method that Python itself "
+            "calls, such as __str__ or __eq__: call it before, and keep the result"
+        )
+    return text
+
+
+def named(snapshot: Any, value: Any) -> SyncSnapshot:
+    """Give a name its value; a value that cannot be sent leaves it undefined."""
+    after: SyncSnapshot
+    try:
+        after = snapshot.resume(value=value)
+    except MontyCrashedError:
+        raise
+    except MontyError as error:
+        # If nothing was sent, such as half a character, the request is still open.
+        try:
+            after = snapshot.resume()
+        except RuntimeError:
+            raise error from None
+    return after
+
+
+# ── the end ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def end(snapshot: Any) -> bool:
+    """Raise the end of the program at its request until it has ended; False if it does not."""
+    for _ in range(_ENDINGS):
+        try:
+            snapshot = _ending(snapshot)()
+        except MontyRuntimeError as error:
+            return not bound_of(error)
+        if isinstance(snapshot, MontyComplete):
+            return True
+    return False
+
+
+def _ending(snapshot: Any) -> Callable[[], SyncSnapshot]:
+    if waits_for_calls(snapshot):
+        return partial(snapshot.resume, dict.fromkeys(snapshot.pending_call_ids, _ENDED))
+    if looks_up_name(snapshot):
+        return partial(snapshot.resume)
+    return partial(snapshot.resume, _ENDED)
+
+
+def next_file(session: MontySession) -> str:
+    """The name that the sandbox will give to the next text: it counts them."""
+    snapshot: Any = session.feed_start(f"{CHECKPOINT}()", skip_type_check=True)
+    number = int(snapshot.position.filename.strip("<>").rpartition("-")[2])
+    snapshot.resume(NOTHING)
+    return f"<python-input-{number + 1}>"

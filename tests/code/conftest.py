@@ -1,0 +1,3 @@
+from tests.magics.conftest import shell
+
+__all__ = ["shell"]

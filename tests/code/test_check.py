@@ -1,0 +1,150 @@
+"""``%agent_check``: which answers still hold, without a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from archytas_nb.errors import AnswerChanged
+from tests.code.notebook import Notebook
+
+DATA = """\
+import pandas as pd
+import time, random
+frame = pd.DataFrame({"mass": [1.5, 2.5, 3.5], "name": ["a", "b", "c"]})
+alias = frame
+limit = 2
+other = [10, 20]
+third = {"deep": [[1], [2]]}
+still = pd.Series([4, 5, 6])
+words = ["one", "two"]"""
+TOOLS = '''%%tool
+def total() -> float:
+    """The sum."""
+    return float(frame["mass"].sum())
+
+def above(offset: int) -> int:
+    """How many are above the limit."""
+    return _count(limit + offset)
+
+def _count(bound):
+    return sum(each > bound for each in other)
+
+def deepest() -> int:
+    """The deepest."""
+    return third["deep"][1][0]
+
+def size(values: pd.Series) -> int:
+    """The sum of values."""
+    return int(values.sum())
+
+def join(sign: str) -> str:
+    """The words."""
+    return sign.join(words)
+
+def now() -> float:
+    """The time."""
+    return time.time()
+
+def dice() -> int:
+    """A number."""
+    return random.randint(1, 6)
+
+def length(path: str) -> int:
+    """The length of a file."""
+    with open(path) as file:
+        return len(file.read())'''
+
+
+@pytest.fixture
+def book(shell: InteractiveShell) -> Notebook:
+    notebook = Notebook(shell)
+    notebook.run(DATA)
+    notebook.run(TOOLS)
+    return notebook
+
+
+def asked(book: Notebook) -> list[Any]:
+    """Ten questions with an answer each."""
+    return [
+        book.ask("The sum?", ("total", None), ("final_answer", "7.5")),
+        book.ask("Above?", ("above", {"offset": 0}), ("final_answer", "2")),
+        book.ask("The deepest?", ("deepest", None), ("final_answer", "2")),
+        book.ask("The size of still?", ("size", {"values": "still"}), ("final_answer", "15")),
+        book.ask("The words?", ("join", {"sign": "-"}), ("final_answer", "one-two")),
+        book.ask("The time?", ("now", None), ("final_answer", "now")),
+        book.ask("A number?", ("dice", None), ("final_answer", "four")),
+        book.ask("A file?", ("length", {"path": "/dev/null"}), ("final_answer", "0")),
+        book.ask("Nothing?", ("final_answer", "nothing")),
+        book.ask("Twice?", '```python\nanswer(size("still") * 2)\n```', protocol="program"),
+    ]
+
+
+def lines(book: Notebook) -> list[str]:
+    return [line.partition(": ")[2] for line in str(book.run("%agent_check")).splitlines()]
+
+
+def test_exactly_the_answers_whose_values_changed_are_reported(book: Notebook) -> None:
+    models = asked(book)
+    before = [len(model.asked) for model in models]
+    first = lines(book)
+    assert [line.partition(" (")[0] for line in first] == ["holds"] * 5 + ["cannot say"] * 4 + [
+        "holds"
+    ]
+    assert [reason in line for line, reason in zip(first[5:9], WHY, strict=True)] == [True] * 4
+
+    book.run("alias.loc[0, 'mass'] = 10.5")  # in place, through an alias
+    book.run("limit = 15")  # by rebinding
+    book.run("third['deep'][1].insert(0, 7)")  # in place, inside of another object
+    book.run("still = pd.Series([4, 5, 6])\nunrelated = 1")  # the same content in another object
+    found = lines(book)
+    cell = book.shell.execution_count
+    assert found[0] == f"7.5 → now 16.5 (frame changed in cell {cell - 5})"
+    assert found[1] == f"2 → now 1 (limit changed in cell {cell - 4})"
+    assert found[2] == f"2 → now 7 (third changed in cell {cell - 3})"
+    assert found[3:] == first[3:]
+    assert [len(model.asked) for model in models] == before  # no request was sent
+    with pytest.raises(AnswerChanged, match=r"7\.5 → now 16\.5"):
+        book.shell.run_line_magic("agent_check", "--strict")
+
+
+WHY = ("the time", "random numbers", "files", "no call was made")
+
+
+def test_an_input_that_changed_without_changing_the_value(book: Notebook) -> None:
+    book.ask("The sum?", ("total", None), ("final_answer", "7.5"))
+    book.run("frame['name'] = ['x', 'y', 'z']")
+    [line] = lines(book)
+    assert line.startswith("holds (frame changed")
+
+
+def test_a_tool_that_was_defined_differently(book: Notebook) -> None:
+    book.ask("The words?", ("join", {"sign": "-"}), ("final_answer", "one-two"))
+    book.run(TOOLS)  # the same again
+    assert lines(book) == ["holds (nothing it read has changed)"]
+    book.run(TOOLS.replace("sign.join(words)", "sign.join(words[::-1])"))
+    assert lines(book)[0].startswith("'one-two' → now 'two-one' (join changed")
+
+
+def test_a_helper_of_a_tool_that_was_defined_differently(book: Notebook) -> None:
+    book.ask("Above?", ("above", {"offset": 0}), ("final_answer", "2"))
+    book.run("def _count(bound):\n    return 0")
+    assert lines(book)[0].startswith("2 → now 0")
+
+
+def test_code_that_fails_now(book: Notebook) -> None:
+    book.ask("The sum?", ("total", None), ("final_answer", "7.5"))
+    book.run("del frame")
+    assert "NameError" in lines(book)[0]
+
+
+def test_a_run_that_changed_its_own_input(book: Notebook) -> None:
+    book.run(
+        '%%tool\ndef grow() -> int:\n    """Grow."""\n    other.append(30)\n    return sum(other)'
+    )
+    book.ask("Grow?", ("grow", None), ("final_answer", "60"))
+    assert lines(book) == ["holds (nothing it read has changed)"]
+    book.run("other.append(1)")
+    assert lines(book)[0].startswith("cannot say (the question itself changed 'other'")

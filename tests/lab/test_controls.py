@@ -1,0 +1,68 @@
+"""In a real JupyterLab: a person is asked with buttons and fields, while the cell runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.lab.lab import Lab
+from tests.lab.test_lab import STATIC, bundles
+
+FORM = ".archytas-nb-form"
+
+
+def click(desk: Any, title: str) -> None:
+    """Press a button of the form that waits."""
+    form = desk.page.locator(FORM)
+    form.wait_for()
+    form.get_by_role("button", name=title, exact=True).click()
+
+
+def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
+    lab: Lab, sit: Any, pictures: Path
+) -> None:
+    desk = sit("controls.ipynb")
+    for cell in range(4):
+        desk.run_cell(cell)
+    desk.wait_for_text("delete_rows · waiting for approval")
+    desk.page.locator(FORM).wait_for()
+    desk.page.wait_for_timeout(600)
+    desk.picture(pictures / "controls.png", 3)
+    assert desk.page.locator(".jp-Stdin").count() == 0
+    click(desk, "Run")
+    desk.wait_until_run(3)
+    [trace] = bundles(desk.outputs(3))
+    assert set(trace) == STATIC
+    assert "9 rows are left" in trace["text/plain"]
+    desk.run_cell(4)
+    desk.page.locator(FORM).wait_for()
+    field = desk.page.locator(f"{FORM} input")
+    field.fill("two are enough")
+    click(desk, "Refuse")
+    desk.wait_for_text("two are enough")
+    click(desk, "Run, do not ask again in this run")
+    desk.wait_until_run(4)
+    [trace] = bundles(desk.outputs(4))
+    assert "6 rows are left" in trace["text/plain"]
+    desk.run_cell(5)
+    click(desk, "Edit")
+    above = desk.page.locator(f"{FORM} input").first
+    above.fill("many")
+    desk.wait_for_text("expected an integer")
+    assert desk.page.locator(f"{FORM} button", has_text="Run").first.is_disabled()
+    desk.picture(pictures / "controls-edit.png", 5)
+    above.fill("2")
+    desk.page.locator(f"{FORM} button:enabled", has_text="Run").first.click()
+    desk.wait_for_text("The agent asks:")
+    desk.picture(pictures / "controls-question.png", 5)
+    click(desk, "blue")
+    desk.wait_until_run(5)
+    [trace] = bundles(desk.outputs(5))
+    assert "delete_rows(above=2)" in trace["text/plain"]
+    assert "blue" in trace["text/plain"]
+    desk.run_cell(6)
+    click(desk, "Stop")
+    desk.wait_until_run(6)
+    [trace] = bundles(desk.outputs(6))
+    assert "Interrupted during" in trace["text/plain"]
+    assert desk.page.locator(FORM).count() == 0

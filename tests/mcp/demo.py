@@ -1,0 +1,60 @@
+"""A server of the official library, with tools that work, fail, hang and die."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Literal
+
+from mcp.server import MCPServer
+from mcp_types import ToolAnnotations
+
+server = MCPServer("demo")
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first.
+        b: The second.
+    """
+    return a + b
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def find(kind: Literal["x", "y"], where: dict[str, list[int]] | None = None) -> str:
+    """Find something."""
+    return f"{kind} {where}"
+
+
+@server.tool()
+def change() -> str:
+    """Change something."""
+    return "changed"
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def die() -> str:
+    """End the server."""
+    os._exit(3)
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def page(size: int) -> str:
+    """A long text with HTML."""
+    return "<img src=x onerror=alert(1)>" + "x" * size
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def hang() -> str:
+    """Never answer."""
+    await asyncio.sleep(3600)
+    return ""
+
+
+if __name__ == "__main__":
+    print("the demo server has started", file=sys.stderr, flush=True)
+    server.run("stdio")

@@ -1,0 +1,73 @@
+"""A notebook uses the tools of servers."""
+
+from __future__ import annotations
+
+import shlex
+
+from tests.mcp.conftest import Served
+
+ASK = """
+from archytas_nb import Agent
+from archytas_nb.testing import ScriptedModel
+def ask(*calls, **options):
+    model = ScriptedModel(*calls, ("final_answer", "done"), protocol="native")
+    run = Agent(model=model, **options).run("go", progress=False)
+    return [(outcome.status, outcome.result[:80]) for _, outcome in run.calls]
+"""
+
+
+def test_a_server_is_added_used_and_removed(served: Served, demo: list[str]) -> None:
+    kernel = served.kernel
+    kernel.run(ASK)
+    added = kernel.run(f"%agent_mcp add demo -- {shlex.join(demo)}", wait=120)
+    assert added.status == "ok", added.error
+    assert "6 tools" in added.result
+
+    outcomes = kernel.run(
+        'ask(("demo_add", {"a": 1}), ("demo_add", {"a": "x"}), ("demo_find", {"kind": "z"}), '
+        '("demo_find", {"kind": "x", "where": {"k": [1]}}), ("demo_change", {}))'
+    ).result
+    assert "('done', '3')" in outcomes
+    assert "x {'k': [1]}" in outcomes
+    assert outcomes.count("'error'") == 2
+    assert outcomes.count("'refused'") == 1  # it is not declared to read only, and nobody is there
+
+    # A notebook's own tool and one of the server in one run, and in one program.
+    both = kernel.run('ask(("demo_add", {"a": 1}), ("count", {"word": "abc"}))').result
+    assert both.count("'done'") == 2
+    program = """
+model = ScriptedModel("```python\\nanswer(demo_add(a=count(word='abc'), b=4))\\n```", protocol="program")
+Agent(model=model).run("go", progress=False).answer
+"""
+    assert kernel.run(program).result == "'7'"
+
+    large = kernel.run('ask(("demo_page", {"size": 3_000_000}))').result
+    assert "'<img src=x" in large
+    cell = """print("begins"); ask(("demo_hang", {}))"""
+    stopped = kernel.run(cell, interrupt_when=lambda so_far: "begins" in so_far.printed)
+    assert "RunInterrupted" in stopped.error or "KeyboardInterrupt" in stopped.error
+    assert "'done', '3'" in kernel.run('ask(("demo_add", {"a": 1}))').result
+
+    died = kernel.run('ask(("demo_die", {}), ("demo_add", {"a": 1}))').result
+    assert died.count("'error'") == 2
+    assert "ended" in kernel.run("%agent_mcp").result
+    assert "6 tools" in kernel.run("%agent_mcp remove demo").result
+    assert "demo_add" not in kernel.run("%tools").result
+
+
+def test_servers_that_cannot_be_used_say_why(served: Served) -> None:
+    kernel = served.kernel
+
+    def said(line: str) -> str:
+        cell = kernel.run(f"%agent_mcp {line}")
+        assert cell.status == "error"
+        return cell.error + cell.printed
+
+    missing = said("add bad -- no-such-command-here")
+    assert "no-such-command-here" in missing
+    code = "import sys; print('told why', file=sys.stderr); sys.exit(2)"
+    command = shlex.join(["python", "-c", code])
+    assert "told why" in said(f"add bad -- {command}")
+    assert "web" in said("add http://127.0.0.1:9/mcp --name web")
+    for line in ("add", "add x y -- z", "add http://127.0.0.1:9", "remove demo", "add a-b -- z"):
+        assert "UsageError" in said(line)

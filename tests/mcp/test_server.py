@@ -1,0 +1,214 @@
+"""Other programs call the tools of a live notebook."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.shared.exceptions import MCPError
+
+from tests.mcp.conftest import Served
+
+
+def text(result: Any) -> str:
+    return "\n".join(each.text for each in result.content if each.type == "text")
+
+
+def call(served: Served, name: str, arguments: dict[str, Any] | None = None) -> tuple[str, bool]:
+    """The text of a result, and whether it is an error."""
+
+    async def work(client: Client) -> Any:
+        return await client.call_tool(name, arguments or {})
+
+    result = served.talk(work)
+    return text(result), result.is_error
+
+
+def test_the_tools_are_listed_with_their_schemas(served: Served) -> None:
+    listed = served.talk(lambda client: client.list_tools()).tools
+    tools = {each.name: each for each in listed}
+    assert {"count", "add_number", "sleep", "clear", "notebook_tools", "notebook_call"} <= {*tools}
+    assert tools["count"].input_schema["required"] == ["word"]
+    assert tools["count"].input_schema["properties"]["times"]["default"] == 1
+    hints = {name: each.annotations for name, each in tools.items()}
+    assert hints["clear"].destructive_hint
+    assert not hints["count"].destructive_hint
+
+
+def test_a_call_runs_on_the_main_thread_and_is_validated(served: Served) -> None:
+    served.kernel.run("seen.clear()")
+    assert call(served, "count", {"word": "abc", "times": 2}) == ("6", False)
+    assert served.value("seen") == "[True]"
+    said, is_error = call(served, "count", {"wrd": "abc"})
+    assert is_error
+    assert "did you mean 'word'" in said
+    said, is_error = call(served, "cuont", {})
+    assert is_error
+    assert "did you mean 'count'" in said
+
+
+def test_a_tool_that_was_defined_later_can_be_called(served: Served) -> None:
+    served.kernel.run("@tool\ndef later() -> str:\n    'Late.'\n    return 'late'")
+    assert "later:" in call(served, "notebook_tools")[0]
+    given = {"name": "later", "arguments": {}}
+    assert call(served, "notebook_call", given) == ("late", False)
+    assert call(served, "notebook_call", {"arguments": {}})[1]
+
+
+def test_what_a_call_changes_can_be_undone(served: Served) -> None:
+    served.kernel.run("%config ArchytasNB.undo = True")
+    served.kernel.run("numbers[:] = [1, 2, 3]")
+    assert call(served, "add_number", {"number": 4})[1] is False
+    assert served.value("numbers") == "[1, 2, 3, 4]"
+    assert "numbers" in served.kernel.run("%agent_diff").result
+    served.kernel.run("%agent_undo")
+    assert served.value("numbers") == "[1, 2, 3]"
+    served.kernel.run("%config ArchytasNB.undo = None")
+
+
+def test_a_call_waits_for_the_running_cell_and_reports_progress(served: Served) -> None:
+    states: list[str] = []
+
+    async def work(client: Client) -> Any:
+        async def on_progress(_: float, __: float | None, message: str | None) -> None:
+            states.append(message or "")
+
+        return await client.call_tool("count", {"word": "ab"}, progress_callback=on_progress)
+
+    served.kernel.run("from archytas_nb.mcp import server; server.SECONDS_BETWEEN_PROGRESS = 0.1")
+    # The cell is running before the call is made: it has written that it runs.
+    served.kernel.client.execute("import time; print('runs'); time.sleep(2)")
+    while served.kernel.client.get_iopub_msg(timeout=60)["msg_type"] != "stream":
+        pass
+    assert text(served.talk(work)) == "2"
+    assert states[:1] == ["waiting until a cell of the notebook has ended"]
+    served.kernel.client.get_shell_msg(timeout=60)
+
+
+def test_a_call_that_is_cancelled_is_interrupted_and_nothing_else(
+    served: Served, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    served.kernel.run(
+        f"import pathlib\n@tool\ndef wait() -> str:\n    'Wait.'\n"
+        f"    pathlib.Path({str(begun)!r}).touch()\n    time.sleep(3600)\n    return ''"
+    )
+
+    async def work(client: Client) -> Any:
+        task = asyncio.create_task(client.call_tool("notebook_call", {"name": "wait"}))
+        while not begun.exists():
+            assert not task.done(), task.result()
+            await asyncio.sleep(0.05)
+        task.cancel()
+        return await client.call_tool("count", {"word": "abcd"})  # it would wait for an hour
+
+    assert text(served.talk(work)) == "4"
+    assert served.value("1 + 1") == "2"
+
+
+def test_nobody_is_there_so_a_tool_that_needs_approval_is_refused(served: Served) -> None:
+    served.kernel.run("numbers[:] = [1]")
+    said, is_error = call(served, "clear")
+    assert is_error
+    assert "refused" in said.lower() or "not run" in said.lower()
+    assert served.value("numbers") == "[1]"
+
+
+def test_variables_are_resources_and_secrets_are_not(served: Served) -> None:
+    listed = served.talk(lambda client: client.list_resources()).resources
+    names = [each.name for each in listed]
+    assert names[0] == "variables"
+    assert "numbers" in names
+    assert "password" not in names
+
+    async def read(client: Client) -> str:
+        found = await client.read_resource("notebook://variable/numbers")
+        every = await client.read_resource("notebook://variables")
+        return str(found.contents[0].text + every.contents[0].text)
+
+    served.kernel.run("numbers[:] = [1, 2, 3]")
+    said = served.talk(read)
+    assert "1, 2, 3" in said
+    assert "hunter2" not in said
+
+    async def read_secret(client: Client) -> None:
+        with pytest.raises(MCPError):
+            await client.read_resource("notebook://variable/password")
+
+    served.talk(read_secret)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Origin": "http://example.org"}, 403),
+        ({"Host": "example.org"}, 421),
+    ],
+)
+def test_requests_of_others_are_rejected(
+    served: Served, headers: dict[str, str], status: int
+) -> None:
+    given = {
+        "Authorization": f"Bearer {served.token}",
+        "Accept": "application/json, text/event-stream",
+        **headers,
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    assert httpx2.post(served.url, headers=given, json=body).status_code == status
+
+
+def test_a_client_of_an_older_protocol_is_served(served: Served) -> None:
+    async def work(client: Client) -> Any:
+        return client.protocol_version, await client.call_tool("count", {"word": "abc"})
+
+    version, result = served.talk(work, mode="legacy")
+    assert version < "2026"
+    assert text(result) == "3"
+
+
+def test_the_bridge_serves_the_same_tools_over_stdio(served: Served) -> None:
+    folder = served.kernel.run("import os; os.environ['JUPYTER_RUNTIME_DIR']").result.strip("'")
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "archytas_nb", "mcp"],
+        env={**os.environ, "JUPYTER_RUNTIME_DIR": folder},
+    )
+
+    async def talk() -> tuple[list[str], str]:
+        async with Client(stdio_client(parameters)) as client:
+            listed = await client.list_tools()
+            result = await client.call_tool("count", {"word": "abc"})
+            return [each.name for each in listed.tools], text(result)
+
+    names, said = asyncio.run(talk())
+    assert {"count", "notebook_call"} <= {*names}
+    assert said == "3"
+
+
+@pytest.mark.slow
+def test_a_thousand_calls_leave_nothing_behind(served: Served) -> None:
+    async def work(client: Client) -> None:
+        for _ in range(1_000):
+            await client.call_tool("count", {"word": "abc"})
+
+    count = "(threading.active_count(), len(__import__('os').listdir('/proc/self/fd')))"
+    served.talk(lambda client: client.call_tool("count", {"word": "abc"}))
+    before = eval(served.value(count))
+    served.talk(work)
+    after = eval(served.value(count))
+    assert after[0] <= before[0] + 2
+    assert after[1] <= before[1] + 5
+
+
+def test_nothing_listens_unless_asked(served: Served) -> None:
+    assert "already" in served.kernel.run("%agent_mcp serve").printed
+    assert "served" in served.kernel.run("%agent_mcp").result

@@ -1,0 +1,126 @@
+"""Tools from JSON schemas."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.errors import ToolError
+from archytas_nb.tools.foreign import MAX_SCHEMA, tool_of
+from archytas_nb.tools.tool import Tool
+
+
+def made(schema: dict[str, Any], description: str = "Do it.") -> tuple[Tool, list[Any]]:
+    """A tool, and the list of what is sent."""
+    sent: list[Any] = []
+
+    async def send(arguments: dict[str, Any]) -> str:
+        sent.append(arguments)
+        return "done"
+
+    return tool_of("do", description, schema, send, approve=False), sent
+
+
+def test_arguments_keep_their_own_names() -> None:
+    properties = {
+        "page-size": {"type": "integer", "description": "How many."},
+        "page_size": {"type": "integer"},
+        "class": {"type": "string"},
+        "9": {"type": "boolean"},
+    }
+    tool, sent = made({"type": "object", "properties": properties, "required": [*properties]})
+    names = list(tool.schema()["properties"])
+    assert len({*names}) == 4
+    values = {"page-size": 1, "page_size": 2, "class": "x", "9": True}
+    outcome = tool.call(dict(zip(names, values.values(), strict=True)))
+    assert outcome.status == "done"
+    assert sent == [values]
+    assert "How many." in str(tool.schema())
+
+
+def test_what_is_left_out_is_not_sent_and_a_required_null_is() -> None:
+    properties = {"a": {"type": ["integer", "null"]}, "b": {"type": "integer"}}
+    tool, sent = made({"properties": properties, "required": ["a"]})
+    assert tool.call({"a": None}).status == "done"
+    assert sent == [{"a": None}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "integer"}, 3, "x"),
+        ({"enum": ["x", "y"]}, "x", "z"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, None, "x"),
+        ({"type": "array", "items": {"type": "string"}}, ["a"], "a"),
+        ({"type": "object"}, {"k": 1}, 3),
+        ({"$ref": "#/$defs/Kind"}, "m", "n"),
+        ({"$ref": "#/$defs/Missing"}, {"any": "thing"}, None),
+        (True, [1], None),
+    ],
+)
+def test_the_types_of_arguments_are_checked(schema: Any, good: Any, bad: Any) -> None:
+    whole = {
+        "properties": {"value": schema},
+        "required": ["value"],
+        "$defs": {"Kind": {"enum": ["m"]}},
+    }
+    tool, sent = made(whole)
+    assert not tool.check({"value": good})
+    if bad is not None:
+        assert tool.check({"value": bad})
+    assert not sent
+
+
+def test_a_schema_that_explodes_is_shown_as_its_type() -> None:
+    definitions: dict[str, Any] = {
+        f"d{n}": {
+            "type": "object",
+            "properties": {k: {"$ref": f"#/$defs/d{n + 1}"} for k in "abcdef"},
+        }
+        for n in range(30)
+    }
+    definitions["loop"] = {"type": "array", "items": {"$ref": "#/$defs/loop"}}
+    properties = {"deep": {"$ref": "#/$defs/d0"}, "loop": {"$ref": "#/$defs/loop"}}
+    tool, _ = made({"properties": properties, "required": [*properties], "$defs": definitions})
+    assert len(str(tool.schema())) < 2 * MAX_SCHEMA
+    assert tool.check({"deep": 1, "loop": 2})
+
+
+def test_a_section_in_a_description_is_no_docstring() -> None:
+    tool, _ = made({"properties": {}}, "Does it.\n\nArgs:\n    other: not an argument\n")
+    assert "other: not an argument" in tool.description
+
+
+def test_properties_that_are_no_object_are_refused() -> None:
+    with pytest.raises(ToolError):
+        made({"properties": [1]})
+
+
+_schemas = st.recursive(
+    st.none() | st.booleans() | st.text(max_size=5) | st.integers(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["type", "enum", "anyOf", "items", "properties", "$ref", "description", "default"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=6), _schemas, max_size=3))
+def test_any_schema_becomes_a_tool_or_is_refused(properties: dict[str, Any]) -> None:
+    try:
+        tool, _ = made({"properties": properties})
+    except ToolError:
+        return
+    asyncio.run(asyncio.sleep(0))
+    assert isinstance(tool.schema(), dict)

@@ -1,0 +1,201 @@
+"""What a person decides with controls: the same line, record and replay as if it were typed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import archytas_nb as nb
+from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.switch import CassetteModel
+from archytas_nb.errors import RunInterrupted
+from archytas_nb.run import Run
+from archytas_nb.testing import ScriptedModel
+from archytas_nb.tools.tool import Tool
+from archytas_nb.trace import controls
+from tests.front_end import find, front_end, widgets
+from tests.scripted import Scripted
+
+EDIT = [
+    ["Edit", ("above", "9"), "Run"],
+    ["Edit", ("above", "many"), "Run", ("above", "2"), "Run"],
+]
+REASON = "Enter runs it; or say what to do instead"
+DECISIONS: dict[str, tuple[list[list[Any]], list[str]]] = {
+    "run": ([["Run"], ["Run"]], ["y", "y"]),
+    "this run": ([["Run, do not ask again in this run"]], ["r"]),
+    "refuse": ([["Refuse"], ["Run"]], ["n", "y"]),
+    "reason": ([[(REASON, "it is in use"), "Refuse"], ["Refuse"]], ["n: it is in use", "n"]),
+    "edit": (EDIT, ["above = 9", "y", "above = 2", "y"]),
+    "stop": ([["Stop"]], ["stop"]),
+    "stop later": ([["Run"], ["Stop"]], ["y", "stop"]),
+}
+"""What is pressed in each form, and the lines that a person types to say the same."""
+
+
+def _delete_rows(above: int) -> str:
+    """Delete rows.
+
+    Args:
+        above: Rows with a greater number are deleted
+    """
+    return f"kept {above}"
+
+
+delete_rows = Tool.from_function(_delete_rows, name="delete_rows", approve=True)
+
+
+def ask(path: Path, person: Any, monkeypatch: pytest.MonkeyPatch, mode: Any = "record") -> Run:
+    """Ask with a cassette; the person answers in place of the keyboard."""
+    from archytas_nb import asking
+
+    script = ScriptedModel(
+        ("delete_rows", {"above": 4}), ("delete_rows", {"above": 3}), ("final_answer", "Done.")
+    )
+    monkeypatch.setattr(asking, "Keyboard", lambda: person)
+    cassette = Cassette(path, mode)
+    agent = nb.Agent([delete_rows], CassetteModel(cassette, lambda: script))
+    try:
+        return agent.run("Delete rows", progress=False)
+    except RunInterrupted as error:
+        return error.run  # type: ignore[return-value]
+
+
+def story(run: Run) -> list[str]:
+    """What was decided and happened."""
+    told = [f"{outcome.status} {outcome.decision}: {outcome.text}" for _, outcome in run.calls]
+    return [run.status, *told]
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_a_decision_is_recorded_and_replayed_alike_however_it_was_made(
+    decision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presses, lines = DECISIONS[decision]
+    typed = ask(tmp_path / "typed", Scripted(*lines), monkeypatch)
+    with front_end(monkeypatch, *presses), monkeypatch.context() as patched:
+        pressed = ask(tmp_path / "pressed", Scripted(), patched)
+    assert story(pressed) == story(typed)
+    recorded = (tmp_path / "pressed").read_bytes()
+    for each in (tmp_path / "typed", tmp_path / "pressed"):
+        assert each.read_bytes() == recorded
+        replayed = ask(each, Scripted(there=False), monkeypatch, "replay")
+        assert story(replayed) == story(typed)
+
+
+def test_a_tool_that_was_approved_for_this_run_is_asked_about_in_the_next_one() -> None:
+    from archytas_nb.kernel.approval import Approver
+    from archytas_nb.loop.events import ToolCall
+    from archytas_nb.tools.tool import BoundCall
+
+    person = Scripted("r", "y")
+    bound = delete_rows.bind({"above": 1}, {})
+    assert isinstance(bound, BoundCall)
+    for _ in range(2):
+        approver = Approver("ask", (), person)
+        for _ in range(3):
+            approver.decide(delete_rows, ToolCall("delete_rows", {"above": 1}), bound, {})
+            if person.answers == []:
+                break
+    assert len(person.prompts) == 2
+
+
+@pytest.mark.parametrize(
+    ("subshells", "setting", "way"),
+    [
+        (["a"], "auto", "controls"),
+        (["a"], "controls", "controls"),
+        (["a"], "input", "input"),
+        (None, "auto", "input"),
+        (None, "controls", "input"),
+    ],
+)
+def test_controls_are_used_only_where_a_subshell_exists(
+    subshells: list[str] | None, setting: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = SimpleNamespace(
+        _allow_stdin=True, get_parent=lambda _: {"metadata": {"cellId": "one"}}
+    )
+    if subshells is not None:
+        manager = SimpleNamespace(list_subshell=lambda: subshells)
+        kernel.shell_channel_thread = SimpleNamespace(manager=manager)
+    monkeypatch.setenv("ARCHYTAS_NB_ASK_WITH", setting)
+    monkeypatch.setattr(controls, "_kernel", lambda: kernel)
+    monkeypatch.setattr(controls, "_SECONDS_TO_CONNECT", 0.0)
+    monkeypatch.setattr(controls, "_display", lambda _: SimpleNamespace(update=lambda *_, **__: 0))
+    assert controls.way() == way
+    console = SimpleNamespace(**{**vars(kernel), "get_parent": lambda _: {}})
+    monkeypatch.setattr(controls, "_kernel", lambda: console)
+    assert controls.way() == "input"
+
+
+@pytest.mark.parametrize(
+    ("choices", "act", "answer"),
+    [
+        (["red", "blue"], ["blue"], "blue"),
+        (["red", "Red "], ["Red "], "Red "),
+        (["1", "2"], ["2"], "2"),
+        ([*"abcdefgh"], [(" ", 6), "Choose"], "g"),
+        (["red"], [("Or answer in your own words", "green"), "Answer"], "green"),
+        ([], [("Your answer", "42"), "Answer"], "42"),
+    ],
+)
+def test_a_question_of_the_model_is_answered_with_a_button_a_list_or_a_field(
+    choices: list[str], act: list[Any], answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from archytas_nb.kernel.person import _answer
+
+    monkeypatch.setattr(controls, "_UNSEEN", 0.0)
+    with front_end(monkeypatch, act):
+        assert _answer(controls.Controls(Scripted()), "Which?", choices) == answer
+
+
+def test_an_argument_that_does_not_fit_cannot_be_run_and_html_stays_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The fault stands below the field; what a model wrote is no element of the page."""
+    from archytas_nb.loop.events import ApprovalForm, FormField
+
+    evil = "<img src=x onerror=alert(1)>"
+    field = FormField("above", evil, {"type": "string"})
+    form = ApprovalForm("delete_rows", (), why=evil, fields=(field,), check=lambda _: evil)
+    sheet = controls.ApprovalSheet(form, note=evil)
+    find(sheet.box, "Edit").click()
+    pages = [each.value for each in widgets(sheet._edits) if type(each).__name__ == "HTML"]
+    assert sheet._take("typed", {"": "", "above": "new"}) is None
+    assert sheet._take("run", {"": "", "above": "new"}) is None
+    assert find(sheet.box, "Run").disabled
+    pages += [
+        each.value
+        for each in (*widgets(sheet._edits), *widgets(sheet.box))
+        if "HTML" in type(each).__name__
+    ]
+    assert any("&lt;img" in page for page in pages)
+    assert not any("<img" in page for page in pages)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.002, 0.01, None])
+def test_a_stop_interrupts_once_and_never_what_comes_after_the_run(delay: float | None) -> None:
+    """It is pressed three times during the run, about at its end, or afterwards (None)."""
+    for _ in range(10):
+        button = controls.StopButton()
+        presses = Thread(target=lambda press=button.widget.click: [press() for _ in range(3)])
+        interrupts = 0
+        try:
+            if delay is not None:
+                presses.start()
+                time.sleep(delay)
+        except KeyboardInterrupt:
+            interrupts += 1
+        button.close()
+        if delay is None:
+            presses.start()
+        presses.join()
+        time.sleep(0.001)  # where a late interrupt would be raised
+        assert interrupts <= button.was_pressed
+        assert not (delay is None and button.was_pressed)
