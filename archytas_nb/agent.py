@@ -33,6 +33,7 @@ from archytas_nb.kernel.python import PythonMode
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.conversation import messages_of
+from archytas_nb.loop.events import ValuesName
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import (
     Model,
@@ -85,6 +86,10 @@ class Agent:
         context: Which variables are described below a question: those ``"mentioned"`` in it, also
             those ``"changed"`` since the last one, ``"all"`` or ``"none"``. Except with ``"none"``,
             the model has tools to read variables. ``"auto"`` depends on the model.
+        values: What the model may learn of values: ``"all"``; numbers and booleans (``"scalars"``);
+            only names, types and the results of comparisons (``"none"``); or no comparisons either
+            (``"strict"``). Results stay in variables, and their values are filled into the answer
+            here.
         max_reply_tokens: Maximum tokens in one reply; None for 1,024 (small models) or 16,384.
         python: Whether the model has a tool that runs code in the namespace: ``"off"``, ``"ask"``
             (after approval), ``"undoable"`` (at once; what it changes is shown and can be undone),
@@ -117,6 +122,7 @@ class Agent:
         ask_user: bool | Literal["auto", "on", "off"] = UNSET,
         allow: Collection[str] = UNSET,
         context: ContextName = UNSET,
+        values: ValuesName = UNSET,
         max_reply_tokens: int | None = UNSET,
         python: PythonMode = UNSET,
         undo: bool | None = UNSET,
@@ -147,6 +153,7 @@ class Agent:
             "ask_user": ask_user,
             "allow": allow,
             "context": context,
+            "values": values,
             "python": python,
             "undo": undo,
             "program_bounds": program_bounds,
@@ -258,7 +265,7 @@ class Agent:
         past, earlier = place_of(last, self.exchanges)
         small = setup.choice.is_small
         tools = setup.question_tools(copy, past, earlier, small=small)
-        wire = setup.wire(setup.protocol(setup.choice.known), tools, small=small)
+        wire = setup.wire(setup.protocol(setup.choice.known), tools, last, small=small)
         return messages_of(wire, self.exchanges)
 
     def reset(self) -> None:

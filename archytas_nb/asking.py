@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from archytas_nb.driver import (
     AnswerCheck,
@@ -57,6 +57,9 @@ from archytas_nb.question import (
 from archytas_nb.run import Run
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
+
+if TYPE_CHECKING:
+    from archytas_nb.kernel.disclosure import Disclosure
 
 
 class ModelChoice:
@@ -159,6 +162,12 @@ class AgentSetup:
 
     def for_rows(self) -> RunSetup:
         """The setup for the rows of a map: nobody is asked, and no code is run in the notebook."""
+        values = self.configuration.now().values
+        if values != "all":
+            raise ConfigurationError(
+                f"values is {values!r}, and the question of each row of a map contains its values: "
+                'ask about the frame as a whole, or map with values="all"'
+            )
         # The question of a row contains all that it is about.
         rows = {"context": "none", "ask_user": False, "python": "off", "undo": False}
         setup = replace(self, configuration=self.configuration.having(**rows)).now()
@@ -236,6 +245,11 @@ class RunSetup:
         self, exchange: Exchange, past: Sequence[Exchange], earlier: Exchange | None, *, small: bool
     ) -> Toolbox:
         """The tools for a question, including those that read variables; sets its context."""
+        hidden = None
+        if self.hides_values:
+            from archytas_nb.kernel.disclosure import made_columns
+
+            hidden = made_columns
         exchange.error = self.last_error()
         exchange.rules = self.settings.instructions.file
         tools = self.offered(small=small)
@@ -249,11 +263,18 @@ class RunSetup:
             small=small,
             alone=not own_tools,
             failed="" if exchange.error is None else exchange.error.source,
+            hidden=hidden,
         )
         reading_tools: list[Tool] = []
-        if found is not None:
+        if self.hides_values:
+            reading_tools += self._comparing_tools()
+        elif found is not None:
             reading_tools += look_tools(exchange.question if small else "")
-        if self._may_see_cells() and are_offered(exchange.question, small=small):
+        if (
+            not self.hides_values
+            and self._may_see_cells()
+            and are_offered(exchange.question, small=small)
+        ):
             reading_tools.append(cells_tool(mask_in(self.variables)))
         reading_tools = [each for each in reading_tools if each.name not in own_tools]
         tools.extend(Toolbox(*reading_tools))
@@ -274,7 +295,24 @@ class RunSetup:
         """What a question says of the cell before it; None if that did not fail, or may not."""
         if not self._may_see_cells():
             return None
+        if self.hides_values:
+            from archytas_nb.kernel.disclosure import error_of_cell
+
+            return error_of_cell()
         return last_error(mask_in(self.variables))
+
+    def _comparing_tools(self) -> list[Tool]:
+        """The tool that compares values; a program does it by itself."""
+        from archytas_nb.kernel.disclosure import compare_tool
+
+        if self.settings.values == "strict" or self.protocol(self.choice.known) == "program":
+            return []
+        return [compare_tool()]
+
+    @property
+    def hides_values(self) -> bool:
+        """Whether the model may not see all values."""
+        return self.settings.values != "all"
 
     def _may_see_cells(self) -> bool:
         """Whether the question is about the notebook, and the model may see of it."""
@@ -287,12 +325,22 @@ class RunSetup:
             return self.settings.protocol
         if model is None:
             return "react"
+        if self.hides_values and _runs_programs():  # which compute with values unseen
+            return "program"
         return model.protocol
 
-    def wire(self, protocol: ev.ActiveProtocol, tools: Toolbox, *, small: bool) -> Wire:
-        """A wire protocol with these tools, for a small model or another."""
+    def wire(
+        self, protocol: ev.ActiveProtocol, tools: Toolbox, exchange: Exchange, *, small: bool
+    ) -> Wire:
+        """A wire protocol for a question with these tools, for a small model or another."""
+        instructions = self.settings.instructions.text
+        if self.hides_values:
+            from archytas_nb.kernel.disclosure import PROGRAM_RULES, RULES
+
+            rules = PROGRAM_RULES if protocol == "program" else RULES
+            instructions = f"{instructions}\n\n{rules}".strip()
         if protocol == "native":
-            return FunctionCalling(tools, self.settings.instructions.text)
+            return FunctionCalling(tools, instructions)
         if protocol == "program":
             from archytas_nb.tools.declaration import declaration
 
@@ -300,11 +348,44 @@ class RunSetup:
             return ProgramProtocol(
                 tools,
                 functions,
-                self.settings.instructions.text,
+                instructions,
                 small=small,
                 names_variables=self.settings.context != "none",
+                is_typed=small and exchange.form is not None,
             )
-        return TextProtocol(tools, self.settings.instructions.text)
+        return TextProtocol(tools, instructions)
+
+    def disclosure(self, past: Sequence[Exchange] = ()) -> Disclosure | None:
+        """What the model may learn of values; None if it may learn all."""
+        if not self.hides_values:
+            return None
+        from archytas_nb.kernel.disclosure import Disclosure
+
+        outcomes = (each for exchange in past for step in exchange.steps for each in step.outcomes)
+        kept = [each.stored for each in outcomes if each.stored]
+        return Disclosure(self.settings.values, self.variables, ("ask_user", "compare"), kept)
+
+    def sendable(
+        self, past: Sequence[Exchange], protocol: ev.ActiveProtocol
+    ) -> tuple[Exchange, ...]:
+        """The exchanges that a model may read: the calls of a program were made with values."""
+        if not self.hides_values or protocol == "program":
+            return tuple(past)
+        return tuple(each for each in past if not any(step.program for step in each.steps))
+
+    def why_refused(self, exchange: Exchange, protocol: ev.ActiveProtocol) -> str:
+        """Why a question is not asked that would tell values; empty if it is."""
+        if not self.hides_values:
+            return ""
+        setting = f"values is {self.settings.values!r}"
+        if exchange.images:
+            return f"{setting}, and a picture would be sent with the question: ask without it"
+        if protocol != "program" and exchange.form is not None:
+            return (
+                f"{setting}, and with protocol={protocol!r} an answer of a required type would be "
+                'a value that the model writes: use protocol="program", or ask for text'
+            )
+        return ""
 
     def guards(self, tools: Toolbox, clock: Callable[[], float], *, small: bool) -> Guards:
         """The limits of a run, and the guard against repeated calls."""
@@ -316,12 +397,14 @@ class RunSetup:
     ) -> tuple[ev.AskModel, Toolbox]:
         """The first request of a run, and its tools; nothing is sent or stored."""
         model = self.choice.choose()
+        exchange.values = self.settings.values
         past, earlier = place_of(exchange, exchanges)
+        past = self.sendable(past, self.protocol(model))
         facts = ModelFacts(model)
         small = facts.is_small
         exchange.model = facts.identity
         tools = self.question_tools(exchange, past, earlier, small=small)
-        wire = self.wire(self.protocol(model), tools, small=small)
+        wire = self.wire(self.protocol(model), tools, exchange, small=small)
         guards = self.guards(tools, time.monotonic, small=small)
         flow = react_loop(wire, guards, past, exchange, model=model)
         request = next(flow)
@@ -333,15 +416,24 @@ class RunSetup:
         return request, tools
 
 
+STRICTNESS = {name: place for place, name in enumerate(get_args(ev.ValuesName))}
+"""How little a model may learn of values: the least with ``"strict"``."""
+
+
 def place_of(
     exchange: Exchange, exchanges: Sequence[Exchange]
 ) -> tuple[tuple[Exchange, ...], Exchange | None]:
-    """The exchanges of a conversation before a question, and the one that it replaces."""
+    """The exchanges of a conversation before a question, and the one that it replaces.
+
+    Those that may hold values which the model must not learn now are left out.
+    """
     index = index_of(exchanges, exchange.origin)
     earlier = None
     if index < len(exchanges):
         earlier = exchanges[index]
-    return tuple(exchanges[:index]), earlier
+    known = STRICTNESS[exchange.values]
+    past = (each for each in exchanges[:index] if STRICTNESS[each.values] >= known)
+    return tuple(past), earlier
 
 
 @dataclass(slots=True)
@@ -395,7 +487,9 @@ class Asked:
             return ending_only(exchange, ev.Failed(str(error), by="endpoint"))
         except KeyboardInterrupt:
             return ending_only(exchange, ev.Interrupted("a request to the model"))
+        exchange.values = setup.settings.values
         past, earlier = place_of(exchange, self.exchanges)
+        past = setup.sendable(past, protocol)
         self._deleted_results |= delete_stored_results(earlier, setup.variables)
         tools = setup.question_tools(exchange, past, earlier, small=small)
         run.tools = tools
@@ -409,6 +503,10 @@ class Asked:
             except ConfigurationError as error:
                 run.error = error
                 return ending_only(exchange, ev.Failed(str(error), by="setup"))
+        why = setup.why_refused(exchange, protocol)
+        if why:
+            run.error = ConfigurationError(why)
+            return ending_only(exchange, ev.Failed(why, by="setup"))
         run.watch = None
         if setup.watches(small=small):
             run.watch = Watch(setup.variables)
@@ -421,10 +519,11 @@ class Asked:
             executor,
             # The time that a person takes to answer does not count.
             setup.guards(tools, executor.clock, small=small),
-            functools.partial(setup.wire, tools=tools, small=small),
+            functools.partial(setup.wire, tools=tools, exchange=exchange, small=small),
             self.check,
             may_fall_back=setup.settings.protocol == "auto",
             open_sandbox=functools.partial(self._open_sandbox, tools, past),
+            disclosure=setup.disclosure(past),
         )
         return driver.events(protocol)
 
@@ -472,6 +571,13 @@ class Asked:
             self.exchanges[index : index + 1] = [self.exchange]
         while self._deleted_results:  # results that were not created again are restored
             self.setup.variables.setdefault(*self._deleted_results.popitem())
+
+
+def _runs_programs() -> bool:
+    """Whether programs can be run here."""
+    from archytas_nb.sandbox import pool
+
+    return pool.is_available()
 
 
 # ── built-in tools and results that are stored ────────────────────────────────────────────────────

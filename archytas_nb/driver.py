@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from archytas_nb.errors import (
     CassetteMiss,
@@ -29,7 +29,11 @@ from archytas_nb.loop.loop import Flow, react_loop
 from archytas_nb.loop.model import Model, ModelFacts
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.wire import Wire
+from archytas_nb.models import sent
 from archytas_nb.run import Run
+
+if TYPE_CHECKING:
+    from archytas_nb.kernel.disclosure import Disclosure
 
 Events: TypeAlias = Generator[ev.Event, None, None]
 
@@ -82,6 +86,7 @@ class Driver:
     open_sandbox: Callable[[], Sandbox] | None = (
         None  # for the first program; None if there is none
     )
+    disclosure: Disclosure | None = None  # what the model may learn of values; None for all
     _sandbox: Sandbox | None = field(default=None, init=False)
     _is_stopped: bool = field(default=False, init=False)  # an interrupt came between two requests
 
@@ -107,8 +112,11 @@ class Driver:
                     # The outcomes of tools must be recorded before an interrupt is handled.
                     if reply is None:
                         reply = self._run_requested(request)
+                    told = reply
+                    if self.disclosure is not None:
+                        told = self.disclosure.told(reply)
                     try:
-                        request = flow.send(reply)
+                        request = flow.send(told)
                     except StopIteration as ended:
                         ending = self._ending(ended.value)
                 self._is_stopped |= deferred.interrupted
@@ -131,6 +139,8 @@ class Driver:
             self.exchange.program_state = self._sandbox.close()
         if self.run.reads is not None:
             self.run.reads.end()
+        if self.disclosure is not None:
+            self.disclosure.end()
 
     def _emit(self, event: ev.Event) -> Events:
         """Yield an event; an interrupt while it is handled stops the run at the next request."""
@@ -170,6 +180,8 @@ class Driver:
                 each.id: Caller(request.program, line, request.objects.get(each.id, {}))
                 for each, line in zip(request.calls, request.lines, strict=False)
             }
+            if self.disclosure is not None:
+                callers |= self._callers_by_name(request, self.disclosure)
             outcomes = self.executor.run(request.calls, seconds, callers)
             return ev.CallOutcomes(outcomes)
         if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
@@ -177,6 +189,15 @@ class Driver:
                 reads.code(request.text)
             return self._run_program(request)
         return None
+
+    @staticmethod
+    def _callers_by_name(request: ev.RunCalls, disclosure: Disclosure) -> dict[str, Caller]:
+        """Who makes the calls that name variables as arguments, with the values of these."""
+        if request.program:
+            disclosure.noted(request.calls)
+            return {}
+        objects = disclosure.objects(request.calls)
+        return {call: Caller(objects=given) for call, given in objects.items()}
 
     def _run_program(self, request: ev.RunProgram | ev.ResumeProgram) -> ev.ProgramReply:
         """Run or continue a program until it ends or waits for calls."""
@@ -201,13 +222,25 @@ class Driver:
         """The ending; a failure tells whether the cassette failed."""
         if isinstance(ending, ev.Failed) and isinstance(self.run.error, CassetteMiss):
             ending = self.exchange.ending = replace(ending, by="cassette")
+        if self.disclosure is not None:
+            ending = self.exchange.ending = self._filled(ending, self.disclosure)
+        return ending
+
+    def _filled(self, ending: ev.Ending, disclosure: Disclosure) -> ev.Ending:
+        """The ending with the values that the answer names; the model reads it without them."""
+        if self.run.protocol == "program":
+            self.exchange.said = disclosure.said
+            return ending
+        if isinstance(ending, (ev.Answered, ev.Stopped)):
+            self.exchange.said = ending.text
+            return replace(ending, text=disclosure.filled(ending.text))
         return ending
 
     def _flow(self, protocol: ev.ActiveProtocol) -> Flow:
         self.run.protocol = protocol
         return react_loop(
             self.wire(protocol), self.guards, self.past, self.exchange,
-            checks=self.check is not None, model=self.model,
+            checks=self.check is not None or self.disclosure is not None, model=self.model,
         )  # fmt: skip
 
     def _fallback_reason(self, request: ev.Request, reply: ev.Reply = None) -> str:
@@ -226,6 +259,7 @@ class Driver:
     def _ask_model(
         self, request: ev.AskModel
     ) -> Generator[ev.Event, None, ev.ModelReply | ev.NoReply]:
+        sent.purpose.set(self._purpose())
         try:
             reply = yield from self.model.complete(request)
         except KeyboardInterrupt:
@@ -242,12 +276,28 @@ class Driver:
         self.run.error = None  # the run has recovered from any earlier error
         return reply
 
+    def _purpose(self) -> sent.Purpose:
+        """What a request is sent for, for the list of what was sent."""
+        exchange = self.exchange
+        variables: tuple[str, ...] = ()
+        if exchange.context is not None and exchange.context.is_offered:
+            variables = exchange.context.names
+        learned: dict[str, int] = {}
+        if self.disclosure is not None:
+            learned = dict(self.disclosure.learned)
+        return sent.Purpose(exchange.question, exchange.values, variables, learned)
+
     @property
     def _written(self) -> str:
         """What the model has written of its next reply."""
         return "".join(each.text for each in self.run.pieces if each.kind == "text")
 
     def _check_answer(self, request: ev.CheckAnswer) -> ev.Verdict | ev.NoReply:
+        if self.disclosure is not None and not request.given:
+            answer = str(request.answer)
+            if fault := self.disclosure.fault(answer):
+                return ev.Verdict(fault)
+            request = replace(request, answer=self.disclosure.filled(answer))
         if self.check is None:
             return ev.Verdict(value=request.answer)
         check = partial(self.check, request.answer, *request.given)

@@ -95,6 +95,8 @@ class SavedQuestion:
     names: list[str] = field(default_factory=list)
     variables_are_sent: bool = False
     error: LastError | None = None
+    values: ev.ValuesName = "all"
+    said: str = ""
     model: str = ""
     compaction: Compaction = field(default_factory=Compaction)
 
@@ -217,6 +219,8 @@ def _saved(exchange: Exchange) -> SavedQuestion:
         names=list(context.names),
         variables_are_sent=context.is_offered,
         error=exchange.error,
+        values=exchange.values,
+        said=exchange.said,
         model=exchange.model,
         compaction=exchange.compaction,
     )
@@ -265,6 +269,8 @@ def _exchange(saved: SavedQuestion, known: Collection[str]) -> Exchange:
         hint=saved.hint,
         context=Context(saved.variables, tuple(saved.names), is_offered=saved.variables_are_sent),
         error=saved.error,
+        values=saved.values,
+        said=saved.said,
         model=saved.model,
         compaction=saved.compaction,
     )

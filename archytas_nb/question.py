@@ -16,6 +16,7 @@ from archytas_nb.kernel.approval import Approve
 from archytas_nb.kernel.context import ContextName
 from archytas_nb.kernel.python import PythonMode
 from archytas_nb.kernel.shell import Namespace
+from archytas_nb.loop.events import ValuesName
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import Model
 from archytas_nb.loop.record import Exchange
@@ -120,7 +121,7 @@ def _meant(values: Sequence[Any]) -> str:
 _NAMES = (
     "protocol", "instructions", "tools", "max_steps", "max_errors", "max_seconds",
     "max_total_tokens", "max_reply_tokens", "program_bounds", "approve", "ask_user", "allow",
-    "context", "python", "undo",
+    "context", "values", "python", "undo",
 )  # fmt: skip
 """The settings of a question; all but ``tools`` are arguments of `Agent` as well."""
 
@@ -137,6 +138,7 @@ class QuestionSettings:
         allow: The names of the tools that run without approval.
         asks_user: Whether the model has a tool for asking the user questions.
         context: Which variables are described.
+        values: What the model may learn of values.
         python: How a model may run code.
         small_python: The same for a small model; only the argument applies to it.
         undo: Whether changes of the variables are watched; None if only when the model runs code.
@@ -151,6 +153,7 @@ class QuestionSettings:
     allow: frozenset[str]
     asks_user: bool
     context: ContextName
+    values: ValuesName
     python: PythonMode
     small_python: PythonMode
     undo: bool | None
@@ -191,6 +194,7 @@ class AgentSettings:
             allow=frozenset(values["allow"]),
             asks_user=values["ask_user"] in (True, "on"),
             context=values["context"],
+            values=values["values"],
             python=values["python"],
             small_python=small_python,
             undo=values["undo"],
@@ -205,6 +209,7 @@ class AgentSettings:
             ("protocol", SETTINGS["protocol"].choices),
             ("python", get_args(PythonMode)),
             ("context", get_args(ContextName)),
+            ("values", SETTINGS["values"].choices),
         ):
             if values[name] not in known:
                 expected = f"one of {', '.join(map(repr, known))}"

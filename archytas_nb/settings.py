@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.loop.events import ValuesName
 from archytas_nb.words import did_you_mean, nearest, shorten
 
 PREFIX = "ARCHYTAS_NB_"
@@ -260,6 +261,13 @@ _LIST = (
         "this is none, the model also has tools to read variables. auto: mentioned with a small "
         "model, changed with any other.",
         choices=("auto", "none", "mentioned", "changed", "all"),
+    ),
+    Setting(
+        "values", "choice", "all",
+        "What the model may learn of values: all, numbers and booleans only (scalars), only names, "
+        "types and the results of comparisons (none), or no comparisons either (strict). Results "
+        "stay in variables, whose values are filled into the answer here.",
+        choices=get_args(ValuesName),
     ),
     Setting(
         "python", "choice", "off",

@@ -11,7 +11,7 @@ import gc
 import os
 import re
 from collections import Counter, UserList, deque
-from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MappingView, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
@@ -54,6 +54,7 @@ def context_of(
     small: bool = False,
     alone: bool = False,
     failed: str = "",
+    hidden: Collection[str] | None = None,
 ) -> Context | None:
     """The context of a question: its digest; None if the model must not look at variables.
 
@@ -67,6 +68,8 @@ def context_of(
         small: Whether the model is small: ``"auto"`` then describes only what is mentioned.
         alone: Whether the model has no other tools.
         failed: The cell that failed before the question: its variables count as mentioned, too.
+        hidden: The columns that are not named, if only names, types and shapes may be; None if
+            statistics may be as well.
     """
     if kind == "none":
         return None
@@ -88,15 +91,21 @@ def context_of(
             known = past[-1].context.state
         others = [name for name, state in now.items() if known.get(name) != state]
     names += [name for name in others if name not in names]
-    return Context(digest(variables, names), tuple(names), now)
+    return Context(digest(variables, names, hidden=hidden), tuple(names), now)
 
 
-def digest(namespace: Mapping[str, Any], names: Sequence[str], max_chars: int = MAX_CHARS) -> str:
+def digest(
+    namespace: Mapping[str, Any],
+    names: Sequence[str],
+    max_chars: int = MAX_CHARS,
+    *,
+    hidden: Collection[str] | None = None,
+) -> str:
     """Describe variables in at most so many characters; others are counted."""
     lines: list[str] = []
     size = 0
     for name in names:
-        line = described(name, namespace[name])
+        line = described(name, namespace[name], hidden)
         size += len(line) + 1
         if size > max_chars - 40:
             lines.append(f"… and {len(names) - len(lines)} more variables")
@@ -195,13 +204,22 @@ def _split(name: str, namespace: LiveNamespace) -> tuple[str, str]:
 # ── one variable ──────────────────────────────────────────────────────────────────────────────────
 
 
-def described(name: str, value: Any) -> str:
-    """A variable with type, shape and columns, but no values, whatever the object does."""
+def described(name: str, value: Any, hidden: Collection[str] | None = None) -> str:
+    """A variable with type, shape and columns, but no values, whatever the object does.
+
+    Args:
+        name: The name.
+        value: The value.
+        hidden: The columns that are not named; then nothing is counted but rows, columns and items.
+            None to count missing and different values, too.
+    """
     with contained():
         more = ""
+        if hidden is not None and type(value) is str:
+            return f"{name}: str"
         if data.is_data(value) and hasattr(value, "columns"):
-            more = f": {_columns(value)}"
-        elif data.is_data(value) and hasattr(value, "describe"):
+            more = f": {_columns(value, hidden)}"
+        elif data.is_data(value) and hasattr(value, "describe") and hidden is None:
             more = _counts(value)
         return f"{name}: {_head(value)}{more}"
     return f"{name}: {type.__getattribute__(type(value), '__name__')}"
@@ -222,20 +240,40 @@ def _head(value: Any) -> str:
     return kind
 
 
-def _columns(frame: Any) -> str:
+def _columns(frame: Any, hidden: Collection[str] | None = None) -> str:
     """The names of the columns, then a line for each one's type, as many as there is room for.
 
     A small model finds both more reliably than in one line of names with types in parentheses.
     """
     names = _names_of(frame)
+    if hidden is not None:
+        names = [_name_or_place(place, each, hidden) for place, each in enumerate(names, 1)]
     lines = list[str]()
     for place, name in enumerate(names):
         column = _column(frame, place)
-        lines.append(f"\n  {name:.100}: {column.dtype!s:.60}{_counts(column)}")
+        counts = _counts(column) if hidden is None else ""
+        kind = str(column.dtype)
+        if hidden is not None:  # the types of polars may list categories
+            kind = re.split(r"[\[(]", kind)[0]
+        lines.append(f"\n  {name:.100}: {kind:.60}{counts}")
         if sum(map(len, lines)) > _MAX_COLUMNS:
             lines[-1] = f"\n  … {len(names) - place} more columns"
             break
     return shorten(", ".join(names), _MAX_COLUMNS // 2) + "".join(lines)
+
+
+def _name_or_place(place: int, name: str, hidden: Collection[str]) -> str:
+    """The name of a column, or its place if the name may have been made from values."""
+    return f"column_{place}" if name in hidden else name
+
+
+def columns_in(namespace: Mapping[str, Any]) -> set[str]:
+    """The names of the columns of all frames."""
+    found: set[str] = set()
+    for _, value in _variables(namespace):
+        with contained():
+            found.update(_names_of(value))
+    return found
 
 
 def _names_of(value: Any) -> list[str]:

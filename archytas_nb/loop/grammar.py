@@ -11,6 +11,7 @@ In the rules below, ``@`` stands for ``bound`` or ``free``: which names an expre
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -26,6 +27,9 @@ BUILTINS = (
 MAX_TEXT = 220
 """Maximum number of characters in a text."""
 
+MAX_STATEMENTS = 30
+"""Maximum number of lines in a program."""
+
 MAX_COMMENT = 160
 """Maximum number of characters in the comment that begins a corrected program."""
 
@@ -34,7 +38,6 @@ identifier ::= [A-Za-z_] [A-Za-z0-9_]{0,40}
 number ::= "-"? [0-9]{1,16} ("." [0-9]{1,16})?
 constant ::= "True" | "False" | "None"
 character ::= [^"\\\n{}] | "\\" ["\\nt']
-format ::= ":" [0-9,.<>+]{0,6} [a-z%]?
 binary ::= " + " | " - " | " * " | " / " | " // " | " % " | " ** " | compare | " and " | " or "
 compare ::= " == " | " != " | " < " | " <= " | " > " | " >= " | member
 member ::= " in " | " not in " | " is " | " is not "
@@ -52,10 +55,11 @@ method@ ::= "." identifier "(" (expr@ (", " expr@)*)? ")"
 index@ ::= expr@ | expr@? ":" expr@?
 variable@ ::= name@ ("[" (number | name@ | "'" [^'\\\n{}]{1,60} "'") "]" | "." identifier)*
 filled@ ::= value@ ((" + " | " - " | " * " | " / ") value@)*
-value@ ::= variable@ | number | builtin "(" value@ (", " value@)* ")"
-given@ ::= (expr@ | comprehension) (", " (expr@ | option@))*
+value@ ::= given@ | builtin "(" given@ (", " given@)* ")"
+given@ ::= variable@ | number
+inputs@ ::= (expr@ | comprehension) (", " (expr@ | option@))*
 option@ ::= "key=" key | "reverse=" constant | "default=" expr@
-string@ ::= "\"" character{0,MAX} "\"" | "f\"" (character | "{" filled@ format? "}"){0,MAX} "\""
+string@ ::= "\"" character{0,MAX} "\"" | "f\"" (character | "{" filled@ "}"){0,MAX} "\""
 list@ ::= "[]" | "[" expr@ (", " expr@)* "]" | "[" comprehension "]"
 table@ ::= "{}" | "{" pair@ (", " pair@)* "}" | "{" comprehension "}"
 pair@ ::= expr@ ": " expr@
@@ -68,29 +72,57 @@ loop ::= (" for " targets " in " partfree (" if " partfree)*){1,2}
 """
 
 
+_ANSWERS = '"answer(" answered ")" | '
 _STATEMENTS = r"""
 line ::= assignment | action | condition | "pass" | "break" | "continue"
 assignment ::= targets " = " expr@ (", " expr@)* | change | identifier "[" expr@ "] = " expr@
 change ::= identifier (" += " | " -= " | " *= " | " /= ") expr@
-action ::= "answer(" answered ")" | "show(" expr@ (", " expr@)* ")" | last | call@ | name@ method@
+action ::= ANSWERS"show(" expr@ (", " expr@)* ")" | last | call@ | name@ method@
 last ::= "give_up(" string@ ")"
 condition ::= ("if " | "elif " | "while ") expr@ ":" | "else:" | "for " targets " in " expr@ ":"
-"""
+""".replace("ANSWERS", _ANSWERS)
 
 _TOLD = r"""
-answered ::= told | fact
-told ::= "f\"" piece{0,MAX} "{" found format? "}" piece{0,MAX} "\""
-piece ::= character | "{" filled@ format? "}"
+told ::= "f\"" piece{0,MAX} "{" found "}" piece{0,MAX} "\""
+piece ::= character | "{" filled@ "}"
 found ::= result more* | builtin "(" value@ (", " value@)* ")"
 more ::= "[" (number | name@ | "'" [^'\\\n{}]{1,60} "'") "]" | "." identifier | join value@
 join ::= " + " | " - " | " * " | " / "
-fact ::= ("not " | "-")? plain trailer@* (binary unit@){0,8} (" if " part@ " else " part@)?
-plain ::= name@ | call@ | number | constant | list@ | table@ | "(" expr@ (", " expr@)* ")"
 """
-"""What is answered when results were found: a value, or a text that names one of them.
+"""The text that is answered when results were found: it names one of them.
 
 Without it, a small model forgets in its answer what it has found, or tells it from memory.
 """
+
+_FACT = r"""
+fact ::= ("not " | "-")? plain trailer@* (binary unit@){0,8} (" if " part@ " else " part@)?
+"""
+"""A value that is answered; what it begins with depends on the type of the answer.
+
+An answer of a required type calls no tool, so that the result is seen before it is answered.
+"""
+
+_PLAIN = ("name@", '"(" expr@ (", " expr@)* ")"')
+_COMPUTED = ("abs", "float", "int", "len", "max", "min", "round", "sum")
+_BUILTINS_OF = {
+    "number": _COMPUTED,
+    "integer": _COMPUTED,
+    "boolean": ("all", "any", "bool"),
+    "array": ("list", "set", "sorted", "tuple"),
+    "object": ("dict",),
+}
+"""The functions of Python that give a value of a type of JSON."""
+_LITERALS = {
+    "number": "number",
+    "integer": "number",
+    "boolean": "constant",
+    "null": "constant",
+    "array": "list@",
+    "object": "table@",
+}
+"""The literals of each type of JSON but text."""
+
+_TYPES: Mapping[type, str] = {bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 _END = r'("\n" | "  #")'
 """How a line ends: without it, a model that wants to end the line has to write on."""
@@ -116,11 +148,18 @@ class ProgramGrammar:
 
     Args:
         tools: The JSON schema of each tool's input, by the name of its function.
+        answer: The JSON schema of the answer; None for text.
     """
 
-    def __init__(self, tools: Mapping[str, Json]) -> None:
+    def __init__(self, tools: Mapping[str, Json], answer: Json = None) -> None:
+        self._schemas = tools
+        self._answer = answer
         self._tools = {name: dict(schema.get("properties", {})) for name, schema in tools.items()}
         self._required = {name: schema.get("required", ()) for name, schema in tools.items()}
+
+    def answering(self, schema: Json) -> ProgramGrammar:
+        """The same grammar for answers with this JSON schema; None for text."""
+        return ProgramGrammar(self._schemas, schema)
 
     def program(self, *, is_corrected: bool = False) -> str:
         """A whole program in a code block; a name is any.
@@ -130,26 +169,67 @@ class ProgramGrammar:
                 that does not say what it changes writes the same again.
         """
         comment = f'"# Corrected: " [^\\n`]{{8,{MAX_COMMENT}}} "\\n"' if is_corrected else ""
-        root = rf'root ::= "```python\n" {comment} (indent line "\n"){{1,60}} "```"'
+        root = rf'root ::= "```python\n" {comment} (indent line "\n"){{1,{MAX_STATEMENTS}}} "```"'
         return self._with(root, None)
 
-    def line(self, names: Collection[str] | None, results: Collection[str] = ()) -> str:
+    def line(
+        self,
+        names: Collection[str] | None,
+        results: Collection[str] = (),
+        *,
+        may_answer: bool = True,
+    ) -> str:
         """One line, or the end of the program.
 
         Args:
             names: The names that it may have; None for any.
             results: The names of what was found by calls.
+            may_answer: Whether it may be an answer.
         """
-        return self._with(f'root ::= "```" | indent line {_END}', names, results)
+        grammar = self._with(f'root ::= "```" | indent line {_END}', names, results)
+        return grammar if may_answer else grammar.replace(_ANSWERS, "")
+
+    def call(self, names: Collection[str]) -> str:
+        """A line that calls a tool; its input may have these names."""
+        calls = _choice(
+            self._call(number, name, "bound") for number, name in enumerate(self._tools)
+        )
+        return self._with(f'root ::= (identifier " = ")? ({calls}) {_END}', names)
+
+    def remark(self) -> str:
+        """The rest of a comment that was begun."""
+        return f'root ::= [^\\n`#]{{4,{MAX_COMMENT}}} "\\n"\n'
+
+    def retry(self, statement: str, names: Collection[str]) -> str:
+        """A statement whose call failed, as it was or with another input.
+
+        Args:
+            statement: The statement.
+            names: The names that the input may have.
+        """
+        options = [quoted(statement)]
+        calls = [self._call(number, name, "bound") for number, name in enumerate(self._tools)]
+        before, name = _only_call(statement)
+        if name in self._tools:
+            call = calls[list(self._tools).index(name)]
+            options = [f"{quoted(before)} {call}" if before else call]
+        else:
+            options += calls
+        return self._with(f"root ::= ({_choice(options)}) {_END}", names)
 
     def answer(self, names: Collection[str], results: Collection[str] = ()) -> str:
         """A line that answers."""
         text = "told" if results else "stringbound"
+        if self._answer is not None:
+            text = "answered"
         return self._with(f'root ::= "answer(" {text} ")" {_END}', names, results)
 
     def program_that_ends(self, ending: str) -> str:
         """A program that only calls ``answer`` or ``give_up``."""
-        return self._with(rf'root ::= "```python\n{ending}(" stringfree ")\n```"', None)
+        text = "stringfree"
+        if ending == "answer" and self._answer is not None:
+            text = "answered"
+        return self._with(rf'root ::= "```python\n{ending}(" {text} ")\n```"', None)
 
     def with_results_renamed(self, text: str) -> str:
         """A program, or a line of one, in which no variable has the name of a tool.
@@ -194,9 +274,37 @@ class ProgramGrammar:
         if results:
             rules.append(_TOLD.replace("@", kind).replace("MAX", str(MAX_TEXT // 2)))
             rules.append(f"result ::= {_choice(quoted(each) for each in results)}")
-        else:
-            rules.append(f"answered ::= expr{kind}")
+        rules += self._answered(kind, has_results=bool(results))
         return "\n".join(line for rule in rules for line in rule.split("\n") if line) + "\n"
+
+    def _answered(self, kind: str, *, has_results: bool) -> list[str]:
+        """What may be given to ``answer``: a value of the required type, or text."""
+        types = set(_LITERALS)
+        texts: list[str] = []
+        options = ["told", "fact"]
+        if self._answer is not None:
+            types = _types_of(self._answer)
+            options = ["fact"]
+            texts = [each for each in _enum_of(self._answer) if isinstance(each, str)]
+            if "string" in types and not texts:
+                options.append(f"string{kind}")
+        elif not has_results:
+            return [f"answered ::= expr{kind}"]
+        rules = []
+        if texts:
+            options.append('legal (" if " part@ " else " legal)?'.replace("@", kind))
+            rules.append(f"legal ::= {_choice(quoted(_literal(each)) for each in texts)}")
+        builtins = {each for kind in types for each in _BUILTINS_OF.get(kind, ())}
+        plain = [*_PLAIN, *(_LITERALS[each] for each in _LITERALS if each in types)]
+        if self._answer is None:
+            plain.append("call@")
+        elif builtins:
+            made = _choice(quoted(each) for each in sorted(builtins))
+            plain.append(f'({made}) "(" given@ (", " given@)* ")"')
+        rules.append(f"answered ::= {_choice(options)}")
+        rules.append(_FACT.replace("@", kind))
+        rules.append(f"plain ::= {_choice(dict.fromkeys(plain))}".replace("@", kind))
+        return rules
 
     def _expressions(self, kind: str, names: Collection[str] | None) -> list[str]:
         rules = [_EXPRESSIONS.replace("@", kind).replace("MAX", str(MAX_TEXT))]
@@ -206,7 +314,7 @@ class ProgramGrammar:
         rules.append(f"name{kind} ::= {_choice(options)}")
         calls = [self._call(number, name, kind) for number, name in enumerate(self._tools)]
         builtins = _choice(quoted(each) for each in BUILTINS)
-        calls.append(f'builtin "(" given{kind}? ")"')
+        calls.append(f'builtin "(" inputs{kind}? ")"')
         rules.append(f"call{kind} ::= {_choice(calls)}")
         if kind == "free":
             rules.append(f"builtin ::= {builtins}")
@@ -252,6 +360,41 @@ def names_bound_in(lines: Iterable[str]) -> list[str]:
         if match:
             found += [each.strip() for each in match[1].split(",")]
     return found
+
+
+def _only_call(statement: str) -> tuple[str, str]:
+    """Of ``target = name(…)`` or ``name(…)`` what stands before the name, and the name."""
+    try:
+        (made,) = ast.parse(statement).body
+    except (SyntaxError, ValueError):
+        return "", ""
+    call = getattr(made, "value", None)
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+        return statement[: call.col_offset], call.func.id
+    return "", ""
+
+
+def _enum_of(schema: Json) -> list[Json]:
+    """The legal values of a schema, if there are only some."""
+    if not isinstance(schema, dict):
+        return []
+    if "const" in schema:
+        return [schema["const"]]
+    return list(schema.get("enum", ()))
+
+
+def _types_of(schema: Json) -> set[str]:
+    """The types of JSON that a schema allows; all of them if it does not say."""
+    every = {*_LITERALS, "string"}
+    if not isinstance(schema, dict):
+        return every
+    if values := _enum_of(schema):
+        return {_TYPES.get(type(each), "string") for each in values}
+    for key in ("anyOf", "oneOf"):
+        if key in schema:
+            return set[str]().union(*map(_types_of, schema[key]))
+    types = schema.get("type", every)
+    return {types} if isinstance(types, str) else set(types)
 
 
 def _literal(value: Json) -> str:

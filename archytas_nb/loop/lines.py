@@ -1,8 +1,8 @@
 """A program that is written line by line: each statement runs before the next one is written.
 
 The reply of the model is continued for each line, with what was run and its values as comments, so
-that only the new line is processed. The first line with a fault or an error ends this; the model
-then writes whole programs.
+that only the new line is processed. The first error appears behind its line, and the model calls
+again. A second one, or a line with a fault, ends this; the model then writes whole programs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from archytas_nb.loop.events import ModelReply, ProgramEnded, ProgramFaults, Requests
+from archytas_nb.loop.events import Fault, ModelReply, ProgramEnded, ProgramFaults, Requests
 from archytas_nb.loop.grammar import ProgramGrammar, names_bound_in
 from archytas_nb.loop.program import ProgramRunner
 
@@ -21,7 +21,11 @@ MAX_LINES = 26
 STOPS = ("\n", "  #")
 """Where a line ends; two spaces and # begin the comment with its value, which is ours."""
 
+MAX_ERRORS = 1
+"""Maximum number of errors that the model reads behind its line, as in an interactive session."""
+
 MAX_LINE_TOKENS = 200
+_REMARK = "# So I call it again with "
 _MAX_VALUE = 200
 _MAX_VALUES = 4
 
@@ -39,14 +43,16 @@ class LineByLine:
         runner: Runs the lines.
         ask: Asks the model for a line.
         grammar: The grammar of its lines.
+        needs_call: Whether a tool fits the question, and one is called before there is an answer.
         end: How the last part that was run ended; None if none was.
-        fault: What was wrong with the last part; empty if nothing was.
+        fault: Why whole programs are better; empty while lines are.
         shown: The beginning of the reply: what was run, with its values.
     """
 
     runner: ProgramRunner
     ask: AskLine
     grammar: ProgramGrammar
+    needs_call: bool = False
     end: ProgramEnded | None = None
     fault: str = ""
     shown: str = "```python\n"
@@ -54,16 +60,24 @@ class LineByLine:
     _results: set[str] = field(default_factory=set)  # those that rest on calls
     _block: list[str] = field(default_factory=list)  # the lines of a statement that goes on
     _last: str = ""  # the statement that was run last
+    _error: str = ""  # of that statement
+    _errors: int = 0
     _must_answer: bool = False
+    _must_retry: bool = False
 
     def run(self) -> Requests[None]:
         """Ask for lines and run them, until the program answers, fails or is interrupted."""
         for _ in range(MAX_LINES):
             names = [*self._bound, *names_bound_in(self._block)]
             results = [each for each in names if each in self._results]
-            grammar = self.grammar.line(names, results)
-            if self._must_answer:
+            grammar = self.grammar.line(names, results, may_answer=not self._lacks_call)
+            if self._must_answer and self._lacks_call:
+                grammar = self.grammar.call(names)
+            elif self._must_answer:
                 grammar = self.grammar.answer(names, results)
+            elif self._must_retry:
+                yield from self._remark()
+                grammar = self.grammar.retry(self._last, results)
             begun = "".join(f"{line}\n" for line in self._block)
             reply = yield from self.ask(self.shown + begun, grammar)
             line = self.grammar.with_results_renamed(reply.text.rstrip())
@@ -71,6 +85,11 @@ class LineByLine:
             if self.fault or self.is_over:
                 return
         self.fault = f"no answer after {MAX_LINES} lines"
+
+    @property
+    def _lacks_call(self) -> bool:
+        """Whether a tool is still to be called before there is an answer."""
+        return self.needs_call and not self.runner.calls
 
     @property
     def is_over(self) -> bool:
@@ -98,28 +117,56 @@ class LineByLine:
             yield from self._run(line.strip())
 
     def _run(self, statement: str) -> Requests[None]:
-        if statement == self._last:  # a model that repeats itself does not mean it
-            self._must_answer = True
+        if statement == self._last and not self._must_retry:
+            self._must_answer = True  # a model that repeats itself does not mean it
+            self.fault = self._error
             return
         self._last = statement
         calls_before = len(self.runner.calls)
         end = yield from self.runner.run(statement, is_part=True)
         if isinstance(end, ProgramFaults):
+            if self._lacks_call and not self._must_answer:
+                self._must_answer = True  # the faulty line is left out
+                return
             self.fault = f"`{end.faults[0].source}`: {end.faults[0].text}"
             return
-        if end.error is not None or end.lost:
+        if end.lost:
             self.fault = end.lost
-            if end.error is not None:
-                self.fault = f"`{end.error.source}` raised {end.error.text}"
             return
         self.end = end
         self._must_answer = False
+        self._must_retry = False
         self._bound |= dict.fromkeys(end.assigned)
         if self.runner.calls:
             found = {name for name, value in end.assigned.items() if value != "None"}
             self._results = (self._results - end.assigned.keys()) | found
+        if end.error is not None:
+            self._take_error(statement, end.error, is_stopped=end.stopped)
+            return
+        self._error = ""
         results = [made.result for made in self.runner.made[calls_before:]]
-        value = _value(statement, end, results)
+        self._show(statement, _value(statement, end, results))
+
+    def _take_error(self, statement: str, error: Fault, *, is_stopped: bool) -> None:
+        """Show the first error behind its line; after the second one, whole programs are better."""
+        self._error = f"`{error.source}` raised {error.text}"
+        self._errors += 1
+        if is_stopped or self._errors > MAX_ERRORS:
+            self.fault = self._error
+            return
+        self._show(statement, _shortened(error.text))
+        # A small model that may give up after a call has failed does so.
+        outcomes = self.runner.outcomes
+        self._must_retry = bool(outcomes) and outcomes[-1].status == "error"
+
+    def _remark(self) -> Requests[None]:
+        """Let the model say how it calls again: without a plan it would make the same call."""
+        begun = f"{self.shown}{_REMARK}"
+        reply = yield from self.ask(begun, self.grammar.remark())
+        self.shown = f"{begun}{reply.text.rstrip()}\n"
+
+    def _show(self, statement: str, value: str) -> None:
+        """Add what was run, and its value behind it, to the beginning of the reply."""
         if not value:
             self.shown += f"{statement}\n"
         elif "\n" in statement:
@@ -139,6 +186,8 @@ def _value(statement: str, end: ProgramEnded, results: Sequence[str]) -> str:
     values = list(end.assigned.values())
     if "\n" not in statement and values:
         return _shortened(values[0] if len(values) == 1 else f"({', '.join(values)})")
+    if "\n" not in statement and end.shown:
+        return _shortened(", ".join(end.shown[-_MAX_VALUES:]))
     return _shortened(", ".join([*results, *end.shown][-_MAX_VALUES:]))
 
 

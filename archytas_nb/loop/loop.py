@@ -63,6 +63,7 @@ from archytas_nb.loop.program_protocol import (
     ended_report,
     faults_report,
     interrupted_report,
+    texts_answered,
 )
 from archytas_nb.loop.record import Exchange, Step, call_id
 from archytas_nb.loop.reply import Action, as_text, rejection_text, written
@@ -74,7 +75,7 @@ from archytas_nb.loop.verify import (
     parse_yes_no,
     repeats_example,
 )
-from archytas_nb.loop.wire import Wire
+from archytas_nb.loop.wire import Wire, last_instruction
 
 Flow: TypeAlias = Requests[Ending]
 
@@ -86,6 +87,8 @@ MAX_CALLS = 100
 
 _WARMER = 0.8
 """The temperature after a faulty program was written twice: at 0 it would be written again."""
+
+SHOWN_TO_USER = "(its value is not shown to you)"
 
 _INTERRUPTED_BEFORE = "Not run: the user interrupted before."
 
@@ -151,7 +154,8 @@ class _Loop:
     def __post_init__(self) -> None:
         self.checks = SmallModelChecks(self.exchange.question, self._ask_yes_no)
         memory = CallMemory(self.guards.small, frozenset(self.guards.may_repeat))
-        self.programs = ProgramRunner(len(self.past) + 1, self.guards, memory)
+        hides_values = self.exchange.values != "all"
+        self.programs = ProgramRunner(len(self.past) + 1, self.guards, memory, hides_values)
 
     def run(self) -> Flow:
         """Repeat steps until there is an ending."""
@@ -250,7 +254,8 @@ class _Loop:
         ask = self.wire.with_actions(ask, self.exchange.form, disabled, last)
         is_corrected = self.programs.has_failed and not last
         if isinstance(self.wire, ProgramProtocol) and ask.grammar and is_corrected:
-            return replace(ask, grammar=self.wire.grammar.program(is_corrected=True))
+            grammar = self.wire.grammar_for(self.exchange.form)
+            return replace(ask, grammar=grammar.program(is_corrected=True))
         return ask
 
     def _read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
@@ -361,6 +366,8 @@ class _Loop:
             action = yield from self._answer_of_program(action)
         if action.truncated:
             limit = f"{limit}; the last reply was {self._truncated_at(reply)[0]}"
+        elif action.answers and as_text(action.answer).strip() in last_instruction(limit):
+            return Stopped(limit)  # a small model may repeat what it is told
         if not action.answers:
             return Stopped(limit, as_text(action.failure or action.thought))
         # The check sets the run's value; the run ends even if the answer is not accepted.
@@ -401,10 +408,20 @@ class _Loop:
         if end.interrupted or runner.was_interrupted:
             self._add(runner.step(thought, interrupted_report(runner.made), reasoning))
             return Interrupted("a tool call" if runner.was_interrupted else "a program")
+        if correction := (yield from self._confirm_program_end(end)):
+            yield Notice(
+                "check", f"the model is asked to confirm before the run ends: {correction}"
+            )
+            self._add(runner.step(thought, correction, reasoning))
+            return None
         if end.has_answer:
             if fault := (yield from self._check(end.answer, end.given)):
                 self.guards.record_fault()
-                self._add(runner.step(thought, rejection_text(end.answer, fault), reasoning))
+                runner.has_failed = True
+                answer = SHOWN_TO_USER if runner.hides_values else end.answer
+                report = rejection_text(answer, fault)
+                self._add(runner.step(thought, report, reasoning))
+                self._leave_out_repeated(runner.text, report)
                 return None
             # The answer is the last message of the exchange; before it stands what it rests on.
             report = calls_report(runner.made)
@@ -434,7 +451,8 @@ class _Loop:
             return
         steps = self.exchange.steps
         for index, step in enumerate(steps):
-            has_done = any(each.status == "done" for each in step.outcomes)
+            made = (each for each in step.outcomes if not each.repeats)
+            has_done = any(each.status == "done" for each in made)
             if step.program in self.failed_programs and not has_done:
                 steps[index] = replace(step, is_left_out=True)
         self._note(report)
@@ -447,7 +465,7 @@ class _Loop:
 
     def _answer_of_program(self, action: Action) -> Requests[Action]:
         """The answer that the program of the last turn gives; its calls are not made."""
-        self.programs.begin()
+        self.programs.begin(action.program, is_again=True)
         end = yield from self.programs.run(
             action.program, action.thought, refusal="Not run: the run must end now."
         )
@@ -470,7 +488,12 @@ class _Loop:
             return None
         self.guards.steps += 1
         self.programs.begin()
-        lines = LineByLine(self.programs, partial(self._ask_line, wire), wire.grammar)
+        lines = LineByLine(
+            self.programs,
+            partial(self._ask_line, wire),
+            wire.grammar_for(self.exchange.form),
+            self.checks.tool_fits,
+        )
         try:
             yield from lines.run()
         except _RunEndedError:
@@ -629,6 +652,26 @@ class _Loop:
                 self._sources(),
                 is_first_step=is_first_step,
                 last_call_failed=self.guards.last_call_failed,
+            )
+        )
+
+    def _confirm_program_end(self, end: ProgramEnded) -> Requests[str]:
+        """The same for a program; only numbers that it wrote into its answer are checked."""
+        ends = end.has_answer or end.gave_up is not None
+        has_acted = bool(self.exchange.steps or self.programs.calls)
+        if not self.guards.small or not ends or (self.exchange.hint and not has_acted):
+            return ""
+        outcomes = [each for step in self.exchange.steps for each in step.outcomes]
+        last = [*outcomes, *self.programs.outcomes][-1:]
+        answer = "\n".join(texts_answered(self.programs.text)) if end.has_answer else None
+        action = Action(answer=answer, failure=end.gave_up)
+        found = [each.text for each in self.programs.outcomes]
+        return (
+            yield from self.checks.correction_before_end(
+                action,
+                [*self._sources(), *found],
+                is_first_step=not has_acted,
+                last_call_failed=any(each.status == "error" for each in last),
             )
         )
 

@@ -96,6 +96,7 @@ class ProgramRunner:
         question: The number of the question in the conversation.
         guards: The limits of the run.
         memory: The calls that are not made twice.
+        hides_values: Whether the model does not read the arguments of calls, which are values.
         calls: The calls of the current program, in order.
         outcomes: One for each of them.
         text: What was run of the current program.
@@ -105,14 +106,15 @@ class ProgramRunner:
     question: int
     guards: Guards
     memory: CallMemory
+    hides_values: bool = False
     calls: list[ToolCall] = field(default_factory=list)
     outcomes: list[CallOutcome] = field(default_factory=list)
     text: str = ""
     has_failed: bool = False
 
-    def begin(self, program: str = "") -> None:
-        """Another program begins."""
-        self.memory.begin(program, after_failure=self.has_failed)
+    def begin(self, program: str = "", *, is_again: bool = False) -> None:
+        """Another program begins; `is_again` is for one that may repeat calls of one before."""
+        self.memory.begin(program, after_failure=self.has_failed or is_again)
         self.has_failed = False
         self.calls = []
         self.outcomes = []
@@ -127,9 +129,12 @@ class ProgramRunner:
     def made(self) -> list[Made]:
         """The calls as the model reads them."""
         return [
-            Made(_call_text(call), one_line(outcome.text, 200), outcome.status != "done")
+            Made(self._call_text(call), one_line(outcome.text, 200), outcome.status != "done")
             for call, outcome in zip(self.calls, self.outcomes, strict=True)
         ]
+
+    def _call_text(self, call: ToolCall) -> str:
+        return f"{call.name}(…)" if self.hides_values else _call_text(call)
 
     def run(
         self, text: str, thought: str = "", *, is_part: bool = False, refusal: str = ""
@@ -186,9 +191,7 @@ class ProgramRunner:
             )
         found: dict[str, CallOutcome] = {}
         for call in calls:
-            if refusal:
-                found[call.id] = CallOutcome("not_run", refusal, call_id=call.id)
-            elif (earlier := self.memory.earlier(call)) is not None:
+            if (earlier := self.memory.earlier(call)) is not None:
                 found[call.id] = replace(
                     earlier,
                     call_id=call.id,
@@ -197,6 +200,8 @@ class ProgramRunner:
                     seconds=0.0,
                     repeats=earlier.call_id,
                 )
+            elif refusal:
+                found[call.id] = CallOutcome("not_run", refusal, call_id=call.id)
         to_make = [call for call in calls if call.id not in found]
         if to_make:
             made = {call.id: each for call, each in zip(calls, waiting, strict=True)}

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from archytas_nb.loop.calls import split_thoughts
 from archytas_nb.loop.events import (
     ANSWER,
+    PROGRAM_ANSWER,
     PROGRAM_ENDINGS,
     REFUSED,
     ActiveProtocol,
@@ -53,16 +54,26 @@ EXAMPLE_ANSWERS = (
     "The {} room is warmer, with {} degrees. Its window is open now.",
     "The {} room is warmer, with {} degrees. Its window stays closed.",
 )
-_EXAMPLE = """```python
-red = warmth_of(room="red")
-blue = warmth_of(room="blue")
-warmer, warmth = ("red", red) if red > blue else ("blue", blue)
+_SENTENCE_ENDING = (
+    'answer(f"…"): a full sentence that has the numbers found, in the language of the question; '
+    "inside a branch that must not act, say so."
+)
+_VALUE_ENDING = "answer(value): only the value, of the type that the question names."
+_SENTENCES = """\
 if warmth > 25:
     open_window(room=warmer)
     answer(f"The {warmer} room is warmer, with {warmth} degrees. Its window is open now.")
 else:
-    answer(f"The {warmer} room is warmer, with {warmth} degrees. Its window stays closed.")
-```"""
+    answer(f"The {warmer} room is warmer, with {warmth} degrees. Its window stays closed.")"""
+_VALUE = """\
+if warmth > 25:
+    open_window(room=warmer)
+answer(warmer)"""
+_CALLS = """\
+red = warmth_of(room="red")
+blue = warmth_of(room="blue")
+warmer, warmth = ("red", red) if red > blue else ("blue", blue)
+"""
 
 _RULES = """
 You act by writing short Python programs.
@@ -73,9 +84,7 @@ Reply with one Python code block, and nothing else:
 ```
 {language}
 Call functions by keyword with values from the question. Store each result in a variable. Never \
-compute or guess what a function gives. Each program ends with answer(f"…") with a full sentence \
-that has the numbers found, in the language of the question; inside a branch that must not act, \
-say so.
+compute or guess what a function gives. Each program ends with {ending}
 To see a result before you go on, call show(variable) in place of answer; you then get its value \
 and write the next program. Results of earlier programs stay in their variables.
 If no function can do what is asked, answer that it cannot be done and why.
@@ -95,8 +104,7 @@ f-strings and min, max, sum, sorted, round, len, abs. No import, no def, no prin
 your own.
 Call functions by keyword with values from the question, and store each result in a variable. \
 Never compute or guess what a function gives. Use the values that you see.
-End with answer(f"…"): a full sentence that has the numbers found, in the language of the \
-question; inside a branch that must not act, say so. If no function can do what is asked, answer \
+End with {ending} If no function can do what is asked, answer \
 that it cannot be done and why.
 
 For example, asked "{question}":
@@ -104,11 +112,7 @@ For example, asked "{question}":
 red = warmth_of(room="red")  # 21.5
 blue = warmth_of(room="blue")  # 26.0
 warmer, warmth = ("red", red) if red > blue else ("blue", blue)  # ('blue', 26.0)
-if warmth > 25:
-    open_window(room=warmer)  # None
-    answer(f"The {{warmer}} room is warmer, with {{warmth}} degrees. Its window is open now.")
-else:
-    answer(f"The {{warmer}} room is warmer, with {{warmth}} degrees. Its window stays closed.")
+{last_lines}
 ```
 
 The functions:
@@ -143,6 +147,7 @@ class ProgramProtocol(Wire):
         instructions: The user's instructions.
         small: Whether it is for a small model, which writes simple programs only.
         names_variables: Whether programs may name variables of the notebook.
+        is_typed: Whether the rules ask for a value as the answer, not for a sentence.
 
     Attributes:
         grammar: The grammar of the programs of a small model.
@@ -163,8 +168,12 @@ class ProgramProtocol(Wire):
         *,
         small: bool = False,
         names_variables: bool = True,
+        is_typed: bool = False,
     ) -> None:
         super().__init__(tools, instructions)
+        self._is_typed = is_typed
+        self._ending = _VALUE_ENDING if is_typed else _SENTENCE_ENDING
+        self._last_lines = _VALUE if is_typed else _SENTENCES
         self._names_variables = names_variables
         self._functions = {name: functions[name] for name in self.tools}
         self.small = small
@@ -175,7 +184,12 @@ class ProgramProtocol(Wire):
         }
         self.grammar = ProgramGrammar(schemas)
         self.system = system_message(self._rules(), instructions)
-        lines = _LINE_RULES.format(question=EXAMPLE_QUESTION, functions=self.functions)
+        lines = _LINE_RULES.format(
+            question=EXAMPLE_QUESTION,
+            functions=self.functions,
+            ending=self._ending,
+            last_lines=self._last_lines.replace("=warmer)\n", "=warmer)  # None\n"),
+        )
         self.line_by_line = system_message(lines, instructions)
 
     def without_tools(self, names: Collection[str]) -> Self:
@@ -187,6 +201,7 @@ class ProgramProtocol(Wire):
             self._instructions,
             small=self.small,
             names_variables=self._names_variables,
+            is_typed=self._is_typed,
         )
 
     @property
@@ -199,7 +214,8 @@ class ProgramProtocol(Wire):
         return _RULES.format(
             language=_SMALL_LANGUAGE if self.small else _LANGUAGE.format(variables=variables),
             question=EXAMPLE_QUESTION,
-            example=_EXAMPLE,
+            example=fenced(_CALLS + self._last_lines),
+            ending=self._ending,
             functions=self.functions,
         )
 
@@ -240,12 +256,17 @@ class ProgramProtocol(Wire):
             ask = replace(ask, messages=last_turn(ask.messages, last))
         if not self.small:
             return ask
-        if last and form is None:
-            return replace(ask, grammar=self.grammar.program_that_ends("answer"))
+        grammar = self.grammar_for(form)
+        if last:
+            return replace(ask, grammar=grammar.program_that_ends("answer"))
         if disabled and form is None and self.tools.keys() <= set(disabled):
             ending = "give_up" if ANSWER in disabled else "answer"
-            return replace(ask, grammar=self.grammar.program_that_ends(ending))
-        return replace(ask, grammar=self.grammar.program())
+            return replace(ask, grammar=grammar.program_that_ends(ending))
+        return replace(ask, grammar=grammar.program())
+
+    def grammar_for(self, form: AnswerForm | None) -> ProgramGrammar:
+        """The grammar of a small model's programs that give an answer of this form."""
+        return self.grammar if form is None else self.grammar.answering(form.schema)
 
     def read(
         self,
@@ -298,6 +319,24 @@ class ProgramProtocol(Wire):
         functions = {*PROGRAM_ENDINGS, *self._names}
         calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
         return any(isinstance(each, ast.Name) and each.id in functions for each in calls)
+
+
+def texts_answered(program: str) -> list[str]:
+    """What a program writes into its answers itself: their texts, without what is filled in."""
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    answers = (
+        each for each in calls if isinstance(each.func, ast.Name) and each.func.id == PROGRAM_ANSWER
+    )
+    return [
+        node.value
+        for call in answers
+        for node in ast.walk(call)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
 
 
 def _name_in(declaration: str) -> str:

@@ -20,6 +20,7 @@ from archytas_nb.loop.events import (
     Json,
     Stopped,
     ToolCall,
+    ValuesName,
 )
 
 
@@ -114,6 +115,8 @@ class Exchange:
     hint: str = ""  # text for the model below the question
     context: Context | None = None
     error: LastError | None = None  # of the cell before it
+    values: ValuesName = "all"  # what the model may learn of values
+    said: str = ""  # what the model reads of its answer, if that is not the answer itself
     rules: str = ""  # the file with the instructions
     program_state: Any = None  # the variables of programs at the end; None if there are none
     model: str = ""  # what tells the model that was asked from others
@@ -144,6 +147,8 @@ class Exchange:
     @property
     def closing_text(self) -> str:
         """The assistant's last message, never empty, so that roles always alternate."""
+        if self.said:
+            return self.said
         match self.ending:
             case Interrupted():
                 return "(I was interrupted here.)"

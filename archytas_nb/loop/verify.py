@@ -51,12 +51,22 @@ class SmallModelChecks:
                 return True
         return False
 
+    @property
+    def tool_fits(self) -> bool:
+        """Whether a tool was found that fits."""
+        return bool(self._unused_tool)
+
     def knows_answer(self) -> Requests[bool]:
         """Ask whether the model knows the answer without a tool."""
         return (yield from self._ask(knowledge_request(self._question))) == "yes"
 
     def correction_before_end(
-        self, action: Action, sources: Iterable[str], *, is_first_step: bool, last_call_failed: bool
+        self,
+        action: Action,
+        sources: Iterable[str],
+        *,
+        is_first_step: bool,
+        last_call_failed: bool,
     ) -> Requests[str]:
         """Why the model is asked again instead of ending the run; empty if it may end.
 

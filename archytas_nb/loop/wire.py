@@ -153,12 +153,17 @@ def user_content(text: str, images: Sequence[str]) -> Json:
     return parts
 
 
-def last_turn(messages: Sequence[Message], limit: str) -> tuple[Message, ...]:
-    """The messages with the instruction for the last turn, when a limit ends the run."""
-    text = (
+def last_instruction(limit: str) -> str:
+    """What the model is told when a limit ends the run."""
+    return (
         f"The run must end now: its limit {limit} is reached and no tool can be used any more. "
         "Say in your final answer what you found out so far, and what is missing."
     )
+
+
+def last_turn(messages: Sequence[Message], limit: str) -> tuple[Message, ...]:
+    """The messages with the instruction for the last turn, when a limit ends the run."""
+    text = last_instruction(limit)
     *before, last = messages
     content = last["content"]
     if isinstance(content, str):

@@ -41,7 +41,16 @@ if TYPE_CHECKING:
     from archytas_nb.run import Run
 
 _LIMITS = ("max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens")
-_OF_AGENT = (*_LIMITS, "protocol", "instructions", "approve", "context", "undo", "program_bounds")
+_OF_AGENT = (
+    *_LIMITS,
+    "protocol",
+    "instructions",
+    "approve",
+    "context",
+    "values",
+    "undo",
+    "program_bounds",
+)
 """The settings that are arguments of `Agent` as they are."""
 _CHOSEN = (*_OF_AGENT, "tools", "allow", "ask_user", "python", "quiet")
 _FIX = (
@@ -278,7 +287,7 @@ class ArchytasNB(Settings, Magics):
         """
         from archytas_nb.kernel.execute import KernelExecutor
         from archytas_nb.magics import options
-        from archytas_nb.magics.expand import MAX_SECONDS, expand
+        from archytas_nb.magics.expand import MAX_SECONDS, check_lookups, expand
         from archytas_nb.tools.toolbox import toolbox
 
         has_lookups = not args.raw and ("{" in text or "}" in text)
@@ -289,6 +298,7 @@ class ArchytasNB(Settings, Magics):
             if has_lookups:
                 question, found = expand(text, names)
                 images += found
+                check_lookups(text, question, self._settings(vars(args)).values)
             images += [options.picture(each, names) for each in args.image]
             output_type = until = out = None
             if args.type:

@@ -47,6 +47,21 @@ class ConversationMagics(Magics):
         """Show the questions and answers of this conversation."""
         return history(self.history.exchanges)
 
+    @line_magic_with(
+        argument("number", nargs="?", help="Show this request as it was sent; without it, all.")
+    )
+    def agent_sent(self, args: Any) -> Any:
+        """Show what was sent to models from this kernel: each request with its size.
+
+        Bodies are shown as they were sent, byte for byte; keys are sent apart from them. Requests
+        of a model in a variable that is a class of your own are not listed.
+        """
+        from archytas_nb.magics.sent import request_text, requests_table
+
+        if args.number is None:
+            return Message(requests_table())
+        return Message(request_text(args.number))
+
     @line_magic_with()
     def agent_undo(self, _: Any) -> Any:
         """Remove the last question and its answer, and undo its changes of variables.

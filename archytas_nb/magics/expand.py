@@ -374,3 +374,13 @@ def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: l
 def error_line(error: BaseException) -> str:
     """The type and the message of an exception, on one line."""
     return one_line(f"{type(error).__name__}: {error}")
+
+
+def check_lookups(text: str, question: str, values: str) -> None:
+    """Raise UsageError if lookups put values into a question whose model may not learn them."""
+    if values == "all" or question == text.replace("{{", "{").replace("}}", "}"):
+        return
+    raise UsageError(
+        f"values is {values!r}, and a name in braces would be replaced with its value in the "
+        "question: write the name of the variable without braces, or add --raw"
+    )

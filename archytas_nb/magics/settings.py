@@ -223,6 +223,7 @@ class Settings(Configurable):
     ask_user = _trait("ask_user")
     ask_with = _trait("ask_with")
     context = _trait("context")
+    values = _trait("values")
     python = _trait("python")
     undo = _trait("undo")
     max_steps = _trait("max_steps")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from archytas_nb.loop.stop import stoppable
+from archytas_nb.models import sent
 from archytas_nb.models.completion import ServerError
 from archytas_nb.models.refusals import EndpointErrors
 
@@ -93,6 +94,8 @@ class Connection:
     def on_request(self, request: Any) -> None:
         """The client's hook before a request is sent."""
         request.extensions["trace"] = self._on_event
+        url = request.url
+        sent.record(f"{url.scheme}://{url.netloc.decode()}{url.path}", request.read())
 
     def on_response(self, response: Any) -> None:
         """The client's hook for a response, before its body is read.

@@ -54,6 +54,7 @@ def as_json(results: Sequence[Result], facts: dict[str, Any], *, transcripts: bo
         {**facts, "solved": solved, "tasks": len(results), "results": rows},
         indent=1,
         ensure_ascii=False,
+        default=repr,  # objects that a program gave to a call
     )
 
 

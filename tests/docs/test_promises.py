@@ -13,7 +13,8 @@ import archytas_nb as nb
 from archytas_nb.testing import ScriptedModel
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/security.md", "docs/how-to/your-data.md", "docs/programs.md")
+WITH_GUARANTEES = ("docs/security.md", "docs/how-to/your-data.md", "docs/programs.md")
+PAGES = (*WITH_GUARANTEES, "docs/how-to/values.md")
 _ROW = re.compile(r"^\| (?P<promise>.+) \| (?P<tests>`tests/.+`) \|$", re.MULTILINE)
 
 
@@ -51,7 +52,7 @@ def test_each_promise_is_on_its_page_and_its_tests_exist(page: str) -> None:
             assert re.search(rf"^(?:async )?def {name}\(", source, re.MULTILINE), test
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", WITH_GUARANTEES)
 def test_each_guarantee_has_a_promise_with_a_test(page: str) -> None:
     promises = [plain(promise) for promise, _ in rows(page)]
     found = guarantees(page)

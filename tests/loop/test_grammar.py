@@ -27,9 +27,23 @@ def rules(grammar: str) -> dict[str, str]:
 
 def grammars(tools: dict[str, Any], names: list[str]) -> list[str]:
     made = ProgramGrammar(tools)
-    return [made.program(), made.program_that_ends("answer"), made.line(names), made.answer(names)]
+    texts = [made.program(), made.line(names), made.line(names, may_answer=False), made.remark()]
+    texts += [made.retry(f"x = {tool}(a=1)", names) for tool in [*tools, "other"]]
+    if tools:
+        texts.append(made.call(names))
+    for each in (made, *map(made.answering, ANSWERS)):
+        texts += [each.program_that_ends("answer"), each.answer(names), each.line(names, names[:1])]
+    return texts
 
 
+ANSWERS: list[Any] = [
+    {"type": "integer"},
+    {"type": ["boolean", "null"]},
+    {"type": "array", "items": {"type": "string"}},
+    {"enum": ["low", 'a "b"']},
+    {"anyOf": [{"type": "object"}, {"const": "none"}]},
+    {},
+]
 names = st.lists(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), max_size=4)
 schemas = st.fixed_dictionaries(
     {}, optional={"enum": st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=3)}
@@ -116,3 +130,51 @@ def test_a_line_names_what_is_bound(bound: list[str], name: str) -> None:
 )
 def test_the_lines_of_a_block_bind_names(lines: list[str], found: list[str]) -> None:
     assert names_bound_in(lines) == found
+
+
+def answered(schema: Any, grammar: str = "") -> dict[str, str]:
+    """The rules of what may be given to ``answer``."""
+    made = ProgramGrammar(TOOLS).answering(schema)
+    return rules(grammar or made.line(["x"], ["x"]))
+
+
+@pytest.mark.parametrize(
+    ("schema", "plain"),
+    [
+        ({"type": "integer"}, {"number"}),
+        ({"type": "boolean"}, {"constant"}),
+        ({"type": "array"}, {"listbound"}),
+        ({"type": "object"}, {"tablebound"}),
+        ({"anyOf": [{"type": "number"}, {"type": "null"}]}, {"number", "constant"}),
+    ],
+)
+def test_an_answer_of_a_required_type_is_no_text(schema: Any, plain: set[str]) -> None:
+    made = answered(schema)
+    assert made["answered"] == "fact"
+    literals = {"number", "constant", "listbound", "tablebound"}
+    assert literals & set(made["plain"].split(" | ")) == plain
+
+
+def test_an_answer_with_legal_texts_is_one_of_them() -> None:
+    made = answered({"enum": ["low", "high"]})
+    assert made["legal"] == r'"\"low\"" | "\"high\""'
+    assert "legal" in made["answered"]
+    assert "string" not in made["answered"]
+
+
+def test_an_answer_of_type_text_may_be_any_text() -> None:
+    assert "stringbound" in answered({"type": "string"})["answered"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "begins"),
+    [
+        ("x = now()", r'("x = " "now()")'),
+        ("now()", '("now()")'),
+        ("x = now() + 1", r'("x = now() + 1" | '),
+    ],
+)
+def test_a_call_that_failed_is_made_again_into_the_same_variable(
+    statement: str, begins: str
+) -> None:
+    assert rules(ProgramGrammar(TOOLS).retry(statement, []))["root"].startswith(begins)

@@ -408,11 +408,97 @@ def test_a_call_that_returns_nothing_is_no_result() -> None:
 
 
 def test_after_a_failure_the_program_begins_with_what_is_changed() -> None:
-    drive = by_lines("x = = 2", block("x = put(a=1)"), block("answer(x)"))
+    drive = by_lines("look()", "x = = 2", block("x = put(a=1)"), block("answer(x)"))
     assert drive.run() == Answered("3")
-    _, second, third = (ask.grammar for ask in drive.asked)
+    _, _, second, third = (ask.grammar for ask in drive.asked)
     assert second == drive.wire.grammar.program(is_corrected=True)
     assert third == drive.wire.grammar.program()
+
+
+def test_the_first_error_is_read_behind_its_line_and_the_call_is_made_again() -> None:
+    results = iter([CallOutcome("error", "no such day"), 4])
+    drive = by_lines(
+        "x = look(a=1)",
+        "the other day",
+        "x = look(a=2)",
+        "answer(x)",
+        result=lambda _: next(results),
+    )
+    assert drive.run() == Answered("4")
+    _, remark, again, last = drive.asked
+    assert remark.messages[-1]["content"].endswith(
+        "x = look(a=1)  # ValueError: no such day\n# So I call it again with "
+    )
+    assert remark.grammar == drive.wire.grammar.remark()
+    assert again.messages[-1]["content"].endswith("# So I call it again with the other day\n")
+    assert again.grammar == drive.wire.grammar.retry("x = look(a=1)", [])
+    assert last.messages[-1]["content"].endswith("x = look(a=2)  # 4\n")
+
+
+def test_the_second_error_ends_the_writing_by_lines() -> None:
+    error = CallOutcome("error", "ValueError: no")
+    drive = by_lines(
+        "look(a=1)", "x", "look(a=1)", block('give_up("no")'), block('give_up("no")'),
+        result=lambda _: error,
+    )  # fmt: skip
+    assert drive.run() == Failed("no")
+    assert len(drive.ran) == 2
+    assert not drive.asked[-1].is_continued
+
+
+def test_a_tool_that_fits_is_called_before_there_is_an_answer() -> None:
+    drive = by_lines("x = 1", "```", "x = look(a=1)", "answer(x)")
+    assert drive.run() == Answered("3")
+    first, second, third, last = (ask.grammar for ask in drive.asked)
+    may_not = drive.wire.grammar.line([], may_answer=False)
+    assert first == may_not
+    assert second == drive.wire.grammar.line(["x"], may_answer=False)
+    assert third == drive.wire.grammar.call(["x"])
+    assert last == drive.wire.grammar.line(["x"], ["x"])
+
+
+def test_a_faulty_line_before_the_first_call_is_replaced_by_a_call() -> None:
+    drive = by_lines("import = 0", "x = look(a=1)", "answer(x)")
+    assert drive.run() == Answered("3")
+    assert drive.asked[1].grammar == drive.wire.grammar.call([])
+    assert "import" not in drive.told
+
+
+def test_a_small_model_that_answers_from_memory_after_a_failed_call_is_asked_again() -> None:
+    drive = by_lines(
+        "look(a=1)", "x", "look(a=1)", block("answer(7)"), block("answer(7)"),
+        result=lambda _: CallOutcome("error", "ValueError: no"),
+    )  # fmt: skip
+    assert drive.run() == Answered("7")
+    assert "Your last call failed" in drive.told
+    assert [each.kind for each in drive.notices].count("check") == 1
+
+
+def test_a_number_in_the_text_of_an_answer_that_nothing_told_is_asked_about() -> None:
+    drive = by_lines("x = look(a=1)", 'answer(f"{x} of 4711")', block('answer(f"{x}")'))
+    assert drive.run() == Answered("3")
+    assert "4711" in drive.told
+
+
+def test_the_calls_of_a_rejected_answer_are_not_made_again() -> None:
+    program = block("answer(put(a=5))")
+    drive = Drive([program, program, program], verdicts=["no number", "no number", ""])
+    assert drive.run() == Answered("3")
+    assert len(drive.ran) == 1
+
+
+def test_the_last_turn_may_use_what_was_found() -> None:
+    limits = Limits(max_errors=1)
+    program = block("x = put(a=5)\nanswer(1 / 0 if x == 4 else x)")
+    drive = Drive([block("x = put(a=5)\n1 / 0"), program], limits=limits)
+    assert drive.run() == Stopped("max_errors=1", "3")
+    assert len(drive.ran) == 1
+
+
+def test_an_answer_that_repeats_the_last_instruction_is_none() -> None:
+    told = "The run must end now: its limit max_errors=1 is reached"
+    drive = Drive([block("1 / 0"), block(f"answer({told!r})")], limits=Limits(max_errors=1))
+    assert drive.run() == Stopped("max_errors=1")
 
 
 def test_a_small_model_repeats_no_call_in_whatever_order_it_writes_again() -> None:

@@ -77,6 +77,7 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: Any = None
+    raw: bytes = b""
     left: threading.Event = field(default_factory=threading.Event)
     """Set where the client closed the connection before it was answered."""
 
@@ -338,12 +339,14 @@ class Server:
                     raise
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                raw = self.rfile.read(int(self.headers["Content-Length"]))
+                body = json.loads(raw)
                 asked = Asked(
                     "POST",
                     self.path,
                     {name.lower(): value for name, value in self.headers.items()},
                     body,
+                    raw,
                 )
                 server.asked.append(asked)
                 try:

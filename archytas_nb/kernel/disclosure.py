@@ -1,0 +1,349 @@
+"""What a model learns of the user's values: with ``values="none"``, their names and types only.
+
+All that a request contains is written by the loop, and all that the loop knows of the notebook are
+the replies that the driver sends it: outcomes of calls, how a program ended, what is wrong with an
+answer. `Disclosure` stands there. It replaces each of these by what the model may learn, keeps
+results as variables, and fills their values into the answer, which only the person reads.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import json
+import numbers
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from archytas_nb.errors import ToolError
+from archytas_nb.kernel.context import columns_in, described, shown_names
+from archytas_nb.kernel.ran import last_failure
+from archytas_nb.kernel.shell import Namespace
+from archytas_nb.kernel.values import contained
+from archytas_nb.loop import events as ev
+from archytas_nb.loop.record import LastError
+from archytas_nb.tools.render import render, type_name
+from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.variables import LiveNamespace, keep, name_of, reference_name
+
+Comparison: TypeAlias = Literal["<", "<=", ">", ">=", "==", "!=", "in"]
+
+RULES = """\
+You never see the values of the user's data. The result of a call is kept as a variable, and you \
+read its name and its type. To pass it to another tool, send the name of the variable. To tell the \
+user a value, write the name in braces in your answer, such as "There are {count_1} rows": the \
+value is filled in for the user."""
+"""What a model is told that calls tools one by one."""
+
+PROGRAM_RULES = """\
+You never see the values of the user's data, only their types. Compare and compute with variables, \
+and write them into the answer, such as answer(f"There are {count} rows"): the user reads the \
+values."""
+"""What a model is told that writes programs."""
+
+NOT_SHOWN = "(a value, which is not shown to you)"
+SAID = "(My answer was shown to the user, with its values.)"
+"""What the model reads of its answer that a program computed, with the next question."""
+
+_MAX_NAME = 60
+_FIELD = re.compile(r"(?<!\{)\{([^\W\d]\w*)(:[^{}]{0,20})?\}(?!\})")
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "in": lambda left, right: left in right,
+}
+_ERROR = re.compile(r"[A-Za-z_][\w.]*")
+
+
+made_columns: set[str] = set()
+"""The names of columns that were made in runs in this process; a model reads their places."""
+
+
+class Disclosure:
+    """What the model of one run learns of the user's values.
+
+    Args:
+        values: ``"none"``, ``"strict"`` or ``"scalars"``.
+        namespace: The variables of the user.
+        open_tools: The names of tools whose results are no values of the user.
+        kept: The variables that hold results of earlier questions.
+
+    Attributes:
+        learned: What it learned, with the number of times, for the list of what was sent.
+        said: What it reads of an answer that a program computed, with the next question.
+    """
+
+    said = SAID
+
+    def __init__(
+        self,
+        values: str,
+        namespace: Namespace,
+        open_tools: Iterable[str] = (),
+        kept: Iterable[str] = (),
+    ) -> None:
+        self.values = values
+        self.learned: dict[str, int] = {}
+        self._namespace = namespace
+        self._open_tools = frozenset(open_tools)
+        self._results = set(kept)
+        self._columns = columns_in(namespace)
+        self._calls: dict[str, ev.ToolCall] = {}
+        self._by_reference: set[str] = set()  # the ids of calls with values as arguments
+        self._by_program: set[str] = set()  # the ids of calls of programs
+        self._faults: set[str] = set()  # of answers, in words that hold no value
+
+    def end(self) -> None:
+        """The run has ended: columns that were made in it may be named after values."""
+        made_columns.update(columns_in(self._namespace) - self._columns)
+
+    # ── to the kernel ─────────────────────────────────────────────────────────────────────────────
+
+    def objects(self, calls: Iterable[ev.ToolCall]) -> dict[str, dict[str, Any]]:
+        """The variables that calls name as arguments, by the ids of the calls and the arguments."""
+        found: dict[str, dict[str, Any]] = {}
+        for call in calls:
+            self._calls[call.id] = call
+            if not isinstance(call.input, dict):
+                continue
+            names = {key: self._variable(each) for key, each in call.input.items()}
+            given = {key: self._namespace[name] for key, name in names.items() if name}
+            if given and call.name not in self._open_tools:
+                found[call.id] = given
+                self._by_reference.add(call.id)
+        return found
+
+    def noted(self, calls: Iterable[ev.ToolCall]) -> None:
+        """Remember calls of a program, whose arguments are values."""
+        for call in calls:
+            self._calls[call.id] = call
+            self._by_reference.add(call.id)
+            self._by_program.add(call.id)
+
+    def _variable(self, given: Any) -> str:
+        """The name of the variable that an argument names; empty if it names none.
+
+        A text is the name of a result, or in braces that of any variable: without them it may be
+        meant as it is, such as the name of a column.
+        """
+        name = reference_name(given) or ""
+        if isinstance(given, str) and len(given) <= _MAX_NAME:
+            in_braces = _FIELD.fullmatch(given.strip())
+            if in_braces is not None:
+                name = in_braces[1]
+            elif given.strip() in self._results:
+                name = given.strip()
+        return name if name in shown_names(self._namespace) else ""
+
+    # ── to the model ──────────────────────────────────────────────────────────────────────────────
+
+    def told(self, reply: ev.Reply) -> ev.Reply:
+        """A reply of the driver as the loop may have it."""
+        if isinstance(reply, ev.CallOutcomes):
+            return ev.CallOutcomes(tuple(map(self._outcome, reply.outcomes)))
+        if isinstance(reply, ev.ProgramEnded):
+            return self._ended(reply)
+        if isinstance(reply, ev.Verdict) and reply.fault:
+            if reply.fault in self._faults:
+                return reply
+            fault = "it is not of the required type, or the condition does not hold for it"
+            return replace(reply, fault=f"{fault} (its value is not shown to you)")
+        if isinstance(reply, ev.NoReply) and reply.kind == "condition":
+            return replace(reply, text="the condition could not be checked")
+        return reply
+
+    def _outcome(self, outcome: ev.CallOutcome) -> ev.CallOutcome:
+        """What the model may learn of a call; the value itself stays for programs and people."""
+        call = self._calls.get(outcome.call_id)
+        shown = outcome.for_person or outcome.result
+        if call is not None and call.name in self._open_tools and outcome.status == "done":
+            self._count("answers of you and comparisons")
+            return outcome
+        stored = outcome.stored
+        if outcome.status == "done" and outcome.value is None:
+            text = "Done. It returned nothing."
+        elif outcome.status == "done" and self._may_leave(outcome.value):
+            self._count("numbers and booleans")
+            text = outcome.result
+        elif outcome.status == "done":
+            name, stored = self._kept(outcome, call)
+            text = f"{what(outcome.value, name)}. Its value is not shown to you."
+            if not name:
+                text = f"It returned {what(outcome.value)}, which is not shown to you."
+        elif outcome.status == "error":
+            text = self._error(outcome)
+        elif outcome.status == "interrupted":
+            text = "Interrupted by the user while it ran."
+        else:  # a refusal is in the words of the user, and why a call was not run in ours
+            return replace(outcome, images=())
+        told = outcome.with_text(text, shown)
+        return replace(told, images=(), stored=stored)
+
+    def _may_leave(self, value: Any) -> bool:
+        """Whether a value may be told: numbers, booleans and members of enumerations."""
+        return self.values == "scalars" and isinstance(value, (numbers.Number, bool, enum.Enum))
+
+    def _kept(self, outcome: ev.CallOutcome, call: ev.ToolCall | None) -> tuple[str, str]:
+        """The name of the variable with a result, and the same if it was made for it.
+
+        The value of a call of a program is in the program's own variables.
+        """
+        if outcome.stored:
+            return outcome.stored, outcome.stored
+        if call is None or call.id in self._by_program:
+            return "", ""
+        name = name_of(outcome.value, self._namespace)
+        if name and name in shown_names(self._namespace):
+            return name, ""
+        try:
+            name = keep(outcome.value, self._namespace, call.name)
+        except Exception:  # noqa: BLE001 - a namespace that cannot be written
+            return "", ""
+        self._results.add(name)
+        return name, name
+
+    def _error(self, outcome: ev.CallOutcome) -> str:
+        """The fault of a call: ours about what the model sent, or the type of an exception."""
+        error = outcome.error
+        is_ours = isinstance(error, (ToolError, KeyError)) and outcome.seconds == 0
+        if is_ours and outcome.call_id not in self._by_reference:
+            return outcome.result
+        if error is None:
+            return "The call failed. Why is not shown to you."
+        if is_ours:
+            given = ", ".join(self._given(outcome.call_id))
+            expected = outcome.result.rpartition("\n")[2]  # in the words of the tool's author
+            return f"The input does not fit: {given}.\n{expected}"
+        return f"{type_name(error)}: the message is not shown to you."
+
+    def _given(self, call_id: str) -> Iterator[str]:
+        """The arguments of a call that are variables, with their types."""
+        given = self._calls[call_id].input
+        for key, each in given.items() if isinstance(given, dict) else ():
+            name = self._variable(each)
+            if name:
+                yield f"{key} is the variable {name}, of type {what(self._namespace[name])}"
+
+    def _ended(self, end: ev.ProgramEnded) -> ev.ProgramEnded:
+        error = end.error
+        if error is not None and not end.stopped:
+            kind = _ERROR.match(error.text)
+            name = kind[0] if kind and kind[0].endswith(("Error", "Exception")) else "an error"
+            error = replace(error, text=f"{name} (the message is not shown to you)")
+        assigned = {name: self._shown(text) for name, text in end.assigned.items()}
+        return replace(
+            end, shown=tuple(map(self._shown, end.shown)), assigned=assigned, error=error
+        )
+
+    def _shown(self, text: str) -> str:
+        """What a model may read in place of a value that a program shows, or has assigned."""
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return NOT_SHOWN
+        if value is None:
+            return "None"
+        if self.values == "scalars" and isinstance(value, (bool, int, float)):
+            self._count("numbers and booleans")
+            return text
+        return f"(a value of type {type(value).__name__}, which is not shown to you)"
+
+    def _count(self, what: str) -> None:
+        self.learned[what] = self.learned.get(what, 0) + 1
+
+    # ── the answer ────────────────────────────────────────────────────────────────────────────────
+
+    def fault(self, answer: str) -> str:
+        """What is wrong with the names in braces in an answer; empty if nothing is."""
+        known = shown_names(self._namespace)
+        names = dict.fromkeys(found[1] for found in _FIELD.finditer(answer))
+        unknown = ", ".join(repr(name) for name in names if name not in known)
+        if not unknown:
+            return ""
+        fault = f"no variable is named {unknown}; name results as you read them"
+        self._faults.add(fault)
+        return fault
+
+    def filled(self, answer: str) -> str:
+        """An answer with the values of the variables that it names in braces."""
+        known = set(shown_names(self._namespace))
+
+        def value(found: re.Match[str]) -> str:
+            if found[1] not in known:
+                return found[0]
+            return _as_text(self._namespace[found[1]], (found[2] or ":")[1:])
+
+        return _FIELD.sub(value, answer)
+
+
+def what(value: Any, name: str = "") -> str:
+    """A value in words that hold nothing of it: its type, and the shape of an array or frame."""
+    head = described("value", value, ()).partition("\n")[0]
+    kind = head.split(": ")[1]  # without the columns of a frame
+    if name:
+        return f"It is kept as the variable {name}, of type: {kind}"
+    return kind
+
+
+def _as_text(value: Any, form: str) -> str:
+    """A value in an answer, for a person."""
+    if form:
+        with contained():
+            return format(value, form)
+    if isinstance(value, str):
+        return value
+    return render(value).text
+
+
+def error_of_cell() -> LastError | None:
+    """What a question says of the cell before it: the type of its error, and the line."""
+    failure = last_failure()
+    if failure is None:
+        return None
+    cell = f"cell {failure.number}"
+    kind = type_name(failure.error)
+    return LastError(
+        cell, "", f"The cell that ran before this question, [{failure.number}], failed with {kind}."
+    )
+
+
+def compare(left: str, op: Comparison, right: str, namespace: LiveNamespace) -> bool:  # noqa: D417
+    """Compare two values without seeing them: true or false.
+
+    Args:
+        left: The name of a variable, or a literal such as 25 or "red"
+        op: The comparison
+        right: The name of a variable, or a literal
+    """
+    result = _COMPARISONS[op](_operand(left, namespace), _operand(right, namespace))
+    try:
+        return bool(result)
+    except Exception:  # noqa: BLE001 - the objects are the user's; their messages hold values
+        raise TypeError("the two cannot be compared to one true or false") from None
+
+
+def _operand(text: str, namespace: Mapping[str, Any]) -> Any:
+    name = text.strip().removeprefix("{").removesuffix("}")
+    if name in shown_names(namespace):
+        return namespace[name]
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return text
+
+
+def compare_tool() -> Tool:
+    """The tool `compare`."""
+    return Tool.from_function(compare, repeat=True)
+
+
+COMPARISONS = get_args(Comparison)
