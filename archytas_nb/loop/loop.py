@@ -493,6 +493,7 @@ class _Loop:
             partial(self._ask_line, wire),
             wire.grammar_for(self.exchange.form),
             self.checks.tool_fits,
+            _bound=dict.fromkeys(wire.named_variables(self.exchange.context)),
         )
         try:
             yield from lines.run()
@@ -620,7 +621,9 @@ class _Loop:
         self.guards.limit_reached()  # starts the clock
         if (yield from self.checks.find_fitting_tool(tools)):
             if context is not None:
-                self.exchange.context = replace(context, is_offered=False)
+                # A program may name the variables, so it is told which there are.
+                is_told = isinstance(self.wire, ProgramProtocol)
+                self.exchange.context = replace(context, is_offered=is_told)
                 self.wire = self.wire.without_tools(context.tools)
                 self.conversation.rebuild(self.wire)
             return

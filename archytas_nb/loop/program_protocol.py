@@ -27,7 +27,7 @@ from archytas_nb.loop.events import (
     ProgramFaults,
 )
 from archytas_nb.loop.grammar import ProgramGrammar
-from archytas_nb.loop.record import AnswerForm, Exchange, Step
+from archytas_nb.loop.record import AnswerForm, Context, Exchange, Step
 from archytas_nb.loop.reply import Action, TruncatedPart, with_reasoning
 from archytas_nb.loop.wire import (
     KNOWN_HINT,
@@ -208,6 +208,12 @@ class ProgramProtocol(Wire):
     def functions(self) -> str:
         """The tools as the model reads them."""
         return "\n\n".join(self._functions.values())
+
+    def named_variables(self, context: Context | None) -> tuple[str, ...]:
+        """The variables that a program may name at its beginning."""
+        if context is None or not self._names_variables:
+            return ()
+        return context.names
 
     def _rules(self) -> str:
         variables = "the variables that the question names, " if self._names_variables else ""
