@@ -355,15 +355,13 @@ class RunSetup:
             )
         return TextProtocol(tools, instructions)
 
-    def disclosure(self, past: Sequence[Exchange] = ()) -> Disclosure | None:
+    def disclosure(self) -> Disclosure | None:
         """What the model may learn of values; None if it may learn all."""
         if not self.hides_values:
             return None
         from archytas_nb.kernel.disclosure import Disclosure
 
-        outcomes = (each for exchange in past for step in exchange.steps for each in step.outcomes)
-        kept = [each.stored for each in outcomes if each.stored]
-        return Disclosure(self.settings.values, self.variables, ("ask_user", "compare"), kept)
+        return Disclosure(self.settings.values, self.variables, ("ask_user", "compare"))
 
     def sendable(
         self, past: Sequence[Exchange], protocol: ev.ActiveProtocol
@@ -523,7 +521,7 @@ class Asked:
             self.check,
             may_fall_back=setup.settings.protocol == "auto",
             open_sandbox=functools.partial(self._open_sandbox, tools, past),
-            disclosure=setup.disclosure(past),
+            disclosure=setup.disclosure(),
         )
         return driver.events(protocol)
 

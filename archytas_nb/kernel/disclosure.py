@@ -66,6 +66,10 @@ made_columns: set[str] = set()
 """The names of columns that were made in runs in this process; a model reads their places."""
 
 
+results: set[str] = set()
+"""The names of the variables in which results were kept in this process; a call may name them."""
+
+
 class Disclosure:
     """What the model of one run learns of the user's values.
 
@@ -73,7 +77,6 @@ class Disclosure:
         values: ``"none"``, ``"strict"`` or ``"scalars"``.
         namespace: The variables of the user.
         open_tools: The names of tools whose results are no values of the user.
-        kept: The variables that hold results of earlier questions.
 
     Attributes:
         learned: What it learned, with the number of times, for the list of what was sent.
@@ -87,13 +90,11 @@ class Disclosure:
         values: str,
         namespace: Namespace,
         open_tools: Iterable[str] = (),
-        kept: Iterable[str] = (),
     ) -> None:
         self.values = values
         self.learned: dict[str, int] = {}
         self._namespace = namespace
         self._open_tools = frozenset(open_tools)
-        self._results = set(kept)
         self._columns = columns_in(namespace)
         self._calls: dict[str, ev.ToolCall] = {}
         self._by_reference: set[str] = set()  # the ids of calls with values as arguments
@@ -138,7 +139,7 @@ class Disclosure:
             in_braces = _FIELD.fullmatch(given.strip())
             if in_braces is not None:
                 name = in_braces[1]
-            elif given.strip() in self._results:
+            elif given.strip() in results:
                 name = given.strip()
         return name if name in shown_names(self._namespace) else ""
 
@@ -206,7 +207,7 @@ class Disclosure:
             name = keep(outcome.value, self._namespace, call.name)
         except Exception:  # noqa: BLE001 - a namespace that cannot be written
             return "", ""
-        self._results.add(name)
+        results.add(name)
         return name, name
 
     def _error(self, outcome: ev.CallOutcome) -> str:

@@ -347,13 +347,19 @@ class ServedNotebook:
         return shown_names(self._shell.user_ns)
 
     def described(self, name: str) -> Future[str]:
-        """A description of a variable, or of all."""
-        from archytas_nb.kernel.context import look_tools
+        """A description of a variable, or of all; without values if these stay here."""
+        from archytas_nb.kernel import context
+        from archytas_nb.kernel.disclosure import made_columns
+        from archytas_nb.settings import value
 
-        listing, looking = look_tools()
+        listing, looking = context.look_tools()
         work: Callable[[], str]
         names = self._shell.user_ns
-        if name:
+        if value("values") != "all":
+            shown = context.shown_names(names)
+            chosen = [each for each in shown if name in ("", each)]
+            work = lambda: context.digest(names, chosen, hidden=made_columns)  # noqa: E731
+        elif name:
             work = lambda: looking.call({"name": name}, names).text  # noqa: E731
         else:
             work = lambda: listing.call({}, names).text  # noqa: E731

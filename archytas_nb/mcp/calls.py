@@ -91,7 +91,8 @@ def run_call(
             return CallOutcome("error", str(error), error=error), None
     if not run.calls:
         return CallOutcome("interrupted", "Not run: the user interrupted here."), run
-    return run.calls[0][1], run
+    [exchange] = agent.exchanges  # in which an outcome is as a model may read it
+    return exchange.steps[0].outcomes[0], run
 
 
 class MainThread:

@@ -304,7 +304,7 @@ def _told_faults(self: Disclosure, reply: ev.Reply) -> ev.Reply:
     return reply if isinstance(reply, ev.Verdict) else _told(self, reply)
 
 
-def _with_open_tool(self: Any, _: Any = ()) -> Disclosure:
+def _with_open_tool(self: Any) -> Disclosure:
     return Disclosure("none", self.variables, ("find", "says"))
 
 

@@ -212,3 +212,27 @@ def test_a_thousand_calls_leave_nothing_behind(served: Served) -> None:
 def test_nothing_listens_unless_asked(served: Served) -> None:
     assert "already" in served.kernel.run("%agent_mcp serve").printed
     assert "served" in served.kernel.run("%agent_mcp").result
+
+
+def test_values_stay_in_the_notebook_if_it_says_so(served: Served) -> None:
+    """A result is the name of a variable, which another call takes."""
+    served.kernel.run("%config ArchytasNB.values = 'none'\nnumbers[:] = [1]\nplan = 'Zq77'")
+    try:
+        said, is_error = call(served, "count", {"word": "abc", "times": 1501})
+        assert not is_error
+        assert "4503" not in said
+        assert served.value("count_1") == "4503"
+        assert call(served, "add_number", {"number": "count_1"})[1] is False
+        assert served.value("numbers") == "[1, 4503]"
+
+        async def read(client: Client) -> str:
+            listed = await client.list_resources()
+            contents = [await client.read_resource(each.uri) for each in listed.resources]
+            return str(contents)
+
+        described = served.talk(read)
+        assert "plan" in described
+        assert "Zq77" not in described
+        assert "4503" not in described
+    finally:
+        served.kernel.run("%config ArchytasNB.values = 'all'\ndel plan, count_1")
