@@ -39,7 +39,7 @@ from archytas_nb.loop.model import (
     Model,
     is_model,
 )
-from archytas_nb.loop.record import Exchange
+from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.progress import progress_line
 from archytas_nb.question import AgentSettings, Options, Tools, takes_options
 from archytas_nb.run import Run, T
@@ -172,6 +172,7 @@ class Agent:
         self.exchanges: list[Exchange] = []
         self._runs: list[tuple[Exchange, Run[Any]]] = []
         self._current = ActiveRun()
+        self.inbox = Inbox()
 
     @property
     def tools(self) -> Toolbox:
@@ -444,6 +445,24 @@ class Agent:
         observers = options.get("observers", ())
         return RunStream(run, events_of(run, begin, waits, observers, self._current))
 
+    def tell(self, text: str) -> None:
+        """Tell the agent something while it works on a question; may be called from any thread.
+
+        The text stands before the next request to the model, as your own words. If no other
+        request follows, the trace says that it came too late.
+
+        Raises:
+            RuntimeError: No question is being answered.
+            TypeError: `text` is not text.
+            ValueError: `text` is empty.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"text={text!r}; expected text to tell the agent")
+        if not text.strip():
+            raise ValueError(f"text={text!r}; expected text to tell the agent")
+        if not self.inbox.put(text):
+            raise RuntimeError("no question is being answered: ask it with agent.run()")
+
     @users_frames
     def map(
         self,
@@ -631,7 +650,7 @@ class Agent:
         there = {id(each) for each in self.exchanges}
         self._runs = [each for each in self._runs if id(each[0]) in there]
         self._runs.append((exchange, run))
-        return Asked(setup, run, exchange, check, self.exchanges)
+        return Asked(setup, run, exchange, check, self.exchanges, self.inbox)
 
     def _events(self, asked: Asked, observers: Sequence[Observer]) -> Events:
         """All events of a question; an abandoned run of an earlier one is ended first."""

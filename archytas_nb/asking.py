@@ -43,7 +43,7 @@ from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.model import Model, ModelFacts, is_model, person_of, start_question
 from archytas_nb.loop.program_protocol import ProgramProtocol
-from archytas_nb.loop.record import Exchange, LastError, index_of
+from archytas_nb.loop.record import Exchange, Inbox, LastError, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import Wire
 from archytas_nb.models.secrets import mask_in
@@ -444,6 +444,7 @@ class Asked:
         exchange: Its record.
         check: Checks the answer; None if any answer is accepted.
         exchanges: The conversation, to which the record is added if it is worth keeping.
+        inbox: What the person tells the agent meanwhile.
     """
 
     setup: RunSetup
@@ -451,6 +452,7 @@ class Asked:
     exchange: Exchange
     check: AnswerCheck | None = None
     exchanges: list[Exchange] = field(default_factory=list)
+    inbox: Inbox = field(default_factory=Inbox)
     _deleted_results: dict[str, Any] = field(default_factory=dict)  # of the question it replaces
 
     def events(self, observers: Sequence[Observer] = ()) -> Events:
@@ -519,6 +521,7 @@ class Asked:
             setup.guards(tools, executor.clock, small=small),
             functools.partial(setup.wire, tools=tools, exchange=exchange, small=small),
             self.check,
+            inbox=self.inbox,
             may_fall_back=setup.settings.protocol == "auto",
             open_sandbox=functools.partial(self._open_sandbox, tools, past),
             disclosure=setup.disclosure(),

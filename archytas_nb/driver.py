@@ -26,8 +26,8 @@ from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
-from archytas_nb.loop.model import Model, ModelFacts
-from archytas_nb.loop.record import Exchange
+from archytas_nb.loop.model import Model, ModelFacts, told_to
+from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.loop.wire import Wire
 from archytas_nb.models import sent
 from archytas_nb.run import Run
@@ -83,17 +83,22 @@ class Driver:
     wire: Callable[[ev.ActiveProtocol], Wire]
     check: AnswerCheck | None = None  # None if any answer is accepted
     may_fall_back: bool = False  # to the text protocol, if function calling fails
+    inbox: Inbox = field(default_factory=Inbox)  # what the person tells the agent meanwhile
     open_sandbox: Callable[[], Sandbox] | None = (
         None  # for the first program; None if there is none
     )
     disclosure: Disclosure | None = None  # what the model may learn of values; None for all
     _sandbox: Sandbox | None = field(default=None, init=False)
+    _told: Callable[[], Sequence[str]] = field(default=tuple, init=False)
+    _told_too_late: list[str] = field(default_factory=list, init=False)
     _is_stopped: bool = field(default=False, init=False)  # an interrupt came between two requests
 
     def events(self, protocol: ev.ActiveProtocol) -> Events:
         """Yield every event, the ending last; an interrupt thrown into it ends the run properly."""
         server = ModelFacts(self.model).server
         yield from self._emit(ev.Started(self.run.model, protocol, server, self.exchange.told))
+        self.inbox.open()
+        self._told = told_to(self.model, self.inbox.take, self.run.question)
         flow = self._flow(protocol)
         request = next(flow)
         ending: ev.Ending | None = None
@@ -129,12 +134,19 @@ class Driver:
         finally:
             self._close()
 
+        yield from self._told_late()
         yield ending
         if deferred.interrupted and not isinstance(ending, ev.Interrupted):
             raise KeyboardInterrupt  # too late for this run, but not for the code after it
 
+    def _told_late(self) -> Events:
+        """Say which texts of the person came after the last request."""
+        for text in self._told_too_late:
+            yield from self._emit(ev.Notice("late", text))
+
     def _close(self) -> None:
         """Keep what later questions need: the variables of programs, and what calls have read."""
+        self._told_too_late += self.inbox.close()
         if self._sandbox is not None:
             self.exchange.program_state = self._sandbox.close()
         if self.run.reads is not None:
@@ -241,6 +253,7 @@ class Driver:
         return react_loop(
             self.wire(protocol), self.guards, self.past, self.exchange,
             checks=self.check is not None or self.disclosure is not None, model=self.model,
+            told=self._told,
         )  # fmt: skip
 
     def _fallback_reason(self, request: ev.Request, reply: ev.Reply = None) -> str:

@@ -63,6 +63,7 @@ class SavedStep:
     program: str = ""
     report: str = ""
     is_left_out: bool = False
+    said: str = ""
 
 
 @STRICT
@@ -237,7 +238,7 @@ def _saved_step(step: Step) -> SavedStep:
         )  # fmt: skip
     return SavedStep(
         step.thought, calls, step.correction, step.reasoning, step.program, step.report,
-        step.is_left_out,
+        step.is_left_out, step.said,
     )  # fmt: skip
 
 
@@ -305,7 +306,7 @@ def _step(saved: SavedStep, known: Collection[str]) -> Step:
             extras[each.id] = each.extra
     return Step(
         saved.thought, tuple(calls), tuple(outcomes), saved.correction, saved.reasoning, extras,
-        saved.program, saved.report, saved.is_left_out,
+        saved.program, saved.report, saved.is_left_out, saved.said,
     )  # fmt: skip
 
 

@@ -308,6 +308,41 @@ class CassetteModel:
         """The user, whose answers are recorded; the real one is asked only if that is allowed."""
         return _RecordedPerson(self, real)
 
+    def told(self, take: Callable[[], list[str]], question: str) -> Callable[[], list[str]]:
+        """What the person has told the agent before each request; it is recorded."""
+        from archytas_nb.kernel.person import Keyboard
+
+        cassette = self.cassette
+        origin = self.origin
+        is_user_there = Keyboard().there
+        requests = itertools.count(1)
+
+        def recorded() -> list[str]:
+            step = next(requests)
+            texts: list[str] = []
+            while True:
+                prompt = _TOLD.format(step, len(texts) + 1, question)
+                found = cassette.find_answer(prompt, origin)
+                text = None
+                if found is not None:
+                    text = found.answer
+                elif cassette.mode == "record" and not is_user_there:
+                    text = cassette.old_answer(prompt)
+                    if text is not None:
+                        cassette.add_answer(prompt, text, origin)
+                if text is None:
+                    break
+                texts.append(text)
+            if cassette.mode == "replay":
+                return texts
+            for text in take():
+                prompt = _TOLD.format(step, len(texts) + 1, question)
+                cassette.add_answer(prompt, text, origin)
+                texts.append(text)
+            return texts
+
+        return recorded
+
     def _recorded_facts(self) -> dict[str, Any] | None:
         return self.cassette.facts(self.given_name)
 
@@ -338,6 +373,9 @@ class CassetteModel:
         if self._live is None:
             self._live = self._make_live()
         return self._live
+
+
+_TOLD = "(told to the agent before request {}, text {}, of the question) {}"
 
 
 class _RecordedPerson:

@@ -62,8 +62,11 @@ def _first_shown(exchange: Exchange, compaction: Compaction) -> Exchange:
             before = f"{compaction.dropped} questions and their answers"
         question = f"(Left out here: the first {before}.)\n\n{question}"
     if compaction.dropped_steps:
-        left_out = _note_of_steps(exchange.steps[: compaction.dropped_steps])
-        question = f"{question}\n\n(Left out here: {left_out}.)"
+        dropped = exchange.steps[: compaction.dropped_steps]
+        question = f"{question}\n\n(Left out here: {_note_of_steps(dropped)}.)"
+        for step in dropped:  # the person's words are part of what is asked
+            if step.said:
+                question = f"{question}\n\n{step.said}"
     return replace(exchange, question=question, steps=exchange.steps[compaction.dropped_steps :])
 
 
@@ -230,7 +233,7 @@ def messages_of(wire: Wire, exchanges: Sequence[Exchange]) -> list[Message]:
 def _messages(wire: Wire, exchange: Exchange) -> list[Message]:
     messages = [wire.question(exchange)]
     for step in exchange.steps:
-        messages += wire.step(step)
+        messages += wire.messages(step)
     if exchange.ending is not None:
         messages.append(wire.closing_message(exchange.closing_text))
     valid: list[Message] = replace_surrogates(messages)
@@ -278,7 +281,7 @@ class Conversation:
 
     def add(self, step: Step) -> None:
         """Add the messages of a step that was added to the exchange."""
-        more = replace_surrogates(self._wire.step(step))
+        more = replace_surrogates(self._wire.messages(step))
         self.messages += more
         self.tokens += message_tokens(more)
         if asides := step.asides:

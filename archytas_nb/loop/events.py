@@ -33,7 +33,8 @@ NoReplyKind = Literal[
     "endpoint", "interrupted", "no_tools", "overflow", "deadline", "condition"
 ]  # fmt: skip
 NoticeKind = Literal[
-    "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "model"
+    "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "model",
+    "told", "late",
 ]  # fmt: skip
 FailedBy = Literal["model", "endpoint", "cassette", "setup", "condition"]
 
@@ -498,7 +499,8 @@ class Notice:
     """Information for observers, such as a repair or a retry.
 
     ``"check"`` means that the model is asked again before its answer is accepted, and why;
-    ``"model"`` is about the choice of the model, such as a server that was not used.
+    ``"model"`` is about the choice of the model, such as a server that was not used; ``"told"`` is
+    what the person told the agent before the next request, and ``"late"`` what came after the last.
     """
 
     kind: NoticeKind

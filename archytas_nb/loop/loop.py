@@ -23,7 +23,7 @@ complete step (`_add`), so a driver may stop at any yield.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -108,6 +108,7 @@ def react_loop(
     *,
     checks: bool = False,
     model: object = None,
+    told: Callable[[], Sequence[str]] = tuple,
 ) -> Flow:
     """Run one question to its ending; the steps and the ending are added to ``exchange``.
 
@@ -118,6 +119,7 @@ def react_loop(
         exchange: The question.
         checks: Whether answers are checked before they are accepted.
         model: Its context, if it is known, limits the length of the requests.
+        told: Returns what the person has said since the last request.
 
     Raises:
         TypeError: The driver did not send a reply to the request.
@@ -128,7 +130,9 @@ def react_loop(
     tokens = guards.limits.reply_tokens(small=guards.small)
     thinking = guards.limits.thinking_tokens(small=guards.small)
     conversation = Conversation(wire, past, exchange, ModelFacts(model), tokens)
-    loop = _Loop(wire, guards, past, exchange, conversation, checks, thinking, ModelFacts(model))
+    loop = _Loop(
+        wire, guards, past, exchange, conversation, checks, thinking, ModelFacts(model), told=told
+    )
     exchange.ending = yield from loop.run()
     return exchange.ending
 
@@ -150,6 +154,7 @@ class _Loop:
     programs: ProgramRunner = field(init=False)
     failed_programs: Counter[str] = field(default_factory=Counter)
     temperature: float | None = None  # of the next reply; None for the model's default
+    told: Callable[[], Sequence[str]] = tuple
 
     def __post_init__(self) -> None:
         self.checks = SmallModelChecks(self.exchange.question, self._ask_yes_no)
@@ -191,6 +196,11 @@ class _Loop:
 
     def _ask(self, last: str = "") -> Requests[ModelReply]:
         """Ask the model; if the request is too long, retry once with a shorter one."""
+        said = self.told()
+        if said:
+            self._add(Step(said="\n\n".join(said)))
+        for text in said:
+            yield Notice("told", text)
         if done := self.conversation.compact():
             yield Notice("compaction", done)
         reply = yield self._request(last)

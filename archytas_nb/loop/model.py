@@ -6,7 +6,7 @@ other packages; this module is the only one that looks whether a model has it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from archytas_nb.loop.events import (
@@ -150,6 +150,18 @@ def person_of(model: object, person: Any) -> Any:
     if recorded is None:
         return person
     return recorded(person)
+
+
+def told_to(model: object, take: Callable[[], list[str]], question: str) -> Callable[[], list[str]]:
+    """What returns what the person has told the agent before each request, one after another.
+
+    A recorded model records it as well, and tells it again in a replay.
+    """
+    recorded = getattr(model, "told", None)
+    if recorded is None:
+        return take
+    told: Callable[[], list[str]] = recorded(take, question)
+    return told
 
 
 def body_of(model: object, ask: AskModel) -> dict[str, Json] | None:

@@ -7,6 +7,7 @@ they cannot be separated.
 
 from __future__ import annotations
 
+import threading
 from base64 import b32encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ class Step:
     program: str = ""  # the program of the reply, which made the calls
     report: str = ""  # what the model is told about the program
     is_left_out: bool = False  # it is not sent any more
+    said: str = ""  # what the person said meanwhile; then there is nothing else
 
     def __post_init__(self) -> None:
         if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:
@@ -161,6 +163,55 @@ class Exchange:
             case Failed():  # an endpoint's error may name an address, which is private
                 return "(I could not go on here.)"
         return getattr(self.ending, "text", "") or "(The run ended here.)"
+
+
+class Inbox:
+    """What a person tells an agent while it works, until a request takes it.
+
+    closed ──open──▶ open ──put, take──▶ open ──close──▶ closed
+
+    A text may be put from any thread, under the lock under which the inbox is closed: so it is
+    refused, taken, or left when the run has ended.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._texts: list[str] = []
+        self._is_open = False
+
+    def open(self) -> None:
+        """Accept texts from now on."""
+        with self._lock:
+            self._texts = []
+            self._is_open = True
+
+    def put(self, text: str) -> bool:
+        """Add a text; returns False if no question is being answered."""
+        with self._lock:
+            if self._is_open:
+                self._texts.append(text)
+            return self._is_open
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The texts that the next request will take."""
+        with self._lock:
+            return tuple(self._texts)
+
+    def take(self) -> list[str]:
+        """The texts that have come since the last request, in order."""
+        with self._lock:
+            taken = self._texts
+            self._texts = []
+            return taken
+
+    def close(self) -> list[str]:
+        """Accept nothing more; returns the texts that came too late."""
+        with self._lock:
+            self._is_open = False
+            left = self._texts
+            self._texts = []
+            return left
 
 
 def index_of(exchanges: Sequence[Exchange], origin: str) -> int:

@@ -27,6 +27,7 @@ KNOWN_HINT = "(You judged that none of your tools fits, and that you know it by 
 NO_TOOL_HINT = "(You judged that none of your tools fits: use {}, and say what is missing.)"
 GIVE_UP = "Give up, when the task cannot be done with these tools."
 VARIABLES = "Variables of the notebook, as they are now (what is written here needs no tool):"
+_PAUSE = "(Interrupted by a message from the user.)"
 _ROLE = "You answer a data scientist who works in a live Jupyter notebook."
 
 
@@ -81,6 +82,13 @@ class Wire(ABC):
     @abstractmethod
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer if one is required."""
+
+    def messages(self, step: Step) -> list[Message]:
+        """The messages of one step, or of what the person said between two of them."""
+        if step.said:  # some servers accept no two messages of the user in a row
+            pause = {"role": "assistant", "content": _PAUSE}
+            return [pause, {"role": "user", "content": step.said}]
+        return self.step(step)
 
     @abstractmethod
     def step(self, step: Step) -> list[Message]:

@@ -352,7 +352,7 @@ class ArchytasNB(Settings, Magics):
         shown = "quiet" if settings.quiet else mode
 
         def ask(continues: str) -> Run:
-            with TraceView(question, shown, continues) as view:
+            with TraceView(question, shown, continues, agent.inbox) as view:
                 observers = [view.on_event]
                 try:
                     return agent.run(question, observers=observers, progress=False, **keywords)

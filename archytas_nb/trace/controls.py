@@ -19,13 +19,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, Protocol
 
 from archytas_nb import settings
 from archytas_nb.loop.events import ApprovalForm, FormField, Json, UserQuestion
+from archytas_nb.loop.record import Inbox
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.safe import Html, element, stylesheet
 
@@ -302,6 +303,60 @@ def _interrupt_main() -> None:
         _thread.interrupt_main()
     else:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+class TellField:
+    """A field in which a person tells the agent something while it works; Enter sends it.
+
+    The text is put into the inbox on another thread, which writes no widget.
+
+    Attributes:
+        widget: The field.
+    """
+
+    def __init__(self, inbox: Inbox, on_sent: Callable[[], object]) -> None:
+        import ipywidgets
+
+        self._inbox = inbox
+        self._on_sent = on_sent
+        self._sent: SimpleQueue[str] = SimpleQueue()  # texts that are still in the field
+        self._refused: SimpleQueue[str] = SimpleQueue()
+        self.layout = ipywidgets.Layout(width="auto", flex="1 1 auto")
+        self.widget = ipywidgets.Text(placeholder=_TELL, layout=self.layout)
+        self.widget.on_msg(self._on_message)
+        reachable(self.widget)
+
+    def _on_message(self, _: Any, content: Any, __: Any = None) -> None:
+        """Send the text; called on another thread."""
+        text = str(self.widget.value)
+        if content.get("event") != "submit" or not text.strip():
+            return
+        if self._inbox.put(text.strip()):
+            self._sent.put(text)
+            self._on_sent()
+        else:
+            self._refused.put(text.strip())
+
+    def clear(self) -> None:
+        """Empty the field if what is in it was sent."""
+        for text in _all_of(self._sent):
+            if self.widget.value == text:
+                self.widget.value = ""
+
+    def close(self) -> list[str]:
+        """The texts that came after the end of the run."""
+        return _all_of(self._refused)
+
+
+_TELL = "Tell the agent something; Enter sends it"
+
+
+def _all_of(texts: SimpleQueue[str]) -> list[str]:
+    found: list[str] = []
+    with suppress(Empty):
+        while True:
+            found.append(texts.get_nowait())
+    return found
 
 
 # ── the forms ─────────────────────────────────────────────────────────────────────────────────────

@@ -61,7 +61,7 @@ _STRUCK = "text-decoration:line-through"
 _GOOD = "#2e9e5b"
 _BAD = "#d64545"
 _WARN = "#c9851b"
-_COLOURS = {"✓": _GOOD, "✗": _BAD} | dict.fromkeys("⊘■↻↺✎⇄≡!", _WARN)
+_COLOURS = {"✓": _GOOD, "✗": _BAD} | dict.fromkeys("⊘■↻↺✎⇄≡»!", _WARN)
 
 
 def _text_colour(colour: str) -> str:

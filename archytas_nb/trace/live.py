@@ -26,6 +26,7 @@ from functools import lru_cache
 from typing import Any, Literal, Self
 
 from archytas_nb.loop import events as ev
+from archytas_nb.loop.record import Inbox
 from archytas_nb.tools.render import rich_name
 from archytas_nb.trace import bundle, controls
 from archytas_nb.trace import html as draw
@@ -71,9 +72,18 @@ def _owns_cell() -> bool:
 
 
 class TraceView:
-    """Observes a run and shows it; an error in drawing is logged and does not affect the run."""
+    """Observes a run and shows it; an error in drawing is logged and does not affect the run.
 
-    def __init__(self, question: str, mode: Mode, continues: str = "") -> None:
+    Args:
+        question: The question.
+        mode: How it is shown.
+        continues: The question of the conversation before it.
+        inbox: Takes what the person tells the agent; None if nothing can be told.
+    """
+
+    def __init__(
+        self, question: str, mode: Mode, continues: str = "", inbox: Inbox | None = None
+    ) -> None:
         self.view = replace(fold(question, ()), continues=tidy(continues, 200))
         self._mode = mode
         self._displays = Displays()
@@ -81,7 +91,7 @@ class TraceView:
         self._layer: LiveLayer | TerminalLayer | None = None
         try:
             if mode == "live":
-                self._layer = LiveLayer(self.view, self._displays)
+                self._layer = LiveLayer(self.view, self._displays, inbox)
             elif mode == "terminal":
                 self._layer = TerminalLayer()
         except Exception:  # noqa: BLE001
@@ -121,6 +131,9 @@ class TraceView:
             return
         self._closed = True
         try:
+            if isinstance(self._layer, LiveLayer):
+                for text in self._layer.told_too_late():
+                    self.view = advance(self.view, ev.Notice("late", text))
             if self._layer is not None:
                 self._layer.finish(self.view)
             elif self._mode != "quiet":
@@ -312,6 +325,11 @@ def _streamed(now: Streamed) -> Iterator[Html]:
         yield element("pre", now.output, style=f"{draw.PRE};{DIM}")
 
 
+def told_html(text: str) -> Html:
+    """What the person has told the agent, until a request has taken it."""
+    return element("div", "» ", tidy(text), element("em", " · with the next request"), style=DIM)
+
+
 def _piece(*parts: Html) -> Html:
     return element("div", element("div", *parts), class_=CLASSES, style=_ROOT)
 
@@ -338,7 +356,7 @@ class LiveLayer:
 
     _open = 0  # layers that are shown: that of a run in a tool must not clear the cell
 
-    def __init__(self, view: RunView, displays: Displays) -> None:
+    def __init__(self, view: RunView, displays: Displays, inbox: Inbox | None = None) -> None:
         import ipywidgets
 
         self._view = view
@@ -362,10 +380,13 @@ class LiveLayer:
         self._now = self._html(live_now(None, None))
         self._earlier = self._html("")
         self._panel = self._html("")
+        self._inbox = inbox
+        self._tell: controls.TellField | None = None
+        if inbox is not None:
+            self._tell = controls.TellField(inbox, self._due.set)
         self._stop = controls.StopButton()
-        self._register(self._stop.layout)
-        self._register(self._stop.widget.style)
-        self._register(self._stop.widget)
+        self._actions = self._row_of_actions()
+        self._waiting = self._html("")
         self._header = self._register(
             ipywidgets.VBox(
                 [self._head, self._html(busy_line())], layout=self._shared["layout"]
@@ -384,6 +405,19 @@ class LiveLayer:
         self._clock.start()
         LiveLayer._open += 1
         controls.open_place(self._place)
+
+    def _row_of_actions(self) -> Any:
+        """The field and the button with which a person acts on the run."""
+        import ipywidgets
+
+        actions = []
+        for each in (self._tell, self._stop):
+            if each is not None:
+                self._register(each.layout)
+                self._register(each.widget.style)
+                actions.append(self._register(each.widget))
+        row = self._register(ipywidgets.Layout(margin="0", justify_content="flex-end"))
+        return self._register(ipywidgets.HBox(actions, layout=row))
 
     def update(self, view: RunView, event: ev.Event) -> ev.ApprovalForm | None:
         """Show what an event has changed, a little later if the last drawing was just now.
@@ -465,13 +499,28 @@ class LiveLayer:
                 _log.exception("the live trace is not updated until the run has ended")
                 return
 
-    def _offer_stop(self) -> None:
-        """Show the button that ends the run, as soon as a click on it would arrive."""
-        if self._stop.widget not in self._header.children and self._stop.works:
-            self._header.children = (*self._header.children, self._stop.widget)
+    def _offer_actions(self) -> None:
+        """Show what a person can do with the run, as soon as a click on it would arrive."""
+        if self._actions not in self._header.children and self._stop.works:
+            self._header.children = (*self._header.children, self._actions, self._waiting)
+
+    def told_too_late(self) -> list[str]:
+        """What the person has told the agent after the end of the run."""
+        if self._tell is None:
+            return []
+        return self._tell.close()
+
+    def _draw_told(self) -> None:
+        """Show what the next request will tell the agent, and empty the field."""
+        if self._tell is None or self._inbox is None:
+            return
+        self._tell.clear()
+        waiting = [told_html(text) for text in self._inbox.waiting]
+        self._waiting.value = _piece(*waiting) if waiting else ""
 
     def _draw(self) -> None:
-        self._offer_stop()
+        self._offer_actions()
+        self._draw_told()
         self._due.clear()
         self._drawn_at = time.monotonic()
         steps = self._view.steps

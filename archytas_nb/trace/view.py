@@ -23,7 +23,7 @@ from archytas_nb.words import edit_in_words, omit_middle, one_line, visible, vis
 MARKS: dict[str | None, str] = {
     "done": "✓", "error": "✗", "refused": "⊘", "interrupted": "■", "not_run": "–", None: "…",
     "retry": "↻", "repeat": "↺", "check": "↺", "repair": "✎", "protocol": "⇄", "compaction": "≡",
-    "no reply": "✗", "answer": "✗",
+    "no reply": "✗", "answer": "✗", "told": "»",
 }  # fmt: skip
 """The marks of a call's status and of a note's kind; other notes have ``!``."""
 _TITLES = {
@@ -214,6 +214,8 @@ class Note:
     @property
     def title(self) -> str:
         """Its text in one line; empty if it does not interest a person."""
+        if self.kind == "late":
+            return f"too late for this answer, so the agent did not read it: {self.text}"
         return _TITLES.get(self.kind, self.text)
 
 

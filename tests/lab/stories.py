@@ -211,6 +211,7 @@ def write_all(folder: Path, hanging_url: str) -> None:
         "%agent --new --model waits Remove them all",
     )
     write_controls(folder)
+    write_tell(folder)
     _write(
         folder / "phases.ipynb",
         _SETUP,
@@ -267,6 +268,30 @@ def write_controls(folder: Path, name: str = "controls.ipynb") -> None:
         "%agent --new --model each Keep six rows",
         "%agent --new --model other Which rows?",
         "%agent --new --model waits Keep none",
+    )
+
+
+_COMPUTE = """\
+from pathlib import Path
+
+@nb.tool
+def compute() -> int:
+    "Compute until the file 'enough' is there."
+    rounds = 0
+    while not Path("enough").exists():
+        rounds += 1
+    return 7
+
+told = Typist(("compute", {}), ("final_answer", "It is seven."))"""
+
+
+def write_tell(folder: Path) -> None:
+    """Write the notebook in which an agent is told something while its tool computes."""
+    _write(
+        folder / "tell.ipynb",
+        f"import archytas_nb as nb\n{_CONTROLS}\n{_COMPUTE}",
+        "%agent --model told Compute",
+        "[each['content'] for each in told.asked[-1].messages]",
     )
 
 

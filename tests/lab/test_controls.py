@@ -66,3 +66,31 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     [trace] = bundles(desk.outputs(6))
     assert "Interrupted during" in trace["text/plain"]
     assert desk.page.locator(FORM).count() == 0
+
+
+def test_an_agent_is_told_something_while_its_cell_computes(
+    lab: Lab, sit: Any, pictures: Path
+) -> None:
+    desk = sit("tell.ipynb")
+    for cell in range(2):
+        desk.run_cell(cell)
+    field = desk.page.get_by_placeholder("Tell the agent something")
+    field.wait_for()
+    field.fill("only <b>rows</b> of 2020")
+    field.press("Enter")
+    desk.wait_for_text("· with the next request")
+    assert field.input_value() == ""
+    field.fill("and round")
+    field.press("Enter")
+    desk.page.wait_for_timeout(300)
+    desk.picture(pictures / "tell.png", 1)
+    (lab.work / "enough").touch()
+    desk.wait_until_run(1)
+    [trace] = bundles(desk.outputs(1))
+    assert "» only <b>rows</b> of 2020" in trace["text/plain"]
+    assert "» and round" in trace["text/plain"]
+    assert "<b>rows" not in trace["text/html"]
+    desk.run_cell(2)
+    desk.wait_until_run(2)
+    shown = desk.outputs(2)[0]["data"]["text/plain"]
+    assert r"only <b>rows</b> of 2020\n\nand round" in shown
