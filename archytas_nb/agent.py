@@ -24,16 +24,14 @@ from typing import (
 from archytas_nb import question as prepare
 from archytas_nb.asking import ActiveRun, AgentSetup, Asked, ModelChoice, place_of
 from archytas_nb.batch import STORE
+from archytas_nb.choices import ContextName, ProtocolName, PythonMode, ValuesName
 from archytas_nb.driver import Events, Observer
 from archytas_nb.errors import ConfigurationError, users_frames
 from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
 from archytas_nb.kernel.approval import Approve, usable_policy
-from archytas_nb.kernel.context import ContextName
-from archytas_nb.kernel.python import PythonMode
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.conversation import messages_of
-from archytas_nb.loop.events import ValuesName
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import (
     Model,
@@ -43,7 +41,7 @@ from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.progress import progress_line
 from archytas_nb.question import AgentSettings, Options, Tools, takes_options
 from archytas_nb.run import Run, T
-from archytas_nb.settings import UNSET, ProtocolName
+from archytas_nb.settings import UNSET
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
 from archytas_nb.words import count
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from archytas_nb.choices import PythonMode, ValuesName
 from archytas_nb.driver import (
     AnswerCheck,
     Driver,
@@ -33,7 +34,7 @@ from archytas_nb.kernel.context import context_of, look_tools
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.failure import last_error
 from archytas_nb.kernel.person import Keyboard, Person, confirm
-from archytas_nb.kernel.python import PythonMode, python_tool
+from archytas_nb.kernel.python import python_tool
 from archytas_nb.kernel.reads import Reads
 from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.kernel.transaction import Watch
@@ -414,7 +415,7 @@ class RunSetup:
         return request, tools
 
 
-STRICTNESS = {name: place for place, name in enumerate(get_args(ev.ValuesName))}
+STRICTNESS = {name: place for place, name in enumerate(get_args(ValuesName))}
 """How little a model may learn of values: the least with ``"strict"``."""
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from archytas_nb.choices import ValuesName
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.links import trusted_target
 from archytas_nb.loop import events as ev
@@ -96,7 +97,7 @@ class SavedQuestion:
     names: list[str] = field(default_factory=list)
     variables_are_sent: bool = False
     error: LastError | None = None
-    values: ev.ValuesName = "all"
+    values: ValuesName = "all"
     said: str = ""
     model: str = ""
     compaction: Compaction = field(default_factory=Compaction)

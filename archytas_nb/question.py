@@ -10,19 +10,17 @@ from typing import Any, Never, TypeAlias, TypedDict, TypeVar, get_args
 
 from archytas_nb import settings
 from archytas_nb.answers import Answers, Until
+from archytas_nb.choices import ContextName, ProtocolName, PythonMode, ValuesName
 from archytas_nb.driver import AnswerCheck, Observer
 from archytas_nb.errors import ConfigurationError, ToolError, argument_error
 from archytas_nb.kernel.approval import Approve
-from archytas_nb.kernel.context import ContextName
-from archytas_nb.kernel.python import PythonMode
 from archytas_nb.kernel.shell import Namespace
-from archytas_nb.loop.events import ValuesName
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import Model
 from archytas_nb.loop.record import Exchange
 from archytas_nb.rules import Instructions, read_instructions
 from archytas_nb.sandbox.bounds import Bounds
-from archytas_nb.settings import SETTINGS, ProtocolName
+from archytas_nb.settings import SETTINGS
 from archytas_nb.tools.data import encode_image, is_data
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox

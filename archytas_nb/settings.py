@@ -15,16 +15,14 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from archytas_nb.choices import ContextName, Policy, ProtocolName, PythonMode, ValuesName
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.loop.events import ValuesName
 from archytas_nb.words import did_you_mean, nearest, shorten
 
 PREFIX = "ARCHYTAS_NB_"
 Kind: TypeAlias = Literal[
     "text", "secret", "flag", "choice", "whole", "number", "names", "fields", "bounds"
 ]  # fmt: skip
-ProtocolName: TypeAlias = Literal["auto", "react", "native", "program"]
-"""The values of the setting ``protocol``."""
 _WORDS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -235,7 +233,7 @@ _LIST = (
     Setting(
         "approve", "choice", "ask",
         "What to do when a tool requires approval: ask you, run it, or refuse it.",
-        choices=("ask", "auto", "deny"),
+        choices=get_args(Policy),
     ),
     Setting(
         "allow", "names", [],
@@ -260,7 +258,7 @@ _LIST = (
         "Which variables are described below the question, with types, shapes and columns. Unless "
         "this is none, the model also has tools to read variables. auto: mentioned with a small "
         "model, changed with any other.",
-        choices=("auto", "none", "mentioned", "changed", "all"),
+        choices=get_args(ContextName),
     ),
     Setting(
         "values", "choice", "all",
@@ -274,7 +272,7 @@ _LIST = (
         "Whether the model may run code in the notebook: ask you first, run it and show what it "
         "changed (undoable), or run it unwatched (auto). This is not a sandbox. For small models, "
         "use the option or argument: the setting does not apply to them.",
-        choices=("off", "ask", "undoable", "auto"),
+        choices=get_args(PythonMode),
     ),
     Setting(
         "undo", "flag", None,

@@ -36,7 +36,7 @@ LAYERS = (
     ("hints", "loop", "settings", "testing", "tools"),
     ("loop.events",),
     ("links",),
-    ("errors", "version", "words"),
+    ("choices", "errors", "version", "words"),
 )
 """The packages and the modules outside of them, from the top to the bottom."""
 

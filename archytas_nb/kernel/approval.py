@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
 
+from archytas_nb.choices import Policy
 from archytas_nb.errors import argument_error
 from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.person import Keyboard, Person, block, quoted
@@ -32,9 +33,6 @@ from archytas_nb.tools.data import STOPS, is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
 from archytas_nb.words import brief, edit_in_words, escape, omit_middle, visible, visible_code
-
-Policy = Literal["ask", "auto", "deny"]
-"""What happens to a call that needs approval: ask the person, run it, or refuse it."""
 
 Approve: TypeAlias = Policy | Callable[[Tool, ToolCall], str]
 """A policy, or a function that returns the reason to refuse a call, or ``""`` to run it."""

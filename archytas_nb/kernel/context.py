@@ -17,6 +17,7 @@ from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
+from archytas_nb.choices import ContextName
 from archytas_nb.kernel.values import contained
 from archytas_nb.loop.record import Context, Exchange
 from archytas_nb.tools import data
@@ -26,9 +27,6 @@ from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace, is_code, resolve, user_names, why_not_passed
 from archytas_nb.words import did_you_mean, shorten
 
-ContextName: TypeAlias = Literal["auto", "none", "mentioned", "changed", "all"]
-"""Which variables the digest describes: those mentioned in the question, also those that are new or
-have changed since the last question, or all. ``"auto"`` depends on the model."""
 What: TypeAlias = Literal["head", "describe", "columns", "values"]
 
 MAX_CHARS = 1500

@@ -16,16 +16,14 @@ import re
 import symtable
 from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
+from archytas_nb.choices import PythonMode
 from archytas_nb.kernel.guard import ToolGuard, current_guard
 from archytas_nb.kernel.guarded_code import guarded_tree, with_guard
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace
-
-PythonMode: TypeAlias = Literal["off", "ask", "undoable", "auto"]
-"""Whether a model may run code: not at all, after approval, with undo, or without."""
 
 MODES: tuple[str, ...] = get_args(PythonMode)
 

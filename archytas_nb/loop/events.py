@@ -24,8 +24,6 @@ Message: TypeAlias = dict[str, Json]
 """A message as it is sent: ``{"role": …, "content": …, …}``. It is never modified."""
 
 ActiveProtocol: TypeAlias = Literal["react", "native", "program"]
-ValuesName: TypeAlias = Literal["all", "scalars", "none", "strict"]
-"""What a model may learn of values: the values of the setting ``values``, the strictest last."""
 """The wire protocol that a run uses: the text protocol, function calling, or programs."""
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]

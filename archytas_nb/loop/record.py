@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from archytas_nb.choices import ValuesName
 from archytas_nb.loop.events import (
     CallOutcome,
     Ending,
@@ -21,7 +22,6 @@ from archytas_nb.loop.events import (
     Json,
     Stopped,
     ToolCall,
-    ValuesName,
 )
 
 

@@ -27,7 +27,7 @@ from archytas_nb.errors import (
 )
 from archytas_nb.kernel import ran
 from archytas_nb.magics.history import Cell, History, cell_of
-from archytas_nb.magics.line import brief, print_help, split_options, with_options
+from archytas_nb.magics.line import brief, parser_of, print_help, split_options, with_options
 from archytas_nb.magics.models import held_model, model_settings
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.settings import Settings
@@ -92,10 +92,10 @@ class ArchytasNB(Settings, Magics):
         what was changed.
         """
         __tracebackhide__ = True
-        flags, text = split_options(line, self.agent.parser)
-        args = self.agent.parser.parse_args(flags)
+        flags, text = split_options(line, parser_of(self.agent))
+        args = parser_of(self.agent).parse_args(flags)
         if args.help:
-            return print_help(self.agent.parser)
+            return print_help(parser_of(self.agent))
         silent = cell is None and text.endswith(";")
         if cell is not None:
             text = f"{text}\n{cell}"
@@ -123,10 +123,10 @@ class ArchytasNB(Settings, Magics):
         those of %agent. The corrected cell is the last block of Python code of the answer.
         """
         __tracebackhide__ = True
-        flags, text = split_options(line, self.agent_fix.parser)
-        args = self.agent_fix.parser.parse_args(flags)
+        flags, text = split_options(line, parser_of(self.agent_fix))
+        args = parser_of(self.agent_fix).parse_args(flags)
         if args.help:
-            return print_help(self.agent_fix.parser)
+            return print_help(parser_of(self.agent_fix))
         failed = ran.last_failure()
         if failed is None:
             raise UsageError(
@@ -160,10 +160,10 @@ class ArchytasNB(Settings, Magics):
         from archytas_nb.magics import options
         from archytas_nb.tools.toolbox import toolbox
 
-        flags, text = split_options(line, self.agent_map.parser)
+        flags, text = split_options(line, parser_of(self.agent_map))
         if {"-h", "--help"} & {*flags}:  # without the options that are required
-            return print_help(self.agent_map.parser)
-        args = self.agent_map.parser.parse_args(flags)
+            return print_help(parser_of(self.agent_map))
+        args = parser_of(self.agent_map).parse_args(flags)
         prompt = text
         if cell is not None:
             prompt = f"{text}\n{cell}".strip()
@@ -244,7 +244,7 @@ class ArchytasNB(Settings, Magics):
             return
         try:
             model = self._model(None, _ask_later)
-            agent = self._agent(self.agent.parser.parse_args([]), self._settings({}))
+            agent = self._agent(parser_of(self.agent).parse_args([]), self._settings({}))
             agent.model = model
             begins: list[events.Message] = []
             if toolbox:

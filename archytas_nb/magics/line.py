@@ -107,11 +107,14 @@ def arguments(parser: ArgumentParser, line: str, sign: str = "%") -> Any:
 
 
 def with_options(*options: Any) -> Callable[[Any], Any]:
-    """Give a magic these options, after ``--help``, in the order in which help lists them."""
+    """Give a magic these options, after ``--help``, in the order in which help lists them.
+
+    The parser is made by `parser_of` when it is first used, for a line or for ``%agent?``.
+    """
 
     def decorate(function: Any) -> Any:
-        for each in (*reversed(options), HELP, magic_arguments()):
-            function = each(function)
+        function.options = options
+        function.getdoc = lambda: parser_of(function).format_help()  # IPython's help asks for it
         return function
 
     return decorate
@@ -144,10 +147,12 @@ def line_magic_with(*options: Any) -> Callable[[Any], Any]:
 
 
 def parser_of(magic: Any) -> ArgumentParser:
-    """The parser of a magic; if it has no options, it is made here: each takes a millisecond."""
+    """The parser of a magic, made once, when it is first used: each takes a millisecond."""
     function = getattr(magic, "__func__", magic)
     if not hasattr(function, "parser"):
-        with_options()(function)
+        options = getattr(function, "options", ())
+        for decorator in (*reversed(options), HELP, magic_arguments()):
+            decorator(function)
     parser: ArgumentParser = function.parser
     return parser
 

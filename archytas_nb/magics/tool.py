@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from archytas_nb.errors import ArchytasError, ToolError
 from archytas_nb.kernel.shell import running_cell
-from archytas_nb.magics.line import HELP, arguments, brief, line_magic_with
+from archytas_nb.magics.line import arguments, brief, line_magic_with, parser_of, with_options
 from archytas_nb.magics.overview import Message, Overview
 from archytas_nb.magics.settings import integer, number
 
@@ -35,32 +35,34 @@ class ToolMagics(Magics):
         self._cells: dict[str, str] = {}  # by the tool's name the cell that has defined it
 
     @no_var_expand
-    @magic_arguments()
-    @HELP
-    @argument(
-        "--name",
-        metavar="NAME",
-        help="The name of the tool, if the cell defines only one function.",
-    )
-    @argument("--approve", action="store_true", default=None, help="Ask you before each call.")
-    @argument("--timeout", type=number, metavar="S", help="Maximum number of seconds for one call.")
-    @argument(
-        "--max-chars",
-        type=integer,
-        metavar="N",
-        help="Maximum number of characters of a result that the model reads.",
-    )
-    @argument("--repeat", action="store_true", help="Allow identical calls to run again.")
-    @argument(
-        "--pure",
-        action="store_true",
-        help="The tool has no side effects, so a map may run it in parallel.",
-    )
-    @argument(
-        "--check",
-        action="store_true",
-        help="Only show what the model would read of the tools, and their warnings; the cell runs, "
-        "but nothing is registered, and your variables keep their values.",
+    @with_options(
+        argument(
+            "--name",
+            metavar="NAME",
+            help="The name of the tool, if the cell defines only one function.",
+        ),
+        argument("--approve", action="store_true", default=None, help="Ask you before each call."),
+        argument(
+            "--timeout", type=number, metavar="S", help="Maximum number of seconds for one call."
+        ),
+        argument(
+            "--max-chars",
+            type=integer,
+            metavar="N",
+            help="Maximum number of characters of a result that the model reads.",
+        ),
+        argument("--repeat", action="store_true", help="Allow identical calls to run again."),
+        argument(
+            "--pure",
+            action="store_true",
+            help="The tool has no side effects, so a map may run it in parallel.",
+        ),
+        argument(
+            "--check",
+            action="store_true",
+            help="Only show what the model would read of the tools, and their warnings; the cell "
+            "runs, but nothing is registered, and your variables keep their values.",
+        ),
     )
     @cell_magic
     def tool(self, line: str, cell: str) -> Any:
@@ -77,7 +79,7 @@ class ToolMagics(Magics):
         __tracebackhide__ = True
         from archytas_nb.tools.toolbox import toolbox
 
-        parsed = arguments(self.tool.parser, line, "%%")
+        parsed = arguments(parser_of(self.tool), line, "%%")
         if parsed is None:
             return None
         options = {key: value for key, value in vars(parsed).items() if _is_given(value)}

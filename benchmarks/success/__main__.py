@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import archytas_nb as nb
-from archytas_nb.settings import ProtocolName
+from archytas_nb.choices import ProtocolName
 from benchmarks.success.ablations import PIECES, label_of, names_of_tasks
 from benchmarks.success.report import as_json, compared, table
 from benchmarks.success.runner import Result, Settings, attempt

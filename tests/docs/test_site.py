@@ -18,6 +18,7 @@ import pytest
 import archytas_nb
 from archytas_nb import errors, pytest_plugin, testing
 from archytas_nb.magics.agent import ArchytasNB
+from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -243,7 +244,9 @@ def options() -> Iterator[tuple[str, str]]:
 
 
 def test_every_option_of_a_question_exists() -> None:
-    known = {each for action in ArchytasNB.agent.parser._actions for each in action.option_strings}
+    known = {
+        each for action in parser_of(ArchytasNB.agent)._actions for each in action.option_strings
+    }
     assert [each for each in options() if each[1] not in known] == []
 
 

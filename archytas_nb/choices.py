@@ -1,0 +1,25 @@
+"""The values of the settings that are chosen from a few names, as types."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+ProtocolName: TypeAlias = Literal["auto", "react", "native", "program"]
+"""The values of the setting ``protocol``."""
+
+Policy: TypeAlias = Literal["ask", "auto", "deny"]
+"""The values of the setting ``approve``: what to do when a tool requires approval."""
+
+ContextName: TypeAlias = Literal["auto", "none", "mentioned", "changed", "all"]
+"""The values of the setting ``context``: which variables are described below a question.
+
+Those mentioned in it, also those that are new or have changed since the last question, or all;
+``"auto"`` depends on the model."""
+
+ValuesName: TypeAlias = Literal["all", "scalars", "none", "strict"]
+"""The values of the setting ``values``: what a model may learn of values, the strictest last."""
+
+PythonMode: TypeAlias = Literal["off", "ask", "undoable", "auto"]
+"""The values of the setting ``python``: whether a model may run code.
+
+Not at all, after approval, with undo, or without."""
