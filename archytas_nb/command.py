@@ -45,6 +45,32 @@ _TRIAL = AskModel(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 1 if something must be done first."""
+    args = _parser().parse_args(argv)
+    if args.command == "mcp":
+        return serve(args.notebook)
+    if args.command == "acp":
+        return chat()
+    try:
+        match args.command:
+            case "enable":
+                text = enable(args.profile)
+                succeeded = True
+            case "disable":
+                text = disable(args.profile)
+                succeeded = True
+            case "doctor":
+                text, succeeded = report(args.profile, try_it=args.try_it)
+            case _:
+                text, succeeded = clean(only_show=args.dry_run)
+    except ArchytasError as error:
+        text = str(error)
+        succeeded = False
+    print(text)  # noqa: T201 - the command's output
+    return 0 if succeeded else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
     parser = argparse.ArgumentParser(
         "python -m archytas_nb", description="Turn notebook functions into tools for an agent."
     )
@@ -56,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ("doctor", "report versions, configuration and the available model; secrets are hidden"),
         ("clean", "remove the assembled weights and logs of the embedded model; pip packages stay"),
         ("mcp", "serve a notebook that runs %%agent_mcp serve over stdin and stdout"),
+        ("acp", "talk to a notebook that runs %%agent_chat on, for a chat, over stdin and stdout"),
     ):
         added = commands.add_parser(name, help=text, description=text)
         if name == "mcp":
@@ -66,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             added.add_argument(
                 "--dry-run", action="store_true", help="only show what would be removed"
             )
-        else:
+        elif name != "acp":
             added.add_argument(
                 "--profile", default="default", help="the IPython profile (default: %(default)s)"
             )
@@ -75,26 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "--try", action="store_true", dest="try_it",
                 help="ask the model one short question and report how long the reply took",
             )  # fmt: skip
-    args = parser.parse_args(argv)
-    try:
-        match args.command:
-            case "enable":
-                text = enable(args.profile)
-                succeeded = True
-            case "disable":
-                text = disable(args.profile)
-                succeeded = True
-            case "doctor":
-                text, succeeded = report(args.profile, try_it=args.try_it)
-            case "mcp":
-                return serve(args.notebook)
-            case _:
-                text, succeeded = clean(only_show=args.dry_run)
-    except ArchytasError as error:
-        text = str(error)
-        succeeded = False
-    print(text)  # noqa: T201 - the command's output
-    return 0 if succeeded else 1
+    return parser
 
 
 def serve(notebook: str) -> int:
@@ -110,6 +118,17 @@ def serve(notebook: str) -> int:
     else:
         return 0
     return 1
+
+
+def chat() -> int:
+    """Be the agent of a chat over stdin and stdout; the exit status. stdout is the protocol's."""
+    try:
+        from archytas_nb.chat import bridge
+    except ModuleNotFoundError as error:
+        print(f"it needs {error.name!r}: pip install 'archytas_nb[chat]'", file=sys.stderr)  # noqa: T201
+        return 1
+    bridge.main()
+    return 0
 
 
 # ── enable, disable, clean ────────────────────────────────────────────────────────────────────────

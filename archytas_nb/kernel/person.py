@@ -91,6 +91,12 @@ class NobodyThereError(Exception):
 current_person: ContextVar[Person | None] = ContextVar("archytas_nb_person", default=None)
 """The person that the running tool asks; None for the keyboard."""
 
+person_elsewhere: ContextVar[Person | None] = ContextVar(
+    "archytas_nb_person_elsewhere", default=None
+)
+"""Who is asked during a question that comes from elsewhere, such as a chat; None for the user of
+this kernel."""
+
 _GO_ON = "Go on with what is known, or say in the final answer what must be decided first."
 
 

@@ -18,6 +18,7 @@ def register(shell: Any) -> None:
     from traitlets import TraitError
 
     from archytas_nb.magics.agent import ArchytasNB
+    from archytas_nb.magics.chat import ChatMagics
     from archytas_nb.magics.completion import matcher
     from archytas_nb.magics.conversation import ConversationMagics
     from archytas_nb.magics.line import keep_question_marks
@@ -31,12 +32,14 @@ def register(shell: Any) -> None:
         agent = ArchytasNB(**made)
         conversation = ConversationMagics(**made)
         mcp = McpMagics(**made)
-        ours = [ToolMagics(**made), conversation, agent, mcp]
+        chat = ChatMagics(**made)
+        ours = [ToolMagics(**made), conversation, agent, mcp, chat]
     except TraitError as error:  # in IPython's configuration file
         shell.configurables[:] = [each for each in shell.configurables if each not in _ours(shell)]
         raise UsageError(f"IPython's configuration of ArchytasNB: {error}") from None
     agent.history = conversation.history
     mcp.magics_of_agent = agent
+    chat.magics_of_agent = agent
     for magics in ours:
         shell.register_magics(magics)
     logging.getLogger("archytas_nb").addHandler(_SILENT)

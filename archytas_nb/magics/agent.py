@@ -26,7 +26,7 @@ from archytas_nb.errors import (
     ToolTimeout,
 )
 from archytas_nb.kernel import ran
-from archytas_nb.magics.history import Cell, History, cell_of
+from archytas_nb.magics.history import Cell, History, cell_of, cells_of
 from archytas_nb.magics.line import brief, parser_of, print_help, split_options, with_options
 from archytas_nb.magics.models import held_model, model_settings
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from archytas_nb.loop.model import Model
     from archytas_nb.models.choose import Confirm
     from archytas_nb.run import Run
+    from archytas_nb.trace.live import Mode
 
 _LIMITS = ("max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens")
 _OF_AGENT = (
@@ -277,6 +278,48 @@ class ArchytasNB(Settings, Magics):
             return self._answered(*asked, args, here, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
             raise brief(error) from None
+
+    def ask_from_chat(
+        self, question: str, model: str | None, observer: Callable[[Any], Any]
+    ) -> Run:
+        """Ask a question that no cell asks, in the conversation of the notebook.
+
+        Args:
+            question: The question, taken as it is.
+            model: The model, as after ``--model``; None for the configured one.
+            observer: Called with every event of the run, which is also shown in the notebook.
+
+        Raises:
+            ArchytasError, RunInterrupted: As `Agent.run`.
+            UsageError: The settings cannot be read, or another question is being answered.
+        """
+        from archytas_nb.tools.toolbox import toolbox
+        from archytas_nb.trace.live import TraceView
+
+        if self.history.is_running:
+            raise UsageError("this conversation is already answering a question")
+        toolbox.refresh(self.shell.user_ns)
+        settings = self._settings({})
+        args = parser_of(self.agent).parse_args([])
+        args.model = model
+        agent = self._agent(args, settings)
+        mode: Mode = "quiet" if settings.quiet else "static"
+
+        def ask(continues: str) -> Run:
+            with TraceView(question, mode, continues) as view:
+                observers = [view.on_event, observer]
+                return agent.run(question, observers=observers, progress=False)
+
+        cell = Cell("", "", len(cells_of(self.shell)) - 1)
+        return self.history.ask(agent, ask, "", cell, new=False)
+
+    def choose_model(self, name: str | None) -> str:
+        """Choose the model of later questions, asking the person if need be; its name.
+
+        Raises:
+            ConfigurationError: There is no such model.
+        """
+        return str(self._model(name).name)
 
     def _read(
         self, text: str, args: Any, names: dict[str, Any], cell: Cell

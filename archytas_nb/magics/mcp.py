@@ -173,9 +173,11 @@ class McpMagics(Magics):
                 f"this notebook is served already at {self._server.url}; %agent_mcp stop ends that"
             )
         with _libraries():
-            from archytas_nb.mcp import bridge, calls, clients, server
+            from archytas_nb.kernel.main_thread import MainThread
+            from archytas_nb.kernel.registered import register
+            from archytas_nb.mcp import bridge, clients, server
         try:
-            main = calls.MainThread()
+            main = MainThread()
         except RuntimeError:
             raise UsageError(
                 "serving needs a Jupyter kernel: in IPython without one, nothing runs between two "
@@ -188,7 +190,7 @@ class McpMagics(Magics):
             raise UsageError(f"--port {args.port}: {error}; leave it out for a free port") from None
         started = self._server
         started.start()
-        self._registered = bridge.register(started.url, started.token)
+        self._registered = register(bridge.KIND, started.url, started.token)
         url = started.url
         token = started.token
         lines = [f"serving {count(len(notebook.tools()), 'tool')} at {url}"]

@@ -6,19 +6,12 @@ it finds by a file in Jupyter's private runtime folder.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
-import jupyter_core.paths
 import mcp_types as types
-import psutil  # type: ignore[import-untyped]
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.context import ServerRequestContext
@@ -26,65 +19,20 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.kernel.registered import Registered, registered
 from archytas_nb.version import __version__
 
-_FILES = "archytas_nb-served-*.json"
+KIND = "served"
+"""As what a served notebook is registered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
-    """A served notebook.
-
-    Attributes:
-        notebook: The path of the notebook, if the front end told the kernel; else its folder.
-        pid: The process of the kernel.
-        url: The address of its server.
-        token: The token of its server.
-    """
-
-    notebook: str
-    pid: int
-    url: str
-    token: str
-
-
-def _folder() -> Path:
-    return Path(jupyter_core.paths.jupyter_runtime_dir())
-
-
-def register(url: str, token: str) -> Path:
-    """Write down where this kernel serves; only the user may read the file."""
-    notebook = os.environ.get("JPY_SESSION_NAME") or str(Path.cwd())
-    folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / _FILES.replace("*", str(os.getpid()))
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(asdict(Served(notebook, os.getpid(), url, token)), file)
-    return path
-
-
-def served() -> list[Served]:
-    """The notebooks that are served on this machine; the files of dead kernels are removed."""
-    found = []
-    for path in sorted(_folder().glob(_FILES)):
-        with suppress(OSError, ValueError, TypeError):
-            each = Served(**json.loads(path.read_text(encoding="utf-8")))
-            if psutil.pid_exists(each.pid):
-                found.append(each)
-            else:
-                path.unlink()
-    return found
-
-
-def chosen(notebook: str) -> Served:
+def chosen(notebook: str) -> Registered:
     """The notebook whose path ends with a text; without one, the only one.
 
     Raises:
         ConfigurationError: None or several fit.
     """
-    every = served()
+    every = registered(KIND)
     found = [each for each in every if each.notebook.endswith(notebook)]
     if len(found) == 1:
         return found[0]
@@ -100,7 +48,7 @@ def main(notebook: str) -> None:
     anyio.run(_serve, chosen(notebook))
 
 
-async def _serve(notebook: Served) -> None:
+async def _serve(notebook: Registered) -> None:
     headers = {"Authorization": f"Bearer {notebook.token}"}
     timeout = httpx2.Timeout(30.0, read=None)
     async with (

@@ -13,6 +13,7 @@ from typing import Any
 
 from archytas_nb.magics import expand
 from archytas_nb.magics.agent import ArchytasNB
+from archytas_nb.magics.chat import ChatMagics
 from archytas_nb.magics.conversation import ConversationMagics
 from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.mcp import McpMagics
@@ -39,6 +40,7 @@ MAGICS = {
     "`%agent_load`": ConversationMagics.agent_load,
     "`%agent_cassette`": ConversationMagics.agent_cassette,
     "`%agent_mcp`": McpMagics.agent_mcp,
+    "`%agent_chat`": ChatMagics.agent_chat,
 }
 
 

@@ -1,0 +1,72 @@
+"""The kernels of this user that other programs may talk to.
+
+Each is a file in Jupyter's private runtime folder, which only the user may read: it holds the
+address where the kernel listens, and the token that a program must know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import jupyter_core.paths
+import psutil  # type: ignore[import-untyped]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A kernel that listens.
+
+    Attributes:
+        notebook: The path of the notebook, if the front end told the kernel; else its folder.
+        pid: The process of the kernel.
+        url: The address where it listens.
+        token: What a program must know.
+    """
+
+    notebook: str
+    pid: int
+    url: str
+    token: str
+
+
+def _folder() -> Path:
+    return Path(jupyter_core.paths.jupyter_runtime_dir())
+
+
+def register(kind: str, url: str, token: str) -> Path:
+    """Write down where this kernel listens; only the user may read the file.
+
+    Args:
+        kind: What it listens for, a word.
+        url: The address.
+        token: The token.
+
+    Returns:
+        The file; whoever stops listening removes it.
+    """
+    notebook = os.environ.get("JPY_SESSION_NAME") or str(Path.cwd())
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / f"archytas_nb-{kind}-{os.getpid()}.json"
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(asdict(Registered(notebook, os.getpid(), url, token)), file)
+    return path
+
+
+def registered(kind: str) -> list[Registered]:
+    """The kernels that listen on this machine; the files of dead ones are removed."""
+    found = []
+    for path in sorted(_folder().glob(f"archytas_nb-{kind}-*.json")):
+        with suppress(OSError, ValueError, TypeError):
+            each = Registered(**json.loads(path.read_text(encoding="utf-8")))
+            if psutil.pid_exists(each.pid):
+                found.append(each)
+            else:
+                path.unlink()
+    return found
