@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from archytas_nb.models.anthropic import AnthropicModel
     from archytas_nb.models.endpoint import OpenAIModel
     from archytas_nb.run import Run
+    from archytas_nb.tools.current import CurrentRun
     from archytas_nb.tools.tool import Tool
     from archytas_nb.tools.toolbox import Toolbox, tool, toolbox
     from archytas_nb.tools.variables import ByName
@@ -45,6 +46,7 @@ _NAMES = {
     "models.anthropic": "AnthropicModel",
     "models.endpoint": "OpenAIModel",
     "run": "Run",
+    "tools.current": "CurrentRun",
     "tools.tool": "Tool ToolError",
     "tools.toolbox": "Toolbox tool toolbox",
     "tools.variables": "ByName",
@@ -59,6 +61,7 @@ __all__ = [
     "CallOutcome",
     "CassetteMiss",
     "ConfigurationError",
+    "CurrentRun",
     "ModelError",
     "OpenAIModel",
     "Run",

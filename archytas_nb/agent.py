@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 import os
@@ -9,6 +10,7 @@ import sys
 import weakref
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from typing import (
@@ -26,7 +28,13 @@ from archytas_nb.asking import ActiveRun, AgentSetup, Asked, ModelChoice, place_
 from archytas_nb.batch import STORE
 from archytas_nb.choices import ContextName, ProtocolName, PythonMode, ValuesName
 from archytas_nb.driver import Events, Observer
-from archytas_nb.errors import ConfigurationError, users_frames
+from archytas_nb.errors import (
+    ArchytasError,
+    ConfigurationError,
+    RunInterrupted,
+    ToolError,
+    users_frames,
+)
 from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
 from archytas_nb.kernel.approval import Approve, usable_policy
 from archytas_nb.kernel.shell import Namespace
@@ -42,6 +50,8 @@ from archytas_nb.progress import progress_line
 from archytas_nb.question import AgentSettings, Options, Tools, takes_options
 from archytas_nb.run import Run, T
 from archytas_nb.settings import UNSET
+from archytas_nb.tools.current import CurrentRun
+from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
 from archytas_nb.words import count
 
@@ -52,6 +62,16 @@ if TYPE_CHECKING:
 __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+_asked: ContextVar[frozenset[int]] = ContextVar("asked", default=frozenset())
+"""The agents that answer questions of others now, by the ids of their setups."""
+
+
+def _least(*limits: Any) -> Any:
+    """The smallest of some limits, of which None is none."""
+    given = [each for each in limits if each is not None]
+    return min(given, default=None)
 
 
 class Agent:
@@ -266,6 +286,65 @@ class Agent:
         tools = setup.question_tools(copy, past, earlier, small=small)
         wire = setup.wire(setup.protocol(setup.choice.known), tools, last, small=small)
         return messages_of(wire, self.exchanges)
+
+    def as_tool(self, name: str, description: str, *, approve: bool | None = None) -> Tool:
+        """This agent as a tool for another one: a question in, an answer out.
+
+        Each call is a conversation of its own. Its limits are what is left of those of the run that
+        calls it, if that is less; what it uses counts there, its trace is shown below the call, and
+        an interrupt ends both.
+
+        Args:
+            name: The name of the tool.
+            description: What the agent can answer, for the model that may ask it.
+            approve: Whether a call requires approval, as in `Tool.from_function`.
+
+        Example:
+            >>> librarian = Agent([find_book], instructions="You know the library.")
+            >>> Agent([librarian.as_tool("librarian", "Answers questions about books.")])
+        """
+
+        def ask(question: str, run: CurrentRun) -> str:
+            return self._answer_for(question, run, name)
+
+        about = "    question: The question, with everything that is needed to answer it"
+        ask.__doc__ = f"{description}\n\nArgs:\n{about}\n"
+        return Tool.from_function(ask, name, approve=approve)
+
+    def _answer_for(self, question: str, caller: CurrentRun, name: str) -> str:
+        """The answer to a question of another agent's run.
+
+        Raises:
+            ToolError: The agent failed, or it would ask itself.
+        """
+        asked = _asked.get()
+        if id(self._setup) in asked or self._current.is_running:
+            raise ToolError(f"the agent {name!r} is answering already: it cannot ask itself")
+        seconds, tokens = caller.left()
+        limits = self.limits
+        child = copy.copy(self)
+        child.__dict__.update(exchanges=[], _runs=[], _current=ActiveRun())
+        token = _asked.set(asked | {id(self._setup)})
+        run: Run[Any] | None = None
+        try:
+            run = child.run(
+                question,
+                progress=False,
+                max_seconds=_least(seconds, limits.max_seconds),
+                max_total_tokens=_least(tokens, limits.max_total_tokens),
+            )
+        except RunInterrupted as error:
+            run = error.run
+            raise
+        except ArchytasError as error:
+            run = getattr(error, "run", None)
+            raise ToolError(f"the agent {name!r} did not answer: {error}") from None
+        finally:
+            _asked.reset(token)
+            if run is not None:
+                caller.count(run.usage)
+                caller.shown.append(run)
+        return run.answer or ""
 
     def reset(self) -> None:
         """Start a new conversation with the same tools, model and settings."""

@@ -650,6 +650,12 @@ class ActiveRun:
         self.events: Callable[[], Events | None] = lambda: None
         self.is_awaited = False  # by a task: nothing else may request the next event
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a question is being answered now, so that this is asked from within."""
+        earlier = self.events()
+        return earlier is not None and inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING
+
     def end(self) -> None:
         """End an abandoned run, such as that of a stream that is no longer iterated."""
         earlier = self.events()

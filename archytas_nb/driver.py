@@ -6,18 +6,20 @@ reaches its ending, so that the record is complete. Neither IPython nor any othe
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from archytas_nb.errors import (
     CassetteMiss,
     ConditionError,
     ConfigurationError,
     ModelError,
+    ToolError,
     ToolTimeout,
 )
 from archytas_nb.kernel.approval import Caller
@@ -31,6 +33,9 @@ from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.loop.wire import Wire
 from archytas_nb.models import sent
 from archytas_nb.run import Run
+from archytas_nb.tools.current import host
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from archytas_nb.kernel.disclosure import Disclosure
@@ -87,6 +92,7 @@ class Driver:
     open_sandbox: Callable[[], Sandbox] | None = (
         None  # for the first program; None if there is none
     )
+    messages: Sequence[ev.Message] = ()  # of the last request
     disclosure: Disclosure | None = None  # what the model may learn of values; None for all
     _sandbox: Sandbox | None = field(default=None, init=False)
     _told: Callable[[], Sequence[str]] = field(default=tuple, init=False)
@@ -194,7 +200,11 @@ class Driver:
             }
             if self.disclosure is not None:
                 callers |= self._callers_by_name(request, self.disclosure)
-            outcomes = self.executor.run(request.calls, seconds, callers)
+            token = host.set(RunHost(self))
+            try:
+                outcomes = self.executor.run(request.calls, seconds, callers)
+            finally:
+                host.reset(token)
             return ev.CallOutcomes(outcomes)
         if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
             if reads is not None and isinstance(request, ev.RunProgram):
@@ -272,6 +282,7 @@ class Driver:
     def _ask_model(
         self, request: ev.AskModel
     ) -> Generator[ev.Event, None, ev.ModelReply | ev.NoReply]:
+        self.messages = request.messages if request.step else self.messages
         sent.purpose.set(self._purpose())
         try:
             reply = yield from self.model.complete(request)
@@ -326,6 +337,95 @@ class Driver:
         if not verdict.fault:
             self.run.value = verdict.value
         return verdict
+
+
+class RunHost:
+    """What a run offers to the tools that it calls."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    @property
+    def question(self) -> str:
+        """The question."""
+        return self._driver.exchange.question
+
+    @property
+    def step(self) -> int:
+        """The number of the step, from 1."""
+        return self._driver.guards.steps
+
+    @property
+    def messages(self) -> Sequence[ev.Message]:
+        """The messages of the last request."""
+        return self._driver.messages
+
+    def ask(self, prompt: str) -> str:
+        """One reply of the model, without tools; counted, and recorded in cassettes.
+
+        Raises:
+            ToolError: A limit of the run is reached, or the model may not see values.
+            ModelError: The endpoint failed.
+        """
+        driver = self._driver
+        if driver.disclosure is not None:
+            raise ToolError(
+                f"values is {driver.disclosure.values!r}, and what a tool asks the model may "
+                "contain values: answer without asking"
+            )
+        if limit := driver.guards.limit_reached():
+            raise ToolError(f"the model is not asked: the limit {limit} of the run is reached")
+        request = ev.AskModel(
+            driver.guards.steps,
+            ({"role": "user", "content": prompt},),
+            seconds=driver.guards.seconds_left(),
+        )
+        reply = _returned_by(driver.model.complete(request))
+        driver.guards.add_usage(reply, len(prompt) // 3)
+        driver.run.events += [replace(request, step=0), reply]  # apart from the steps of the run
+        return reply.text.strip()
+
+    def convert(self, text: str, cls: Any) -> Any:
+        """A reply as a value of a type; raises ValueError."""
+        from archytas_nb.answers import Answers
+
+        verdict = Answers(cls, None, {}).check(_json_of(text))
+        if verdict.fault:
+            raise ValueError(verdict.fault)
+        return verdict.value
+
+    def count(self, usage: ev.Usage) -> None:
+        """Add what another run has used for this one."""
+        reply = ev.ModelReply(usage=usage)
+        self._driver.guards.usage += usage
+        self._driver.run.events.append(reply)
+
+    def left(self) -> tuple[float | None, int | None]:
+        """The seconds and tokens that are left of the limits; None for no limit."""
+        guards = self._driver.guards
+        tokens = guards.limits.max_total_tokens
+        if tokens is not None:
+            tokens = max(tokens - guards.usage.tokens, 1)
+        return guards.seconds_left(), tokens
+
+
+def _returned_by(events: Generator[ev.Event, None, T]) -> T:
+    """What a generator returns; its events are not shown."""
+    while True:
+        try:
+            next(events)
+        except StopIteration as ended:
+            returned: T = ended.value
+            return returned
+
+
+def _json_of(text: str) -> ev.Json:
+    """The JSON in a reply, with or without a fence, or else its text."""
+    inside = text.strip().removeprefix("```json").strip("`").strip()
+    try:
+        return json.loads(inside)
+    except ValueError:
+        return text
 
 
 def _finish_loop(flow: Flow, request: ev.Request) -> None:

@@ -42,6 +42,7 @@ from archytas_nb.loop.events import (
     UserQuestion,
 )
 from archytas_nb.loop.limits import Clock
+from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.data import MAX_IMAGES
 from archytas_nb.tools.render import MAX_CHARS, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
@@ -552,6 +553,9 @@ def _not_rendered(ended: Ended, why: str) -> CallOutcome:
 
 def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
     """Add the output: the user sees all of it, the model what fits next to the result."""
+    for given in (*ready.bound.args, *ready.bound.kwargs.values()):
+        if isinstance(given, CurrentRun):
+            outcome = _with_run(outcome, given)
     outputs = ready.capture.outputs()
     if outputs:
         room = (ready.tool.max_chars or MAX_CHARS) - len(outcome.text) - len(PRINTED)
@@ -568,6 +572,17 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
         edit=ready.edit,
         called=tuple(ready.called),
     )
+
+
+def _with_run(outcome: CallOutcome, current: CurrentRun) -> CallOutcome:
+    """Add what the function did with its run."""
+    shown: list[Output] = []
+    for each in current.shown:
+        shown += output.displays_of(each)
+    finish = current.end()
+    if outcome.status != "done":
+        finish = None
+    return replace(outcome, finish=finish, displays=(*outcome.displays, *shown))
 
 
 def _with_shared(outcomes: Sequence[CallOutcome], shared: Capture) -> list[CallOutcome]:

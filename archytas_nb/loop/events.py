@@ -153,6 +153,20 @@ class Diff:
 
 
 @dataclass(frozen=True, slots=True)
+class Finish:
+    """How a tool wants its run to end: with an answer, or with the reason why it failed."""
+
+    answer: Any = field(default=None, repr=False)
+    json: Json = None  # the answer as JSON; objects as texts
+    reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer or the reason as text."""
+        return str(self.json) if self.reason is None else self.reason
+
+
+@dataclass(frozen=True, slots=True)
 class CallOutcome:
     """The result of one call.
 
@@ -183,6 +197,7 @@ class CallOutcome:
         shared: What the model reads of the output of several calls that ran at the same time.
         changed: What the model reads of `diff`.
         advice: What the model is told at the end, such as not to repeat the call.
+        finish: How the tool wants the run to end; None if it does not.
 
     Raises:
         ValueError: The status is unknown, or the result is empty.
@@ -209,6 +224,7 @@ class CallOutcome:
     shared: str = ""
     changed: str = ""
     advice: str = ""
+    finish: Finish | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):

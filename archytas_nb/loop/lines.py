@@ -93,9 +93,13 @@ class LineByLine:
 
     @property
     def is_over(self) -> bool:
-        """Whether the program has answered, given up or was interrupted."""
+        """Whether the program or a tool has ended the run, or it was interrupted."""
         end = self.end
-        return end is not None and (end.has_answer or end.gave_up is not None or end.interrupted)
+        if end is None:
+            return False
+        if any(each.finish is not None for each in self.runner.outcomes):
+            return True
+        return end.has_answer or end.gave_up is not None or end.interrupted
 
     def _take(self, line: str) -> Requests[None]:
         """Take one line: run it, or the block that it ends, or keep it for its block."""

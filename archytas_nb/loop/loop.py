@@ -39,6 +39,7 @@ from archytas_nb.loop.events import (
     CheckAnswer,
     Ending,
     Failed,
+    Finish,
     Interrupted,
     Json,
     ModelReply,
@@ -292,10 +293,9 @@ class _Loop:
         if action.program:
             return (yield from self._perform_program(action))
         if action.calls:
-            step = yield from self._run_calls(action)
-            self._add(step)
-            if any(outcome.status == "interrupted" for outcome in step.outcomes):
-                return Interrupted("a tool call")
+            ending = yield from self._perform_calls(action)
+            if ending is not None:
+                return ending
         else:
             self.guards.record_step(())
         if action.answers:
@@ -307,6 +307,27 @@ class _Loop:
         if action.failure is None:
             return None
         return Failed(action.failure)
+
+    def _perform_calls(self, action: Action) -> Requests[Ending | None]:
+        """Run the calls of a reply and record them; None if they do not end the run."""
+        step = yield from self._run_calls(action)
+        self._add(step)
+        if any(outcome.status == "interrupted" for outcome in step.outcomes):
+            return Interrupted("a tool call")
+        if finish := _finish_of(step.outcomes):
+            return (yield from self._finish(finish, action.thought))
+        return None
+
+    def _finish(self, finish: Finish, thought: str) -> Requests[Ending | None]:
+        """End the run as a tool wants; None if its answer is not accepted."""
+        if finish.reason is not None:
+            return Failed(finish.reason)
+        if fault := (yield from self._check(finish.json, (finish.answer,))):
+            self.guards.record_fault()
+            shown = SHOWN_TO_USER if self.programs.hides_values else finish.json
+            self._correct(Action(thought), rejection_text(shown, fault))
+            return None
+        return Answered(as_text(finish.json), thought)
 
     def _check(self, answer: Json, given: tuple[Any, ...] = ()) -> Requests[str]:
         """Why an answer is not accepted; empty if it is. A program gives the value itself."""
@@ -418,6 +439,9 @@ class _Loop:
         if end.interrupted or runner.was_interrupted:
             self._add(runner.step(thought, interrupted_report(runner.made), reasoning))
             return Interrupted("a tool call" if runner.was_interrupted else "a program")
+        if finish := _finish_of(runner.outcomes):
+            self._add(runner.step(thought, calls_report(runner.made), reasoning))
+            return (yield from self._finish(finish, thought))
         if correction := (yield from self._confirm_program_end(end)):
             yield Notice(
                 "check", f"the model is asked to confirm before the run ends: {correction}"
@@ -694,6 +718,11 @@ class _Loop:
         for message in messages_of(self.wire, [*self.past, self.exchange]):
             if message["role"] in ("user", "tool"):
                 yield from texts_of(message)
+
+
+def _finish_of(outcomes: Sequence[CallOutcome]) -> Finish | None:
+    """How a tool wants the run to end; the first one if several do."""
+    return next((each.finish for each in outcomes if each.finish is not None), None)
 
 
 def _truncated_text(action: Action) -> str:

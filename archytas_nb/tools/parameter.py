@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import to_jsonable_python
 
@@ -27,7 +27,7 @@ class Parameter:
     default: Any  # `MISSING` if it is required
     positional: bool  # whether it can only be passed by position
     simple: bool = False  # whether it is sent as the value itself if it is the only argument
-    injected: bool = False  # whether it is the namespace, which the model does not see
+    injected: Literal["", "namespace", "run"] = ""  # what it is given that the model does not see
 
     @property
     def optional(self) -> bool:

@@ -11,7 +11,7 @@ import re
 import typing
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -19,6 +19,7 @@ from pydantic_core import PydanticUndefined
 from archytas_nb.errors import ToolError
 from archytas_nb.tools import docstring
 from archytas_nb.tools.annotation import Unusable, is_simple, type_text
+from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.docstring import Description, Docstring
 from archytas_nb.tools.names import legal_name
 from archytas_nb.tools.parameter import MISSING, Parameter, type_line
@@ -259,9 +260,12 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
     # functools.singledispatch requires that its first argument is passed by position.
     dispatches = hasattr(draft.base, "registry") and hasattr(draft.base, "dispatch")
     positional = param.kind is param.POSITIONAL_ONLY or (dispatches and not draft.parameters)
-    if annotation is LiveNamespace:
+    injected = _injected(annotation)
+    if injected:
         kind = argument_type(Any)
-        draft.parameters.append(Parameter(param.name, "", kind, None, positional, injected=True))
+        draft.parameters.append(
+            Parameter(param.name, "", kind, None, positional, injected=injected)
+        )
         return
     info = None
     if isinstance(param.default, FieldInfo):
@@ -283,6 +287,15 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
         draft.issues += _differences(param.name, kind.text, described, required=default is MISSING)
     simple = is_simple(annotation)
     draft.parameters.append(Parameter(param.name, text, kind, default, positional, simple))
+
+
+def _injected(annotation: Any) -> Literal["", "namespace", "run"]:
+    """What a parameter is given that the model does not see; empty for what the model sends."""
+    if annotation is LiveNamespace:
+        return "namespace"
+    if annotation is CurrentRun:
+        return "run"
+    return ""
 
 
 def _guessed_type(described: Description | None) -> str:

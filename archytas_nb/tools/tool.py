@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, Json
+from archytas_nb.tools.current import current_run
 from archytas_nb.tools.registry import ToolLike, register
 from archytas_nb.tools.render import MAX_CHARS, Drained, drain, failure_text, is_lazy, render
 from archytas_nb.tools.variables import keep, name_of
@@ -261,7 +262,12 @@ class Tool(ToolLike):
                 for_person=arguments.for_person(faults),
             )
         for each in self.parameters:
-            if each.injected:
+            if each.injected == "run":
+                try:
+                    values[each.name] = current_run(self.name)
+                except ToolError as error:
+                    return CallOutcome("error", str(error), error=error)
+            elif each.injected:
                 values[each.name] = {} if namespace is None else namespace
             elif each.name not in values:
                 values[each.name] = each.fresh_default()
