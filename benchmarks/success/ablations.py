@@ -243,7 +243,9 @@ def _program_grammar() -> AbstractContextManager[Any]:
 @_piece("line-names", "any name in a line that is written by itself")
 def _line_names() -> AbstractContextManager[Any]:
     line = grammar.ProgramGrammar.line
-    return patch.object(grammar.ProgramGrammar, "line", lambda self, *_: line(self, None))
+    return patch.object(
+        grammar.ProgramGrammar, "line", lambda self, *_, **kept: line(self, None, **kept)
+    )
 
 
 @_piece("program-check", "programs are run without being checked before")
