@@ -248,9 +248,9 @@ class RunSetup:
         """The tools for a question, including those that read variables; sets its context."""
         hidden = None
         if self.hides_values:
-            from archytas_nb.kernel.disclosure import made_columns
+            from archytas_nb.kernel.disclosure import made_names
 
-            hidden = made_columns
+            hidden = made_names
         exchange.error = self.last_error()
         exchange.rules = self.settings.instructions.file
         tools = self.offered(small=small)
@@ -356,13 +356,21 @@ class RunSetup:
             )
         return TextProtocol(tools, instructions)
 
-    def disclosure(self) -> Disclosure | None:
+    def disclosure(self, tools: Toolbox) -> Disclosure | None:
         """What the model may learn of values; None if it may learn all."""
         if not self.hides_values:
             return None
-        from archytas_nb.kernel.disclosure import Disclosure
+        from archytas_nb.kernel.disclosure import Disclosure, compare
 
-        return Disclosure(self.settings.values, self.variables, ("ask_user", "compare"))
+        # A tool of the person's own may have such a name.
+        ours = (ask_user_tool().function, compare)
+        open_tools = [name for name, tool in tools.items() if tool.function in ours]
+        return Disclosure(
+            self.settings.values,
+            self.variables,
+            open_tools,
+            has_policy=callable(self.settings.approve),
+        )
 
     def sendable(
         self, past: Sequence[Exchange], protocol: ev.ActiveProtocol
@@ -525,7 +533,7 @@ class Asked:
             inbox=self.inbox,
             may_fall_back=setup.settings.protocol == "auto",
             open_sandbox=functools.partial(self._open_sandbox, tools, past),
-            disclosure=setup.disclosure(),
+            disclosure=setup.disclosure(tools),
         )
         return driver.events(protocol)
 

@@ -83,7 +83,14 @@ class ArchytasError(UsersFrames, Exception):
 
 
 class ToolError(ArchytasError, ValueError):
-    """A function cannot be a tool; `faults` contains a sentence for each reason."""
+    """A function cannot be a tool; `faults` contains a sentence for each reason.
+
+    Attributes:
+        is_quoted: Whether they contain messages of the author's validators; None for an error that
+            is not about the arguments of a call.
+    """
+
+    is_quoted: bool | None = None
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
         self.faults: tuple[str, ...] = tuple(faults)

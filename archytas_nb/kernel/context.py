@@ -10,6 +10,7 @@ import functools
 import gc
 import os
 import re
+import sys
 from collections import Counter, UserList, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, MappingView, Sequence
 from contextlib import suppress
@@ -66,8 +67,8 @@ def context_of(
         small: Whether the model is small: ``"auto"`` then describes only what is mentioned.
         alone: Whether the model has no other tools.
         failed: The cell that failed before the question: its variables count as mentioned, too.
-        hidden: The columns that are not named, if only names, types and shapes may be; None if
-            statistics may be as well.
+        hidden: The columns and variables that are not named, if only names, types and shapes may
+            be, unless the question names them; None if statistics may be as well.
     """
     if kind == "none":
         return None
@@ -88,7 +89,7 @@ def context_of(
         if past and kind != "all" and past[-1].context is not None:
             known = past[-1].context.state
         others = [name for name, state in now.items() if known.get(name) != state]
-    names += [name for name in others if name not in names]
+    names += [name for name in others if name not in names and name not in (hidden or ())]
     return Context(digest(variables, names, hidden=hidden), tuple(names), now)
 
 
@@ -215,27 +216,58 @@ def described(name: str, value: Any, hidden: Collection[str] | None = None) -> s
         more = ""
         if hidden is not None and type(value) is str:
             return f"{name}: str"
+        head = _head(value, is_bare=hidden is not None)
         if data.is_data(value) and hasattr(value, "columns"):
             more = f": {_columns(value, hidden)}"
         elif data.is_data(value) and hasattr(value, "describe") and hidden is None:
             more = _counts(value)
-        return f"{name}: {_head(value)}{more}"
+        return f"{name}: {head}{more}"
+    if hidden is not None:
+        return f"{name}: object"
     return f"{name}: {type.__getattribute__(type(value), '__name__')}"
 
 
-def _head(value: Any) -> str:
-    """Type and shape."""
-    kind = type(value).__name__
+def written_type(kind: type) -> str:
+    """The name of a class, or of its base class if it is not found under its name in its module.
+
+    Such a class was made while running, as by `type`, and may be named after values.
+    """
+    for each in type.__dict__["__mro__"].__get__(kind):
+        name: str = type.__dict__["__name__"].__get__(each)
+        path: str = type.__dict__["__qualname__"].__get__(each)
+        found: Any = sys.modules.get(str(each.__module__))
+        for step in path.split("."):
+            found = vars(found).get(step) if hasattr(found, "__dict__") else None
+        if found is each or path.endswith(f"<locals>.{name}"):
+            return name
+    return "object"
+
+
+def _head(value: Any, *, is_bare: bool = False) -> str:
+    """Type and shape; if bare, without names that may have been made from values."""
+    kind = written_type(type(value)) if is_bare else type(value).__name__
     if data.is_data(value):
         if hasattr(value, "columns"):
             rows, columns = value.shape
             return f"{kind} of {rows} rows × {columns} columns"
-        return f"{kind} of {' × '.join(map(str, value.shape))} values of type {value.dtype}"
+        shape = " × ".join(map(str, value.shape))
+        values = _bare(value.dtype) if is_bare else value.dtype
+        return f"{kind} of {shape} values of type {values}"
     if type(value) in (list, tuple, set, frozenset, dict):
         return f"{kind} of {len(value)} item{'s' * (len(value) != 1)}"
     if type(value) is str:
         return f"{kind} of {len(value)} characters"
     return kind
+
+
+def _bare(dtype: Any) -> str:
+    """The name of a type of values without its parameters.
+
+    These may be values, such as categories, the names of fields, or the length of the longest text.
+    """
+    if hasattr(dtype, "fields"):  # of numpy
+        return str(dtype.type.__name__).rstrip("_")
+    return re.split(r"[\[(<{]", str(dtype))[0]
 
 
 def _columns(frame: Any, hidden: Collection[str] | None = None) -> str:
@@ -251,8 +283,8 @@ def _columns(frame: Any, hidden: Collection[str] | None = None) -> str:
         column = _column(frame, place)
         counts = _counts(column) if hidden is None else ""
         kind = str(column.dtype)
-        if hidden is not None:  # the types of polars may list categories
-            kind = re.split(r"[\[(]", kind)[0]
+        if hidden is not None:
+            kind = _bare(column.dtype)
         lines.append(f"\n  {name:.100}: {kind:.60}{counts}")
         if sum(map(len, lines)) > _MAX_COLUMNS:
             lines[-1] = f"\n  … {len(names) - place} more columns"

@@ -19,13 +19,13 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from archytas_nb.errors import ToolError
-from archytas_nb.kernel.context import columns_in, described, shown_names
+from archytas_nb.kernel.context import columns_in, described, shown_names, written_type
 from archytas_nb.kernel.ran import last_failure
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.kernel.values import contained
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import LastError
-from archytas_nb.tools.render import render, type_name
+from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace, keep, name_of, reference_name
 
@@ -62,8 +62,15 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 _ERROR = re.compile(r"[A-Za-z_][\w.]*")
 
 
-made_columns: set[str] = set()
-"""The names of columns that were made in runs in this process; a model reads their places."""
+made_names: set[str] = set()
+"""The names of columns and variables that were made in runs in this process, perhaps from values.
+
+A model reads the places of the columns; the variables are not described to it."""
+
+_NUMBERS = ("builtins", "numpy", "decimal", "fractions")
+"""The modules whose numbers are written in one way; a class of one's own may write a text."""
+_SINGLE = (bool, int, float, complex, str, bytes, tuple, frozenset, enum.Enum)
+"""Types of which equal values may be one object: that would tell that two are equal."""
 
 
 results: set[str] = set()
@@ -77,6 +84,7 @@ class Disclosure:
         values: ``"none"``, ``"strict"`` or ``"scalars"``.
         namespace: The variables of the user.
         open_tools: The names of tools whose results are no values of the user.
+        has_policy: Whether a function of the user decides which calls are made.
 
     Attributes:
         learned: What it learned, with the number of times, for the list of what was sent.
@@ -90,20 +98,33 @@ class Disclosure:
         values: str,
         namespace: Namespace,
         open_tools: Iterable[str] = (),
+        *,
+        has_policy: bool = False,
     ) -> None:
         self.values = values
         self.learned: dict[str, int] = {}
         self._namespace = namespace
         self._open_tools = frozenset(open_tools)
+        self._has_policy = has_policy
         self._columns = columns_in(namespace)
+        self._known = set(shown_names(namespace)) - made_names
         self._calls: dict[str, ev.ToolCall] = {}
         self._by_reference: set[str] = set()  # the ids of calls with values as arguments
         self._by_program: set[str] = set()  # the ids of calls of programs
         self._faults: set[str] = set()  # of answers, in words that hold no value
 
     def end(self) -> None:
-        """The run has ended: columns that were made in it may be named after values."""
-        made_columns.update(columns_in(self._namespace) - self._columns)
+        """The run has ended: what was made in it may be named after values.
+
+        A variable that the model named itself, in code or as an argument, is known to it.
+        """
+        made_names.update(self._made(), columns_in(self._namespace) - self._columns)
+
+    def _made(self) -> set[str]:
+        """The variables that were made in the run, without those that the model named."""
+        written = [each.input for each in self._calls.values() if each.id not in self._by_program]
+        named = set(re.findall(r"\w+", json.dumps(written, ensure_ascii=False, default=str)))
+        return set(shown_names(self._namespace)) - self._known - results - named
 
     # ── to the kernel ─────────────────────────────────────────────────────────────────────────────
 
@@ -151,6 +172,9 @@ class Disclosure:
             return ev.CallOutcomes(tuple(map(self._outcome, reply.outcomes)))
         if isinstance(reply, ev.ProgramEnded):
             return self._ended(reply)
+        if isinstance(reply, ev.ProgramFaults):  # which may suggest names
+            faults = tuple(replace(each, text=self._unnamed(each.text)) for each in reply.faults)
+            return replace(reply, faults=faults)
         if isinstance(reply, ev.Verdict) and reply.fault:
             if reply.fault in self._faults:
                 return reply
@@ -166,7 +190,7 @@ class Disclosure:
         shown = outcome.for_person or outcome.result
         if call is not None and call.name in self._open_tools and outcome.status == "done":
             self._count("answers of you and comparisons")
-            return outcome
+            return replace(outcome.with_text(outcome.result, outcome.for_person), images=())
         stored = outcome.stored
         if outcome.status == "done" and outcome.value is None:
             text = "Done. It returned nothing."
@@ -182,14 +206,20 @@ class Disclosure:
             text = self._error(outcome)
         elif outcome.status == "interrupted":
             text = "Interrupted by the user while it ran."
+        elif outcome.status == "refused" and self._has_policy and not outcome.decision:
+            text = "Refused. Why is not shown to you. Do not send the same call again."
         else:  # a refusal is in the words of the user, and why a call was not run in ours
-            return replace(outcome, images=())
+            text = outcome.result
         told = outcome.with_text(text, shown)
         return replace(told, images=(), stored=stored)
 
     def _may_leave(self, value: Any) -> bool:
         """Whether a value may be told: numbers, booleans and members of enumerations."""
-        return self.values == "scalars" and isinstance(value, (numbers.Number, bool, enum.Enum))
+        if self.values != "scalars":
+            return False
+        if isinstance(value, enum.Enum):
+            return True
+        return isinstance(value, (numbers.Number, bool)) and type(value).__module__ in _NUMBERS
 
     def _kept(self, outcome: ev.CallOutcome, call: ev.ToolCall | None) -> tuple[str, str]:
         """The name of the variable with a result, and the same if it was made for it.
@@ -197,11 +227,12 @@ class Disclosure:
         The value of a call of a program is in the program's own variables.
         """
         if outcome.stored:
+            results.add(outcome.stored)
             return outcome.stored, outcome.stored
         if call is None or call.id in self._by_program:
             return "", ""
-        name = name_of(outcome.value, self._namespace)
-        if name and name in shown_names(self._namespace):
+        name = "" if isinstance(outcome.value, _SINGLE) else name_of(outcome.value, self._namespace)
+        if name in self._known | results and name in shown_names(self._namespace):
             return name, ""
         try:
             name = keep(outcome.value, self._namespace, call.name)
@@ -213,16 +244,26 @@ class Disclosure:
     def _error(self, outcome: ev.CallOutcome) -> str:
         """The fault of a call: ours about what the model sent, or the type of an exception."""
         error = outcome.error
-        is_ours = isinstance(error, (ToolError, KeyError)) and outcome.seconds == 0
-        if is_ours and outcome.call_id not in self._by_reference:
-            return outcome.result
+        is_quoted = getattr(error, "is_quoted", False)  # None for a ToolError of a tool
+        is_before = isinstance(error, (ToolError, KeyError)) and outcome.seconds == 0
+        is_ours = is_before and is_quoted is not None
+        if is_ours and not is_quoted and outcome.call_id not in self._by_reference:
+            return self._unnamed(outcome.result)  # which may list variables
         if error is None:
             return "The call failed. Why is not shown to you."
         if is_ours:
             given = ", ".join(self._given(outcome.call_id))
+            given = given or "a check of the tool does not hold for it"
             expected = outcome.result.rpartition("\n")[2]  # in the words of the tool's author
             return f"The input does not fit: {given}.\n{expected}"
-        return f"{type_name(error)}: the message is not shown to you."
+        return f"{written_type(type(error))}: the message is not shown to you."
+
+    def _unnamed(self, text: str) -> str:
+        """A text without the names that may have been made from values."""
+        variables = made_names.intersection(shown_names(self._namespace))
+        for name in variables | self._made():
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text)
+        return text
 
     def _given(self, call_id: str) -> Iterator[str]:
         """The arguments of a call that are variables, with their types."""
@@ -239,18 +280,23 @@ class Disclosure:
             name = kind[0] if kind and kind[0].endswith(("Error", "Exception")) else "an error"
             error = replace(error, text=f"{name} (the message is not shown to you)")
         assigned = {name: self._shown(text) for name, text in end.assigned.items()}
-        return replace(
-            end, shown=tuple(map(self._shown, end.shown)), assigned=assigned, error=error
-        )
+        shown = tuple(self._shown(text, is_printed=True) for text in end.shown)
+        lost = "it was stopped, or its process was lost" if end.lost else ""
+        return replace(end, shown=shown, assigned=assigned, error=error, lost=lost)
 
-    def _shown(self, text: str) -> str:
-        """What a model may read in place of a value that a program shows, or has assigned."""
+    def _shown(self, text: str, *, is_printed: bool = False) -> str:
+        """What a model may read in place of a value that a program shows, or has assigned.
+
+        A text that is printed has no quotes: it may look like a number.
+        """
         try:
             value = ast.literal_eval(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             return NOT_SHOWN
         if value is None:
             return "None"
+        if is_printed:
+            return NOT_SHOWN
         if self.values == "scalars" and isinstance(value, (bool, int, float)):
             self._count("numbers and booleans")
             return text
@@ -309,7 +355,7 @@ def error_of_cell() -> LastError | None:
     if failure is None:
         return None
     cell = f"cell {failure.number}"
-    kind = type_name(failure.error)
+    kind = written_type(type(failure.error))
     return LastError(
         cell, "", f"The cell that ran before this question, [{failure.number}], failed with {kind}."
     )

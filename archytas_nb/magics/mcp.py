@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -346,21 +346,33 @@ class ServedNotebook:
         """The variables that may be described."""
         from archytas_nb.kernel.context import shown_names
 
-        return shown_names(self._shell.user_ns)
+        names = shown_names(self._shell.user_ns)
+        hidden = self._hidden()
+        if hidden is None:
+            return names
+        return [name for name in names if name not in hidden]
+
+    def _hidden(self) -> Collection[str] | None:
+        """The names that are not told; None if values may be told as well."""
+        from archytas_nb.kernel.disclosure import made_names
+        from archytas_nb.settings import value
+
+        if value("values") == "all":
+            return None
+
+        return made_names
 
     def described(self, name: str) -> Future[str]:
         """A description of a variable, or of all; without values if these stay here."""
-        from archytas_nb.kernel import context
-        from archytas_nb.kernel.disclosure import made_columns
-        from archytas_nb.settings import value
+        from archytas_nb.kernel.context import digest, look_tools
 
-        listing, looking = context.look_tools()
+        listing, looking = look_tools()
         work: Callable[[], str]
         names = self._shell.user_ns
-        if value("values") != "all":
-            shown = context.shown_names(names)
-            chosen = [each for each in shown if name in ("", each)]
-            work = lambda: context.digest(names, chosen, hidden=made_columns)  # noqa: E731
+        hidden = self._hidden()
+        if hidden is not None:
+            described = [name] if name else self.names()
+            work = lambda: digest(names, described, hidden=hidden)  # noqa: E731
         elif name:
             work = lambda: looking.call({"name": name}, names).text  # noqa: E731
         else:

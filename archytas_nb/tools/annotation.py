@@ -32,6 +32,10 @@ ENUM = "x-enum"
 """The key of an enum's class in a schema; it is removed before the model sees the schema."""
 
 
+class NotPassed(ValueError):
+    """An argument by reference names no variable that may be passed; in our words."""
+
+
 class Unusable(Exception):
     """An annotation that cannot be validated; the message says why."""
 
@@ -242,10 +246,13 @@ class Rewriter:
 
         def look_up(value: Any, info: Any) -> Any:
             if explicit and isinstance(value, str):
-                raise ValueError(f'expected {{"$var": "{description}"}}')
+                raise NotPassed(f'expected {{"$var": "{description}"}}')
             if not (takes_objects or isinstance(value, str) or reference_name(value)):
-                raise ValueError(f"expected {description}")
-            return resolve(value, cls, info.context, label)
+                raise NotPassed(f"expected {description}")
+            try:
+                return resolve(value, cls, info.context, label)
+            except ValueError as error:
+                raise NotPassed(str(error)) from None
 
         schema: dict[str, Any] = {"type": "string", "description": description}
         if explicit:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from archytas_nb.tools.annotation import ENUM, is_by_name
+from archytas_nb.tools.annotation import ENUM, NotPassed, is_by_name
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_name
 from archytas_nb.tools.variables import reference_name
@@ -45,10 +45,17 @@ _KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of a call; written as ``reason @ $.path``."""
+    """One fault of a call; written as ``reason @ $.path``.
+
+    Attributes:
+        reason: What is wrong.
+        path: Where.
+        is_quoted: Whether the reason is the message of a validator that is not ours.
+    """
 
     reason: str
     path: Path = ()
+    is_quoted: bool = False
 
     def __str__(self) -> str:
         path = "$" + "".join(map(_step_text, self.path))
@@ -408,19 +415,29 @@ _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
 def _faults_of(error: ValidationError, value: Any, start: Path) -> list[Fault]:
     """One fault for each path in the value; the branches of a union are joined in one reason."""
     grouped: dict[Path, dict[str, Any]] = {}
-    for each in error.errors(include_url=False):
+    quoted: set[Path] = set()
+    for each in error.errors():
         path = (*start, *_value_path(each["loc"], value))
         if each["type"] == "missing" and each["loc"]:
             path = (*path, each["loc"][-1])
         grouped.setdefault(path, {})[_reason(each)] = each["input"]
+        if _is_quoted(each):
+            quoted.add(path)
     faults = []
     for path, reasons in grouped.items():
         reason = _MISSING
         if _MISSING not in reasons:
             last = [*reasons.values()][-1]
             reason = f"{', or '.join(reasons)}; {_received(last)}"
-        faults.append(Fault(reason, path))
+        faults.append(Fault(reason, path, path in quoted))
     return faults
+
+
+def _is_quoted(error: Any) -> bool:
+    """Whether the message was written by a validator of the tool's author."""
+    if error["type"] in ("value_error", "assertion_error"):
+        return not isinstance(error.get("ctx", {}).get("error"), NotPassed)
+    return "url" not in error  # pydantic's own have one
 
 
 def _value_path(loc: Iterable[str | int], value: Any) -> Path:

@@ -15,17 +15,23 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
 from unittest.mock import patch
 
+import numpy as np
 import pandas as pd
+import polars as pl
+import pydantic
 import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from palmerpenguins import load_penguins, load_penguins_raw
+from pydantic_core import PydanticCustomError
 
 from archytas_nb import Agent
 from archytas_nb import asking as asking_module
-from archytas_nb.errors import ArchytasError, ConfigurationError
+from archytas_nb.errors import ArchytasError, ConfigurationError, ToolError
 from archytas_nb.kernel.disclosure import Disclosure
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.program import ProgramRunner
@@ -272,6 +278,283 @@ def test_without_the_setting_values_are_sent() -> None:
     assert found >= 5
 
 
+# ── ways out that are not in the generated conversations ─────────────────────────────────────────
+
+
+CANARY = "Zq918273645"
+NUMBER = 918273645
+
+
+class _Printing:
+    """An object that prints and warns when it is compared."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, _: object) -> bool:
+        print(CANARY)
+        return True
+
+
+class _Texted(int):
+    """A number that is written as a text."""
+
+    def _ai_repr_(self) -> str:
+        return CANARY
+
+
+class _Checked(pydantic.BaseModel):
+    """An argument with a check of its author, which quotes data."""
+
+    size: int
+
+    @pydantic.field_validator("size")
+    @classmethod
+    def _below(cls, _: int) -> int:
+        raise ValueError(f"must be below {NUMBER}")
+
+
+def _checked(_: str) -> str:
+    raise ValueError(f"expected one of {CANARY}")
+
+
+def _custom(_: str) -> str:
+    raise PydanticCustomError("of_mine", "not one of {names}", {"names": CANARY})
+
+
+def _asserting(_: str) -> str:
+    raise AssertionError(CANARY)
+
+
+def _policy(_: Any, __: Any) -> str:
+    raise RuntimeError(CANARY)
+
+
+def _reason(_: Any, __: Any) -> str:
+    return f"not for {CANARY}"
+
+
+def compare(left: str = "") -> str:
+    """Compare two patients."""
+    return CANARY
+
+
+def ask_user(text: str = "") -> str:
+    """Ask the register."""
+    return CANARY
+
+
+def nothing(key: str = "") -> int:
+    """Do nothing."""
+    return 1
+
+
+def from_list(key: Annotated[str, pydantic.AfterValidator(_checked)]) -> int:
+    """Find by a key that is checked."""
+    return 1
+
+
+def from_custom(key: Annotated[str, pydantic.AfterValidator(_custom)]) -> int:
+    """Find by a key that is checked."""
+    return 1
+
+
+def from_assert(key: Annotated[str, pydantic.AfterValidator(_asserting)]) -> int:
+    """Find by a key that is checked."""
+    return 1
+
+
+def from_model(item: _Checked) -> int:
+    """Find by an item that is checked."""
+    return 1
+
+
+def of_frame(df: pd.DataFrame) -> int:
+    """Count rows."""
+    return len(df)
+
+
+def text() -> str:
+    """Read a number as text."""
+    return str(NUMBER)
+
+
+def _returning(value: Any) -> Callable[[], Any]:
+    def result() -> Any:
+        """Return something."""
+        return value
+
+    return result
+
+
+def _raising(error: BaseException) -> Callable[[], Any]:
+    def fails() -> int:
+        """Fail."""
+        raise error
+
+    return fails
+
+
+async def _fails_later() -> int:
+    """Fail."""
+    raise ToolError(CANARY, [CANARY])
+
+
+def _naming(namespace: dict[str, Any]) -> Callable[[], None]:
+    def names() -> None:
+        """Name variables after values."""
+        namespace[CANARY] = pd.DataFrame({"a": [1]})
+        namespace["table"] = pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([(CANARY, 1)]))
+
+    return names
+
+
+_NAMED: dict[str, Any] = {}
+_CODE = "globals()[plan] = 1\nprint(plan)\nraise SystemExit(plan)"
+_PROGRAM = "```python\n{}\n```"
+_RESULTS = {
+    "fields of an array": np.zeros(2, dtype=[(CANARY, int)]),
+    "a filled value": pd.Series(pd.arrays.SparseArray([NUMBER, NUMBER, 1], fill_value=NUMBER)),
+    "categories": pd.Series([CANARY]).astype("category"),
+    "categories of polars": pl.Series("s", [CANARY], dtype=pl.Enum([CANARY])),
+    "fields of polars": pl.Series("s", [{CANARY: 1}]),
+    "an interval": pd.Series(pd.interval_range(NUMBER, NUMBER + 2)),
+    "a class": type(CANARY, (), {})(),
+}
+
+Way: TypeAlias = tuple[list[Any], list[Any], dict[str, Any], dict[str, Any]]
+"""The tools, the replies, the variables, and arguments of the agent."""
+
+WAYS: dict[str, Way] = {
+    "a tool named compare": ([compare], [("compare", {})], {}, {}),
+    "a tool named ask_user": ([ask_user], [("ask_user", {})], {}, {"ask_user": False}),
+    "a tool named compare, strict": ([compare], [("compare", {})], {}, {"values": "strict"}),
+    "an object that is compared": (
+        [],
+        [("compare", {"left": "it", "op": "==", "right": "1"})],
+        {"it": _Printing()},
+        {},
+    ),
+    "a check of an argument": ([from_list], [("from_list", {"key": "x"})], {}, {}),
+    "a check with its own error": ([from_custom], [("from_custom", {"key": "x"})], {}, {}),
+    "a check that asserts": ([from_assert], [("from_assert", {"key": "x"})], {}, {}),
+    "a check of a model": ([from_model], [("from_model", {"item": {"size": 1}})], {}, {}),
+    "a policy that raises": ([nothing], [("nothing", {})], {}, {"approve": _policy}),
+    "the reason of a policy": ([nothing], [("nothing", {})], {}, {"approve": _reason}),
+    "an error of our class": (
+        [_raising(ToolError(CANARY, [CANARY]))],
+        [("fails", {})],
+        {},
+        {},
+    ),
+    "a missing key": ([_raising(KeyError(CANARY))], [("fails", {})], {}, {}),
+    "the class of an error": (
+        [_raising(type(f"{CANARY}Error", (Exception,), {})())],
+        [("fails", {})],
+        {},
+        {},
+    ),
+    "an awaited error": ([_fails_later], [("_fails_later", {})], {}, {}),
+    "names of variables": ([_naming(_NAMED)], [("names", {})], _NAMED, {}),
+    "names that are listed": (
+        [_naming(_NAMED), of_frame],
+        [("names", {}), ("of_frame", {"df": "nobody"})],
+        _NAMED,
+        {},
+    ),
+    "names that are suggested": (
+        [_naming(_NAMED)],
+        [_PROGRAM.format("names()"), _PROGRAM.format(CANARY[:-1])],
+        _NAMED,
+        {"protocol": "program"},
+    ),
+    "code that names": ([], [("python", {"code": _CODE})], {"plan": CANARY}, {"python": "auto"}),
+    "numbers that are texts": (
+        [text],
+        [_PROGRAM.format("x = text()\nprint(x)\nshow(x)\nx")],
+        {},
+        {"protocol": "program", "values": "scalars"},
+    ),
+    "a number with a text": (
+        [_returning(_Texted(3))],
+        [("result", {})],
+        {},
+        {"values": "scalars"},
+    ),
+    "arguments of a program": (
+        [nothing],
+        [_PROGRAM.format("nothing(key=plan)"), _PROGRAM.format("nothing(keys=plan)")],
+        {"plan": f"a\n{CANARY}"},
+        {"protocol": "program"},
+    ),
+    **{
+        f"{what} of a result": ([_returning(value)], [("result", {})], {}, {})
+        for what, value in _RESULTS.items()
+    },
+    **{f"{what} of a variable": ([], [], {"it": it}, {}) for what, it in _RESULTS.items()},
+}
+
+
+def _ask(way: Way) -> bytes:
+    """All that is sent when two questions are asked."""
+    tools, replies, namespace, given = way
+    options: dict[str, Any] = {"values": "none", "protocol": "native", "context": "all", **given}
+    end = "Done."
+    if options["protocol"] == "program":
+        end = _PROGRAM.format("answer('Done.')")
+    model = ScriptedModel(*replies, end, end, protocol=options["protocol"])
+    variables = dict(namespace)
+    if namespace is _NAMED:
+        _NAMED.clear()
+        variables = _NAMED
+    agent = Agent(tools, model, namespace=variables, **options)
+    for question in ("How many?", "And then?"):
+        assert agent.run(question).answer == "Done."
+    model.check()
+    return bodies(model)
+
+
+SHUT = ["an object that is compared", "categories of a variable", "an interval of a variable"]
+"""`compare` is there only with the setting; of columns, no categories are described."""
+SOUGHT = (CANARY.encode(), str(NUMBER).encode())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_value_leaves_on_a_way_of_its_own(way: str) -> None:
+    body = _ask(WAYS[way])
+    assert not any(each in body for each in SOUGHT)
+
+
+def test_the_ways_lead_out_without_the_setting() -> None:
+    """A way that leads nowhere shows nothing."""
+    shut = []
+    for name, (tools, replies, namespace, given) in WAYS.items():
+        body = _ask((tools, replies, namespace, {**given, "values": "all"}))
+        if not any(each in body for each in SOUGHT):
+            shut.append(name)
+    assert shut == SHUT
+
+
+def test_equal_values_are_no_comparison() -> None:
+    """Small numbers are one object: the name of another variable would tell that it is equal."""
+    namespace = {"sex": 1}
+    model = ScriptedModel(("nothing", {}), "Done.", protocol="native")
+    agent = Agent([nothing], model, values="strict", namespace=namespace, protocol="native")
+    agent.run("Do it.")
+    assert namespace == {"sex": 1, "nothing_1": 1}
+    assert b"the variable sex" not in bodies(model)
+
+
+def test_what_is_wrong_with_a_name_is_still_told() -> None:
+    model = ScriptedModel(
+        ("of_frame", {"df": "patient"}), ("of_frame", {"rows": 1}), "Done.", protocol="native"
+    )
+    namespace = {"patients": pd.DataFrame({"a": [1]})}
+    Agent([of_frame], model, values="none", namespace=namespace, protocol="native").run("How?")
+    body = bodies(model).decode()
+    assert "did you mean 'patients'" in body
+    assert "unknown argument 'rows'" in body
+
+
 # ── leaks put in by hand ──────────────────────────────────────────────────────────────────────────
 
 
@@ -283,7 +566,7 @@ def _with_message(_: Disclosure, outcome: ev.CallOutcome) -> str:
     return outcome.result
 
 
-def _shown(_: Disclosure, text: str) -> str:
+def _shown(_: Disclosure, text: str, **__: Any) -> str:
     return text
 
 
@@ -304,7 +587,7 @@ def _told_faults(self: Disclosure, reply: ev.Reply) -> ev.Reply:
     return reply if isinstance(reply, ev.Verdict) else _told(self, reply)
 
 
-def _with_open_tool(self: Any) -> Disclosure:
+def _with_open_tool(self: Any, _: Any) -> Disclosure:
     return Disclosure("none", self.variables, ("find", "says"))
 
 
@@ -476,6 +759,146 @@ def test_a_lookup_in_a_question_is_refused(shell: InteractiveShell) -> None:
     assert shell.user_ns["model"].asked == []
     shell.run_line_magic("agent", "--values none --raw --model model What is {plan}?")
     assert len(shell.user_ns["model"].asked) == 1
+
+
+# ── the questions of the notebooks ────────────────────────────────────────────────────────────────
+
+
+Species: TypeAlias = Literal["Adelie", "Chinstrap", "Gentoo"]
+
+
+def _quickstart() -> list[Callable[..., Any]]:
+    penguins = load_penguins()
+
+    def count_penguins(species: Species) -> int:
+        """Count the penguins of one species."""
+        return int((penguins["species"] == species).sum())
+
+    def average(measure: Literal["bill_length_mm"], species: Species) -> float:
+        """Average one measurement over the penguins of one species."""
+        return round(float(penguins.loc[penguins["species"] == species, measure].mean()), 1)
+
+    def islands_of(species: Species) -> list[str]:
+        """Find the islands on which a species lives."""
+        return sorted(penguins.loc[penguins["species"] == species, "island"].unique())
+
+    return [count_penguins, average, islands_of]
+
+
+def _bill(species: str) -> tuple[str, dict[str, str]]:
+    return ("average", {"measure": "bill_length_mm", "species": species})
+
+
+_BILLS = """\
+names = ["Adelie", "Chinstrap"]
+bills = {name: average(measure="bill_length_mm", species=name) for name in names}
+first, second = sorted(names, key=lambda name: -bills[name])
+answer(f"{first} ({bills[first]} mm), not {second} ({bills[second]} mm).")"""
+_QUICKSTART: dict[str, list[Any]] = {
+    "native": [
+        ("count_penguins", {"species": "Gentoo"}),
+        "There are {count_penguins_1} Gentoo penguins.",
+        ("islands_of", {"species": "Gentoo"}),
+        "They live on {islands_of_1}.",
+        _bill("Adelie"),
+        _bill("Chinstrap"),
+        ("compare", {"left": "average_2", "op": ">", "right": "average_1"}),
+        "Chinstrap ({average_2} mm), not Adelie ({average_1} mm).",
+    ],
+    "program": [
+        _PROGRAM.format(
+            "n = count_penguins(species='Gentoo')\nanswer(f'There are {n} Gentoo penguins.')"
+        ),
+        _PROGRAM.format("answer(f\"They live on {islands_of(species='Gentoo')}.\")"),
+        _PROGRAM.format(_BILLS),
+    ],
+}
+
+
+@pytest.mark.parametrize("protocol", _QUICKSTART)
+def test_the_quickstart_is_answered_without_a_value(protocol: Any) -> None:
+    model = ScriptedModel(*_QUICKSTART[protocol], protocol=protocol)
+    agent = Agent(_quickstart(), model, values="none", namespace={}, protocol=protocol)
+    count = agent.run("Count the Gentoo penguins.")
+    islands = agent.run("And on which islands do they live?")
+    bills = agent.run("Which species has the longer bill on average, Adelie or Chinstrap?")
+    model.check()
+    assert count.answer == "There are 124 Gentoo penguins."
+    assert "Biscoe" in islands.answer
+    assert bills.answer == "Chinstrap (48.8 mm), not Adelie (38.8 mm)."
+    body = bodies(model)
+    assert not any(each in body for each in (b"124", b"Biscoe", b"48.8", b"38.8"))
+
+
+_CLEANING = [
+    """\
+penguins.columns = penguins.columns.str.replace(r" [(].*[)]", "", regex=True).str.lower()
+constant = [name for name in penguins if penguins[name].nunique(dropna=False) == 1]
+gone = penguins[constant].iloc[0]
+penguins = penguins.drop(columns=constant)
+gone""",
+    """\
+penguins["date egg"] = pd.to_datetime(penguins["date egg"])
+penguins["species"] = penguins["species"].str.split().str[0].astype("category")
+print(penguins["species"])
+penguins["species"]""",
+    "penguins = penguins.dropna()\nprint(penguins)\nlen(penguins)",
+]
+_SAID = ["Gone: {python_1}.", "Now: {python_2}.", "{python_3} rows are left."]
+
+
+def test_the_questions_about_ones_own_data_are_answered_without_a_value() -> None:
+    calls = [("python", {"code": code}) for code in _CLEANING]
+    replies = [each for pair in zip(calls, _SAID, strict=True) for each in pair]
+    model = ScriptedModel(*replies, protocol="native")
+    namespace = {"penguins": load_penguins_raw(), "pd": pd}
+    agent = Agent(
+        [],
+        model,
+        values="none",
+        namespace=namespace,
+        protocol="native",
+        python="undoable",
+        context="all",
+    )
+    names = agent.run("Give penguins short column names and drop those that say nothing.")
+    types = agent.run("Give the columns the types that they should have.")
+    rows = agent.run("Remove the penguins whose measurements are missing.")
+    model.check()
+    assert "Anvers" in names.answer
+    assert "Adelie" in types.answer
+    assert rows.answer == "34 rows are left."
+    body = bodies(model)
+    for value in (b"Anvers", b"Adelie", b"Torgersen", b"N1A1", b"PAL0708", b"2007-11"):
+        assert value not in body
+
+
+# ── a conversation in a file, and programs that call tools ────────────────────────────────────────
+
+
+@pytest.mark.parametrize("protocol", ["native", "program"])
+def test_a_conversation_from_a_file_holds_no_value_for_the_model(
+    protocol: Any, tmp_path: Path
+) -> None:
+    replies: dict[str, list[Any]] = {
+        "native": [("text", {}), "It is {text_1}.", "Done."],
+        "program": [
+            _PROGRAM.format("x = text()\nanswer(f'It is {x}.')"),
+            _PROGRAM.format("answer('Done.')"),
+        ],
+    }
+    model = ScriptedModel(*replies[protocol], protocol=protocol)
+    namespace: dict[str, Any] = {}
+    agent = Agent([text], model, values="none", namespace=namespace, protocol=protocol)
+    assert agent.run("Which?").answer == f"It is {NUMBER}."
+    file = tmp_path / "conversation.json"
+    agent.save(file)
+    other = Agent([text], model, values="none", namespace=namespace, protocol=protocol)
+    other.load(file)
+    assert other.run("And now?").answer == "Done."
+    model.check()
+    assert b"Which?" in json.dumps(list(model.asked[-1].messages)).encode()
+    assert str(NUMBER).encode() not in bodies(model)
 
 
 # ── what was sent ─────────────────────────────────────────────────────────────────────────────────
