@@ -315,8 +315,14 @@ class Agent:
         """The answer to a question of another agent's run.
 
         Raises:
-            ToolError: The agent failed, or it would ask itself.
+            ToolError: The agent failed, it would ask itself, or the question may contain values
+                that must stay here.
         """
+        if caller.values != "all":
+            raise ToolError(
+                f"values is {caller.values!r}, and a question to the agent {name!r} may contain "
+                "values: ask it yourself"
+            )
         asked = _asked.get()
         if id(self._setup) in asked or self._current.is_running:
             raise ToolError(f"the agent {name!r} is answering already: it cannot ask itself")

@@ -250,7 +250,9 @@ class Driver:
 
     def _filled(self, ending: ev.Ending, disclosure: Disclosure) -> ev.Ending:
         """The ending with the values that the answer names; the model reads it without them."""
-        if self.run.protocol == "program":
+        outcomes = (each for step in self.exchange.steps[-1:] for each in step.outcomes)
+        is_of_tool = any(each.finish is not None for each in outcomes)
+        if self.run.protocol == "program" or is_of_tool:  # the model did not write it
             self.exchange.said = disclosure.said
             return ending
         if isinstance(ending, (ev.Answered, ev.Stopped)):
@@ -351,6 +353,12 @@ class RunHost:
         return self._driver.exchange.question
 
     @property
+    def values(self) -> str:
+        """What the model may learn of values."""
+        disclosure = self._driver.disclosure
+        return "all" if disclosure is None else disclosure.values
+
+    @property
     def step(self) -> int:
         """The number of the step, from 1."""
         return self._driver.guards.steps
@@ -368,9 +376,9 @@ class RunHost:
             ModelError: The endpoint failed.
         """
         driver = self._driver
-        if driver.disclosure is not None:
+        if self.values != "all":
             raise ToolError(
-                f"values is {driver.disclosure.values!r}, and what a tool asks the model may "
+                f"values is {self.values!r}, and what a tool asks the model may "
                 "contain values: answer without asking"
             )
         if limit := driver.guards.limit_reached():

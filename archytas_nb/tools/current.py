@@ -27,6 +27,10 @@ class Host(Protocol):
         """The question."""
 
     @property
+    def values(self) -> str:
+        """What the model may learn of values."""
+
+    @property
     def step(self) -> int:
         """The number of the step, from 1."""
 
@@ -75,6 +79,11 @@ class CurrentRun:
     def question(self) -> str:
         """The question of the run."""
         return self._host.question
+
+    @property
+    def values(self) -> str:
+        """What the model of the run may learn of values, such as ``"none"``."""
+        return self._host.values
 
     @property
     def step(self) -> int:

@@ -31,12 +31,13 @@ from pydantic_core import PydanticCustomError
 
 from archytas_nb import Agent
 from archytas_nb import asking as asking_module
-from archytas_nb.errors import ArchytasError, ConfigurationError, ToolError
+from archytas_nb.errors import ArchytasError, ConfigurationError, TaskFailed, ToolError
 from archytas_nb.kernel.disclosure import Disclosure
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.program import ProgramRunner
 from archytas_nb.models import sent
 from archytas_nb.testing import ScriptedModel, ScriptError
+from archytas_nb.tools.current import CurrentRun
 from tests.scripted import Scripted
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -871,6 +872,51 @@ def test_the_questions_about_ones_own_data_are_answered_without_a_value() -> Non
     body = bodies(model)
     for value in (b"Anvers", b"Adelie", b"Torgersen", b"N1A1", b"PAL0708", b"2007-11"):
         assert value not in body
+
+
+# ── tools that reach their run ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("protocol", ["native", "react", "program"])
+@pytest.mark.parametrize("ends", ["finish", "fail"])
+def test_how_a_tool_ends_the_run_is_not_told_with_the_next_question(
+    ends: str, protocol: Any
+) -> None:
+    def close(run: CurrentRun) -> None:
+        """End the run."""
+        getattr(run, ends)(CANARY)
+
+    model = ScriptedModel(("close", {}), ("final_answer", "Done."), protocol=protocol)
+    agent = Agent([close], model, values="none", namespace={}, protocol=protocol)
+    if ends == "finish":
+        assert agent.run("Which?").answer == CANARY
+    else:
+        with pytest.raises(TaskFailed, match=CANARY):
+            agent.run("Which?")
+    assert agent.run("And now?").answer == "Done."
+    assert CANARY.encode() not in bodies(model)
+
+
+def test_a_rejected_answer_of_a_tool_is_not_told() -> None:
+    def close(run: CurrentRun) -> None:
+        """End the run."""
+        run.finish(CANARY)
+
+    program = _PROGRAM.format("close()")
+    model = ScriptedModel(program, _PROGRAM.format("answer(3)"), protocol="program")
+    agent = Agent([close], model, values="none", namespace={}, protocol="program")
+    assert agent.run("How many?", output_type=int).value == 3
+    assert CANARY.encode() not in bodies(model)
+
+
+def test_an_agent_that_is_a_tool_is_not_asked_with_values() -> None:
+    other = ScriptedModel("Yes.", protocol="native")
+    tool = Agent([], other, namespace={}).as_tool("register", "Answers questions.")
+    model = ScriptedModel(("register", {"question": "{plan}"}), "Done.", protocol="native")
+    agent = Agent([tool], model, values="none", namespace={"plan": CANARY}, protocol="native")
+    assert agent.run("Which?").answer == "Done."
+    assert other.asked == []
+    assert CANARY.encode() not in bodies(model)
 
 
 # ── a conversation in a file, and programs that call tools ────────────────────────────────────────
