@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -58,13 +59,17 @@ requests: deque[Sent] = deque(maxlen=MAX_REQUESTS)
 """The requests, in the order in which they were sent."""
 
 
+_lock = threading.Lock()
+
+
 def record(address: str, body: bytes) -> None:
     """Keep a request that is about to be sent."""
-    requests.append(Sent(time.time(), address, len(body), purpose.get(), body))
-    kept = 0
-    for each in reversed(requests):
-        kept += len(each.body or b"")
-        if each.body is not None and kept > MAX_BYTES:
-            each.body = None
-        elif each.body is None and each.size:
-            break  # those before it are not kept either
+    with _lock:  # the rows of a map are sent from several threads
+        requests.append(Sent(time.time(), address, len(body), purpose.get(), body))
+        kept = 0
+        for each in reversed(requests):
+            kept += len(each.body or b"")
+            if each.body is not None and kept > MAX_BYTES:
+                each.body = None
+            elif each.body is None and each.size:
+                break  # those before it are not kept either
