@@ -14,6 +14,7 @@ import json
 import math
 import os
 import queue
+import sys
 import threading
 import time
 import uuid
@@ -43,12 +44,14 @@ from archytas_nb.models.choose import choose_model
 from archytas_nb.progress import line_writer
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.trace.controls import MapPanel, map_panel
 from archytas_nb.words import one_line
 
 T = TypeVar("T")
 _SAMPLE = 20  # rows after which the cost of all is estimated
 _LOOK = 0.2  # seconds between two lines of progress, and two looks at rows of other kernels
 _GRACE = 0.3  # seconds for workers after an interrupt
+_FAILURES_SHOWN = 5  # the last ones
 _STREAK = 5  # rows in a row that fail by the endpoint: the others would, too. See `Outage`
 
 
@@ -83,6 +86,7 @@ class Rows:
     ) -> None:
         self.changed = threading.Condition()
         """No row begins while it is held."""
+        self.is_paused = False
         self._waiting = deque(Row(key, about, found.get(key, OPEN)) for key, about in todo.items())
         self._elsewhere: list[Row] = []  # other kernels are asking about these
         self._looked = 0.0  # when they were looked at
@@ -96,7 +100,9 @@ class Rows:
         """
         with self.changed:
             while not limiter.reason:
-                if self._waiting:
+                if self.is_paused:
+                    self.changed.wait(_LOOK)
+                elif self._waiting:
                     row = self._claim(self._waiting.popleft())
                     if row is not None:
                         return row
@@ -106,6 +112,18 @@ class Rows:
                 else:
                     return None
         return None
+
+    def pause(self, is_paused: bool) -> None:  # noqa: FBT001 (the state of a button)
+        """Let no row begin, or let them begin again."""
+        with self.changed:
+            self.is_paused = is_paused
+            self.changed.notify_all()
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Ask about rows once more."""
+        with self.changed:
+            self._waiting.extend(rows)
+            self.changed.notify_all()
 
     def _claim(self, row: Row) -> Row | None:
         claim = self._store.claim(row.key, row.earlier)
@@ -244,12 +262,15 @@ class Map:
         self._store = Store(None)
         self._ask: AskRow = self.ask_singly
         self._asked = 0  # rows that have ended since the map began
+        self._failures: dict[str, str] = {}  # why rows failed, by their keys, the last one last
+        self._retried: set[str] = set()  # rows that failed and are asked about again
         self._last_failure = ""  # why the last row failed that did
         self._outage = Outage()
         self._started = time.monotonic()
         self._error: BaseException | None = None
         self._inbox = queue.SimpleQueue[Callable[[], object] | None]()  # for the main thread
         self._ending = threading.Lock()
+        self._panel: MapPanel | None = None
 
     def results(self) -> tuple[list[RowResult], list[Any]]:
         """Ask; for each question its result, and the value of its answer."""
@@ -450,9 +471,14 @@ class Map:
             self._store.watch({key: self.result(key).spent for key in keys})
             self.limiter.spent_elsewhere = self._store.spent_elsewhere
         threads: list[threading.Thread] = []
+        if self.is_shown:
+            self._panel = map_panel(self._inbox.put, self._rows.pause, self._retry)
         try:
-            self._ask_with(1, 1, threads)
-            self._ask_with(min(self._workers, len(self.todo) - 1), len(self.todo), threads)
+            try:
+                self._ask_with(1, 1, threads)
+                self._ask_with(min(self._workers, len(self.todo) - 1), sys.maxsize, threads)
+            finally:
+                self._close_panel()
         except KeyboardInterrupt:
             self.limiter.stop("an interrupt", now=True)
         finally:
@@ -487,7 +513,29 @@ class Map:
                     job()
             if time.monotonic() - shown > _LOOK:
                 self.show(self.line())
+                self._draw_panel()
                 shown = time.monotonic()
+
+    def _draw_panel(self) -> None:
+        if self._panel is not None:
+            with self._ending:
+                last = list(self._failures.items())[-_FAILURES_SHOWN:]
+            self._panel.draw([(one_line(str(self.todo[key]), 80), why) for key, why in last])
+
+    def _close_panel(self) -> None:
+        panel = self._panel
+        self._panel = None
+        if panel is not None:
+            panel.close()
+
+    def _retry(self) -> None:
+        """Ask again about the rows that have failed, each once at a time."""
+        with self._ending:
+            keys = [key for key in self._failures if key not in self._retried]
+            self._retried.update(keys)
+            self._asked -= len(keys)
+            rows = [Row(key, self.todo[key], self._found[key]) for key in keys]
+        self._rows.add(rows)
 
     def _work(self, most: int) -> None:
         """What a worker does: row after row, until there is none or the map is stopped."""
@@ -586,8 +634,11 @@ class Map:
             self._found[key] = result
             self._asked += 1
             is_down = self._outage.end(began, failed=result.kind in FAILURES)
+            self._retried.discard(key)
+            self._failures.pop(key, None)
             if result.status == "failed":
                 self._last_failure = one_line(result.error, 80)
+                self._failures[key] = one_line(result.error, 200)
             if result.kind in FAILURES | REFUSALS:
                 self.limiter.failure = result.error
             elif result.status == "done":

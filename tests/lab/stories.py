@@ -246,7 +246,7 @@ def write_all(folder: Path, hanging_url: str) -> None:
     )
 
 
-_CONTROLS = f"{_SETUP}\n%config ArchytasNB.ask_with = 'auto'"
+CONTROLS = f"{_SETUP}\n%config ArchytasNB.ask_with = 'auto'"
 
 _APPROVED = """\
 calls = [("delete_rows", {"above": above}) for above in (8, 7, 6, 5)]
@@ -261,7 +261,7 @@ def write_controls(folder: Path, name: str = "controls.ipynb") -> None:
     """Write the notebook in which a person is asked with controls."""
     _write(
         folder / name,
-        _CONTROLS,
+        CONTROLS,
         _DELETE,
         _APPROVED,
         "%agent --model once Keep nine rows",
@@ -289,17 +289,17 @@ def write_tell(folder: Path) -> None:
     """Write the notebook in which an agent is told something while its tool computes."""
     _write(
         folder / "tell.ipynb",
-        f"import archytas_nb as nb\n{_CONTROLS}\n{_COMPUTE}",
+        f"import archytas_nb as nb\n{CONTROLS}\n{_COMPUTE}",
         "%agent --model told Compute",
         "[each['content'] for each in told.asked[-1].messages]",
     )
 
 
-def write_map(folder: Path, url: str) -> None:
+def write_map(folder: Path, url: str, name: str = "map.ipynb", setup: str = _SETUP) -> None:
     """Write the notebook in which an agent labels eight rows, asking the server at this address."""
     _write(
-        folder / "map.ipynb",
-        _SETUP,
+        folder / name,
+        setup,
         f"""\
 import archytas_nb as nb
 import pandas as pd

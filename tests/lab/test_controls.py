@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.batch.shop import Shop
 from tests.lab.lab import Lab
+from tests.lab.stories import CONTROLS, write_map
 from tests.lab.test_lab import STATIC, bundles
+from tests.servers.plays import Hang, Status
+from tests.servers.server import Server
 
 FORM = ".archytas-nb-form"
 
@@ -94,3 +98,38 @@ def test_an_agent_is_told_something_while_its_cell_computes(
     desk.wait_until_run(2)
     shown = desk.outputs(2)[0]["data"]["text/plain"]
     assert r"only <b>rows</b> of 2020\n\nand round" in shown
+
+
+def test_a_map_is_paused_continued_and_stopped_with_buttons(
+    lab: Lab, sit: Any, pictures: Path
+) -> None:
+    hangs = [True]
+
+    def fault(row: int, asked: int) -> Any:
+        if row == 1 and not asked:
+            return Status(400, "no <b>such</b> row")
+        if row == 7 and hangs:
+            return Hang()
+        return None
+
+    shop = Shop(fault, latency=0.3)
+    with Server(then=shop) as server:
+        write_map(lab.work, server.url, "map-panel.ipynb", CONTROLS)
+        desk = sit("map-panel.ipynb")
+        for cell in range(2):
+            desk.run_cell(cell)
+        desk.run_cell(2)
+        page = desk.page
+        page.get_by_role("button", name="Pause", exact=True).click()
+        page.get_by_role("button", name="Go on", exact=True).wait_for()
+        page.get_by_role("button", name="Go on", exact=True).click()
+        page.get_by_role("button", name="Retry what failed", exact=True).click()
+        desk.wait_for_text("7 of 8 rows done")
+        desk.picture(pictures / "map.png", 2)
+        page.get_by_role("button", name="Stop", exact=True).click()
+        desk.wait_until_run(2)
+        assert page.get_by_role("button", name="Pause", exact=True).count() == 0
+    assert shop.asked[1] == 2
+    [line] = bundles(desk.outputs(2))
+    assert "7 of 8 rows done" in line["text/plain"]
+    assert "stopped by an interrupt" in line["text/plain"]
