@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 import uuid
@@ -36,6 +35,8 @@ def line_writer(*, wanted: bool = False) -> Callable[..., None]:
             shell.display_pub.publish(data, transient=transient, update=shown)
             shown = True
         elif wanted or stream.isatty():
+            import shutil
+
             width = max(shutil.get_terminal_size().columns - 1, 10)
             stream.write(f"\r\x1b[2K{text[:width]}" + "\n" * final)
             stream.flush()

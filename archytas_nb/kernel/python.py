@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
-import hashlib
 import inspect
 import linecache
 import re
@@ -65,6 +64,8 @@ def compiled(code: str, guard: ToolGuard | None = None) -> list[CodeType]:
     Raises:
         SyntaxError: It is not Python; a magic or a shell command is named.
     """
+    import hashlib
+
     name = f"<python {hashlib.sha256(code.encode()).hexdigest()[:8]}>"
     lines = code.splitlines(keepends=True)
     flags = getattr(getattr(current_shell(), "compile", None), "flags", 0)  # a cell's __future__

@@ -6,7 +6,6 @@ The libraries are never imported here: an object of one of them exists only if t
 # ruff: noqa: SLF001  (pandas offers no other way to restore the content of a table)
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
@@ -26,6 +25,8 @@ _BYTES = "biufcmMSUVO"  # the kinds of dtypes whose memory holds the values, or 
 
 def _digest(values: Any) -> int:
     """A hash of the values of a numpy array; of Python objects, of their addresses."""
+    import ctypes
+
     numpy = sys.modules["numpy"]
     values = numpy.ndarray.view(values, numpy.ndarray)
     if values.dtype.kind == "T":  # text of any length, of which the memory holds the addresses

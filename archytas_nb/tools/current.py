@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
-from pydantic_core import to_jsonable_python
-
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import Finish, Message, Usage
 
@@ -146,6 +144,8 @@ class CurrentRun:
         Raises:
             ToolError: The run has been told to end already.
         """
+        from pydantic_core import to_jsonable_python
+
         self._end(Finish(answer, to_jsonable_python(answer, fallback=str)))
 
     def fail(self, reason: str) -> None:
