@@ -16,6 +16,7 @@ from archytas_nb.code.results import Results
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.variables import user_names
+from archytas_nb.words import one_line
 
 _SIMPLE = ("bool", "float", "int", "str")
 
@@ -85,7 +86,8 @@ def as_function(code: Code, recorded: Recorded, name: str) -> Function:
     source = "\n".join(
         [
             f"{define} {name}({signature}){arrow}:",
-            textwrap.indent(_docstring(recorded, arguments, expected), "    "),
+            textwrap.indent(_docstring(recorded, arguments), "    "),
+            f"    {_proof(arguments, expected)}",
             *(f"    {line}".rstrip() for line in body),
         ]
     )
@@ -185,10 +187,15 @@ def _expected(value: Any, recorded: Recorded) -> str:
         raise ConfigurationError(f"the function cannot be proved: {why}") from None
 
 
-def _docstring(recorded: Recorded, arguments: list[_Argument], expected: str) -> str:
-    question = recorded.question.replace("\\", "\\\\").replace('"""', "'''").strip()
+def _proof(arguments: list[_Argument], expected: str) -> str:
+    """A comment, which no model reads: the docstring of a tool is sent, and this is a value."""
     given = ", ".join(each.given for each in arguments) or "these data"
-    lines = [f'"""{question}', "", f"Proved for {given}: {expected}"]
+    return f"# Proved for {one_line(f'{given}: {expected}', 200)}"
+
+
+def _docstring(recorded: Recorded, arguments: list[_Argument]) -> str:
+    question = recorded.question.replace("\\", "\\\\").replace('"""', "'''").strip()
+    lines = [f'"""{question}']
     if arguments:
         lines += ["", "Args:"]
         for each in arguments:

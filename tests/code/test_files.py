@@ -12,6 +12,7 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
+from archytas_nb.tools.toolbox import toolbox
 from tests.code.notebook import Notebook
 
 DATA = 'MASSES = {"Gentoo": 5076.0, "Adelie": 3700.5, "Chinstrap": 3733.25}'
@@ -145,6 +146,9 @@ def test_a_run_becomes_a_tool_with_its_proof(book: Notebook, case: Any) -> None:
     assert "made" in str(book.run("%tools"))
     assert "test_made" not in str(book.run("%tools"))
     names["test_made"]()  # with the recorded arguments
+    proved = book.next[-1].partition("# Proved for ")[2].partition("\n")[0].rpartition(": ")[2]
+    assert proved
+    assert proved not in toolbox["made"].text  # which is sent, and this is a value
     given = {name: int(each) if each.isdigit() else each for name, each in other.items()}
     value = names["made"](**given)
     if inspect.isawaitable(value):
