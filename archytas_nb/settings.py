@@ -254,6 +254,12 @@ _LIST = (
         choices=("auto", "controls", "input"), magics_only=True,
     ),
     Setting(
+        "ask_timeout", "number", None,
+        "Seconds after which a call that waits for you with buttons is refused, and a question of "
+        "the agent stays without an answer; None waits for as long as you take.",
+        least=1, most=1e9, optional=True, magics_only=True,
+    ),
+    Setting(
         "context", "choice", "auto",
         "Which variables are described below the question, with types, shapes and columns. Unless "
         "this is none, the model also has tools to read variables. auto: mentioned with a small "

@@ -200,6 +200,21 @@ class ConversationMagics(Magics):
         self.history.load(exchanges)
         return Message(f"loaded: {count(len(exchanges), 'question')}")
 
+    @line_magic_with(
+        argument("decision", choices=("run", "refuse", "stop"), help="What to do with the call."),
+        argument("reason", nargs="*", help="Why it is refused, for the model."),
+    )
+    def agent_answer(self, args: Any) -> Any:
+        """Decide about a call that waits for you, from a console on a subshell.
+
+        It does the same as the buttons of the form, which are gone if the page was reloaded.
+        """
+        from archytas_nb.trace.controls import decide
+
+        if not decide(args.decision, " ".join(args.reason)):
+            raise UsageError("no call waits for your decision")
+        return Message(f"decided: {args.decision}")
+
     @line_magic_with()
     def agent_cost(self, _: Any) -> Any:
         """Show what the last question and the conversation cost.

@@ -222,6 +222,7 @@ class Settings(Configurable):
     allow = _trait("allow")
     ask_user = _trait("ask_user")
     ask_with = _trait("ask_with")
+    ask_timeout = _trait("ask_timeout")
     context = _trait("context")
     values = _trait("values")
     python = _trait("python")

@@ -222,6 +222,18 @@ def _note_of(prompt: str) -> str:
     return note.strip()
 
 
+_waiting: list[Sheet] = []  # the forms that wait for a person, the innermost last
+
+
+def decide(what: Decided, reason: str = "") -> bool:
+    """Decide about the call that waits, from any thread; returns False if none does."""
+    for sheet in reversed(tuple(_waiting)):
+        if isinstance(sheet, ApprovalSheet):
+            sheet.decide(what, reason)
+            return True
+    return False
+
+
 def _answered(sheet: Sheet) -> list[str]:
     """Show a sheet and wait for what the person does."""
     place = None
@@ -231,9 +243,11 @@ def _answered(sheet: Sheet) -> list[str]:
         place.children = (sheet.box,)
     else:
         handle = _display(sheet.box)
+    _waiting.append(sheet)
     try:
         return sheet.wait()
     finally:
+        _waiting.remove(sheet)
         if place is not None:
             place.children = ()
         if handle is not None:
@@ -494,12 +508,16 @@ class Sheet:
         """Wait for a decision; returns it as lines.
 
         Raises:
+            EOFError: The time in which a question can be answered is over.
             KeyboardInterrupt: The person interrupted instead.
         """
         shown = time.monotonic()
         focus = list(_FOCUS_AFTER)
+        limit = settings.value("ask_timeout")
         while True:
             passed = time.monotonic() - shown
+            if limit is not None and passed >= limit:
+                return self._timed_out(limit)
             if focus and passed >= focus[0]:
                 self._first.focus()
                 del focus[0]
@@ -528,6 +546,10 @@ class Sheet:
     def _take(self, what: str, values: dict[str, Any]) -> list[str] | None:
         """The lines for what was done; None to wait for more."""
         raise NotImplementedError
+
+    def _timed_out(self, limit: float) -> list[str]:
+        """The lines after so many seconds without a decision; raises EOFError if there are none."""
+        raise EOFError(f"nobody answered within {limit:g} s")
 
     def _put(self, what: str) -> None:
         """Note what was done; called on another thread."""
@@ -569,6 +591,14 @@ class Sheet:
         return reachable(widget)
 
 
+Decided = Literal["run", "refuse", "stop"]
+"""What a person can decide about a call from elsewhere."""
+_IF_RELOADED = (
+    "If this page is reloaded, the buttons are gone: interrupt the kernel (nothing will have run), "
+    "or answer with %agent_answer run, refuse or stop in a console on a subshell."
+)
+
+
 class ApprovalSheet(Sheet):
     """The controls for a call that waits for approval.
 
@@ -604,7 +634,16 @@ class ApprovalSheet(Sheet):
         if self._faults:
             others.insert(0, self._button("Edit", "edit"))
         self._row_of_all = self._row(self._reason, *self._run, *others)
-        self.box.children = (self._head, self._row_of_all)
+        self._foot = self._html(element("div", _IF_RELOADED, style=f"{draw.DIM};font-size:.85em"))
+        self.box.children = (self._head, self._row_of_all, self._foot)
+
+    def decide(self, what: Decided, reason: str = "") -> None:
+        """Decide from another thread, as a button does."""
+        values = {name: each.value for name, each in self._fields.items()}
+        self._inbox.put((what, {**values, _REASON: reason}))
+
+    def _timed_out(self, limit: float) -> list[str]:
+        return [f"n: nobody answered within {limit:g} s"]
 
     @property
     def _first(self) -> Any:
@@ -629,7 +668,7 @@ class ApprovalSheet(Sheet):
         if what == "enter":
             what = "refuse" if reason else "run"
         if what == "edit":
-            self.box.children = (self._head, self._edits, self._row_of_all)
+            self.box.children = (self._head, self._edits, self._row_of_all, self._foot)
             return None
         if what == "stop":
             return ["stop"]

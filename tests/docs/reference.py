@@ -35,6 +35,7 @@ MAGICS = {
     "`%agent_code`": ConversationMagics.agent_code,
     "`%agent_check`": ConversationMagics.agent_check,
     "`%agent_reset`": ConversationMagics.agent_reset,
+    "`%agent_answer`": ConversationMagics.agent_answer,
     "`%agent_cost`": ConversationMagics.agent_cost,
     "`%agent_save`": ConversationMagics.agent_save,
     "`%agent_load`": ConversationMagics.agent_load,

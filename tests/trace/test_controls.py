@@ -199,3 +199,61 @@ def test_a_stop_interrupts_once_and_never_what_comes_after_the_run(delay: float 
         time.sleep(0.001)  # where a late interrupt would be raised
         assert interrupts <= button.was_pressed
         assert not (delay is None and button.was_pressed)
+
+
+def test_a_call_that_waits_too_long_is_refused_with_that_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCHYTAS_NB_ASK_TIMEOUT", "1")
+    with front_end(monkeypatch, [], ["Run"]), monkeypatch.context() as patched:
+        run = ask(tmp_path / "late", Scripted(), patched)
+    [(_, late), (_, second)] = run.calls
+    assert (late.status, second.status) == ("refused", "done")
+    assert "nobody answered within 1 s" in late.text
+    replayed = ask(tmp_path / "late", Scripted(there=False), monkeypatch, "replay")
+    assert story(replayed) == story(run)
+
+
+def test_a_question_that_waits_too_long_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    from archytas_nb.loop.events import UserQuestion
+
+    monkeypatch.setenv("ARCHYTAS_NB_ASK_TIMEOUT", "1")
+    with front_end(monkeypatch), pytest.raises(EOFError, match="within 1 s"):
+        controls.Controls(Scripted()).ask("The agent asks: Which?", UserQuestion("Which?", ()))
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "text"),
+    [
+        ("run", "done", "kept 4"),
+        ("refuse it is in use", "refused", "it is in use"),
+        ("stop", "interrupted", ""),
+    ],
+)
+def test_a_call_is_decided_from_another_thread(
+    line: str, status: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from IPython.core.error import UsageError
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    shell.run_line_magic("load_ext", "archytas_nb")
+    with pytest.raises(UsageError, match="no call waits"):
+        shell.run_line_magic("agent_answer", line)
+
+    def answer() -> None:
+        while not controls._waiting:
+            time.sleep(0.01)
+        shell.run_line_magic("agent_answer", line)
+
+    other = Thread(target=answer)
+    other.start()
+    acts: list[list[Any]] = [[]]
+    if status != "interrupted":
+        acts.append(["Run"])
+    with front_end(monkeypatch, *acts), monkeypatch.context() as patched:
+        run = ask(tmp_path / "elsewhere", Scripted(), patched)
+    other.join()
+    [(_, outcome), *_] = run.calls
+    assert outcome.status == status
+    assert text in outcome.text
