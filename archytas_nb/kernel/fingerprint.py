@@ -77,7 +77,7 @@ class _Reading:
             raise _TooLargeError
         if cls is types.CodeType:
             return self._all(b"code", self._of_code(value), depth)
-        if is_atom(cls):
+        if _is_constant(cls):
             return _named(cls, _atom(value))
         if id(value) in self._known:
             return self._known[id(value)]
@@ -149,12 +149,21 @@ def _joined(parts: list[bytes]) -> bytes:
     return digest_of_bytes(whole).to_bytes(16)
 
 
+def _is_constant(cls: Any) -> bool:
+    """Whether the values of a type do not change; a dtype has attributes, which nobody sets."""
+    is_dtype = is_of(cls, "numpy", "dtype") or is_of(cls, "pandas", "ExtensionDtype")
+    return is_atom(cls) or is_dtype
+
+
 def _atom(value: Any) -> bytes:
     cls: Any = type(value)
     if cls is str:
         return value.encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
     if cls is bytes:
         return value  # type: ignore[no-any-return]
+    if is_of(cls, "pandas", "CategoricalDtype"):  # whose text leaves out some of many categories
+        categories = None if value.categories is None else list(value.categories)
+        return repr((categories, value.ordered)).encode("utf-8", "surrogatepass")
     if is_of(cls, "numpy", "generic"):
         return f"{value.dtype.str}:".encode() + value.tobytes()  # type: ignore[no-any-return]
     return repr(value).encode("utf-8", "surrogatepass")
