@@ -46,8 +46,8 @@ from archytas_nb.kernel.person import Keyboard
 from archytas_nb.loop.events import CallOutcome, Message, ModelReply, ProgramFaults, Usage
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.plan_protocol import (
-    Failed,
     PlanProtocol,
+    UnansweredRow,
     changed_report,
     faults_of_program,
     tried_report,
@@ -454,7 +454,7 @@ class PlannedMap:
             result = self._map.result(tried.keys[number])
             if result.status == "failed":
                 row = self._columns.text_of(self._columns.rows[number])
-                failed.append(Failed(row, result.error))
+                failed.append(UnansweredRow(row, result.error))
         different = {each.error: each for each in reversed(failed)}
         chosen = [*different.values(), *(each for each in failed if each not in different.values())]
         return tried_report(tried.answered, tried.tried, chosen[:3])

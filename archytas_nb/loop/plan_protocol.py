@@ -61,7 +61,7 @@ _MAX_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class UnansweredRow:
     """A row of the sample that the program did not answer."""
 
     row: str
@@ -137,7 +137,7 @@ def faults_of_program(faults: ProgramFaults) -> str:
     return faults_report(faults)
 
 
-def tried_report(answered: int, tried: int, failed: Sequence[Failed]) -> str:
+def tried_report(answered: int, tried: int, failed: Sequence[UnansweredRow]) -> str:
     """What the model is told about a program that did not answer all rows of the sample."""
     lines = [f"It was tried on {count(tried, 'row')} and answered {answered}. Not answered:"]
     lines += [f"{each.row}: {shorten(each.error, _MAX_ERROR)}" for each in failed]
