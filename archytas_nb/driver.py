@@ -22,7 +22,7 @@ from archytas_nb.errors import (
     ToolError,
     ToolTimeout,
 )
-from archytas_nb.kernel.approval import Caller
+from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.loop import events as ev
@@ -195,7 +195,7 @@ class Driver:
                 reads.calls(request.calls)
             seconds = self.guards.seconds_left()
             callers = {
-                each.id: Caller(request.program, line, request.objects.get(each.id, {}))
+                each.id: CallingProgram(request.program, line, request.objects.get(each.id, {}))
                 for each, line in zip(request.calls, request.lines, strict=False)
             }
             if self.disclosure is not None:
@@ -213,13 +213,13 @@ class Driver:
         return None
 
     @staticmethod
-    def _callers_by_name(request: ev.RunCalls, disclosure: Disclosure) -> dict[str, Caller]:
+    def _callers_by_name(request: ev.RunCalls, disclosure: Disclosure) -> dict[str, CallingProgram]:
         """Who makes the calls that name variables as arguments, with the values of these."""
         if request.program:
             disclosure.noted(request.calls)
             return {}
         objects = disclosure.objects(request.calls)
-        return {call: Caller(objects=given) for call, given in objects.items()}
+        return {call: CallingProgram(objects=given) for call, given in objects.items()}
 
     def _run_program(self, request: ev.RunProgram | ev.ResumeProgram) -> ev.ProgramReply:
         """Run or continue a program until it ends or waits for calls."""

@@ -26,7 +26,7 @@ from archytas_nb.loop.record import (
     Context,
     Exchange,
     LastError,
-    Step,
+    StepRecord,
 )
 from archytas_nb.models.secrets import mask_all
 from archytas_nb.tools.saved import STRICT, read_saved, saved_text
@@ -228,7 +228,7 @@ def _saved(exchange: Exchange) -> SavedQuestion:
     )
 
 
-def _saved_step(step: Step) -> SavedStep:
+def _saved_step(step: StepRecord) -> SavedStep:
     calls = []
     for call, outcome in step.pairs:
         calls.append(
@@ -292,7 +292,7 @@ def _numbers(compaction: Compaction) -> list[int]:
     return [*numbers, *compaction.truncated.values()]
 
 
-def _step(saved: SavedStep, known: Collection[str]) -> Step:
+def _step(saved: SavedStep, known: Collection[str]) -> StepRecord:
     calls = []
     outcomes = []
     extras = {}
@@ -305,7 +305,7 @@ def _step(saved: SavedStep, known: Collection[str]) -> Step:
         outcomes.append(ev.CallOutcome(each.status, text, call_id=each.id, images=images))
         if each.extra is not None:
             extras[each.id] = each.extra
-    return Step(
+    return StepRecord(
         saved.thought, tuple(calls), tuple(outcomes), saved.correction, saved.reasoning, extras,
         saved.program, saved.report, saved.is_left_out, saved.said,
     )  # fmt: skip

@@ -227,7 +227,7 @@ class AgentSettings:
         _limits_in(values)  # which validates them
         try:
             settings.check_bounds(values["program_bounds"])
-        except settings.UnreadableError as error:
+        except settings.UnreadableSettingError as error:
             raise argument_error(f"program_bounds: {error}") from None
 
     def _values(self) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models.secrets import mask_all
 
-MAX_CHARS = 20_000
+MAX_RULES_CHARS = 20_000
 """Characters of a file that are sent; the rest is left out, with a warning."""
-_MAX_READ = 4 * MAX_CHARS + 4  # bytes
+_MAX_READ = 4 * MAX_RULES_CHARS + 4  # bytes
 
 
 class Instructions(NamedTuple):
@@ -48,11 +48,13 @@ def read_instructions(given: str) -> Instructions:
     except OSError as error:
         raise _error(name, f"cannot be read: {error.strerror}") from None
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
-    if len(text) > MAX_CHARS:
-        message = f"of {name!r}, only the first {MAX_CHARS:,} characters are sent as instructions"
+    if len(text) > MAX_RULES_CHARS:
+        message = (
+            f"of {name!r}, only the first {MAX_RULES_CHARS:,} characters are sent as instructions"
+        )
         warnings.warn(message, stacklevel=2)
     # Masked before it is cut: half a secret would not be recognised.
-    return Instructions(mask_all(text)[:MAX_CHARS], name)
+    return Instructions(mask_all(text)[:MAX_RULES_CHARS], name)
 
 
 def _file(name: str) -> Path:

@@ -53,7 +53,7 @@ UNSET: Any = _Unset()
 """An argument that was left out: the setting of the same name applies."""
 
 
-class UnreadableError(ValueError):
+class UnreadableSettingError(ValueError):
     """A text does not stand for a value of the setting."""
 
 
@@ -96,14 +96,14 @@ class Setting:
         return (self.variable, *filter(None, [self.other_variable]))
 
     def read(self, text: str) -> Any:
-        """The value that a text stands for; raises UnreadableError."""
+        """The value that a text stands for; raises UnreadableSettingError."""
         if self.optional and text.strip().lower() == "none":
             return None
         if self.choices and text.strip() not in self.choices:
             raise self._unreadable(text)
         try:
             value = _READERS[self.kind](text)
-        except UnreadableError:
+        except UnreadableSettingError:
             raise
         except (ValueError, LookupError, RecursionError):
             raise self._unreadable(text) from None
@@ -113,16 +113,16 @@ class Setting:
             raise self._unreadable(text)
         return value
 
-    def _unreadable(self, text: str) -> UnreadableError:
+    def _unreadable(self, text: str) -> UnreadableSettingError:
         if self.choices:
             guess = did_you_mean(text.strip(), self.choices) or ";"
             expected = f"unknown{guess} expected one of {', '.join(self.choices)}"
-            return UnreadableError(f"{shorten(text, 80)!r} is {expected}")
+            return UnreadableSettingError(f"{shorten(text, 80)!r} is {expected}")
         # Request fields may contain keys.
         shown = "the value"
         if self.kind != "fields":
             shown = repr(shorten(text, 80))
-        return UnreadableError(f"{shown} is not {self.expected}")
+        return UnreadableSettingError(f"{shown} is not {self.expected}")
 
     @property
     def expected(self) -> str:
@@ -157,20 +157,24 @@ BOUNDS: Mapping[str, float] = {"calls": 1, "seconds": 0.001, "memory": 10_000_00
 
 
 def check_bounds(given: Any) -> None:
-    """Raise UnreadableError unless these are bounds of a program by their names."""
+    """Raise UnreadableSettingError unless these are bounds of a program by their names."""
     if not isinstance(given, Mapping):
         expected = ", ".join(BOUNDS)
-        raise UnreadableError(f"{given!r} is no mapping; expected bounds by name: {expected}")
+        raise UnreadableSettingError(
+            f"{given!r} is no mapping; expected bounds by name: {expected}"
+        )
     for name, number in given.items():
         if name not in BOUNDS:
             guess = did_you_mean(str(name), BOUNDS) or ";"
-            raise UnreadableError(f"unknown bound {name!r}{guess} expected {', '.join(BOUNDS)}")
+            raise UnreadableSettingError(
+                f"unknown bound {name!r}{guess} expected {', '.join(BOUNDS)}"
+            )
         is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
         is_whole = name == "seconds" or isinstance(number, int)
         if not (is_number and is_whole and BOUNDS[name] <= number <= _MAX_BOUND):
             kind = "a number" if name == "seconds" else "a whole number"
             expected = f"{kind} from {BOUNDS[name]:,} to {_MAX_BOUND:,}"
-            raise UnreadableError(f"{name} is {number!r}; expected {expected}")
+            raise UnreadableSettingError(f"{name} is {number!r}; expected {expected}")
 
 
 def _bounds(text: str) -> dict[str, Any]:
@@ -193,10 +197,12 @@ _READERS: dict[Kind, Callable[[str], Any]] = {
 
 
 def check_fields(fields: Mapping[str, Any]) -> None:
-    """Raise UnreadableError if the fields of all requests contain what is another setting."""
+    """Raise UnreadableSettingError if the fields of all requests contain another setting."""
     for name in ("model", "base_url", "api_key", "timeout", "max_retries"):
         if name in fields:
-            raise UnreadableError(f"request contains {name!r}; set ArchytasNB.{name} instead")
+            raise UnreadableSettingError(
+                f"request contains {name!r}; set ArchytasNB.{name} instead"
+            )
 
 
 _LIST = (
@@ -418,7 +424,7 @@ def from_environment(name: str) -> Any:
             continue
         try:
             return setting.read(text)
-        except UnreadableError as error:
+        except UnreadableSettingError as error:
             raise ConfigurationError(f"the environment variable {variable}: {error}") from None
     return copy(setting.default)
 

@@ -10,7 +10,7 @@ import pytest
 import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
-from archytas_nb.kernel.approval import Caller
+from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop import events as ev
 from archytas_nb.models.endpoint import OpenAIModel
@@ -144,7 +144,7 @@ def asked_about(program: str, line: int, *answers: str) -> tuple[ev.CallOutcome,
     person = Scripted(*answers)
     executor = KernelExecutor(paying(), {}, person=person)
     call = ev.ToolCall("c", "pay", {"amount": 1})
-    [outcome] = executor.run([call], callers={"c": Caller(program, line)})
+    [outcome] = executor.run([call], callers={"c": CallingProgram(program, line)})
     return outcome, person
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from archytas_nb.agent import Agent
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.rules import MAX_CHARS
+from archytas_nb.rules import MAX_RULES_CHARS
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle
 from archytas_nb.trace.view import fold
@@ -56,7 +56,7 @@ def test_a_file_of_ten_megabytes_is_bounded_with_a_warning(folder: Path) -> None
     (folder / "AGENTS.md").write_text("é" * 5_000_000, encoding="utf-8")
     with pytest.warns(UserWarning, match="20,000"):
         text = system()
-    assert text.count("é") == MAX_CHARS
+    assert text.count("é") == MAX_RULES_CHARS
 
 
 def test_a_link_that_leads_elsewhere_is_refused(folder: Path) -> None:

@@ -22,7 +22,7 @@ from archytas_nb.loop.limits import Limits
 from archytas_nb.magics.settings import Settings
 from archytas_nb.models.choose import ModelSettings
 from archytas_nb.sandbox.bounds import Bounds
-from archytas_nb.settings import SETTINGS, UNSET, UnreadableError
+from archytas_nb.settings import SETTINGS, UNSET, UnreadableSettingError
 from archytas_nb.testing import ScriptedModel
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -99,7 +99,7 @@ def test_a_text_is_read_as_a_value_that_config_takes_or_(
     for name, setting in SETTINGS.items():
         try:
             value = setting.read(text)
-        except UnreadableError:
+        except UnreadableSettingError:
             continue
         configured = Settings()
         setattr(configured, name, value)
@@ -119,7 +119,7 @@ def test_numbers_are_read_within_their_limits_only(number: float) -> None:
         if is_within:
             assert setting.read(str(number)) == number
         else:
-            with pytest.raises(UnreadableError, match="number of at least"):
+            with pytest.raises(UnreadableSettingError, match="number of at least"):
                 setting.read(str(number))
 
 

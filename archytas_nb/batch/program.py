@@ -18,7 +18,7 @@ from archytas_nb.batch.columns import Values, row_type
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.row import OnMain, ask_row, row_executor, run_here
 from archytas_nb.batch.store import OPEN, RowResult
-from archytas_nb.kernel.approval import Caller
+from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.loop.events import CallOutcome, Json, ProgramCall, ProgramEnded, ToolCall
 from archytas_nb.loop.limits import call_key
 from archytas_nb.loop.reply import as_text
@@ -300,7 +300,7 @@ class _Row:
     def _made(self, call: ToolCall, called: ProgramCall) -> CallOutcome:
         tools = self.setup.tools or Toolbox()
         executor = row_executor(self.setup, tools, self.model, self.model.clock, self.on_main)
-        caller = Caller(self.rows.program.text, called.line, called.objects)
+        caller = CallingProgram(self.rows.program.text, called.line, called.objects)
         # On a worker's thread, a limit takes another thread for each call: there, a tool is limited
         # by its own timeout only.
         seconds = self.setup.settings.limits.max_seconds

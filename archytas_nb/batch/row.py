@@ -17,7 +17,7 @@ from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.store import RowResult
 from archytas_nb.driver import Observer
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.kernel.approval import Caller
+from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard
 from archytas_nb.loop import events as ev
@@ -79,7 +79,7 @@ class RowExecutor(KernelExecutor):
         self,
         calls: Sequence[ev.ToolCall],
         seconds: float | None = None,
-        callers: Mapping[str, Caller] = MappingProxyType({}),
+        callers: Mapping[str, CallingProgram] = MappingProxyType({}),
     ) -> tuple[ev.CallOutcome, ...]:
         """Run calls, as soon as the main thread is free."""
         run = super().run

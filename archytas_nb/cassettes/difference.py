@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from archytas_nb.cassettes.file import RecordedReply
-from archytas_nb.cassettes.match import Part, Request
+from archytas_nb.cassettes.match import Request, RequestPart
 from archytas_nb.cassettes.tape import Tape
 from archytas_nb.errors import CassetteMiss, MissCause
 from archytas_nb.loop.events import ANSWER, FAIL, Json
@@ -22,7 +22,7 @@ _LINES = 4  # of a diff, removed and added ones each
 _WIDTH = 96  # characters of such a line
 
 
-class Difference(NamedTuple):
+class RequestDifference(NamedTuple):
     """What differs between two requests: an unfinished sentence, the tool, a diff."""
 
     cause: MissCause
@@ -85,7 +85,7 @@ def nearest_reply(request: Request, tape: Tape) -> RecordedReply | None:
     return found
 
 
-def first_difference(now: Request, recorded: Request) -> Difference:
+def first_difference(now: Request, recorded: Request) -> RequestDifference:
     """The first difference between two requests, in an order in which one explains the next."""
     return (
         _limit_difference(now, recorded)
@@ -95,14 +95,14 @@ def first_difference(now: Request, recorded: Request) -> Difference:
     )
 
 
-def _limit_difference(now: Request, recorded: Request) -> Difference | None:
+def _limit_difference(now: Request, recorded: Request) -> RequestDifference | None:
     """Another limit at which the run must end."""
     limit = _limit(now)
     old_limit = _limit(recorded)
     if limit == old_limit:
         return None
     text = f"the run ends at a different limit ({limit} now, {old_limit} in the recording)"
-    return Difference("settings", text)
+    return RequestDifference("settings", text)
 
 
 def _limit(request: Request) -> str:
@@ -110,23 +110,23 @@ def _limit(request: Request) -> str:
     return found[1] if found else "none"
 
 
-def _tools_difference(now: Request, recorded: Request) -> Difference | None:
+def _tools_difference(now: Request, recorded: Request) -> RequestDifference | None:
     """A tool that is offered in one of the requests only, or another order of the tools."""
     names = _names(now)
     old_names = _names(recorded)
     for name in names:
         if name not in old_names:
             text = f"the tool {name!r} is offered now, but was not in the recording"
-            return Difference("tools", text, name)
+            return RequestDifference("tools", text, name)
     for name in old_names:
         if name not in names:
-            return Difference("tools", f"the tool {name!r} is no longer offered", name)
+            return RequestDifference("tools", f"the tool {name!r} is no longer offered", name)
     if names != old_names:
-        return Difference("tools", f"the tools are offered in a different order: {names}")
+        return RequestDifference("tools", f"the tools are offered in a different order: {names}")
     return None
 
 
-def _part_difference(now: Request, recorded: Request) -> Difference | None:
+def _part_difference(now: Request, recorded: Request) -> RequestDifference | None:
     """The first part that differs, or that only one of the requests has."""
     here = _places(now)
     there = _places(recorded)
@@ -142,9 +142,9 @@ def _part_difference(now: Request, recorded: Request) -> Difference | None:
         diff = f"  {place}{where}\n{diff}".rstrip()
         is_only_in_one = mine is None or theirs is None
         if more and part.kind == "message" and (is_same_end or is_only_in_one):
-            return Difference("conversation", _longer_or_shorter(more), diff=diff)
+            return RequestDifference("conversation", _longer_or_shorter(more), diff=diff)
         cause, tool = _meaning(part, now, line)
-        return Difference(cause, _changed(cause, tool, place), tool, diff)
+        return RequestDifference(cause, _changed(cause, tool, place), tool, diff)
     return None
 
 
@@ -169,16 +169,16 @@ def _changed(cause: MissCause, tool: str, place: str) -> str:
     return texts.get(cause, "an earlier message of the conversation has changed")
 
 
-def _settings_difference(now: Request, recorded: Request) -> Difference:
+def _settings_difference(now: Request, recorded: Request) -> RequestDifference:
     """Another model; or another limit of the reply, the only difference that is left then."""
     if now.model != recorded.model:
         text = f"the model is {now.model!r} now, but {recorded.model!r} in the recording"
-        return Difference("settings", text)
+        return RequestDifference("settings", text)
     text = f"the recorded reply was cut off at max_reply_tokens={recorded.max_tokens}"
-    return Difference("settings", f"{text}, but the limit is {now.max_tokens} now")
+    return RequestDifference("settings", f"{text}, but the limit is {now.max_tokens} now")
 
 
-def _places(request: Request) -> dict[str, Part]:
+def _places(request: Request) -> dict[str, RequestPart]:
     """The parts of a request by their places, in the order in which they are compared."""
     tools = zip(_names(request), request.tools, strict=False)
     places = {f"the specification of {name!r}": part for name, part in tools}
@@ -188,7 +188,7 @@ def _places(request: Request) -> dict[str, Part]:
     return places
 
 
-def _meaning(part: Part, request: Request, line: int) -> tuple[MissCause, str]:
+def _meaning(part: RequestPart, request: Request, line: int) -> tuple[MissCause, str]:
     """What a change in a line of a part means, and the tool that it is about."""
     if part.kind == "tool":
         return "tool", str(_specification(part).get("name"))
@@ -222,7 +222,7 @@ def _called(request: Request, call_id: Json) -> str:
     return name
 
 
-def _specification(part: Part) -> dict[str, Json]:
+def _specification(part: RequestPart) -> dict[str, Json]:
     """The specification of a tool, also where it stands in a field of its own."""
     found: dict[str, Json] = part.content.get("function", part.content)
     return found
@@ -240,7 +240,7 @@ def _names(request: Request) -> list[str]:
     return [str(name) for name in names if name not in (None, ANSWER, FAIL)]
 
 
-def _text(part: Part | None) -> str:
+def _text(part: RequestPart | None) -> str:
     """A part as text: a message with its calls, or JSON; empty where there is none."""
     if part is None:
         return ""

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TypeAlias, get_args
 
 from archytas_nb.cassettes import DEFAULT
-from archytas_nb.cassettes.match import Matcher, Part, PartKind, Request
+from archytas_nb.cassettes.match import Matcher, PartKind, Request, RequestPart
 from archytas_nb.errors import ConfigurationError, ModelErrorKind
 from archytas_nb.links import trusted_target
 from archytas_nb.loop.events import Json, ModelReply, Usage, WireCall
@@ -142,7 +142,7 @@ class CassetteFile:
         lines = text.rstrip().split("\n")
         is_cut = not text.endswith("\n")
         entries: list[Entry] = []
-        parts: dict[str, Part] = {}
+        parts: dict[str, RequestPart] = {}
         self.warning = ""
         self._header = None
         for number, line in enumerate(lines, start=1):
@@ -305,7 +305,7 @@ def lines_of(entry: Entry, refs: set[str]) -> Iterator[str]:
     yield entry.line()
 
 
-def _entry(line: Json, parts: dict[str, Part], matcher: Matcher) -> Entry:
+def _entry(line: Json, parts: dict[str, RequestPart], matcher: Matcher) -> Entry:
     if "asked" in line:
         return RecordedAnswer(matcher.volatile(line["asked"]), line["answered"])
     schema = None

@@ -146,7 +146,7 @@ def _hash(value: Json) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Part(NamedTuple):
+class RequestPart(NamedTuple):
     """A message, a tool or a schema as it is compared, and the hash that the file refers to."""
 
     kind: PartKind
@@ -158,9 +158,9 @@ class Part(NamedTuple):
 class Request:
     """A request to the model as it is compared; the step and the limit are no part of its key."""
 
-    messages: tuple[Part, ...]
-    tools: tuple[Part, ...] = ()
-    schema: Part | None = None
+    messages: tuple[RequestPart, ...]
+    tools: tuple[RequestPart, ...] = ()
+    schema: RequestPart | None = None
     model: str = DEFAULT
     step: int = 1
     max_tokens: int | None = None
@@ -176,7 +176,7 @@ class Request:
         return _hash([messages, tools, schema, self.model])[:16]
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[RequestPart, ...]:
         """All parts, in the order in which they are written."""
         if self.schema is None:
             return (*self.tools, *self.messages)
@@ -194,7 +194,7 @@ class Matcher:
         self.volatile = self._declared
         # A conversation of n steps sends each message n times; as messages never change, each is
         # reduced once. The message is kept with the result so that its id stays unique.
-        self._known: dict[int, tuple[Any, Part]] = {}
+        self._known: dict[int, tuple[Any, RequestPart]] = {}
         self._state: object = None
 
     def use(self, named: Json) -> None:
@@ -218,10 +218,10 @@ class Matcher:
             schema = self.part("schema", ask.schema)
         return Request(messages, tools, schema, model, ask.step, ask.max_tokens)
 
-    def part(self, kind: PartKind, content: Json) -> Part:
+    def part(self, kind: PartKind, content: Json) -> RequestPart:
         """A part of a request as it is compared."""
         content = self._reduced(content, "", is_message=kind == "message")
-        return Part(kind, content, _hash([kind, content])[:12])
+        return RequestPart(kind, content, _hash([kind, content])[:12])
 
     def reply(self, reply: ModelReply) -> ModelReply:
         """A reply as it is recorded: without secrets, its time in milliseconds."""
@@ -234,7 +234,7 @@ class Matcher:
             seconds=round(reply.seconds, 3),
         )
 
-    def _known_part(self, kind: Any, content: Json) -> Part:
+    def _known_part(self, kind: Any, content: Json) -> RequestPart:
         known = self._known.get(id(content))
         if known is None:
             known = (content, self.part(kind, content))

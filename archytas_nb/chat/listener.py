@@ -45,7 +45,7 @@ End = tuple[str, str]
 """How a question ended, and the text of that."""
 
 
-class Notebook(Protocol):
+class AskedNotebook(Protocol):
     """What a listener needs of a notebook."""
 
     def ask(self, question: str, talk: Talk) -> Future[End]:
@@ -173,7 +173,7 @@ class ChatListener:
         url: The address.
     """
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: AskedNotebook) -> None:
         self._notebook = notebook
         self.token = secrets.token_urlsafe(24)
         self._socket = socket.create_server((HOST, 0))

@@ -16,8 +16,8 @@ from typing import Any
 
 from archytas_nb.code.literals import Literals, NotWritable
 from archytas_nb.code.names import Imports, Names, function_of
-from archytas_nb.code.programs import Caller, NotPlain, plain_program
-from archytas_nb.code.recorded import Made, Program, Recorded, Reply, replies
+from archytas_nb.code.programs import NotPlain, Translation, plain_program
+from archytas_nb.code.recorded import Program, Recorded, RecordedCall, Reply, replies
 from archytas_nb.code.results import Result, Results, digits_of, numbers_in
 from archytas_nb.kernel.context import look_tools
 from archytas_nb.kernel.person import ask_user
@@ -99,7 +99,7 @@ class Code:
     blocks: list[Block] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
     answer: Answer = field(default_factory=lambda: Answer(""))
-    calls: list[Made] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     tools: dict[str, Tool] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     results: dict[str, Any] = field(default_factory=dict)
@@ -167,8 +167,8 @@ class _Derivation:
         if not_plain:
             self._code.answer.notes.append(f"only the calls of the program: {not_plain}")
         self._renamed: dict[str, str] = {}  # stored results whose name is taken now
-        self._seen: dict[str, Made] = {}  # the last call of each kind
-        self._made: list[Made] = []  # all calls that were done, in order
+        self._seen: dict[str, RecordedCall] = {}  # the last call of each kind
+        self._made: list[RecordedCall] = []  # all calls that were done, in order
         self._repeated = {each.outcome.repeats for each in all_calls} - {""}
         self._variables: dict[str, str] = {}  # of the programs, whose names are taken
         self._has_answer = False
@@ -186,11 +186,11 @@ class _Derivation:
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _is_python(self, made: Made) -> bool:
+    def _is_python(self, made: RecordedCall) -> bool:
         tool = self._recorded.tools.get(made.call.name)
         return tool is not None and tool.function is python
 
-    def _call(self, made: Made) -> None:
+    def _call(self, made: RecordedCall) -> None:
         """Add a call that was made by itself."""
         tool = self._recorded.tools.get(made.call.name)
         if tool is None or not made.is_done or made.outcome.repeats:
@@ -208,7 +208,7 @@ class _Derivation:
         else:
             self._statement(made, tool)
 
-    def _is_repeated(self, made: Made, tool: Tool) -> bool:
+    def _is_repeated(self, made: RecordedCall, tool: Tool) -> bool:
         """Whether an equal call has had this value, and this one has certainly changed nothing."""
         before = self._seen.get(call_key(made.call))
         if before is None or tool.repeat or made.outcome.diff or made.outcome.outputs:
@@ -217,7 +217,7 @@ class _Derivation:
         has_value = made.outcome.value is not None
         return has_no_effect and has_value and before.outcome.text == made.outcome.text
 
-    def _verbatim(self, made: Made) -> None:
+    def _verbatim(self, made: RecordedCall) -> None:
         """Code of the model, as it is."""
         source = _code_of(made).strip("\n")
         outcome = made.outcome
@@ -244,7 +244,7 @@ class _Derivation:
             expression()
         self._results.add(Result(outcome.value, expression, outcome.text))
 
-    def _person(self, made: Made) -> None:
+    def _person(self, made: RecordedCall) -> None:
         """What a person said stands in the code, as nobody is asked again."""
         name = self._new("said")
         asked = made.call.input
@@ -254,7 +254,7 @@ class _Derivation:
         self._code.blocks.append(Block(f"{name} = {made.outcome.value!r}", [note]))
         self._results.add(Result(made.outcome.value, lambda: name, made.outcome.text))
 
-    def _statement(self, made: Made, tool: Tool) -> None:
+    def _statement(self, made: RecordedCall, tool: Tool) -> None:
         outcome = made.outcome
         notes: list[str] = []
         called = self._call_text(made, tool, notes)
@@ -269,7 +269,7 @@ class _Derivation:
         self._code.blocks.append(Block(called, notes))
         self._code.calls.append(made)
 
-    def _call_text(self, made: Made, tool: Tool, notes: list[str]) -> str:
+    def _call_text(self, made: RecordedCall, tool: Tool, notes: list[str]) -> str:
         function = self._function(tool)
         positional: list[str] = []
         named: list[str] = []
@@ -287,7 +287,7 @@ class _Derivation:
         return function
 
     def _arguments(
-        self, made: Made, tool: Tool, notes: list[str]
+        self, made: RecordedCall, tool: Tool, notes: list[str]
     ) -> Iterator[tuple[Parameter, str]]:
         visible = [each for each in tool.parameters if not each.injected]
         seen = _Seen(self._namespace)
@@ -366,7 +366,7 @@ class _Derivation:
             return found
         return name
 
-    def _result_name(self, made: Made) -> str:
+    def _result_name(self, made: RecordedCall) -> str:
         """A name for the result of a call: after the text that tells it from the others."""
         outcome = made.outcome
         if outcome.stored:
@@ -388,7 +388,7 @@ class _Derivation:
                 return self._new(slug if not slug[0].isdigit() else f"{stem}_{slug}")
         return self._new(f"{stem}_result")
 
-    def _all_calls(self) -> list[Made]:
+    def _all_calls(self) -> list[RecordedCall]:
         return [each for reply in self._replies for each in _all_calls(reply) if each.is_done]
 
     def _new(self, stem: str) -> str:
@@ -415,7 +415,7 @@ class _Derivation:
                 if made.call.id not in self._repeated:
                     self._call(made)
             return
-        caller = Caller(
+        caller = Translation(
             tools=self._recorded.tools,
             function=self._function,
             literals=self._literals,
@@ -557,11 +557,11 @@ def called_text(tool: Tool, function: str, given: list[str]) -> str:
     return text
 
 
-def _all_calls(reply: Reply) -> list[Made]:
+def _all_calls(reply: Reply) -> list[RecordedCall]:
     return [*reply.calls, *(each for program in reply.programs for each in program.calls)]
 
 
-def _code_of(made: Made) -> str:
+def _code_of(made: RecordedCall) -> str:
     """The code that a call of `python` ran."""
     given = made.call.input
     if isinstance(given, dict):

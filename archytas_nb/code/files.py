@@ -26,7 +26,7 @@ _MAGIC = re.compile(r"\s*(?:[\w, ]+=\s*)?[%!].*|.*\w\?\s*$")
 
 
 @dataclass(slots=True)
-class Part:
+class FilePart:
     """A part of a file: a cell of the notebook, or the code of a run.
 
     Attributes:
@@ -69,14 +69,14 @@ class Part:
         return found - read
 
 
-def cell_part(source: str) -> Part | None:
+def cell_part(source: str) -> FilePart | None:
     """A cell without our magics; None if nothing is left."""
     if _OUR_CELL.match(source):
         return None
     source = _TOOL_CELL.sub("", source, count=1) if source.startswith("%%tool") else source
     lines = [line for line in source.split("\n") if not _OURS.fullmatch(line)]
     text = "\n".join(lines).strip("\n")
-    return Part(text) if text.strip() else None
+    return FilePart(text) if text.strip() else None
 
 
 def without_magics(source: str) -> str:
@@ -86,10 +86,10 @@ def without_magics(source: str) -> str:
     return "\n".join("" if _MAGIC.fullmatch(line) else line for line in source.split("\n"))
 
 
-def needed(parts: Sequence[Part], chosen: Sequence[Part]) -> list[Part]:
+def needed(parts: Sequence[FilePart], chosen: Sequence[FilePart]) -> list[FilePart]:
     """The chosen parts, and those before them that they need, in order."""
     wanted: set[str] = set()
-    kept: list[Part] = []
+    kept: list[FilePart] = []
     for part in reversed(parts):
         is_chosen = any(part is each for each in chosen)
         if not is_chosen and not part.names & wanted:
@@ -102,7 +102,7 @@ def needed(parts: Sequence[Part], chosen: Sequence[Part]) -> list[Part]:
     return kept[::-1]
 
 
-def _only_shows(part: Part) -> bool:
+def _only_shows(part: FilePart) -> bool:
     """Whether a cell is one expression without a call of a method that might change something."""
     try:
         body = ast.parse(without_magics(part.source)).body
@@ -119,7 +119,7 @@ def _only_shows(part: Part) -> bool:
 # ── the files ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def script(parts: Sequence[Part]) -> str:
+def script(parts: Sequence[FilePart]) -> str:
     """The parts as a script."""
     texts = []
     for part in parts:
@@ -130,7 +130,7 @@ def script(parts: Sequence[Part]) -> str:
     return "\n\n".join(_with_asyncio([each for each in texts if each.strip()])) + "\n"
 
 
-def test_file(parts: Sequence[Part], namespace: Mapping[str, Any]) -> str:
+def test_file(parts: Sequence[FilePart], namespace: Mapping[str, Any]) -> str:
     """The parts as a file of pytest: each run is a test function."""
     names = Names(())
     texts = []
@@ -161,7 +161,7 @@ def assertions(code: Code, namespace: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def notebook(parts: Sequence[Part], pretty: Callable[[Any], str] = repr) -> str:
+def notebook(parts: Sequence[FilePart], pretty: Callable[[Any], str] = repr) -> str:
     """The parts as a notebook, with the recorded values as outputs.
 
     Raises:
@@ -217,7 +217,7 @@ def _shown_results(code: Code) -> dict[str, Any]:
     }
 
 
-def write(path: Path, parts: Sequence[Part], namespace: Mapping[str, Any], pretty: Any) -> None:
+def write(path: Path, parts: Sequence[FilePart], namespace: Mapping[str, Any], pretty: Any) -> None:
     """Write the parts to a file, whose name says what it is.
 
     Raises:

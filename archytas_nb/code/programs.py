@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archytas_nb.code.literals import Literals, NotWritable
-from archytas_nb.code.recorded import Made, Program
+from archytas_nb.code.recorded import Program, RecordedCall
 from archytas_nb.code.results import Result, Results, numbers_in
 from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.declaration import python_name
@@ -38,7 +38,7 @@ class NotPlain(Exception):
 
 
 @dataclass(slots=True)
-class Caller:
+class Translation:
     """What a program is translated with.
 
     Attributes:
@@ -76,14 +76,14 @@ class Plain:
     """
 
     source: str
-    calls: list[Made] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     answer: str = ""
     notes: list[str] = field(default_factory=list)
     answer_notes: list[str] = field(default_factory=list)
     results: dict[str, Any] = field(default_factory=dict)
 
 
-def plain_program(program: Program, caller: Caller) -> Plain:
+def plain_program(program: Program, caller: Translation) -> Plain:
     """Translate a program that was run.
 
     Raises:
@@ -93,7 +93,7 @@ def plain_program(program: Program, caller: Caller) -> Plain:
 
 
 class _Translation:
-    def __init__(self, program: Program, caller: Caller) -> None:
+    def __init__(self, program: Program, caller: Translation) -> None:
         self._program = program
         self._caller = caller
         try:
@@ -154,7 +154,7 @@ class _Translation:
         return body[: body.index(failed)]
 
     @staticmethod
-    def _is_in(made: Made, statement: ast.stmt) -> bool:
+    def _is_in(made: RecordedCall, statement: ast.stmt) -> bool:
         return statement.lineno <= made.line <= (statement.end_lineno or statement.lineno)
 
     # ── names ─────────────────────────────────────────────────────────────────────────────────────
@@ -191,11 +191,11 @@ class _Translation:
                 self._know(target.id, called)
         return found
 
-    def _know(self, name: str, made: Made) -> None:
+    def _know(self, name: str, made: RecordedCall) -> None:
         self._named[name] = made.outcome.value
         self._caller.results.add(Result(made.outcome.value, lambda: name, made.outcome.text))
 
-    def _shown(self, statement: ast.Expr, called: Made | None) -> list[ast.stmt]:
+    def _shown(self, statement: ast.Expr, called: RecordedCall | None) -> list[ast.stmt]:
         """What a program shows to the model: a call gets a name, anything else is left out."""
         call = statement.value
         if not isinstance(call, ast.Call):
@@ -218,7 +218,7 @@ class _Translation:
             ast.copy_location(made, statement)
         return [ast.fix_missing_locations(made) for made in found]
 
-    def _called_alone(self, statement: ast.stmt) -> Made | None:
+    def _called_alone(self, statement: ast.stmt) -> RecordedCall | None:
         """The call that a statement makes, if its value is that of the one call."""
         value = getattr(statement, "value", None)
         if isinstance(value, ast.Call) and _is_call(value, "show", "print"):

@@ -53,7 +53,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RecordedCall:
     """A call with its outcome; the input is the one that ran, if a person edited it."""
 
     call: ev.ToolCall
@@ -78,7 +78,7 @@ class Program:
     """
 
     text: str
-    calls: list[Made] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     ended: ev.ProgramEnded | None = None
 
     @property
@@ -98,7 +98,7 @@ class Reply:
     """One reply of the model: calls, or programs that make them."""
 
     thought: str = ""
-    calls: list[Made] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     programs: list[Program] = field(default_factory=list)
 
 
@@ -134,12 +134,12 @@ def replies(events: Sequence[ev.Event]) -> list[Reply]:  # noqa: C901 - one case
     return [each for each in found if each.calls or each.programs]
 
 
-def _made(call: ev.ToolCall, outcome: ev.CallOutcome, line: int = 0) -> Made:
+def _made(call: ev.ToolCall, outcome: ev.CallOutcome, line: int = 0) -> RecordedCall:
     if outcome.edit is not None:
         call = replace(call, input=outcome.edit.input)
-    return Made(call, outcome, line)
+    return RecordedCall(call, outcome, line)
 
 
-def _of_program(call: ev.ProgramCall, outcome: ev.CallOutcome) -> Made:
+def _of_program(call: ev.ProgramCall, outcome: ev.CallOutcome) -> RecordedCall:
     made = _made(ev.ToolCall(outcome.call_id, call.name, call.input), outcome, call.line)
     return replace(made, objects=call.objects)

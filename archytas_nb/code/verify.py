@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archytas_nb.code.derive import Block, Code
-from archytas_nb.code.recorded import Made, Recorded
-from archytas_nb.kernel.content import brief
+from archytas_nb.code.recorded import Recorded, RecordedCall
+from archytas_nb.kernel.content import short_value
 from archytas_nb.kernel.fingerprint import fingerprint
 from archytas_nb.kernel.output import Capture, capturing, open_figures, take_figures
 from archytas_nb.kernel.python import python
@@ -86,7 +86,7 @@ def shown(value: Any) -> str:
         return shorten(one_line(repr(value)), 100)
     if isinstance(value, (list, tuple, dict, set)) and len(value) <= 10:
         return shorten(one_line(repr(value)), 100)
-    return brief(value)
+    return short_value(value)
 
 
 def verify(
@@ -269,7 +269,7 @@ class _Comparison:
                 differences.append(Difference(*pairs[-1]))
         return Proof(len(pairs) - len(differences), len(pairs), tuple(differences))
 
-    def _is_noted(self, made: Made, recorded: Recorded) -> bool:
+    def _is_noted(self, made: RecordedCall, recorded: Recorded) -> bool:
         """Whether the value of a call was noted."""
         tool = recorded.tools[made.call.name]
         if inspect.isasyncgenfunction(tool.function):

@@ -57,7 +57,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class CallingProgram:
     """The program of the model that makes a call.
 
     Attributes:
@@ -120,7 +120,7 @@ class Approver:
         namespace: Namespace,
         *,
         may_ask: bool = True,
-        caller: Caller | None = None,
+        caller: CallingProgram | None = None,
     ) -> Decision:
         """Decide on a call.
 
@@ -150,7 +150,7 @@ class Approver:
         if not may_ask:
             why = "needs approval, and nobody is asked after the code that calls it has ended"
             return _refused(tool, why)
-        return self._asked(tool, call, bound, namespace, check.reason, caller or Caller())
+        return self._asked(tool, call, bound, namespace, check.reason, caller or CallingProgram())
 
     def _asked(
         self,
@@ -159,7 +159,7 @@ class Approver:
         bound: BoundCall,
         namespace: Namespace,
         reason: str,
-        caller: Caller,
+        caller: CallingProgram,
     ) -> Decision:
         """What the person decides; a refusal if the person cannot be asked."""
         if not self._person.there:
@@ -287,7 +287,7 @@ class ApprovalDialogue:
 
     def __init__(
         self, person: Person, tool: Tool, sent: dict[str, Json], bound: BoundCall,
-        namespace: Namespace, why: str = "", caller: Caller = Caller(),
+        namespace: Namespace, why: str = "", caller: CallingProgram = CallingProgram(),
     ) -> None:  # fmt: skip
         self._person = person
         self._tool = tool

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel.interrupts import Ended, TimeLimit
+from archytas_nb.kernel.interrupts import CallEnd, TimeLimit
 
 _CANCEL_SECONDS = 2.0  # how long a cancelled coroutine may take to clean up
 _POLL = 0.05  # seconds between two checks for an interrupt
@@ -26,7 +26,7 @@ Job: TypeAlias = tuple[Callable[[], Awaitable[Any]], TimeLimit | None]
 """A function that returns the awaitable, and its time limit. It has a context of its own."""
 
 
-def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended]:
+def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[CallEnd]:
     """Run jobs concurrently and return how each ended, in order.
 
     All are cancelled when ``interrupted``, which is called repeatedly, returns true.
@@ -35,7 +35,7 @@ def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended
     started = time.perf_counter()
     all_ended = threading.Event()
     stopped = threading.Event()
-    tasks: list[asyncio.Task[Ended]] = []
+    tasks: list[asyncio.Task[CallEnd]] = []
 
     def begin() -> None:
         tasks.extend(loop.create_task(_ended(*job, stopped)) for job in jobs)
@@ -66,23 +66,23 @@ def run_jobs(jobs: Sequence[Job], interrupted: Callable[[], bool]) -> list[Ended
 
 
 def _ends_of(
-    tasks: Sequence[asyncio.Task[Ended]], jobs: Sequence[Job], seconds: float
-) -> list[Ended]:
+    tasks: Sequence[asyncio.Task[CallEnd]], jobs: Sequence[Job], seconds: float
+) -> list[CallEnd]:
     if not tasks:  # the loop was blocked, so that none began
         return [_end_of(None, limit, seconds) for _, limit in jobs]
     return [_end_of(task, limit, seconds) for task, (_, limit) in zip(tasks, jobs, strict=True)]
 
 
-def _end_of(task: asyncio.Task[Ended] | None, limit: TimeLimit | None, seconds: float) -> Ended:
+def _end_of(task: asyncio.Task[CallEnd] | None, limit: TimeLimit | None, seconds: float) -> CallEnd:
     if task is not None and task.done():
         # A task that is cancelled before it is scheduled has not begun.
         if task.cancelled():
-            return Ended("interrupted", begun=False)
+            return CallEnd("interrupted", begun=False)
         return task.result()
     if limit is not None and seconds > limit.seconds:
         text = f"told to stop after {limit}, it has not ended: it is still running"
-        return Ended("error", error=ToolTimeout(text), seconds=seconds)
-    return Ended("interrupted", seconds=seconds, running=True)
+        return CallEnd("error", error=ToolTimeout(text), seconds=seconds)
+    return CallEnd("interrupted", seconds=seconds, running=True)
 
 
 def _seconds_of(job: Job) -> float:
@@ -95,16 +95,16 @@ def _seconds_of(job: Job) -> float:
 
 async def _ended(
     start: Callable[[], Awaitable[Any]], limit: TimeLimit | None, stopped: threading.Event
-) -> Ended:
+) -> CallEnd:
     if stopped.is_set():  # another job blocked the loop until now
-        return Ended("interrupted", begun=False)
+        return CallEnd("interrupted", begun=False)
     begun = time.perf_counter()
     try:
-        ended = Ended("done", await _run(start, limit))
+        ended = CallEnd("done", await _run(start, limit))
     except BaseException as error:  # noqa: BLE001 - it must not end the loop
-        ended = Ended("error", error=error)
+        ended = CallEnd("error", error=error)
         if isinstance(error, asyncio.CancelledError) and stopped.is_set():
-            ended = Ended("interrupted")
+            ended = CallEnd("interrupted")
     return replace(ended, seconds=time.perf_counter() - begun)
 
 

@@ -25,7 +25,7 @@ from archytas_nb.tools.render import Rendered, output_text, render, without_addr
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import clip
 
-MAX_CHARS = 4000
+MAX_CELL_CHARS = 4000
 """Characters of a result of the tool."""
 _REST = 500  # characters of them for what is said of other cells
 _PART = 1500  # characters of a source or an output, if several cells are read
@@ -84,8 +84,8 @@ def cells(
         raise ValueError("there are no cells: this is no notebook")
     session = _Session(shell)
     known = _chosen(session.numbers, numbers)
-    part = MAX_CHARS if len(known) == 1 else _PART
-    room = MAX_CHARS - _REST
+    part = MAX_CELL_CHARS if len(known) == 1 else _PART
+    room = MAX_CELL_CHARS - _REST
     read: list[_Cell] = []
     left: list[int] = []
     for number in known:
@@ -120,7 +120,7 @@ def _written(read: list[_Cell], left: list[int], *, has_outputs: bool) -> Render
     """The result of the tool: the cells that were read, and the numbers of those that were not."""
     if not read:
         return "There is no such cell."
-    parts = [clip(each.text, MAX_CHARS - _REST) for each in read]
+    parts = [clip(each.text, MAX_CELL_CHARS - _REST) for each in read]
     if left:
         more = ", …" if len(left) > _LISTED else ""
         listed = ", ".join(map(str, left[:_LISTED]))

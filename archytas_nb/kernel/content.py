@@ -45,7 +45,7 @@ _WITH_SHAPE = (
 )
 
 
-def brief(value: Any) -> str:
+def short_value(value: Any) -> str:
     """A short description of a value. Text is not shown: it may be long, or a secret."""
     try:
         return _brief(value)
@@ -177,8 +177,8 @@ def _first_places(old: Parts, new: Parts) -> list[int]:
 
 
 def _change(place: str, before: Any, now: Any) -> str:
-    old_text = brief(before)
-    new_text = brief(now)
+    old_text = short_value(before)
+    new_text = short_value(now)
     what = "values"
     if old_text != new_text:
         what = f"{old_text} → {new_text}"
@@ -344,7 +344,7 @@ CONTAINERS: tuple[tuple[type, Kind], ...] = (
     (dict, DICT),
     (collections.defaultdict, Kind(_read_default, _restore_default, _attribute)),
     (slice, Kind(_read_slice, _nothing, _attribute)),
-    (set, Kind(_read_set, _restore_set, lambda key: f"{{{brief(key)}}}")),
+    (set, Kind(_read_set, _restore_set, lambda key: f"{{{short_value(key)}}}")),
 )
 
 

@@ -30,7 +30,7 @@ from archytas_nb.words import did_you_mean, shorten
 
 What: TypeAlias = Literal["head", "describe", "columns", "values"]
 
-MAX_CHARS = 1500
+MAX_CONTEXT_CHARS = 1500
 """Characters of a digest."""
 _LISTED = 4000  # maximum number of characters that `variables` returns
 _MAX_COLUMNS = 600  # maximum number of characters about the columns of one frame
@@ -96,7 +96,7 @@ def context_of(
 def digest(
     namespace: Mapping[str, Any],
     names: Sequence[str],
-    max_chars: int = MAX_CHARS,
+    max_chars: int = MAX_CONTEXT_CHARS,
     *,
     hidden: Collection[str] | None = None,
 ) -> str:

@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel import output, turns
-from archytas_nb.kernel.approval import Approve, Approver, Caller, Decision
+from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Decision
 from archytas_nb.kernel.guard import guard_tools
-from archytas_nb.kernel.interrupts import CallGuard, Ended, TimeLimit, guard_calls
+from archytas_nb.kernel.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
 from archytas_nb.kernel.shell import Namespace, current_shell
@@ -44,7 +44,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.data import MAX_IMAGES
-from archytas_nb.tools.render import MAX_CHARS, type_name
+from archytas_nb.tools.render import MAX_RESULT_CHARS, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.words import clip
@@ -130,7 +130,7 @@ class _Attempt:
     """
 
     def __init__(self, bound: BoundCall, guard: CallGuard) -> None:
-        self.ended = Ended("interrupted", begun=False)
+        self.ended = CallEnd("interrupted", begun=False)
         self.is_promise = False
         self._bound = bound
         self._guard = guard
@@ -138,10 +138,10 @@ class _Attempt:
     def __call__(self) -> None:
         if self._guard.interrupts:  # before `CallGuard.run` could raise it
             return
-        self.ended = Ended("interrupted")
+        self.ended = CallEnd("interrupted")
         value = self._bound.run()
         self.is_promise = inspect.isawaitable(value)  # may run code of the value's class
-        self.ended = Ended("done", value)
+        self.ended = CallEnd("done", value)
 
 
 class KernelExecutor:
@@ -190,7 +190,7 @@ class KernelExecutor:
         self._watch = watch
         self._guard = self._person.guard
         self._ends: float | None = None
-        self._callers: Mapping[str, Caller] = {}
+        self._callers: Mapping[str, CallingProgram] = {}
 
     def _now(self) -> float:
         return time.monotonic() - self.clock.waited
@@ -199,7 +199,7 @@ class KernelExecutor:
         self,
         calls: Sequence[ToolCall],
         seconds: float | None = None,
-        callers: Mapping[str, Caller] = MappingProxyType({}),
+        callers: Mapping[str, CallingProgram] = MappingProxyType({}),
     ) -> tuple[CallOutcome, ...]:
         """Run calls in order.
 
@@ -342,7 +342,7 @@ class KernelExecutor:
             tool = self._tools[call.name]
         except KeyError as error:
             return CallOutcome("error", str(error.args[0]), error=error, call_id=call.id)
-        caller = self._callers.get(call.id, Caller())
+        caller = self._callers.get(call.id, CallingProgram())
         bound = tool.bind(caller.with_objects(call.input, call.input), self._namespace)
         if isinstance(bound, CallOutcome):
             return replace(bound, call_id=call.id)
@@ -398,7 +398,7 @@ class KernelExecutor:
             return outcomes
         return _with_shared(outcomes, shared)
 
-    def _run_here(self, ready: _Ready) -> Ended:
+    def _run_here(self, ready: _Ready) -> CallEnd:
         """Run a call on this thread."""
         limit = self._limit(ready.tool)
         attempt = _Attempt(ready.bound, self._guard)
@@ -409,7 +409,7 @@ class KernelExecutor:
             except KeyboardInterrupt:
                 pass  # the attempt knows whether the call had begun, or even ended
             except BaseException as error:  # noqa: BLE001 - a tool may raise anything
-                attempt.ended = Ended("error", error=error)
+                attempt.ended = CallEnd("error", error=error)
         ended = replace(attempt.ended, seconds=time.perf_counter() - started)
 
         if attempt.is_promise and ended.how == "done":
@@ -418,12 +418,12 @@ class KernelExecutor:
             return _expired(ended, limit)
         return ended
 
-    def _await_promise(self, ready: _Ready, returned: Ended) -> Ended:
+    def _await_promise(self, ready: _Ready, returned: CallEnd) -> CallEnd:
         """Await what a plain function returned; its time counts, too."""
         [ended] = self._await([(ready, lambda: returned.value, returned.seconds)])
         return replace(ended, seconds=returned.seconds + ended.seconds)
 
-    def _await(self, starts: Sequence[tuple[_Ready, Callable[[], Any], float]]) -> list[Ended]:
+    def _await(self, starts: Sequence[tuple[_Ready, Callable[[], Any], float]]) -> list[CallEnd]:
         """Await calls concurrently; each is given with the seconds that it has taken already."""
 
         async def job(ready: _Ready, start: Callable[[], Any]) -> Any:
@@ -438,7 +438,7 @@ class KernelExecutor:
 
         return run_jobs(jobs, lambda: self._guard.interrupts > 0)
 
-    def _rendered(self, ready: _Ready, ended: Ended) -> CallOutcome:
+    def _rendered(self, ready: _Ready, ended: CallEnd) -> CallOutcome:
         """Render a result within its limit: the user's ``__repr__`` runs here."""
         limit = self._limit(ready.tool, ended.seconds, least=_SECONDS_TO_RENDER)
         with self._in_call(ready.capture):
@@ -510,7 +510,7 @@ def interrupted_late(outcome: CallOutcome) -> CallOutcome:
     return replace(outcome, status="interrupted", result=text, value=None)
 
 
-def _expired(ended: Ended, limit: TimeLimit) -> Ended:
+def _expired(ended: CallEnd, limit: TimeLimit) -> CallEnd:
     """How a call ended that reached its time limit: whether it stopped or continued."""
     if isinstance(ended.error, ToolTimeout):
         text = f"stopped after {limit}"
@@ -520,10 +520,10 @@ def _expired(ended: Ended, limit: TimeLimit) -> Ended:
     if ended.how != "done":
         return ended
     error = ToolTimeout(f"told to stop after {limit}, it went on to its end")
-    return Ended("error", error=error, seconds=ended.seconds)
+    return CallEnd("error", error=error, seconds=ended.seconds)
 
 
-def _outcome(ended: Ended, tool: Tool, namespace: Namespace | None) -> CallOutcome:
+def _outcome(ended: CallEnd, tool: Tool, namespace: Namespace | None) -> CallOutcome:
     """Render what a call returned or raised."""
     if ended.how == "done":
         return tool.outcome(ended.value, namespace, seconds=ended.seconds)
@@ -540,7 +540,7 @@ def _outcome(ended: Ended, tool: Tool, namespace: Namespace | None) -> CallOutco
     return tool.failure(ended.error, seconds=ended.seconds)
 
 
-def _not_rendered(ended: Ended, why: str) -> CallOutcome:
+def _not_rendered(ended: CallEnd, why: str) -> CallOutcome:
     """The outcome of a call whose result or error took too long to render."""
     status: Status = "done"
     what = f"It returned a value of type {type_name(ended.value)!r}"
@@ -558,7 +558,7 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
             outcome = _with_run(outcome, given)
     outputs = ready.capture.outputs()
     if outputs:
-        room = (ready.tool.max_chars or MAX_CHARS) - len(outcome.text) - len(PRINTED)
+        room = (ready.tool.max_chars or MAX_RESULT_CHARS) - len(outcome.text) - len(PRINTED)
         outcome = replace(
             outcome,
             outputs=outputs,

@@ -23,7 +23,7 @@ The states of the code that a `CallGuard` runs. An interrupt is always counted i
     any of these     ending    the work returned or raised
     ending           idle      the timer is stopped, and what it had sent is caught
 
-An end that is known when an interrupt comes too late to be raised is kept (see `Ended`).
+An end that is known when an interrupt comes too late to be raised is kept (see `CallEnd`).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class TimeLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CallEnd:
     """How a call ended.
 
     how           begun  running  what happened

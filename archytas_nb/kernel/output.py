@@ -36,7 +36,7 @@ from archytas_nb.tools.data import MAX_IMAGES, figures_in, is_data, picture
 from archytas_nb.tools.render import output_text, rich_name
 from archytas_nb.words import clip, omission
 
-MAX_CHARS = 4000
+MAX_OUTPUT_CHARS = 4000
 """Maximum number of characters of a call's output that the model reads."""
 
 KEEP = 500_000
@@ -202,7 +202,9 @@ class Capture:
     def text(self) -> str:
         """What the model reads: all text as a person sees it, truncated in the middle."""
         parts = [output_text(output) for output in self.outputs()]
-        return clip("\n".join(part.rstrip("\n") for part in parts if part.strip()), MAX_CHARS)
+        return clip(
+            "\n".join(part.rstrip("\n") for part in parts if part.strip()), MAX_OUTPUT_CHARS
+        )
 
     def images(self) -> tuple[str, ...]:
         """The first images that were displayed, as PNG in base64."""

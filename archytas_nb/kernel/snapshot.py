@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
 from archytas_nb.kernel import content
-from archytas_nb.kernel.content import Kind, brief
+from archytas_nb.kernel.content import Kind, short_value
 from archytas_nb.kernel.tables import DATA
 from archytas_nb.kernel.values import (
     FROM_OUTSIDE,
@@ -131,10 +131,10 @@ def _not_covered(cls: Any, kinds: list[Kind]) -> str:
     return f"{cls.__module__}.{cls.__name__}"
 
 
-class Record(NamedTuple):
+class SavedObject(NamedTuple):
     """An object at the time of the snapshot."""
 
-    within: Record | None  # what contains it
+    within: SavedObject | None  # what contains it
     key: Any  # where in it, or its name
     value: Any  # the object itself
     kind: Kind
@@ -179,7 +179,7 @@ class Record(NamedTuple):
             return None, ["it cannot be read any more"]
 
 
-_Found: TypeAlias = tuple[Record | None, Any, Any]
+_Found: TypeAlias = tuple[SavedObject | None, Any, Any]
 """An object, and where it was found: in which one, by which key."""
 
 
@@ -201,7 +201,7 @@ class Snapshot:
     """
 
     def __init__(self, roots: Mapping[str, Any], budget: int = BYTES) -> None:
-        self.records: list[Record] = []
+        self.records: list[SavedObject] = []
         self.not_watched: list[NotCovered] = []
         self.not_kept: list[NotCovered] = []
         self._bytes = budget  # that may still be copied
@@ -218,7 +218,7 @@ class Snapshot:
                 more = f"{number - NOTES:,} more objects in it"
                 self.not_watched.append(NotCovered(name, more))
 
-    def _add(self, within: Record | None, key: Any, value: Any) -> list[_Found]:
+    def _add(self, within: SavedObject | None, key: Any, value: Any) -> list[_Found]:
         """Add an object as it can be watched; returns those inside to add next."""
         if id(value) in self._seen:
             return []
@@ -235,7 +235,7 @@ class Snapshot:
         if not (kinds or why):
             return []
         self._seen[id(value)] = value
-        record = Record(within, key, value, content.ATTRIBUTES, ())
+        record = SavedObject(within, key, value, content.ATTRIBUTES, ())
         found = list[_Found]()
         if why:
             self._note(record, why)
@@ -247,16 +247,16 @@ class Snapshot:
         return found
 
     def _record(
-        self, within: Record | None, key: Any, value: Any, kind: Kind
-    ) -> tuple[Record, list[tuple[Any, Any]]]:
+        self, within: SavedObject | None, key: Any, value: Any, kind: Kind
+    ) -> tuple[SavedObject, list[tuple[Any, Any]]]:
         """Add an object; returns it, and the objects inside to add next, by key."""
-        record = Record(within, key, value, kind, ())
+        record = SavedObject(within, key, value, kind, ())
         try:
             kept: Any = ()
             size = 0
             if kind.keep:
                 kept, size = kind.keep(value, self._bytes)
-            record = Record(within, key, value, kind, kind.read(value), kept, size)
+            record = SavedObject(within, key, value, kind, kind.read(value), kept, size)
             children = self._new_children(record)
             is_flat = self._add_flat_lists(children)
         except FROM_OUTSIDE:
@@ -267,7 +267,9 @@ class Snapshot:
         self.records.append(record)
         self._bytes -= size
         if not record.is_kept:
-            self.not_kept.append(NotCovered(record.name, f"{brief(value)} is too large to be kept"))
+            self.not_kept.append(
+                NotCovered(record.name, f"{short_value(value)} is too large to be kept")
+            )
         if len(children) > self._left:
             self._note(record, f"its objects are compared by identity only: over {OBJECTS:,}")
             return record, []
@@ -276,7 +278,7 @@ class Snapshot:
             return record, []
         return record, children
 
-    def _new_children(self, record: Record) -> list[tuple[Any, Any]]:
+    def _new_children(self, record: SavedObject) -> list[tuple[Any, Any]]:
         """The objects inside that are not watched yet; if there are too many, one too many."""
         found: dict[int, tuple[Any, Any]] = {}
         for key, each in record.kind.children(record.value, record.parts):
@@ -286,7 +288,7 @@ class Snapshot:
                 break
         return [*found.values()]
 
-    def _note(self, record: Record, why: str) -> None:
+    def _note(self, record: SavedObject, why: str) -> None:
         name = record.root
         self._unlisted[name] = self._unlisted.get(name, 0) + 1
         if self._unlisted[name] <= NOTES:
@@ -308,7 +310,7 @@ class Snapshot:
         self._lists[len(self.records)] = children, list(map(tuple, lists))
         return True
 
-    def changed(self) -> Iterator[tuple[Record, Parts | None, list[str]]]:
+    def changed(self) -> Iterator[tuple[SavedObject, Parts | None, list[str]]]:
         """The objects whose content has changed, with what it is now and the change as texts."""
         for number, record in enumerate(self.records):
             for each in record, *self._lists_in(record, number):
@@ -316,7 +318,7 @@ class Snapshot:
                 if words:
                     yield each, now, words
 
-    def _lists_in(self, record: Record, number: int) -> Iterator[Record]:
+    def _lists_in(self, record: SavedObject, number: int) -> Iterator[SavedObject]:
         """Lists that were added all at once, if any of them has changed."""
         children, parts = self._lists.get(number, ([], []))
         lists = [each for _, each in children]
@@ -324,16 +326,16 @@ class Snapshot:
         have_same_sizes = [*map(len, lists)] == [*map(len, parts)]
         if not have_same_sizes or not all(map(operator.is_, flat(lists), flat(parts))):
             for (key, each), old in zip(children, parts, strict=True):
-                yield Record(record, key, each, content.SEQUENCE, old)
+                yield SavedObject(record, key, each, content.SEQUENCE, old)
 
-    def keep_only(self, records: list[Record]) -> None:
+    def keep_only(self, records: list[SavedObject]) -> None:
         """Keep only these records, and free everything else."""
         self.records = records
         self._lists.clear()
         self._seen.clear()
 
 
-def restore(records: Iterable[Record]) -> list[NotCovered]:
+def restore(records: Iterable[SavedObject]) -> list[NotCovered]:
     """Restore contents in the same objects; returns what could not be restored."""
     tried = list(records)
     failed: dict[int, str] = {}

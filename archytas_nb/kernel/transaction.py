@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias
 
 from archytas_nb.errors import argument_error
-from archytas_nb.kernel.content import brief, short_key
+from archytas_nb.kernel.content import short_key, short_value
 from archytas_nb.kernel.interrupts import CallGuard, defer_interrupts
 from archytas_nb.kernel.python import python
 from archytas_nb.kernel.shell import Namespace, live_namespace
-from archytas_nb.kernel.snapshot import BYTES, Record, Snapshot, restore
+from archytas_nb.kernel.snapshot import BYTES, SavedObject, Snapshot, restore
 from archytas_nb.kernel.turns import turn
 from archytas_nb.kernel.values import Parts, contained, same_value
 from archytas_nb.loop.events import CallOutcome, Change, Diff, Json, NotCovered
@@ -60,7 +60,7 @@ class Transaction:
         self._before: dict[str, Any] = {}
         self._after: dict[str, Any] = {}
         self._snapshot = Snapshot({})
-        self._changed: list[tuple[Record, Parts | None]] = []
+        self._changed: list[tuple[SavedObject, Parts | None]] = []
         self._diff: Diff | None = None
         self._changed_later: list[NotCovered] | None = None
         self._undone: tuple[NotCovered, ...] | None = None
@@ -142,11 +142,11 @@ class Transaction:
 
     def _name_change(self, name: str, now: Mapping[str, Any]) -> Change:
         if name not in self._before:
-            return Change("made", name, (brief(now[name]),))
+            return Change("made", name, (short_value(now[name]),))
         before = self._before[name]
         if name not in now:
-            return Change("deleted", name, (brief(before),))
-        words = [f"{brief(before)} → {brief(now[name])}"]
+            return Change("deleted", name, (short_value(before),))
+        words = [f"{short_value(before)} → {short_value(now[name])}"]
         for each in self._snapshot.records:
             if each.value is before and each.kind.keep and type(before) is type(now[name]):
                 with contained():

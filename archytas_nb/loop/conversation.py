@@ -23,7 +23,7 @@ from dataclasses import replace
 from archytas_nb.loop.events import CallOutcome, Json, Message
 from archytas_nb.loop.lenient import replace_surrogates
 from archytas_nb.loop.model import ModelFacts
-from archytas_nb.loop.record import Compaction, Exchange, Step
+from archytas_nb.loop.record import Compaction, Exchange, StepRecord
 from archytas_nb.loop.tokens import json_tokens, message_tokens
 from archytas_nb.loop.wire import Wire
 
@@ -70,7 +70,7 @@ def _first_shown(exchange: Exchange, compaction: Compaction) -> Exchange:
     return replace(exchange, question=question, steps=exchange.steps[compaction.dropped_steps :])
 
 
-def _note_of_steps(steps: Sequence[Step]) -> str:
+def _note_of_steps(steps: Sequence[StepRecord]) -> str:
     """A text for the steps that are left out: how many, and how often each tool was called."""
     what = "the first step"
     if len(steps) != 1:
@@ -96,7 +96,7 @@ def _with_truncated_outcomes(exchange: Exchange, compaction: Compaction) -> Exch
     return replace(exchange, steps=steps)
 
 
-def _truncate_outcomes(step: Step, compaction: Compaction) -> Step:
+def _truncate_outcomes(step: StepRecord, compaction: Compaction) -> StepRecord:
     outcomes = []
     for outcome in step.outcomes:
         length = compaction.truncated.get(outcome.call_id)
@@ -112,7 +112,7 @@ def _truncate_outcomes(step: Step, compaction: Compaction) -> Step:
     return replace(step, outcomes=tuple(outcomes), report=report)
 
 
-def _call_ids(steps: Sequence[Step]) -> Iterator[str]:
+def _call_ids(steps: Sequence[StepRecord]) -> Iterator[str]:
     for step in steps:
         for call in step.calls:
             yield call.id
@@ -212,7 +212,7 @@ class _Stages:
         return replace(result, dropped_steps=result.dropped_steps + steps)
 
 
-def _truncated(compaction: Compaction, steps: Sequence[Step], length: int) -> Compaction:
+def _truncated(compaction: Compaction, steps: Sequence[StepRecord], length: int) -> Compaction:
     """The compaction with the outcomes of these steps truncated at least to this length."""
     known = compaction.truncated
     lengths = {id_: min(length, known.get(id_, length)) for id_ in _call_ids(steps)}
@@ -279,7 +279,7 @@ class Conversation:
             for step in exchange.steps:
                 self.asides |= step.asides
 
-    def add(self, step: Step) -> None:
+    def add(self, step: StepRecord) -> None:
         """Add the messages of a step that was added to the exchange."""
         more = replace_surrogates(self._wire.messages(step))
         self.messages += more

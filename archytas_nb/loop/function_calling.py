@@ -21,7 +21,7 @@ from archytas_nb.loop.events import (
     ModelReply,
     WireCall,
 )
-from archytas_nb.loop.record import AnswerForm, Exchange, Step
+from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 from archytas_nb.loop.reply import (
     Action,
     TruncatedPart,
@@ -84,7 +84,7 @@ class FunctionCalling(Wire):
         """The question, and the type of the answer if one is required."""
         return question_message(exchange, f"Give the answer by calling {ANSWER}, with:")
 
-    def step(self, step: Step) -> list[Message]:
+    def step(self, step: StepRecord) -> list[Message]:
         """The calls with our ids, then one message for each outcome, then their images."""
         if step.correction:
             thought = step.thought or "(A reply that could not be used.)"
@@ -213,7 +213,7 @@ class _ReadCall:
         return self.name in (ANSWER, FAIL) and not self.fault
 
 
-def _images(step: Step) -> list[Message]:
+def _images(step: StepRecord) -> list[Message]:
     """The images of a step as a user message, because tool messages cannot contain images.
 
     Chat templates reject a user message after a tool message, so the assistant asks for it.

@@ -12,9 +12,10 @@ So it can be driven by hand with ``.send``, and recorded replies reproduce the s
 How it works. A run repeats one step until a limit is reached: the model is asked (`_ask`), its
 reply is read as an `Action`, and the action is performed (`_perform`). An action has calls, an
 answer, a failure, or a fault that makes the reply unusable. Calls are run (`_run_calls`) and
-recorded with their outcomes as one `Step` of the exchange; faults are recorded as a correction that
-the model reads. Both are included in the next request, and the run continues. An answer that passes
-its check ends the run. At a limit the model gets one last turn without tools (`_last_turn`).
+recorded with their outcomes as one `StepRecord` of the exchange; faults are recorded as a
+correction that the model reads. Both are included in the next request, and the run continues. An
+answer that passes its check ends the run. At a limit the model gets one last turn without tools
+(`_last_turn`).
 
 Each call always has exactly one outcome in the record: the exchange is only changed by adding a
 complete step (`_add`), so a driver may stop at any yield.
@@ -66,7 +67,7 @@ from archytas_nb.loop.program_protocol import (
     interrupted_report,
     texts_answered,
 )
-from archytas_nb.loop.record import Exchange, Step, call_id
+from archytas_nb.loop.record import Exchange, StepRecord, call_id
 from archytas_nb.loop.reply import Action, as_text, rejection_text, written
 from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.verify import (
@@ -199,7 +200,7 @@ class _Loop:
         """Ask the model; if the request is too long, retry once with a shorter one."""
         said = self.told()
         if said:
-            self._add(Step(said="\n\n".join(said)))
+            self._add(StepRecord(said="\n\n".join(said)))
         for text in said:
             yield Notice("told", text)
         if done := self.conversation.compact():
@@ -407,9 +408,9 @@ class _Loop:
         return Stopped(limit, as_text(action.answer))
 
     def _correct(self, action: Action, correction: str) -> None:
-        self._add(Step(action.thought, correction=correction, reasoning=action.reasoning))
+        self._add(StepRecord(action.thought, correction=correction, reasoning=action.reasoning))
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: StepRecord) -> None:
         self.exchange.steps.append(step)
         self.conversation.add(step)
 
@@ -423,7 +424,7 @@ class _Loop:
         if isinstance(end, ProgramFaults):
             self.guards.record_fault()
             report = faults_report(end)
-            step = Step(
+            step = StepRecord(
                 action.thought, reasoning=action.reasoning, program=action.program, report=report
             )
             self._add(step)
@@ -566,7 +567,7 @@ class _Loop:
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _run_calls(self, action: Action) -> Requests[Step]:
+    def _run_calls(self, action: Action) -> Requests[StepRecord]:
         """Run the calls of one reply that can be read, up to `MAX_CALLS`."""
         question = len(self.past) + 1
         calls = [
@@ -579,7 +580,7 @@ class _Loop:
         yield from self._collect_outcomes(outcomes, calls, action.thought)
         ordered = tuple(outcomes[call.id] for call in calls)
         self.guards.record_step(ordered)
-        return Step(
+        return StepRecord(
             action.thought,
             tuple(calls),
             ordered,

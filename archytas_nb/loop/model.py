@@ -164,7 +164,7 @@ def told_to(model: object, take: Callable[[], list[str]], question: str) -> Call
     return told
 
 
-def body_of(model: object, ask: AskModel) -> dict[str, Json] | None:
+def request_body(model: object, ask: AskModel) -> dict[str, Json] | None:
     """The body of the request to the endpoint; None if the model has no endpoint."""
     body = getattr(model, "body", None)
     if body is None:

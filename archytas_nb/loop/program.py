@@ -24,8 +24,8 @@ from archytas_nb.loop.events import (
     ToolCall,
 )
 from archytas_nb.loop.limits import Guards, call_key
-from archytas_nb.loop.program_protocol import Made
-from archytas_nb.loop.record import Step, call_id
+from archytas_nb.loop.program_protocol import WrittenCall
+from archytas_nb.loop.record import StepRecord, call_id
 from archytas_nb.words import one_line
 
 
@@ -126,10 +126,12 @@ class ProgramRunner:
         return any(each.status == "interrupted" for each in self.outcomes)
 
     @property
-    def made(self) -> list[Made]:
+    def made(self) -> list[WrittenCall]:
         """The calls as the model reads them."""
         return [
-            Made(self._call_text(call), one_line(outcome.text, 200), outcome.status != "done")
+            WrittenCall(
+                self._call_text(call), one_line(outcome.text, 200), outcome.status != "done"
+            )
             for call, outcome in zip(self.calls, self.outcomes, strict=True)
         ]
 
@@ -167,9 +169,11 @@ class ProgramRunner:
             self.has_failed = True
         return reply
 
-    def step(self, thought: str, report: str, reasoning: str = "", *, correction: str = "") -> Step:
+    def step(
+        self, thought: str, report: str, reasoning: str = "", *, correction: str = ""
+    ) -> StepRecord:
         """The current program as a step of the record."""
-        return Step(
+        return StepRecord(
             thought,
             tuple(self.calls),
             tuple(self.outcomes),

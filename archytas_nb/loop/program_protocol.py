@@ -27,7 +27,7 @@ from archytas_nb.loop.events import (
     ProgramFaults,
 )
 from archytas_nb.loop.grammar import ProgramGrammar
-from archytas_nb.loop.record import AnswerForm, Context, Exchange, Step
+from archytas_nb.loop.record import AnswerForm, Context, Exchange, StepRecord
 from archytas_nb.loop.reply import Action, TruncatedPart, with_reasoning
 from archytas_nb.loop.wire import (
     KNOWN_HINT,
@@ -229,7 +229,7 @@ class ProgramProtocol(Wire):
         """The question, and the type of the answer if one is required."""
         return question_message(exchange, "Call answer with a value of this type:")
 
-    def step(self, step: Step) -> list[Message]:
+    def step(self, step: StepRecord) -> list[Message]:
         """The program, then the report about it; a program that was left behind is not sent."""
         if step.is_left_out:
             return []
@@ -358,7 +358,7 @@ def fenced(program: str) -> str:
 # ── reports ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Made(NamedTuple):
+class WrittenCall(NamedTuple):
     """A call that a program made, as the model reads it."""
 
     call: str
@@ -375,7 +375,7 @@ def faults_report(faults: ProgramFaults) -> str:
     return "\n".join(["Nothing was run.", *lines, _AGAIN])
 
 
-def calls_report(calls: Sequence[Made]) -> str:
+def calls_report(calls: Sequence[WrittenCall]) -> str:
     """The calls that succeeded, a line each; the first and the last ones if there are many."""
     done = [f"{made.call} → {made.result}" for made in calls if not made.failed]
     left_out = len(done) - _MAX_CALLS_SHOWN
@@ -385,7 +385,7 @@ def calls_report(calls: Sequence[Made]) -> str:
     return "\n".join(done)
 
 
-def interrupted_report(calls: Sequence[Made]) -> str:
+def interrupted_report(calls: Sequence[WrittenCall]) -> str:
     """What the model is told, with the next question, about a program that was interrupted."""
     done = calls_report(calls)
     parts = ["The user interrupted this program: what was left of it was not run."]
@@ -403,7 +403,7 @@ def _error_report(error: Fault, *, is_stopped: bool) -> str:
     return f"Line {error.line} `{source}` raised {error.text}"
 
 
-def ended_report(end: ProgramEnded, calls: Sequence[Made]) -> str:
+def ended_report(end: ProgramEnded, calls: Sequence[WrittenCall]) -> str:
     """What the model is told about a program that ended without an answer."""
     done = calls_report(calls)
     shown = [f"shown: {text}" for text in end.shown]

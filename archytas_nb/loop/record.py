@@ -1,8 +1,8 @@
 """The record of a conversation: questions, the steps towards their answers, and their endings.
 
 A conversation is a list of `Exchange`s. A wire protocol turns them into messages, so the protocol
-can change, and less can be sent than is recorded. A call and its outcome are in the same `Step`, so
-they cannot be separated.
+can change, and less can be sent than is recorded. A call and its outcome are in the same
+`StepRecord`, so they cannot be separated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AnswerForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepRecord:
     """One reply of the model, with one outcome for each call, in the same order."""
 
     thought: str = ""  # the text before the calls; it is sent back
@@ -109,7 +109,7 @@ class Exchange:
     """One question, the steps towards its answer, and its ending."""
 
     question: str
-    steps: list[Step] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
     ending: Ending | None = None  # None during the run
     images: tuple[str, ...] = ()  # PNG or JPEG in base64
     form: AnswerForm | None = None  # of the answer; None for text

@@ -22,7 +22,7 @@ from archytas_nb.loop.events import (
     ModelReply,
     ToolCall,
 )
-from archytas_nb.loop.record import AnswerForm, Exchange, Step
+from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 from archytas_nb.loop.reply import Action, read_action, with_reasoning
 from archytas_nb.loop.wire import (
     GIVE_UP,
@@ -117,7 +117,7 @@ class TextProtocol(Wire):
             what = "a list with an entry for each thing"
         return question_message(exchange, f"The tool_input of {ANSWER} must be {what}:")
 
-    def step(self, step: Step) -> list[Message]:
+    def step(self, step: StepRecord) -> list[Message]:
         """The calls as canonical JSON, then their outcomes; an unusable reply is not sent back."""
         if step.correction:
             unusable = {"role": "assistant", "content": "(A reply that could not be used.)"}

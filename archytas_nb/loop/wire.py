@@ -20,7 +20,7 @@ from archytas_nb.loop.events import (
     ModelReply,
 )
 from archytas_nb.loop.lenient import replace_surrogates
-from archytas_nb.loop.record import AnswerForm, Exchange, Step
+from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 from archytas_nb.loop.reply import Action
 
 KNOWN_HINT = "(You judged that none of your tools fits, and that you know it by heart: use {}.)"
@@ -83,7 +83,7 @@ class Wire(ABC):
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer if one is required."""
 
-    def messages(self, step: Step) -> list[Message]:
+    def messages(self, step: StepRecord) -> list[Message]:
         """The messages of one step, or of what the person said between two of them."""
         if step.said:  # some servers accept no two messages of the user in a row
             pause = {"role": "assistant", "content": _PAUSE}
@@ -91,7 +91,7 @@ class Wire(ABC):
         return self.step(step)
 
     @abstractmethod
-    def step(self, step: Step) -> list[Message]:
+    def step(self, step: StepRecord) -> list[Message]:
         """The messages of one step: what the model did, and the outcomes."""
 
     @abstractmethod

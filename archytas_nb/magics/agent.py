@@ -27,7 +27,13 @@ from archytas_nb.errors import (
 )
 from archytas_nb.kernel import ran
 from archytas_nb.magics.history import Cell, History, cell_of, cells_of
-from archytas_nb.magics.line import brief, parser_of, print_help, split_options, with_options
+from archytas_nb.magics.line import (
+    parser_of,
+    print_help,
+    split_options,
+    with_options,
+    without_frames,
+)
 from archytas_nb.magics.models import held_model, model_settings
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.settings import Settings
@@ -189,7 +195,7 @@ class ArchytasNB(Settings, Magics):
                 plan=args.plan, verify=args.verify, max_fallback=args.max_fallback,
             )  # fmt: skip
         except (ArchytasError, ValueError, KeyboardInterrupt) as error:
-            raise brief(error) from None
+            raise without_frames(error) from None
         if out is None:
             return frame
         names[out] = frame
@@ -277,7 +283,7 @@ class ArchytasNB(Settings, Magics):
             asked = self._read(text, args, names, here)
             return self._answered(*asked, args, here, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
-            raise brief(error) from None
+            raise without_frames(error) from None
 
     def ask_from_chat(
         self, question: str, model: str | None, observer: Callable[[Any], Any]

@@ -12,7 +12,7 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument
 
 from archytas_nb.errors import ArchytasError
-from archytas_nb.magics.line import arguments, brief, parser_of, with_options
+from archytas_nb.magics.line import arguments, parser_of, with_options, without_frames
 from archytas_nb.magics.overview import Message
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ChatMagics(Magics):
                 return Message("this notebook is not open to a chat; %agent_chat on")
             return Message("this notebook is open to a chat; %agent_chat off ends that")
         except (ArchytasError, KeyboardInterrupt) as error:
-            raise brief(error) from None
+            raise without_frames(error) from None
 
     def unload(self) -> None:
         """Stop listening."""

@@ -11,11 +11,11 @@ from IPython.core.error import UsageError
 from IPython.lib.pretty import pretty
 
 from archytas_nb.errors import AnswerChanged, ConfigurationError
-from archytas_nb.magics.line import brief
-from archytas_nb.magics.overview import NOTHING, Message
+from archytas_nb.magics.line import without_frames
+from archytas_nb.magics.overview import NO_QUESTIONS, Message
 
 if TYPE_CHECKING:
-    from archytas_nb.code.files import Part
+    from archytas_nb.code.files import FilePart
     from archytas_nb.magics.history import Asked, History
 
 
@@ -27,7 +27,7 @@ def chosen_runs(history: History, which: str) -> list[Asked]:
     """
     runs = history.runs
     if not runs:
-        raise UsageError(NOTHING)
+        raise UsageError(NO_QUESTIONS)
     if which == "all":
         return list(runs)
     if which == "last":
@@ -76,23 +76,25 @@ def write_code(shell: Any, history: History, file: str | None, which: str, name:
     return Message("\n".join([f"written: {path}", *lines]))
 
 
-def _parts(shell: Any, history: History, numbers: set[int]) -> tuple[list[Part], list[Part]]:
+def _parts(
+    shell: Any, history: History, numbers: set[int]
+) -> tuple[list[FilePart], list[FilePart]]:
     """The cells of the notebook with the code of runs in the places of their questions."""
     from archytas_nb.code.derive import derive
-    from archytas_nb.code.files import Part, cell_part
+    from archytas_nb.code.files import FilePart, cell_part
 
     asked: dict[int, list[Asked]] = {}
     for each in history.runs:
         asked.setdefault(each.execution, []).append(each)
-    parts: list[Part] = []
-    chosen: list[Part] = []
+    parts: list[FilePart] = []
+    chosen: list[FilePart] = []
     for number, source in enumerate(shell.history_manager.input_hist_raw):
         cell = cell_part(source) if number else None
         if cell is not None:
             parts.append(cell)
         for each in asked.get(number, []):
             code = derive(each.run.recorded())
-            part = Part(code.body, code)
+            part = FilePart(code.body, code)
             parts.append(part)
             if each.number in numbers:
                 chosen.append(part)
@@ -138,9 +140,9 @@ def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> 
             if cell:
                 text = text.replace(f"{name} changed", f"{name} changed in cell {cell}", 1)
         lines.append(f"cell {each.execution}: {text}")
-    text = "\n".join(lines) or NOTHING
+    text = "\n".join(lines) or NO_QUESTIONS
     if strict and has_changed:
-        raise brief(AnswerChanged(f"answers do not hold any more:\n{text}"))
+        raise without_frames(AnswerChanged(f"answers do not hold any more:\n{text}"))
     return Message(text)
 
 

@@ -10,7 +10,7 @@ from IPython.core.magic_arguments import argument
 
 from archytas_nb.magics.history import History, cells_of
 from archytas_nb.magics.line import line_magic_with
-from archytas_nb.magics.overview import NOTHING, Message
+from archytas_nb.magics.overview import NO_QUESTIONS, Message
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.shown import (
     cassette_state,
@@ -73,7 +73,7 @@ class ConversationMagics(Magics):
             raise UsageError("a question is being answered; it can be undone when that has ended")
         last = self.history.forget_last()
         if last is None:
-            return Message(f"nothing to undo: {NOTHING}")
+            return Message(f"nothing to undo: {NO_QUESTIONS}")
         lines = [f"removed: {last.run.question}"]
         back = undone(last)
         if back:
@@ -85,7 +85,7 @@ class ConversationMagics(Magics):
         """Show what the last question changed in the variables."""
         last = self.history.last
         if last is None:
-            return Message(NOTHING)
+            return Message(NO_QUESTIONS)
         if last.watch is None:
             return Message(_UNWATCHED)
         return changes(last.diff)
@@ -176,7 +176,7 @@ class ConversationMagics(Magics):
 
         exchanges = self.history.exchanges
         if not exchanges:
-            raise UsageError(f"nothing to save: {NOTHING}")
+            raise UsageError(f"nothing to save: {NO_QUESTIONS}")
         path = expand(args.path, self.shell.user_ns).text
         save_conversation(path, exchanges)
         return Message(f"saved in {path}: {count(len(exchanges), 'question')}")

@@ -21,7 +21,7 @@ _PRE = (
 
 def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
     """What an agent would be sent for a question with these arguments of `Agent.run`."""
-    from archytas_nb.loop.model import ModelFacts, body_of
+    from archytas_nb.loop.model import ModelFacts, request_body
 
     ask, tools = agent.planned(question, **keywords)
     model = agent.chosen_model()
@@ -39,7 +39,7 @@ def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
     }
     if ModelFacts(model).is_small and agent.tools and not agent.exchanges:
         facts["before it"] = "short requests: does this tool fit the question? (small models only)"
-    body = body_of(model, ask)
+    body = request_body(model, ask)
     return DryRun(ask, tuple(facts.items()), body)
 
 

@@ -321,11 +321,11 @@ def _written(
     lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: list[str], source: str
 ) -> str:
     """A lookup's value as the model reads it; raises UsageError."""
-    from archytas_nb.tools.render import MAX_CHARS
+    from archytas_nb.tools.render import MAX_RESULT_CHARS
     from archytas_nb.words import clip
 
     try:
-        return clip(_text_of(lookup, namespace, images), MAX_CHARS)
+        return clip(_text_of(lookup, namespace, images), MAX_RESULT_CHARS)
     except LookupFault as fault:
         raise UsageError(
             f"{fault} ({one_line(source, 80)}). In a question {{name}} is replaced with the value "

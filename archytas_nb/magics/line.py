@@ -136,7 +136,7 @@ def line_magic_with(*options: Any) -> Callable[[Any], Any]:
             try:
                 return method(self, args)
             except ArchytasError as error:
-                raise brief(error) from None
+                raise without_frames(error) from None
 
         made = line_magic(magic)
         if options:
@@ -263,7 +263,7 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
     return options, text
 
 
-def brief(error: E) -> E:
+def without_frames(error: E) -> E:
     """Have IPython show one of our exceptions as its name and message, without our frames.
 
     It stays a real exception, which a test runner, a later cell and ``except`` see as what it is;

@@ -16,7 +16,7 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument
 
 from archytas_nb.errors import ArchytasError, ConfigurationError
-from archytas_nb.magics.line import arguments, brief, parser_of, with_options
+from archytas_nb.magics.line import arguments, parser_of, with_options, without_frames
 from archytas_nb.magics.overview import Message, Overview
 from archytas_nb.words import count
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from archytas_nb.agent import Agent
     from archytas_nb.loop.events import CallOutcome, Json
     from archytas_nb.magics.agent import ArchytasNB
-    from archytas_nb.mcp.client import Connection
+    from archytas_nb.mcp.client import ServerConnection
     from archytas_nb.mcp.server import NotebookServer
     from archytas_nb.run import Run
     from archytas_nb.tools.tool import Tool
@@ -51,7 +51,7 @@ class McpMagics(Magics):
         self._server: NotebookServer | None = None
         self._registered: Path | None = None
         self._written: list[tuple[str, Path]] = []
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, ServerConnection] = {}
 
     @no_var_expand
     @with_options(
@@ -122,7 +122,7 @@ class McpMagics(Magics):
                     return self._stop()
             return self._state()
         except (ArchytasError, KeyboardInterrupt) as error:
-            raise brief(error) from None
+            raise without_frames(error) from None
 
     def unload(self) -> None:
         """Stop serving."""
@@ -138,9 +138,9 @@ class McpMagics(Magics):
             raise UsageError(f"a server is named {name!r} already; %agent_mcp remove {name}")
         headers = dict(_header(each, self.shell.user_ns) for each in args.header)
         with _libraries():
-            from archytas_nb.mcp.client import Connection
+            from archytas_nb.mcp.client import ServerConnection
         allowed = [each.strip() for each in args.allow.split(",") if each.strip()]
-        connection = Connection(name, target, headers, allowed)
+        connection = ServerConnection(name, target, headers, allowed)
         connection.connect()
         toolbox = _toolbox()
         for each in connection.tools:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-NOTHING = "no questions have been asked in this conversation"
+NO_QUESTIONS = "no questions have been asked in this conversation"
 
 
 class Message(str):
@@ -23,7 +23,7 @@ class Overview(NamedTuple):
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    empty: str = NOTHING
+    empty: str = NO_QUESTIONS
 
     def __repr__(self) -> str:
         from archytas_nb.trace.safe import Table

@@ -22,7 +22,7 @@ from archytas_nb.settings import (
     SETTINGS,
     Kind,
     Setting,
-    UnreadableError,
+    UnreadableSettingError,
     check_bounds,
     check_fields,
     from_environment,
@@ -62,7 +62,7 @@ def reader(setting: Setting) -> Any:
     def read(text: str) -> Any:
         try:
             return setting.read(text)
-        except UnreadableError as error:
+        except UnreadableSettingError as error:
             raise Unreadable(str(error)) from None
 
     return read
@@ -114,7 +114,7 @@ class _Fields(Dict):
         try:
             check_fields(fields)
             checked_fields(fields)
-        except (ConfigurationError, UnreadableError) as error:
+        except (ConfigurationError, UnreadableSettingError) as error:
             raise TraitError(f"request: {error}") from None
         return fields
 
@@ -126,7 +126,7 @@ class _Bounds(Dict):
         given: dict[str, Any] = super().validate(obj, value) or {}
         try:
             check_bounds(given)
-        except UnreadableError as error:
+        except UnreadableSettingError as error:
             raise TraitError(f"{self.name}: {error}") from None
         return given
 

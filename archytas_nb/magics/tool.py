@@ -15,7 +15,13 @@ from IPython.core.magic_arguments import argument
 
 from archytas_nb.errors import ArchytasError, ToolError
 from archytas_nb.kernel.shell import running_cell
-from archytas_nb.magics.line import arguments, brief, line_magic_with, parser_of, with_options
+from archytas_nb.magics.line import (
+    arguments,
+    line_magic_with,
+    parser_of,
+    with_options,
+    without_frames,
+)
 from archytas_nb.magics.overview import Message, Overview
 from archytas_nb.magics.settings import integer, number
 
@@ -106,7 +112,7 @@ class ToolMagics(Magics):
         except BaseException as error:
             toolbox.restore(before)
             if isinstance(error, ArchytasError):
-                raise brief(error) from None
+                raise without_frames(error) from None
             if isinstance(error, NameError) and error.name == "tool":
                 error.add_note(
                     "%%tool needs no @tool; for its options: from archytas_nb import tool"

@@ -25,7 +25,7 @@ from archytas_nb.run import Run
 from archytas_nb.words import did_you_mean
 
 
-class Caller:
+class ProgramModel:
     """A program in the place of the model: it makes one call, and its run ends with the outcome.
 
     Args:
@@ -70,7 +70,7 @@ def run_call(
     if tool not in agent.tools:
         guess = did_you_mean(tool, list(agent.tools))
         return CallOutcome("error", f"The notebook has no tool named {tool!r}{guess}."), None
-    model = Caller(caller, tool, arguments)
+    model = ProgramModel(caller, tool, arguments)
     run: Run[Any] | None
     try:
         run = agent.run(f"{caller} calls {tool}", model=model, progress=False, **options)

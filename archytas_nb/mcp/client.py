@@ -87,7 +87,7 @@ class _Loop:
 _loop = _Loop()
 
 
-class Connection:
+class ServerConnection:
     """A connection to a server.
 
     Args:

@@ -45,7 +45,7 @@ _INSTRUCTIONS = (
 )
 
 
-class Notebook(Protocol):
+class ServedNotebook(Protocol):
     """What a server needs of a notebook. `tools` is called on the thread of the server."""
 
     def tools(self) -> Mapping[str, Tool]:
@@ -76,7 +76,7 @@ class NotebookServer:
         url: The address.
     """
 
-    def __init__(self, notebook: Notebook, port: int = 0) -> None:
+    def __init__(self, notebook: ServedNotebook, port: int = 0) -> None:
         self._notebook = notebook
         self.token = secrets.token_urlsafe(24)
         self._socket = socket.create_server((HOST, port))
@@ -191,7 +191,7 @@ def _failed(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
-def _handlers(notebook: Notebook) -> Server[Any]:
+def _handlers(notebook: ServedNotebook) -> Server[Any]:
     """The server of the protocol, without its transport."""
     Context = ServerRequestContext[Any]  # noqa: N806 - a type
 
@@ -267,7 +267,7 @@ def _caller(context: Any) -> str:
     return str(params.client_info.title or params.client_info.name)
 
 
-async def _result(future: Future[T], context: Any, notebook: Notebook) -> T:
+async def _result(future: Future[T], context: Any, notebook: ServedNotebook) -> T:
     """Wait for the main thread; report progress meanwhile.
 
     If the program cancels its request, a call that has not begun is not made, and one that is

@@ -54,7 +54,7 @@ class Deadline:
         return max(0.001, min(seconds, left))
 
 
-class Connection:
+class BoundedConnection:
     """A client's connection, which is kept open and used for one request at a time.
 
     The client's own timeouts restart with every byte, so a server that occasionally sends one could

@@ -25,7 +25,7 @@ from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import refusals, secrets
 from archytas_nb.models.body import checked_fields
-from archytas_nb.models.bounds import Connection, Deadline
+from archytas_nb.models.bounds import BoundedConnection, Deadline
 from archytas_nb.models.capabilities import Capabilities, capabilities_of
 from archytas_nb.models.completion import (
     NotACompletion,
@@ -279,7 +279,7 @@ class RemoteModel:
         return reply
 
     def _failure(
-        self, error: Exception, connection: Connection, name: str, ask: AskModel | None
+        self, error: Exception, connection: BoundedConnection, name: str, ask: AskModel | None
     ) -> Exception:
         """The error to raise for a failed request; errors of this package stay as they are."""
         if isinstance(error, NotACompletion):
@@ -294,7 +294,7 @@ class RemoteModel:
         return connection.failure() or failed
 
     @contextmanager
-    def _connection(self, timeout: float, deadline: Deadline) -> Iterator[Connection]:
+    def _connection(self, timeout: float, deadline: Deadline) -> Iterator[BoundedConnection]:
         """A connection for one request; an open one is reused."""
         fields = (*self._headers.items(), *self._query.items())
         key = (self.base_url, type(self), self._key, self._user, self.timeout, fields)
@@ -313,12 +313,12 @@ class RemoteModel:
             raise
         idle.append(connection)
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> BoundedConnection:
         """Create a client with its own connection; the first one takes 30 ms."""
         package = self._package()
         limits = self._timeouts(self.timeout, Deadline())
         headers = {**self._key_header(), "Accept-Encoding": "gzip, deflate", **self._headers}
-        connection = Connection(self.errors)
+        connection = BoundedConnection(self.errors)
 
         def drop_default_key(request: Any) -> Any:
             # The client adds one of these headers, which Azure would treat as a token.
@@ -355,7 +355,7 @@ class RemoteModel:
         return connection
 
     def _timeouts(self, timeout: float, deadline: Deadline) -> Any:
-        """The timeouts for the client: only that to connect; `Connection` handles the others."""
+        """The client's timeouts: only that to connect; `BoundedConnection` handles the others."""
         connect = deadline.cap(min(CONNECT_SECONDS, timeout))
         return self._package().Timeout(None, connect=connect)
 
@@ -469,7 +469,7 @@ def with_retries(
         sleep(wait)
 
 
-_CLIENTS: dict[Any, list[Connection]] = {}
+_CLIENTS: dict[Any, list[BoundedConnection]] = {}
 """The connections that are not in use, by base URL, key, timeout, headers and query."""
 
 if hasattr(os, "register_at_fork"):  # a child process must not share connections

@@ -11,7 +11,7 @@ from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.variables import is_code, is_hidden, user_names, why_not_passed
 
 
-class Notebook:
+class NotebookVariables:
     """The variables of the notebook for one question.
 
     A variable that a program names is bound in the sandbox until the next program begins, which

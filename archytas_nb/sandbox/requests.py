@@ -19,12 +19,12 @@ from archytas_nb.sandbox.bounds import Bounds
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.inputs import as_input, call_of
 from archytas_nb.sandbox.interpreter import Interpreter
-from archytas_nb.sandbox.notebook import Notebook
+from archytas_nb.sandbox.notebook import NotebookVariables
 from archytas_nb.sandbox.running import Running
 from archytas_nb.sandbox.short import short
 from archytas_nb.sandbox.snapshots import (
     NO_METHODS,
-    NOTHING,
+    RETURN_NONE,
     function_named,
     looks_up_name,
     named,
@@ -41,7 +41,7 @@ from archytas_nb.words import did_you_mean
 _MAX_RENDERED = 2_000  # characters of an object in an answer
 
 
-class Ended(Exception):
+class StopProgram(Exception):
     """A program is to end at its request."""
 
 
@@ -59,7 +59,7 @@ class Requests:
     def __init__(
         self,
         tools: Mapping[str, Tool],
-        notebook: Notebook,
+        notebook: NotebookVariables,
         handles: Handles,
         interpreter: Interpreter,
         bounds: Bounds,
@@ -89,7 +89,7 @@ class Requests:
             if hasattr(snapshot, "position"):
                 program.line = program.line_of(snapshot)
             program.stop_at(program.line, self._bounds.text_of_requests())
-            raise Ended
+            raise StopProgram
         if waits_for_calls(snapshot):
             waiting = set(snapshot.pending_call_ids)
             program.requested = tuple(each for each in program.pending if each in waiting)
@@ -120,7 +120,7 @@ class Requests:
         name = str(snapshot.function_name)
         if name == CHECKPOINT:
             self._interpreter.keep_at(snapshot)
-            return snapshot.resume(NOTHING)
+            return snapshot.resume(RETURN_NONE)
         program.line = program.line_of(snapshot)
         args = [from_sandbox(each, self._handles) for each in snapshot.args]
         given = {key: from_sandbox(each, self._handles) for key, each in snapshot.kwargs.items()}
@@ -130,7 +130,7 @@ class Requests:
             if name in PROGRAM_ENDINGS:
                 self._give(name, program, [*args, *given.values()])
                 self._interpreter.keep_at(snapshot)
-                raise Ended
+                raise StopProgram
             if name in self._tools:
                 tool = self._tools[name]
                 call = call_of(tool, args, given, self._handles, program.line)
@@ -145,7 +145,7 @@ class Requests:
     ) -> SyncSnapshot:
         for each in values:
             program.show(short(each))
-        return snapshot.resume(NOTHING)
+        return snapshot.resume(RETURN_NONE)
 
     def _give(self, name: str, program: Running, values: Sequence[Any]) -> None:
         """Keep what a program gives to an ending; TypeError if it cannot be given."""
@@ -168,7 +168,7 @@ class Requests:
         self._calls += 1
         if self._calls > self._bounds.calls:
             program.stop_at(program.line, self._bounds.text_of_calls())
-            raise Ended
+            raise StopProgram
         program.pending[snapshot.call_id] = call
         if program.is_awaited(snapshot):
             return snapshot.resume({"future": ...})

@@ -40,7 +40,7 @@ from archytas_nb.sandbox.interpreter import KILL, Interpreter, ignore, policy
 from archytas_nb.sandbox.rewrite import PRELUDE
 from archytas_nb.sandbox.snapshots import (
     NO_METHODS,
-    NOTHING,
+    RETURN_NONE,
     function_named,
     looks_up_name,
     raised,
@@ -236,7 +236,7 @@ class RowProgram:
         given = {key: from_sandbox(each, handles) for key, each in snapshot.kwargs.items()}
         try:
             if name == PROGRAM_SHOW:
-                return snapshot.resume(NOTHING)
+                return snapshot.resume(RETURN_NONE)
             if name in (PROGRAM_ANSWER, PROGRAM_GIVE_UP):
                 values = [*args, *given.values()]
                 if len(values) != 1 and not (name == PROGRAM_GIVE_UP and not values):

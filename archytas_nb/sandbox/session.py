@@ -34,8 +34,8 @@ from archytas_nb.sandbox.check import prepared
 from archytas_nb.sandbox.diagnostics import type_faults
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.interpreter import Interpreter
-from archytas_nb.sandbox.notebook import Notebook
-from archytas_nb.sandbox.requests import Ended, Requests
+from archytas_nb.sandbox.notebook import NotebookVariables
+from archytas_nb.sandbox.requests import Requests, StopProgram
 from archytas_nb.sandbox.running import Running
 from archytas_nb.sandbox.short import short
 from archytas_nb.sandbox.snapshots import (
@@ -110,7 +110,7 @@ class Session:
         else:
             self._handles = state.handles.copy(namespace)
             self._interpreter = Interpreter(self._bounds, state.dump)
-        self._notebook = Notebook(namespace, self._handles, is_open=names_variables)
+        self._notebook = NotebookVariables(namespace, self._handles, is_open=names_variables)
         self._requests = Requests(
             self._tools, self._notebook, self._handles, self._interpreter, self._bounds
         )
@@ -248,7 +248,7 @@ class Session:
                     return ProgramWaits(tuple(program.pending[each] for each in program.requested))
                 snapshot = after
             self._show_last(snapshot)
-        except Ended:
+        except StopProgram:
             return self._ended_at(snapshot)
         except MontyCrashedError as error:
             self._lose(error)

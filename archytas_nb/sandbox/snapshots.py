@@ -35,7 +35,7 @@ from archytas_nb.words import clip
 MAX_MESSAGE = 2_000
 """Characters of an error in a program."""
 
-NOTHING: Any = {"return_value": None}
+RETURN_NONE: Any = {"return_value": None}
 """The reply without a value."""
 
 NO_METHODS: Any = {
@@ -189,5 +189,5 @@ def next_file(session: MontySession) -> str:
     """The name that the sandbox will give to the next text: it counts them."""
     snapshot: Any = session.feed_start(f"{CHECKPOINT}()", skip_type_check=True)
     number = int(snapshot.position.filename.strip("<>").rpartition("-")[2])
-    snapshot.resume(NOTHING)
+    snapshot.resume(RETURN_NONE)
     return f"<python-input-{number + 1}>"

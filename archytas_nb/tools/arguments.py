@@ -24,7 +24,7 @@ from archytas_nb.words import did_you_mean, shorten, with_article
 
 Path = tuple[str | int, ...]
 Variables = Mapping[str, Any] | None
-Result = tuple[dict[str, Any], tuple["Fault", ...]]
+Result = tuple[dict[str, Any], tuple["ArgumentFault", ...]]
 
 MAX_FAULTS = 10
 """Maximum number of faults of a call that are reported to the model."""
@@ -44,7 +44,7 @@ _KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ArgumentFault:
     """One fault of a call; written as ``reason @ $.path``.
 
     Attributes:
@@ -75,7 +75,7 @@ def _step_text(step: Any) -> str:
     return f"[{json.dumps(step, ensure_ascii=False)}]"
 
 
-def fault_lines(faults: Sequence[Fault]) -> list[str]:
+def fault_lines(faults: Sequence[ArgumentFault]) -> list[str]:
     """The first faults as text, and the number of omitted ones."""
     lines = [str(each) for each in faults[:MAX_FAULTS]]
     more = len(faults) - MAX_FAULTS
@@ -84,7 +84,7 @@ def fault_lines(faults: Sequence[Fault]) -> list[str]:
     return lines
 
 
-def for_person(faults: Sequence[Fault]) -> str:
+def for_person(faults: Sequence[ArgumentFault]) -> str:
     """What was wrong with a call, for a person."""
     lines = [each.for_person for each in faults[:MAX_FAULTS]]
     if len(lines) == 1:
@@ -123,10 +123,10 @@ def read(parameters: Sequence[Parameter], tool_input: Any, namespace: Variables)
         return {}, ()
     if isinstance(tool_input, dict):
         reason = "unknown argument {!r}: this tool takes none, send null"
-        return {}, tuple(Fault(reason.format(key), (str(key),)) for key in tool_input)
+        return {}, tuple(ArgumentFault(reason.format(key), (str(key),)) for key in tool_input)
     if tool_input in (None, []):
         return {}, ()
-    return {}, (Fault(f"this tool takes no arguments, send null; {_received(tool_input)}"),)
+    return {}, (ArgumentFault(f"this tool takes no arguments, send null; {_received(tool_input)}"),)
 
 
 def _read_single(parameter: Parameter, tool_input: Any, namespace: Variables) -> Result:
@@ -135,7 +135,7 @@ def _read_single(parameter: Parameter, tool_input: Any, namespace: Variables) ->
     kind = parameter.type
     if tool_input is None and not kind.admits_none:
         return _read_fields((parameter,), None, namespace)
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[ArgumentFault, ...] = ()
     parsed = tool_input
     if not parameter.simple:
         parsed = _parsed(tool_input)
@@ -171,9 +171,11 @@ def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Va
         fields = {}
     if not isinstance(fields, dict):
         known = ", ".join(f'"{name}"' for name in names)
-        return {}, (Fault(f"expected an object with the fields {known}; {_received(fields)}"),)
+        return {}, (
+            ArgumentFault(f"expected an object with the fields {known}; {_received(fields)}"),
+        )
     values: dict[str, Any] = {}
-    faults: list[Fault] = []
+    faults: list[ArgumentFault] = []
     for each in parameters:
         name = each.name
         kind = each.type
@@ -184,7 +186,7 @@ def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Va
             why = "missing"
             if name in fields:
                 why = "null is no value here"
-            faults.append(Fault(f"{why}, expected {kind.text}", (name,)))
+            faults.append(ArgumentFault(f"{why}, expected {kind.text}", (name,)))
     faults += [_unknown_name("argument", key, fields, names) for key in fields if key not in names]
     if faults:
         return ({}, tuple(faults))
@@ -193,11 +195,11 @@ def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Va
 
 def _unknown_name(
     what: str, key: Any, fields: Mapping[Any, Any], names: Collection[str], path: Path = ()
-) -> Fault:
+) -> ArgumentFault:
     left = [name for name in names if name not in fields]
     guess = did_you_mean(str(key), left or names) or ","
     known = ", ".join(f'"{name}"' for name in names) or "none"
-    return Fault(f"unknown {what} {key!r}{guess} expected {known}", (*path, str(key)))
+    return ArgumentFault(f"unknown {what} {key!r}{guess} expected {known}", (*path, str(key)))
 
 
 # ── one value ─────────────────────────────────────────────────────────────────────────────────────
@@ -205,7 +207,7 @@ def _unknown_name(
 
 def read_value(
     kind: ArgumentType, sent: Any, namespace: Variables = None, path: Path = ()
-) -> tuple[Any, tuple[Fault, ...]]:
+) -> tuple[Any, tuple[ArgumentFault, ...]]:
     """The typed value and no faults, or None and at least one."""
     reader = _Reader(kind.validation_schema.get("$defs", {}))
     result = None
@@ -218,7 +220,7 @@ def read_value(
         found = _faults_of(error, value, path)
         reader.faults += [each for each in found if each.path not in known]
     except RecursionError:
-        return None, (Fault("the value is nested too deeply", path),)
+        return None, (ArgumentFault("the value is nested too deeply", path),)
     if not reader.faults:
         return result, ()
     name = reference_name(sent)
@@ -230,7 +232,7 @@ def read_value(
             f"names of variables such as {name!r} are not accepted here: send {what} itself; "
             f"{_received(sent)}"
         )
-        return None, (Fault(reason, path),)
+        return None, (ArgumentFault(reason, path),)
     return None, tuple(reader.faults)
 
 
@@ -247,7 +249,7 @@ class _Reader:
     """Walks a value along its schema, converts unambiguous variants and collects faults."""
 
     def __init__(self, defs: Mapping[str, Any]) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[ArgumentFault] = []
         self._defs = defs
 
     def read(self, value: Any, schema: Mapping[str, Any], path: Path) -> Any:
@@ -260,7 +262,7 @@ class _Reader:
         value = _coerced(value, schema, choices)
         expected = _mismatch(value, schema, choices)
         if expected:
-            self.faults.append(Fault(f"expected {expected}; {_received(value)}", path))
+            self.faults.append(ArgumentFault(f"expected {expected}; {_received(value)}", path))
         elif isinstance(value, dict):
             return self._object(value, schema, path)
         elif isinstance(value, list):
@@ -412,7 +414,7 @@ _REASONS = {
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
 
 
-def _faults_of(error: ValidationError, value: Any, start: Path) -> list[Fault]:
+def _faults_of(error: ValidationError, value: Any, start: Path) -> list[ArgumentFault]:
     """One fault for each path in the value; the branches of a union are joined in one reason."""
     grouped: dict[Path, dict[str, Any]] = {}
     quoted: set[Path] = set()
@@ -429,7 +431,7 @@ def _faults_of(error: ValidationError, value: Any, start: Path) -> list[Fault]:
         if _MISSING not in reasons:
             last = [*reasons.values()][-1]
             reason = f"{', or '.join(reasons)}; {_received(last)}"
-        faults.append(Fault(reason, path, path in quoted))
+        faults.append(ArgumentFault(reason, path, path in quoted))
     return faults
 
 

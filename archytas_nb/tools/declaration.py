@@ -217,14 +217,16 @@ def stubs(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Record:
+class RecordType:
     """A type of objects whose fields a program can read."""
 
     fields: tuple[str, ...]  # none if nothing can be read
     is_dict: bool  # whether they are read by key, not as attributes
 
 
-def records(tools: Iterable[Tool], typed: Mapping[str, Any] = _NOTHING_TYPED) -> dict[str, Record]:
+def records(
+    tools: Iterable[Tool], typed: Mapping[str, Any] = _NOTHING_TYPED
+) -> dict[str, RecordType]:
     """The records in what the type checker reads of these, by the names that it uses."""
     types = _Types()
     for kind in typed.values():
@@ -288,10 +290,10 @@ class _Types:
         """The definitions of the records."""
         return list(self._classes.values())
 
-    def records(self) -> dict[str, Record]:
+    def records(self) -> dict[str, RecordType]:
         """What can be read of the records."""
         return {
-            name: Record(tuple(fields_of(cls)), bool(typing_extensions.is_typeddict(cls)))
+            name: RecordType(tuple(fields_of(cls)), bool(typing_extensions.is_typeddict(cls)))
             for cls, name in self._names.items()
         }
 

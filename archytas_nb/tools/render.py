@@ -28,7 +28,7 @@ from archytas_nb.tools.data import MAX_IMAGES, STOPS, picture
 from archytas_nb.words import clip
 
 NO_OUTPUT = "(no output)"
-MAX_CHARS = 8000
+MAX_RESULT_CHARS = 8000
 """Maximum length of a result in characters, unless the tool has its own limit."""
 MAX_BYTES = 64_000_000
 """Maximum size of the items that are read from a generator."""
@@ -58,7 +58,7 @@ class Rendered:
     whole: bool = True  # whether the text is the complete value, or the value is an image
 
 
-def render(value: Any, max_chars: int = MAX_CHARS) -> Rendered:
+def render(value: Any, max_chars: int = MAX_RESULT_CHARS) -> Rendered:
     """Render a value for the model.
 
     Args:
@@ -441,7 +441,7 @@ def drain(iterator: Iterator[Any]) -> Drained:
 _LIBRARIES = (str(Path(__file__).parent.parent), str(Path(os.__file__).parent), "<frozen")
 
 
-def failure_text(error: BaseException, max_chars: int = MAX_CHARS) -> str:
+def failure_text(error: BaseException, max_chars: int = MAX_RESULT_CHARS) -> str:
     """Describe an exception: type and message, the lines of the user's code, then the causes.
 
     Without colours, frames of this package or of libraries, and absolute paths. Never raises.

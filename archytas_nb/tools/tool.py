@@ -20,7 +20,7 @@ from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, Json
 from archytas_nb.tools.current import current_run
 from archytas_nb.tools.registry import ToolLike, register
-from archytas_nb.tools.render import MAX_CHARS, Drained, drain, failure_text, is_lazy, render
+from archytas_nb.tools.render import MAX_RESULT_CHARS, Drained, drain, failure_text, is_lazy, render
 from archytas_nb.tools.variables import keep, name_of
 from archytas_nb.words import clip, did_you_mean
 
@@ -255,7 +255,7 @@ class Tool(ToolLike):
             why = f"{self.name} was not called: its tool_input is wrong."
             error = ToolError(why, arguments.fault_lines(faults))
             error.is_quoted = any(each.is_quoted for each in faults)
-            expected = clip(self._expected(), MAX_CHARS // 4)
+            expected = clip(self._expected(), MAX_RESULT_CHARS // 4)
             return CallOutcome(
                 "error",
                 f"{error}\nExpected tool_input: {expected}",
@@ -342,7 +342,7 @@ class Tool(ToolLike):
         self, value: Any, namespace: MutableMapping[str, Any] | None = None, *, seconds: float = 0.0
     ) -> CallOutcome:
         """Render the result of a call; a large one is also stored in the namespace."""
-        limit = self.max_chars or MAX_CHARS
+        limit = self.max_chars or MAX_RESULT_CHARS
         shown = render(value, limit)
         kept = value.items if isinstance(value, Drained) else value
         # Without this sentence, a model that does not see images calls the tool again.
@@ -371,7 +371,7 @@ class Tool(ToolLike):
 
     def failure(self, error: BaseException, *, seconds: float = 0.0) -> CallOutcome:
         """Render the exception of a call: type, message and the user's frames."""
-        text = failure_text(error, self.max_chars or MAX_CHARS)
+        text = failure_text(error, self.max_chars or MAX_RESULT_CHARS)
         return CallOutcome("error", text, error=error, seconds=seconds)
 
     def _expected(self) -> str:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from archytas_nb.kernel.output import (
     KEEP,
     KEEP_DISPLAYED,
-    MAX_CHARS,
     MAX_DISPLAY,
     MAX_IMAGES,
+    MAX_OUTPUT_CHARS,
     Capture,
     capture_paused,
     capturing,
@@ -59,7 +59,7 @@ def test_keeps_the_beginning_and_the_end_of_endless_output() -> None:
     assert str(outputs[0].data["text/plain"]).startswith("first\n")
     assert str(outputs[-1].data["text/plain"]).endswith("last\n")
     assert f"{3_000_000 + 5_000_000 + 11 - 2 * KEEP:,} characters left out" in text_of(outputs)
-    assert len(capture.text()) <= MAX_CHARS
+    assert len(capture.text()) <= MAX_OUTPUT_CHARS
 
 
 @pytest.mark.parametrize("between", ["", "text\n"])
@@ -142,7 +142,7 @@ def test_reads_hostile_text_in_linear_time(text: str) -> None:
     capture = Capture()
     capture.write("stdout", text)
     capture.display({"text/html": text})
-    assert len(capture.text()) <= MAX_CHARS
+    assert len(capture.text()) <= MAX_OUTPUT_CHARS
 
 
 def test_returns_a_bounded_number_of_images_in_base64() -> None:

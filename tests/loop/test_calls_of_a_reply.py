@@ -22,13 +22,13 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import MAX_CALLS, react_loop
-from archytas_nb.loop.record import Exchange, Step, call_id
+from archytas_nb.loop.record import Exchange, StepRecord, call_id
 from archytas_nb.loop.reply import Action
 from tests.growth import assert_linear
 from tests.loop.cards import over, wire
 
 
-def step_of(action: Action) -> tuple[Step, list[Any]]:
+def step_of(action: Action) -> tuple[StepRecord, list[Any]]:
     """The step for a reply, and the requests until then."""
     form, exchange = wire("react"), Exchange("Well?")
     form.read = lambda *_, **__: action  # type: ignore[method-assign]

@@ -20,7 +20,7 @@ from archytas_nb.loop.events import (
     Stopped,
     ToolCall,
 )
-from archytas_nb.loop.record import Compaction, Exchange, Step
+from archytas_nb.loop.record import Compaction, Exchange, StepRecord
 from archytas_nb.loop.tokens import message_tokens
 from tests.loop.cards import PROTOCOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
@@ -48,7 +48,7 @@ def records(draw: Any, most_steps: int = 5) -> list[Exchange]:
         steps = []
         for n in range(draw(st.integers(0, most_steps))):
             if draw(st.integers(0, 5)) == 0:
-                steps.append(Step(thought="hm", correction="That was wrong."))
+                steps.append(StepRecord(thought="hm", correction="That was wrong."))
                 continue
             calls = tuple(
                 ToolCall(f"q{question}s{n}c{c}", draw(st.sampled_from(["look", "put"])), {"a": c})
@@ -61,7 +61,7 @@ def records(draw: Any, most_steps: int = 5) -> list[Exchange]:
                 )
                 for call in calls
             )
-            steps.append(Step("so", calls, outcomes))
+            steps.append(StepRecord("so", calls, outcomes))
         made.append(Exchange(f"Question {question}?", steps, draw(endings)))
     made[-1].ending = None
     return made
@@ -193,7 +193,9 @@ def test_a_request_extends_the_previous_one_between_compactions(
     compaction = judge.compact(record, budget)
     before = judge.sent(record, compaction)
     call = ToolCall("q9s9c1", "look", {})
-    record[-1].steps.append(Step("more", (call,), (CallOutcome("done", "3", call_id=call.id),)))
+    record[-1].steps.append(
+        StepRecord("more", (call,), (CallOutcome("done", "3", call_id=call.id),))
+    )
     assert is_prefix(before, judge.sent(record, compaction))
 
 
@@ -236,7 +238,7 @@ def test_compaction_is_rare(protocol: Protocol, budget: int) -> None:
     for n in range(60):
         call = ToolCall(f"q1s{n}c1", "look", {"a": n})
         running.steps.append(
-            Step("", (call,), (CallOutcome("done", "a b " * 60, call_id=call.id),))
+            StepRecord("", (call,), (CallOutcome("done", "a b " * 60, call_id=call.id),))
         )
         deeper = judge.compact([running], budget, compaction)
         times += deeper != compaction
@@ -248,9 +250,9 @@ def test_compaction_is_rare(protocol: Protocol, budget: int) -> None:
 # ── the order in which things go ──────────────────────────────────────────────────────────────────
 
 
-def step(id_: str, text: str) -> Step:
+def step(id_: str, text: str) -> StepRecord:
     call = ToolCall(id_, "look", {})
-    return Step("so", (call,), (CallOutcome("done", text, value=object(), call_id=id_),))
+    return StepRecord("so", (call,), (CallOutcome("done", text, value=object(), call_id=id_),))
 
 
 def talk(count: int = 2) -> list[Exchange]:
@@ -321,7 +323,7 @@ def test_a_truncated_outcome_keeps_its_end_and_loses_its_images() -> None:
     assert re.match(r"(word )+word\n… \(shortened from 10,058 characters\) …\n", text)
     assert text.endswith('(kept as the variable look_1: send "look_1" to pass it on)')
     image = CallOutcome("done", "[image]", images=("iVBORw0KGgo=",), call_id="q1s1c1")
-    record = [Exchange("Q?", [Step("", (ToolCall("q1s1c1", "plot", {}),), (image,))])]
+    record = [Exchange("Q?", [StepRecord("", (ToolCall("q1s1c1", "plot", {}),), (image,))])]
     [shown] = compacted_view(record, judge.compact(record, judge.size(record) - 1))
     assert shown.steps[0].outcomes[0].text == "[image]\n… (the image is not shown any more)"
     assert shown.steps[0].outcomes[0].images == ()
@@ -344,7 +346,7 @@ def test_rejects_a_step_without_one_outcome_per_call(
     calls: tuple[ToolCall, ...], outcomes: tuple[CallOutcome, ...]
 ) -> None:
     with pytest.raises(ValueError, match="each call needs exactly one outcome"):
-        Step(calls=calls, outcomes=outcomes)
+        StepRecord(calls=calls, outcomes=outcomes)
 
 
 ENDINGS = [Answered("x"), Answered(""), Failed("no", "model"), Failed("", "model"), Failed("500", "endpoint"),

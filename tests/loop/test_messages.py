@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import Answered, CallOutcome, ToolCall
 from archytas_nb.loop.limits import REPLY_TOKENS
-from archytas_nb.loop.record import Compaction, Exchange, Step
+from archytas_nb.loop.record import Compaction, Exchange, StepRecord
 from archytas_nb.loop.tokens import json_tokens, message_tokens, text_tokens
 from tests.loop.cards import PROTOCOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
@@ -30,9 +30,9 @@ class Holds:
     context_tokens: int | None
 
 
-def step(question: int, n: int, words: int = 100) -> Step:
+def step(question: int, n: int, words: int = 100) -> StepRecord:
     call = ToolCall(f"q{question:02}s{n:02}c01", "look", {"a": n})
-    return Step(
+    return StepRecord(
         "so", (call,), (CallOutcome("done", "word " * words, value=object(), call_id=call.id),)
     )
 

@@ -21,7 +21,7 @@ from archytas_nb.loop.events import (
     WireCall,
 )
 from archytas_nb.loop.function_calling import FunctionCalling
-from archytas_nb.loop.record import Exchange, Step
+from archytas_nb.loop.record import Exchange, StepRecord
 from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, over, over_protocols, wire
 from tests.strict import fault_of, is_prefix
 
@@ -43,14 +43,14 @@ def exchanges(draw: Any) -> list[Exchange]:
         steps = []
         for n in range(draw(st.integers(0, 3))):
             if draw(st.booleans()):
-                steps.append(Step(thought=draw(plain).strip(), correction="That was wrong."))
+                steps.append(StepRecord(thought=draw(plain).strip(), correction="That was wrong."))
                 continue
             calls = tuple(
                 ToolCall(f"q{question}s{n}c{c}", draw(plain), draw(inputs))
                 for c in range(draw(st.integers(1, 3)))
             )
             outcomes = tuple(CallOutcome(draw(statuses), "said", call_id=call.id) for call in calls)
-            steps.append(Step(draw(plain).strip(), calls, outcomes))
+            steps.append(StepRecord(draw(plain).strip(), calls, outcomes))
         ending = draw(
             st.sampled_from(
                 [
@@ -97,7 +97,7 @@ def test_a_strict_server_accepts_the_last_turn(past: list[Exchange], protocol: P
 
 
 def test_makes_illegal_tool_names_legal_in_the_history() -> None:
-    step = Step(
+    step = StepRecord(
         "", (ToolCall("1", "übel! " * 30, None),), (CallOutcome("error", "x", call_id="1"),)
     )
     assert fault_of(messages_of(wire("native"), [Exchange("q", [step])])) == ""
@@ -105,7 +105,9 @@ def test_makes_illegal_tool_names_legal_in_the_history() -> None:
 
 @over("given_, sent", [(None, {}), (5, {"input": 5}), ({"a": 1}, {"a": 1}), ("{", {"input": "{"})])
 def test_sends_arguments_back_as_an_object(given_: Any, sent: Any) -> None:
-    step = Step("", (ToolCall("1", "look", given_),), (CallOutcome("done", "x", call_id="1"),))
+    step = StepRecord(
+        "", (ToolCall("1", "look", given_),), (CallOutcome("done", "x", call_id="1"),)
+    )
     [_, _, said, _] = messages_of(wire("native"), [Exchange("q", [step])])
     assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == sent
 
@@ -130,7 +132,7 @@ def test_a_disabled_tool_is_not_offered(protocol: Protocol) -> None:
     ],
 )
 def test_the_text_protocol_adds_a_hint_to_errors(outcome: CallOutcome, hinted: bool) -> None:
-    step = Step("", (ToolCall("1", "look", {}),), (outcome,))
+    step = StepRecord("", (ToolCall("1", "look", {}),), (outcome,))
     told = messages_of(wire("react"), [Exchange("q", [step])])[-1]["content"]
     assert told.startswith(f"Outcome of look ({outcome.status}):\n{outcome.text}")
     assert ("It gave no result. Read why" in told) == hinted

@@ -50,7 +50,7 @@ def test_cells_are_read_with_their_outputs_figures_and_errors(notebook: Kernel) 
     newest, drawn, found, unknown = outcomes(notebook)
     text, pictures = newest
     assert text.startswith("[8]\n%agent -m m What is it?\nOutput:\nForty-two.\n\n[7]\n")
-    assert len(text) <= cells.MAX_CHARS
+    assert len(text) <= cells.MAX_CELL_CHARS
     assert "characters left out" in text
     assert "canary" not in text
     assert "{SERVICE_TOKEN}" in text
@@ -110,7 +110,7 @@ def test_ten_thousand_cells_and_a_hundred_megabytes_are_bounded(
         cells.cells([10_000], mask=mask),
         cells.cells(containing="nowhere", mask=mask),
     ):
-        assert len(text) <= cells.MAX_CHARS
+        assert len(text) <= cells.MAX_CELL_CHARS
     assert cells.cells([1], mask=mask) == "[1]\nx = 0"
     assert "numbers=[…]" in str(cells.cells(mask=mask))
 

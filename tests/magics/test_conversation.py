@@ -17,7 +17,7 @@ from archytas_nb.loop.events import (
     ToolCall,
     Usage,
 )
-from archytas_nb.loop.record import Exchange, Step
+from archytas_nb.loop.record import Exchange, StepRecord
 from archytas_nb.magics.dry_run import DryRun
 from archytas_nb.magics.history import History, Paid, cell_of
 from archytas_nb.magics.shown import cost, history
@@ -69,7 +69,7 @@ def test_a_cell_that_is_run_again_replaces_its_questions_in_their_place(kernel: 
 
 def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
     call = ToolCall("q01s01c01", "count", None)
-    step = Step(calls=(call,), outcomes=(CallOutcome("done", "3", call_id=call.id),))
+    step = StepRecord(calls=(call,), outcomes=(CallOutcome("done", "3", call_id=call.id),))
     exchanges = (
         Exchange("How\nmany?", [step], Answered("Three.\n\nReally.")),
         Exchange("Why?", [], Failed("no idea")),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.errors import ModelError
 from archytas_nb.models import bounds, remote
-from archytas_nb.models.bounds import Connection, Deadline
+from archytas_nb.models.bounds import BoundedConnection, Deadline
 from archytas_nb.models.choose import served_at
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.refusals import EndpointErrors
@@ -60,7 +60,7 @@ class ReadError(Exception):
 def read(
     chunks: Iterator[bytes], *, timeout: float = 20.0, seconds: float | None = None
 ) -> list[bytes]:
-    connection = Connection(EndpointErrors(AT))
+    connection = BoundedConnection(EndpointErrors(AT))
     with connection.within(timeout, Deadline(seconds)):
         return list(connection.read_body(chunks))
 
@@ -111,7 +111,7 @@ def test_a_reply_beyond_the_size_limit_is_aborted(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_body_that_was_cut_is_not_taken_for_complete() -> None:
-    connection = Connection(EndpointErrors(AT))
+    connection = BoundedConnection(EndpointErrors(AT))
 
     def closing() -> Iterator[bytes]:
         yield b"first"
