@@ -301,38 +301,55 @@ class ServerError(Exception):
     @classmethod
     def from_object(cls, data: Any, text: str, status: int = 0) -> Self:
         """Read an error object that was parsed from `text`; `status` is the HTTP status, if any."""
-        error = data
-        while True:
-            if isinstance(error, list) and len(error) == 1:  # Gemini's
-                error = error[0]
-            elif isinstance(error, dict) and isinstance(error.get("error"), (dict, str)):
-                error = error["error"]
-            else:
-                break
+        error = _innermost(data)
         if not isinstance(error, dict):
             return cls(string(error) or text, status or 500)
-        raw = str(
-            mapping(error.get("metadata")).get("raw") or ""
-        )  # the error of the model's provider
-        provider_error = None
-        if raw:
-            provider_error = cls.from_object(_json(raw), raw)
+        raw = str(mapping(error.get("metadata")).get("raw") or "")
         message = str(error.get("message") or error.get("detail") or "")
+        provider_error = None
+        if raw:  # the error of the model's provider
+            provider_error = cls.from_object(_json(raw), raw)
         if provider_error and message == "Provider returned error":
             message = f"{message}: {provider_error.message}"
-        codes = [str(error[key]) for key in ("code", "type") if error.get(key)]
-        codes += [f"{key}={error[key]}" for key in ("n_prompt_tokens", "n_ctx") if error.get(key)]
-        code = str(error.get("code") or error.get("status_code"))
-        named = 500
-        if re.fullmatch("[45][0-9][0-9]", code):
-            named = int(code)
         reply = None
         if provider_error:
             reply = provider_error.reply
         generated = string(error.get("failed_generation"))  # Groq's
-        if generated or code == REFUSED:
+        if generated or _code_of(error) == REFUSED:
             reply = ModelReply(generated or message, finish=REFUSED, usage=Usage(requests=1))
-        return cls(message or text, status or named, " ".join([*codes, raw]).strip()[:500], reply)
+        codes = " ".join([*_details_of(error), raw]).strip()[:500]
+        return cls(message or text, status or _status_in(error), codes, reply)
+
+
+def _innermost(data: Any) -> Any:
+    """The error itself, out of the lists and objects that servers put around it."""
+    inner = data
+    while True:
+        if isinstance(inner, list) and len(inner) == 1:  # Gemini's
+            inner = inner[0]
+        elif isinstance(inner, dict) and isinstance(inner.get("error"), (dict, str)):
+            inner = inner["error"]
+        else:
+            return inner
+
+
+def _code_of(error: Mapping[str, Any]) -> str:
+    return str(error.get("code") or error.get("status_code"))
+
+
+def _status_in(error: Mapping[str, Any]) -> int:
+    """The HTTP status that an error names; 500 if it names none."""
+    code = _code_of(error)
+    if re.fullmatch("[45][0-9][0-9]", code):
+        return int(code)
+    return 500
+
+
+def _details_of(error: Mapping[str, Any]) -> list[str]:
+    """What an error says beside its message: code, type, lengths in tokens."""
+    details = [str(error[key]) for key in ("code", "type") if error.get(key)]
+    lengths = [key for key in ("n_prompt_tokens", "n_ctx") if error.get(key)]
+    return details + [f"{key}={error[key]}" for key in lengths]
 
 
 def raise_if_error(data: Any, text: str) -> None:
