@@ -24,7 +24,15 @@ from typing import (
 )  # fmt: skip
 
 from archytas_nb import question as prepare
-from archytas_nb.asking import ActiveRun, AgentSetup, Asked, ModelChoice, place_of
+from archytas_nb.asking import (
+    ASKED_UNSEEN,
+    ActiveRun,
+    AgentSetup,
+    Asked,
+    ModelChoice,
+    is_asked_unseen,
+    place_of,
+)
 from archytas_nb.batch import STORE
 from archytas_nb.choices import ContextName, ProtocolName, PythonMode, ValuesName
 from archytas_nb.driver import Events, Observer
@@ -318,10 +326,16 @@ class Agent:
             ToolError: The agent failed, it would ask itself, or the question may contain values
                 that must stay here.
         """
+        own = self._setup.now().settings.values
         if caller.values != "all":
             raise ToolError(
                 f"values is {caller.values!r}, and a question to the agent {name!r} may contain "
                 "values: ask it yourself"
+            )
+        if own != "all":
+            raise ToolError(
+                f"values of the agent {name!r} is {own!r}, and its answer, which contains values, "
+                "would be told to the model that asks it: ask it yourself"
             )
         asked = _asked.get()
         if id(self._setup) in asked or self._current.is_running:
@@ -535,10 +549,13 @@ class Agent:
         request follows, the trace says that it came too late.
 
         Raises:
-            RuntimeError: No question is being answered.
+            RuntimeError: No question is being answered, or a tool of a run whose values stay here
+                tells this.
             TypeError: `text` is not text.
             ValueError: `text` is empty.
         """
+        if is_asked_unseen():
+            raise RuntimeError(ASKED_UNSEEN)
         if not isinstance(text, str):
             raise TypeError(f"text={text!r}; expected text to tell the agent")
         if not text.strip():

@@ -56,6 +56,7 @@ from archytas_nb.question import (
     toolbox_of,
 )
 from archytas_nb.run import Run
+from archytas_nb.tools.current import host
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
 
@@ -163,7 +164,9 @@ class AgentSetup:
 
     def for_rows(self) -> RunSetup:
         """The setup for the rows of a map: nobody is asked, and no code is run in the notebook."""
-        values = self.configuration.now().values
+        values: str = self.configuration.now().values
+        if is_asked_unseen():
+            raise ConfigurationError(ASKED_UNSEEN)
         if values != "all":
             raise ConfigurationError(
                 f"values is {values!r}, and the question of each row of a map contains its values: "
@@ -369,6 +372,7 @@ class RunSetup:
             self.settings.values,
             self.variables,
             open_tools,
+            code_tools=[name for name, tool in tools.items() if tool.runs_code],
             has_policy=callable(self.settings.approve),
         )
 
@@ -382,6 +386,8 @@ class RunSetup:
 
     def why_refused(self, exchange: Exchange, protocol: ev.ActiveProtocol) -> str:
         """Why a question is not asked that would tell values; empty if it is."""
+        if is_asked_unseen():
+            return ASKED_UNSEEN
         if not self.hides_values:
             return ""
         setting = f"values is {self.settings.values!r}"
@@ -421,6 +427,19 @@ class RunSetup:
                 reply = ev.ModelReply("yes")
             request = flow.send(reply)
         return request, tools
+
+
+ASKED_UNSEEN = (
+    "the values of the run that called this tool stay here, and what a tool tells a model may "
+    "contain values: return it instead"
+)
+"""Why a tool may not ask or tell a model."""
+
+
+def is_asked_unseen() -> bool:
+    """Whether a tool asks, of a run whose model may not see all values."""
+    asking = host.get()
+    return asking is not None and asking.values != "all"
 
 
 STRICTNESS = {name: place for place, name in enumerate(get_args(ValuesName))}

@@ -159,6 +159,7 @@ class Driver:
             self.run.reads.end()
         if self.disclosure is not None:
             self.disclosure.end()
+        sent.purpose.set(None)
 
     def _emit(self, event: ev.Event) -> Events:
         """Yield an event; an interrupt while it is handled stops the run at the next request."""
@@ -207,10 +208,17 @@ class Driver:
                 host.reset(token)
             return ev.CallOutcomes(outcomes)
         if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
-            if reads is not None and isinstance(request, ev.RunProgram):
-                reads.code(request.text)
+            if isinstance(request, ev.RunProgram):
+                self._note_program(request.text)
             return self._run_program(request)
         return None
+
+    def _note_program(self, text: str) -> None:
+        """Note the text of a program, for what it reads and for the names in it."""
+        if self.run.reads is not None:
+            self.run.reads.code(text)
+        if self.disclosure is not None:
+            self.disclosure.begins(text)
 
     @staticmethod
     def _callers_by_name(request: ev.RunCalls, disclosure: Disclosure) -> dict[str, CallingProgram]:
@@ -258,6 +266,9 @@ class Driver:
         if isinstance(ending, (ev.Answered, ev.Stopped)):
             self.exchange.said = ending.text
             return replace(ending, text=disclosure.filled(ending.text))
+        if isinstance(ending, ev.Failed) and ending.by == "model":
+            self.exchange.said = ending.reason
+            return replace(ending, reason=disclosure.filled(ending.reason))
         return ending
 
     def _flow(self, protocol: ev.ActiveProtocol) -> Flow:

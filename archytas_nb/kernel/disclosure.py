@@ -27,7 +27,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import LastError
 from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
-from archytas_nb.tools.variables import LiveNamespace, keep, name_of, reference_name
+from archytas_nb.tools.variables import LiveNamespace, keep, reference_name
 
 Comparison: TypeAlias = Literal["<", "<=", ">", ">=", "==", "!=", "in"]
 
@@ -50,6 +50,8 @@ SAID = "(My answer was shown to the user, with its values.)"
 
 _MAX_NAME = 60
 _FIELD = re.compile(r"(?<!\{)\{([^\W\d]\w*)(:[^{}]{0,20})?\}(?!\})")
+_QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
+_MAX_DIGITS = 4  # of a number in the format of a field, such as its width
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -69,9 +71,6 @@ A model reads the places of the columns; the variables are not described to it."
 
 _NUMBERS = ("builtins", "numpy", "decimal", "fractions")
 """The modules whose numbers are written in one way; a class of one's own may write a text."""
-_SINGLE = (bool, int, float, complex, str, bytes, tuple, frozenset, enum.Enum)
-"""Types of which equal values may be one object: that would tell that two are equal."""
-
 
 results: set[str] = set()
 """The names of the variables in which results were kept in this process; a call may name them."""
@@ -84,6 +83,7 @@ class Disclosure:
         values: ``"none"``, ``"strict"`` or ``"scalars"``.
         namespace: The variables of the user.
         open_tools: The names of tools whose results are no values of the user.
+        code_tools: The names of tools that run code.
         has_policy: Whether a function of the user decides which calls are made.
 
     Attributes:
@@ -99,32 +99,42 @@ class Disclosure:
         namespace: Namespace,
         open_tools: Iterable[str] = (),
         *,
+        code_tools: Iterable[str] = (),
         has_policy: bool = False,
     ) -> None:
         self.values = values
         self.learned: dict[str, int] = {}
         self._namespace = namespace
         self._open_tools = frozenset(open_tools)
+        self._code_tools = frozenset(code_tools)
         self._has_policy = has_policy
         self._columns = columns_in(namespace)
         self._known = set(shown_names(namespace)) - made_names
         self._calls: dict[str, ev.ToolCall] = {}
         self._by_reference: set[str] = set()  # the ids of calls with values as arguments
         self._by_program: set[str] = set()  # the ids of calls of programs
+        self._programs: list[str] = []
         self._faults: set[str] = set()  # of answers, in words that hold no value
 
     def end(self) -> None:
-        """The run has ended: what was made in it may be named after values.
-
-        A variable that the model named itself, in code or as an argument, is known to it.
-        """
-        made_names.update(self._made(), columns_in(self._namespace) - self._columns)
+        """The run has ended: what was made in it may be named after values."""
+        columns = columns_in(self._namespace) - self._columns - self._written()
+        made_names.update(self._made(), columns)
 
     def _made(self) -> set[str]:
         """The variables that were made in the run, without those that the model named."""
-        written = [each.input for each in self._calls.values() if each.id not in self._by_program]
-        named = set(re.findall(r"\w+", json.dumps(written, ensure_ascii=False, default=str)))
-        return set(shown_names(self._namespace)) - self._known - results - named
+        made = set(shown_names(self._namespace)) - self._known - results
+        return made - self._written() if made else made
+
+    def _written(self) -> set[str]:
+        """The names that the model wrote itself in programs, code and arguments, and so knows."""
+        given = [each.input for each in self._calls.values() if each.id not in self._by_program]
+        names: set[str] = set()
+        for text in (*self._programs, *_texts_in(given)):
+            names.update(re.findall(r"\w+", text))
+            for pair in _QUOTED.findall(text):
+                names.update(pair)
+        return names
 
     # ── to the kernel ─────────────────────────────────────────────────────────────────────────────
 
@@ -141,6 +151,10 @@ class Disclosure:
                 found[call.id] = given
                 self._by_reference.add(call.id)
         return found
+
+    def begins(self, program: str) -> None:
+        """Remember the text of a program."""
+        self._programs.append(program)
 
     def noted(self, calls: Iterable[ev.ToolCall]) -> None:
         """Remember calls of a program, whose arguments are values."""
@@ -198,20 +212,29 @@ class Disclosure:
             self._count("numbers and booleans")
             text = outcome.result
         elif outcome.status == "done":
-            name, stored = self._kept(outcome, call)
-            text = f"{what(outcome.value, name)}. Its value is not shown to you."
-            if not name:
+            stored = self._kept(outcome, call)
+            text = f"{what(outcome.value, stored)}. Its value is not shown to you."
+            if not stored:
                 text = f"It returned {what(outcome.value)}, which is not shown to you."
         elif outcome.status == "error":
             text = self._error(outcome)
         elif outcome.status == "interrupted":
             text = "Interrupted by the user while it ran."
-        elif outcome.status == "refused" and self._has_policy and not outcome.decision:
+        elif outcome.status == "refused" and not outcome.decision and self._may_quote(call):
             text = "Refused. Why is not shown to you. Do not send the same call again."
         else:  # a refusal is in the words of the user, and why a call was not run in ours
             text = outcome.result
         told = outcome.with_text(text, shown)
         return replace(told, images=(), stored=stored)
+
+    def _may_quote(self, call: ev.ToolCall | None) -> bool:
+        """Whether the reason why a call was refused may say something of a value.
+
+        A policy may quote one, and code that is too long is refused with its length.
+        """
+        if self._has_policy or call is None:
+            return True
+        return call.name in self._code_tools and call.id in self._by_reference
 
     def _may_leave(self, value: Any) -> bool:
         """Whether a value may be told: numbers, booleans and members of enumerations."""
@@ -219,27 +242,27 @@ class Disclosure:
             return False
         if isinstance(value, enum.Enum):
             return True
-        return isinstance(value, (numbers.Number, bool)) and type(value).__module__ in _NUMBERS
+        kind = type(value)
+        is_number = isinstance(value, numbers.Number) or kind.__name__ in ("bool", "bool_")
+        return is_number and kind.__module__ in _NUMBERS
 
-    def _kept(self, outcome: ev.CallOutcome, call: ev.ToolCall | None) -> tuple[str, str]:
-        """The name of the variable with a result, and the same if it was made for it.
+    def _kept(self, outcome: ev.CallOutcome, call: ev.ToolCall | None) -> str:
+        """The name of the variable with a result; empty if there is none.
 
-        The value of a call of a program is in the program's own variables.
+        It is always a new one: the name of a variable that holds the same object would tell which
+        of several a tool has chosen. The value of a call of a program is in the program's own
+        variables.
         """
-        if outcome.stored:
-            results.add(outcome.stored)
-            return outcome.stored, outcome.stored
-        if call is None or call.id in self._by_program:
-            return "", ""
-        name = "" if isinstance(outcome.value, _SINGLE) else name_of(outcome.value, self._namespace)
-        if name in self._known | results and name in shown_names(self._namespace):
-            return name, ""
-        try:
-            name = keep(outcome.value, self._namespace, call.name)
-        except Exception:  # noqa: BLE001 - a namespace that cannot be written
-            return "", ""
+        name = outcome.stored
+        if not name:
+            if call is None or call.id in self._by_program:
+                return ""
+            try:
+                name = keep(outcome.value, self._namespace, call.name)
+            except Exception:  # noqa: BLE001 - a namespace that cannot be written
+                return ""
         results.add(name)
-        return name, name
+        return name
 
     def _error(self, outcome: ev.CallOutcome) -> str:
         """The fault of a call: ours about what the model sent, or the type of an exception."""
@@ -260,9 +283,13 @@ class Disclosure:
 
     def _unnamed(self, text: str) -> str:
         """A text without the names that may have been made from values."""
-        variables = made_names.intersection(shown_names(self._namespace))
-        for name in variables | self._made():
-            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text)
+        shown = shown_names(self._namespace)
+        names = made_names.intersection(shown) | self._made()
+        kinds = {type(self._namespace[name]) for name in shown}
+        names |= {each.__name__ for each in kinds} - {written_type(each) for each in kinds}
+        for name in names:
+            for written in {name, repr(name)[1:-1]}:
+                text = re.sub(rf"(?<!\w){re.escape(written)}(?!\w)", "…", text)
         return text
 
     def _given(self, call_id: str) -> Iterator[str]:
@@ -280,7 +307,8 @@ class Disclosure:
             name = kind[0] if kind and kind[0].endswith(("Error", "Exception")) else "an error"
             error = replace(error, text=f"{name} (the message is not shown to you)")
         assigned = {name: self._shown(text) for name, text in end.assigned.items()}
-        shown = tuple(self._shown(text, is_printed=True) for text in end.shown)
+        # How often something was shown may itself be a value.
+        shown = tuple(dict.fromkeys(self._shown(text, is_printed=True) for text in end.shown))
         lost = "it was stopped, or its process was lost" if end.lost else ""
         return replace(end, shown=shown, assigned=assigned, error=error, lost=lost)
 
@@ -289,18 +317,17 @@ class Disclosure:
 
         A text that is printed has no quotes: it may look like a number.
         """
-        try:
-            value = ast.literal_eval(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return NOT_SHOWN
-        if value is None:
-            return "None"
         if is_printed:
             return NOT_SHOWN
-        if self.values == "scalars" and isinstance(value, (bool, int, float)):
+        kind = _kind_written(text)
+        if kind == "None":
+            return kind
+        if self.values == "scalars" and kind in ("a bool", "a number"):
             self._count("numbers and booleans")
             return text
-        return f"(a value of type {type(value).__name__}, which is not shown to you)"
+        if not kind:
+            return NOT_SHOWN
+        return f"({kind}, which is not shown to you)"
 
     def _count(self, what: str) -> None:
         self.learned[what] = self.learned.get(what, 0) + 1
@@ -339,9 +366,36 @@ def what(value: Any, name: str = "") -> str:
     return kind
 
 
+def _texts_in(value: Any) -> Iterator[str]:
+    """All texts in a value of JSON, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for pair in value.items():
+            yield from _texts_in(list(pair))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts_in(each)
+
+
+_WRITTEN = {"'": "a text", '"': "a text", "[": "a list", "(": "a tuple", "{": "a dict or a set"}
+
+
+def _kind_written(text: str) -> str:
+    """What a short text of a value says of its type, whatever the length of the value is.
+
+    Empty for anything else than numbers, texts and containers.
+    """
+    if text in ("None", "True", "False"):
+        return "None" if text == "None" else "a bool"
+    if re.match(r"-?(\d|inf$|nan$)", text):
+        return "a number"
+    return _WRITTEN.get(text[:1], "")
+
+
 def _as_text(value: Any, form: str) -> str:
     """A value in an answer, for a person."""
-    if form:
+    if form and not re.search(rf"\d{{{_MAX_DIGITS + 1}}}", form):
         with contained():
             return format(value, form)
     if isinstance(value, str):

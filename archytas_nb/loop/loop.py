@@ -438,10 +438,10 @@ class _Loop:
         """Record a program that has ended; None means that the run continues."""
         runner = self.programs
         if end.interrupted or runner.was_interrupted:
-            self._add(runner.step(thought, interrupted_report(runner.made), reasoning))
+            self._add(runner.step(thought, interrupted_report(runner.told), reasoning))
             return Interrupted("a tool call" if runner.was_interrupted else "a program")
         if finish := _finish_of(runner.outcomes):
-            self._add(runner.step(thought, calls_report(runner.made), reasoning))
+            self._add(runner.step(thought, calls_report(runner.told), reasoning))
             return (yield from self._finish(finish, thought))
         if correction := (yield from self._confirm_program_end(end)):
             yield Notice(
@@ -459,15 +459,15 @@ class _Loop:
                 self._leave_out_repeated(runner.text, report)
                 return None
             # The answer is the last message of the exchange; before it stands what it rests on.
-            report = calls_report(runner.made)
+            report = calls_report(runner.told)
             step = runner.step(thought, report, reasoning)
             self._add(replace(step, is_left_out=not report))
             return Answered(as_text(end.answer), thought)
         if end.gave_up is not None:
-            step = runner.step(thought, calls_report(runner.made), reasoning)
+            step = runner.step(thought, calls_report(runner.told), reasoning)
             self._add(replace(step, is_left_out=not step.report))
             return Failed(end.gave_up)
-        report = ended_report(end, runner.made)
+        report = ended_report(end, runner.told)
         self._add(runner.step(thought, report, reasoning))
         if end.error is not None or end.lost:
             self.guards.record_fault()
@@ -505,11 +505,13 @@ class _Loop:
             action.program, action.thought, refusal="Not run: the run must end now."
         )
         if self.programs.calls:
-            report = calls_report(self.programs.made)
+            report = calls_report(self.programs.told)
             self._add(self.programs.step(action.thought, report, action.reasoning))
         if isinstance(end, ProgramEnded) and end.has_answer:
             return replace(action, program="", answer=end.answer, null=end.answer is None)
-        shown = "\n".join(end.shown) if isinstance(end, ProgramEnded) else ""
+        shown = ""
+        if isinstance(end, ProgramEnded) and not self.programs.hides_values:
+            shown = "\n".join(end.shown)
         return replace(action, program="", thought=shown or action.thought)
 
     def _may_write_lines(self) -> bool:
@@ -534,13 +536,13 @@ class _Loop:
             yield from lines.run()
         except _RunEndedError:
             if self.programs.text:
-                self._add(self.programs.step("", interrupted_report(self.programs.made)))
+                self._add(self.programs.step("", interrupted_report(self.programs.told)))
             raise
         if lines.end is not None and lines.is_over:
             return (yield from self._after_program(lines.end))
         if self.programs.text or self.programs.calls:
             self._add(replace(self.programs.step("", lines.fault), is_left_out=True))
-        done = calls_report(self.programs.made)
+        done = calls_report(self.programs.told)
         if done:
             done = f"\nDone so far (do not repeat it):\n{done}"
         self._note(lines.fault + done)

@@ -135,6 +135,14 @@ class ProgramRunner:
             for call, outcome in zip(self.calls, self.outcomes, strict=True)
         ]
 
+    @property
+    def told(self) -> list[WrittenCall]:
+        """The calls as a report lists them; where values stay, equal ones are listed once.
+
+        How often a program called something may itself be a value.
+        """
+        return list(dict.fromkeys(self.made)) if self.hides_values else self.made
+
     def _call_text(self, call: ToolCall) -> str:
         return f"{call.name}(…)" if self.hides_values else _call_text(call)
 

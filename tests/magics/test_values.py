@@ -492,6 +492,12 @@ WAYS: dict[str, Way] = {
         for what, value in _RESULTS.items()
     },
     **{f"{what} of a variable": ([], [], {"it": it}, {}) for what, it in _RESULTS.items()},
+    "the class of a variable that is named": (
+        [of_frame],
+        [("of_frame", {"df": "it"})],
+        {"it": _RESULTS["a class"]},
+        {},
+    ),
 }
 
 
@@ -535,14 +541,56 @@ def test_the_ways_lead_out_without_the_setting() -> None:
     assert shut == SHUT
 
 
-def test_equal_values_are_no_comparison() -> None:
-    """Small numbers are one object: the name of another variable would tell that it is equal."""
-    namespace = {"sex": 1}
-    model = ScriptedModel(("nothing", {}), "Done.", protocol="native")
-    agent = Agent([nothing], model, values="strict", namespace=namespace, protocol="native")
-    agent.run("Do it.")
-    assert namespace == {"sex": 1, "nothing_1": 1}
-    assert b"the variable sex" not in bodies(model)
+_PATIENT = pd.DataFrame({"a": [1]})
+
+
+@pytest.mark.parametrize("value", [1, np.bool_(True), pd.NaT, _PATIENT], ids=repr)
+def test_which_object_was_returned_is_not_told(value: Any) -> None:
+    """The name of another variable would tell that it is equal, or which one was chosen."""
+    namespace = {"sex": value}
+    model = ScriptedModel(("result", {}), "Done.", protocol="native")
+    tools = [_returning(value)]
+    Agent(tools, model, values="strict", namespace=namespace, protocol="native").run("Do it.")
+    assert namespace == {"sex": value, "result_1": value}
+    assert "the variable sex" not in bodies(model).decode()
+
+
+@pytest.mark.parametrize("length", [3, 300])
+def test_how_often_a_program_shows_or_calls_is_not_told(length: int) -> None:
+    """The number of repetitions, or the length of a text, would be a value."""
+    program = "x = plan\nfor each in plan:\n    nothing()\n    show(1)\n    print(1)"
+    model = ScriptedModel(
+        _PROGRAM.format(program), _PROGRAM.format(f"{program}\n1 / 0"), "```python\nanswer(1)\n```",
+        protocol="program",
+    )  # fmt: skip
+    namespace = {"plan": "a" * length}
+    agent = Agent([nothing], model, values="none", namespace=namespace, protocol="program")
+    agent.run("How many?")
+    reports = [request.messages[-1]["content"] for request in model.asked[1:]]
+    assert [each.count("nothing(…)") for each in reports] == [1, 1]
+    assert [each.count("shown: ") for each in reports] == [1, 1]
+    assert "x = (a text, which is not shown to you)" in reports[1]
+
+
+def test_columns_that_the_model_named_itself_are_told() -> None:
+    code = "df['body mass'] = 1\ndf[plan] = 2"
+    model = ScriptedModel(("python", {"code": code}), "Done.", "Done.", protocol="native")
+    namespace = {"df": pd.DataFrame({"a": [1]}), "plan": CANARY}
+    agent = Agent(
+        [], model, values="none", namespace=namespace, protocol="native", python="auto",
+        context="all",
+    )  # fmt: skip
+    agent.run("Add it.")
+    agent.run("And now?")
+    body = bodies(model).decode()
+    assert ", body mass, column_3" in body
+    assert CANARY not in body
+
+
+def test_a_field_is_not_filled_to_any_width() -> None:
+    model = ScriptedModel("It is {count:>999999999}.", protocol="native")
+    agent = Agent([], model, values="none", namespace={"count": 5}, protocol="native")
+    assert agent.run("How many?").answer == "It is 5."
 
 
 def test_what_is_wrong_with_a_name_is_still_told() -> None:
@@ -916,6 +964,51 @@ def test_an_agent_that_is_a_tool_is_not_asked_with_values() -> None:
     agent = Agent([tool], model, values="none", namespace={"plan": CANARY}, protocol="native")
     assert agent.run("Which?").answer == "Done."
     assert other.asked == []
+    assert CANARY.encode() not in bodies(model)
+
+
+def test_the_answer_of_an_agent_whose_values_stay_is_not_told_to_another() -> None:
+    other = ScriptedModel("It is {plan}.", protocol="native")
+    register = Agent([], other, values="none", namespace={"plan": CANARY}, protocol="native")
+    model = ScriptedModel(("register", {"question": "Which?"}), "Done.", protocol="native")
+    tool = register.as_tool("register", "Answers questions.")
+    assert Agent([tool], model, namespace={}, protocol="native").run("Which?").answer == "Done."
+    assert other.asked == []
+    assert CANARY.encode() not in bodies(model)
+
+
+def test_a_tool_does_not_ask_a_model_by_itself() -> None:
+    other = ScriptedModel("Yes.", protocol="native")
+    asked: list[str] = []
+
+    def close() -> None:
+        """Ask another agent, a map, and tell this one."""
+        another = Agent([], other, namespace={}, protocol="native")
+        ways: list[Callable[[], object]] = [
+            lambda: another.run(CANARY),
+            lambda: another.map([CANARY], "What is {}?", store=None),
+            lambda: agent.tell(CANARY),
+        ]
+        for ask in ways:
+            with pytest.raises((ConfigurationError, RuntimeError), match="stay here"):
+                ask()
+            asked.append(CANARY)
+
+    model = ScriptedModel(("close", {}), "Done.", protocol="native")
+    agent = Agent([close], model, values="none", namespace={}, protocol="native")
+    assert agent.run("Which?").answer == "Done."
+    assert len(asked) == 3
+    assert other.asked == []
+    assert CANARY.encode() not in bodies(model)
+
+
+def test_a_reason_to_give_up_is_filled_for_the_user() -> None:
+    model = ScriptedModel(("fail_task", "{plan} is missing."), "Done.", protocol="native")
+    agent = Agent([], model, values="none", namespace={"plan": CANARY}, protocol="native")
+    with pytest.raises(TaskFailed, match=f"{CANARY} is missing"):
+        agent.run("Which?")
+    agent.run("And now?")
+    assert "{plan} is missing." in bodies(model).decode()
     assert CANARY.encode() not in bodies(model)
 
 
