@@ -195,52 +195,67 @@ class ProgramRunner:
         self, waiting: Sequence[ProgramCall], offset: int, refusal: str
     ) -> Requests[list[CallOutcome]]:
         """One outcome for each call that the program waits for."""
-        calls: list[ToolCall] = []
-        for each in waiting:
-            number = len(self.calls) + len(calls) + 1
-            calls.append(
-                ToolCall(call_id(self.question, self.guards.steps, number), each.name, each.input)
-            )
-        found: dict[str, CallOutcome] = {}
-        for call in calls:
-            if (earlier := self.memory.earlier(call)) is not None:
-                found[call.id] = replace(
-                    earlier,
-                    call_id=call.id,
-                    outputs=(),
-                    displays=(),
-                    seconds=0.0,
-                    repeats=earlier.call_id,
-                )
-            elif refusal:
-                found[call.id] = CallOutcome("not_run", refusal, call_id=call.id)
-        to_make = [call for call in calls if call.id not in found]
+        calls = self._numbered(waiting)
+        outcomes = {call.id: self._known(call, refusal) for call in calls}
+        to_make = [
+            (call, each)
+            for call, each in zip(calls, waiting, strict=True)
+            if outcomes[call.id] is None
+        ]
         if to_make:
-            made = {call.id: each for call, each in zip(calls, waiting, strict=True)}
-            lines = [made[call.id].line for call in to_make]
-            reply = yield RunCalls(
-                self.guards.steps,
-                tuple(to_make),
-                program=self.text,
-                lines=tuple(line + offset if line else 0 for line in lines),
-                objects={call.id: made[call.id].objects for call in to_make},
-            )
-            if not isinstance(reply, CallOutcomes):
-                raise TypeError(
-                    f"the loop asked for calls to be run and was sent {reply!r}; expected "
-                    "CallOutcomes"
-                )
-            for call, outcome in zip(to_make, reply.outcomes, strict=True):
-                if outcome.call_id != call.id:
-                    raise ValueError(
-                        f"the outcome of {call.id!r} was sent with call_id={outcome.call_id!r}"
-                    )
-                self.memory.add(call, outcome)
-                found[call.id] = outcome
-        outcomes = [found[call.id] for call in calls]
+            outcomes |= yield from self._made(to_make, offset)
+        ordered = [each for call in calls if (each := outcomes[call.id]) is not None]
         self.calls += calls
-        self.outcomes += outcomes
-        return outcomes
+        self.outcomes += ordered
+        return ordered
+
+    def _numbered(self, waiting: Sequence[ProgramCall]) -> list[ToolCall]:
+        """The calls with their ids in the run."""
+        step = self.guards.steps
+        first = len(self.calls) + 1
+        return [
+            ToolCall(call_id(self.question, step, number), each.name, each.input)
+            for number, each in enumerate(waiting, first)
+        ]
+
+    def _known(self, call: ToolCall, refusal: str) -> CallOutcome | None:
+        """The outcome of a call that is not made; None if it has to be."""
+        earlier = self.memory.earlier(call)
+        if earlier is not None:
+            return replace(
+                earlier,
+                call_id=call.id,
+                outputs=(),
+                displays=(),
+                seconds=0.0,
+                repeats=earlier.call_id,
+            )
+        if refusal:
+            return CallOutcome("not_run", refusal, call_id=call.id)
+        return None
+
+    def _made(
+        self, to_make: Sequence[tuple[ToolCall, ProgramCall]], offset: int
+    ) -> Requests[dict[str, CallOutcome]]:
+        """The outcomes of calls that are made now, by the ids of the calls."""
+        reply = yield RunCalls(
+            self.guards.steps,
+            tuple(call for call, _ in to_make),
+            program=self.text,
+            lines=tuple(each.line + offset if each.line else 0 for _, each in to_make),
+            objects={call.id: each.objects for call, each in to_make},
+        )
+        if not isinstance(reply, CallOutcomes):
+            raise TypeError(
+                f"the loop asked for calls to be run and was sent {reply!r}; expected CallOutcomes"
+            )
+        for (call, _), outcome in zip(to_make, reply.outcomes, strict=True):
+            if outcome.call_id != call.id:
+                raise ValueError(
+                    f"the outcome of {call.id!r} was sent with call_id={outcome.call_id!r}"
+                )
+            self.memory.add(call, outcome)
+        return {each.call_id: each for each in reply.outcomes}
 
 
 def _call_text(call: ToolCall) -> str:
