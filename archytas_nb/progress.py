@@ -38,7 +38,8 @@ def line_writer(*, wanted: bool = False) -> Callable[..., None]:
             import shutil
 
             width = max(shutil.get_terminal_size().columns - 1, 10)
-            stream.write(f"\r\x1b[2K{text[:width]}" + "\n" * final)
+            shown_text = text if final else text[:width]  # what stays may take several lines
+            stream.write(f"\r\x1b[2K{shown_text}" + "\n" * final)
             stream.flush()
         elif final:
             stream.write(f"{text}\n")

@@ -19,6 +19,7 @@ import hashlib
 import json
 import math
 import random
+import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -36,13 +37,14 @@ from archytas_nb.batch.program import (
     Ran,
     SharedCalls,
     effects_of,
+    kept_effects,
     run_elsewhere,
     tools_of_programs,
     with_type_names,
 )
 from archytas_nb.batch.row import Effects
 from archytas_nb.batch.store import OPEN, RowResult
-from archytas_nb.kernel.person import Keyboard
+from archytas_nb.kernel.person import Keyboard, block
 from archytas_nb.loop.events import CallOutcome, Message, ModelReply, ProgramFaults, Usage
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.plan_protocol import (
@@ -181,8 +183,9 @@ class PlannedMap:
         self._verified = more[: options.verify]
         self._tools = tools_of_programs(rows.tools)
         self._shared = SharedCalls()
+        self._run_id = uuid.uuid4().hex
         self._made: dict[int, dict[str, CallOutcome]] = {}  # with side effects, of rows of a sample
-        self._ran: dict[str, Ran] = {}  # rows of a sample, in this run
+        self._ran: dict[str, int] = {}  # the calls for each row, in this run of the map
         self._planning = Usage()
         self._record: dict[str, Any] = {}
         self._show = line_writer() if rows.is_shown else _show_nothing
@@ -388,8 +391,9 @@ class PlannedMap:
         return RowProgram(with_type_names(text), self._tools, row_type(self._columns.spec))
 
     def _keys(self, text: str) -> list[str]:
-        """The keys of all rows with a program."""
-        return self._map.keys_of(self._identities, (), "program", text)
+        """The keys of all rows with a program; it reads their values by the names of columns."""
+        names = [each.name for each in self._columns.columns]
+        return self._map.keys_of(self._identities, (), "program", text, *names)
 
     # ── the program is tried ──────────────────────────────────────────────────────────────────────
 
@@ -408,7 +412,7 @@ class PlannedMap:
             tried.failed += result.status == "failed"
             tried.gave_up += _gave_up(result)
         ran = [self._ran[keys[each]] for each in self._sample if keys[each] in self._ran]
-        tried.calls = sum(each.calls for each in ran) if len(ran) == tried.tried else None
+        tried.calls = sum(ran) if len(ran) == tried.tried else None
         return tried
 
     def _run_program(
@@ -419,15 +423,17 @@ class PlannedMap:
         keys = tried.keys
         rows.know([keys[each] for each in numbers])
         rows.counted = [keys[each] for each in numbers]
-        todo = {keys[each]: each for each in numbers if not _has_ended(rows.result(keys[each]))}
+        if is_sample:
+            self._know_effects(numbers)
+        todo = {keys[each]: each for each in numbers if not self._has_ended(keys[each], each)}
         runner = ProgramRows(
             rows.setup, tried.program, rows.answers, _Kept(rows, self._key), self._shared
         )
-        job = Job(self._key, tried.program.text, self._columns.spec, rows.output_type)
+        job = Job(self._run_id, tried.program.text, self._columns.spec, rows.output_type)
 
         def ask(number: int, note: Any) -> RowResult:
             values: Values = self._columns.rows[number]
-            made = self._made.get(number, {})
+            made = effects_of(rows.result(keys[number])) | self._made.get(number, {})
             ran: Ran | RowResult
             if rows.executor is None:
                 ran = runner.run(values, rows.model(note), rows.on_main, made)
@@ -436,11 +442,41 @@ class PlannedMap:
             if isinstance(ran, RowResult):
                 return ran
             if is_sample:
-                self._made.setdefault(number, {}).update(ran.made)
-                self._ran[keys[number]] = ran
+                self._keep_effects(number, ran.made)
+            self._ran[keys[number]] = ran.calls
             return ran.result
 
         rows.run(todo, ask)
+
+    def _has_ended(self, key: str, number: int) -> bool:
+        """Whether the program need not be run for a row.
+
+        What failed in an earlier run of the map is tried again, as long as the agent did not answer
+        it: a tool may have failed that works now.
+        """
+        result = self._map.result(key)
+        if result.status != "failed":
+            return result.status == "done"
+        if result.kind:
+            return False
+        is_answered = self._map.result(self._map.keys[number]).status == "done"
+        return key in self._ran or is_answered or _gave_up(result)
+
+    def _know_effects(self, numbers: Sequence[int]) -> None:
+        """Read which calls with side effects an earlier run of the map made for these rows."""
+        for number in numbers:
+            if number not in self._made:
+                self._made[number] = effects_of(self._map.kept(self._effects_key(number)))
+
+    def _keep_effects(self, number: int, made: Mapping[str, CallOutcome]) -> None:
+        """Keep the calls with side effects for a row, which other programs do not repeat."""
+        if len(made) > len(self._made[number]):
+            self._made[number].update(made)
+            kept = RowResult("open", answer=kept_effects(self._made[number]))
+            self._map.keep_apart(self._effects_key(number), kept)
+
+    def _effects_key(self, number: int) -> str:
+        return f"{self._key} effects {self._identities[number]}"
 
     def _is_good(self, tried: Tried) -> bool:
         """Whether a program needs no repair: it answers, or says why it does not."""
@@ -549,7 +585,8 @@ class PlannedMap:
 
     def _panel(self, tried: Tried, agreement: Agreement) -> str:
         """The program, what it did, and what all rows will cost."""
-        lines = [*tried.program.text.split("\n"), f"tried on {count(tried.tried, 'row')}: "]
+        lines = [*block(tried.program.text, whole=True)]
+        lines.append(f"tried on {count(tried.tried, 'row')}: ")
         parts = [f"{tried.answered} answered"]
         if tried.gave_up:
             parts.append(f"{tried.gave_up} gave up")
@@ -743,11 +780,6 @@ def _sample(order: Sequence[int], columns: Columns) -> tuple[list[int], list[int
 
 def _gave_up(result: RowResult) -> bool:
     return result.status == "failed" and result.error.startswith(GAVE_UP)
-
-
-def _has_ended(result: RowResult) -> bool:
-    """Whether a program need not be run again for a row: it would do the same."""
-    return result.status == "done" or (result.status == "failed" and not result.kind)
 
 
 def _short(result: RowResult) -> str:

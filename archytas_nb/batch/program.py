@@ -245,17 +245,22 @@ class ProgramRows:
             error = f"{where if ended.error.line else ''}{ended.error.text}"
         else:
             error = ended.lost or "the program ended without an answer for this row"
-        kept = [[key, outcome.result, _json(outcome.value)] for key, outcome in row.made.items()]
-        return RowResult("failed", answer=kept or None, error=one_line(error), kind=row.kind)
+        kept = kept_effects(row.made) or None
+        return RowResult("failed", answer=kept, error=one_line(error), kind=row.kind)
 
 
 GAVE_UP = "the program gave up"
 """How the error of a row begins for which the program called `give_up`."""
 
 
+def kept_effects(made: Mapping[str, CallOutcome]) -> list[Json]:
+    """Calls with side effects as the file keeps them."""
+    return [[key, outcome.result, _json(outcome.value)] for key, outcome in made.items()]
+
+
 def effects_of(result: RowResult) -> dict[str, CallOutcome]:
     """The calls with side effects that a program made for a row before it failed."""
-    if result.status != "failed" or not isinstance(result.answer, list):
+    if result.status == "done" or not isinstance(result.answer, list):
         return {}
     return {key: CallOutcome("done", text, value=value) for key, text, value in result.answer}
 
@@ -352,17 +357,24 @@ def _for_judging(setup: RunSetup) -> RunSetup:
 
 
 class Job(NamedTuple):
-    """What another process needs to run a program for rows."""
+    """What another process needs to run a program for rows.
 
-    key: str
+    Attributes:
+        map: What tells this run of the map from others: calls are shared within it.
+        program: The program.
+        columns: The attributes of the rows with their types.
+        output_type: The type of the answers as it was given.
+    """
+
+    map: str
     program: str
     columns: tuple[tuple[str, Any], ...]
     output_type: Any
 
 
-_jobs = OrderedDict[str, tuple[RowProgram, Answers, SharedCalls]]()
+_jobs = OrderedDict[str, tuple[dict[str, RowProgram], Answers, SharedCalls]]()
 _jobs_lock = threading.Lock()
-_MAX_JOBS = 4  # maps of which a process keeps the program and the calls
+_MAX_JOBS = 4  # maps of which a process keeps the programs and the calls
 
 
 def run_elsewhere(
@@ -374,12 +386,15 @@ def run_elsewhere(
 ) -> Ran:
     """Run a program for a row in another process, which has a sandbox of its own."""
     with _jobs_lock:
-        if job.key not in _jobs:
-            tools = tools_of_programs(list((setup.tools or Toolbox()).values()))
-            program = RowProgram(with_type_names(job.program), tools, row_type(job.columns))
-            _jobs[job.key] = program, Answers(job.output_type, None, {}), SharedCalls()
+        if job.map not in _jobs:
+            _jobs[job.map] = {}, Answers(job.output_type, None, {}), SharedCalls()
             while len(_jobs) > _MAX_JOBS:
                 _jobs.popitem(last=False)
-        program, answers, shared = _jobs[job.key]
+        programs, answers, shared = _jobs[job.map]
+        if job.program not in programs:
+            tools = tools_of_programs(list((setup.tools or Toolbox()).values()))
+            text = with_type_names(job.program)
+            programs[job.program] = RowProgram(text, tools, row_type(job.columns))
+        program = programs[job.program]
     rows = ProgramRows(setup, program, answers, Judgements(), shared)
     return rows.run(values, RowModel(setup.choice.given, Limiter()), made=made)

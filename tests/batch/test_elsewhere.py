@@ -20,6 +20,7 @@ import pytest
 
 from archytas_nb import Agent, ConfigurationError, OpenAIModel, Tool
 from archytas_nb.tools.variables import LiveNamespace
+from tests.batch.planner import Planner
 from tests.batch.shop import Shop
 from tests.servers.plays import Say, Status
 from tests.servers.server import Server
@@ -234,3 +235,30 @@ def test_a_plan_runs_in_other_processes_with_the_same_result(
     pd.testing.assert_frame_equal(far, again)
     assert list(far.index[far["by"] == "agent"]) == [7]
     assert list(far["size"])[:8] == [10, 20, 30, 40, 50, 60, 70, 0]
+
+
+def test_a_repaired_program_runs_elsewhere_too_and_calls_are_shared_within_one_map() -> None:
+    sizes: list[str] = []
+
+    def size_of(text: str) -> int:
+        """Measure a text.
+
+        Args:
+            text: It
+        """
+        sizes.append(text)
+        return len(text)
+
+    frame = pd.DataFrame({"text": ["a", "bb"] * 20, "number": range(40)})
+    with ThreadPoolExecutor(1) as executor:
+        for count in (1, 2):
+            model = Planner(
+                "answer(size_of(text=row.text) / 0)",
+                "answer(size_of(text=row.text) + row.number * 0)",
+            )
+            out = Agent([Tool.from_function(size_of, pure=True)], model=model).map(
+                frame, "How long is {text}?", type=int, plan=True, verify=0, store=None,
+                executor=executor, progress=False,
+            )  # fmt: skip
+            assert list(out["answer"]) == [1, 2] * 20
+            assert sorted(sizes) == sorted(["a", "bb"] * count)

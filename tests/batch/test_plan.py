@@ -195,6 +195,21 @@ def test_a_person_decides_changes_the_plan_and_is_not_asked_again(
     assert len(person.asked) == 3
 
 
+def test_a_person_sees_the_whole_plan_in_a_narrow_terminal_and_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    Answers(monkeypatch, "stop")
+    planned(data(60), Planner(f"# \x1b[2K hidden\n{PROGRAM}", single=lambda _: "1.0"))
+    shown = capsys.readouterr().err
+    assert "tried on 20 rows: 20 answered\n" in shown
+    assert "of 10 agree (95 %" in shown
+    assert "Row(product=" in shown
+    assert "all 60: about 60 tool calls, 0 requests" in shown
+    assert "\x1b[2K hidden" not in shown
+    assert all(line.startswith("    │ ") for line in shown.splitlines() if "price_of(" in line)
+
+
 @pytest.mark.parametrize(
     ("answer", "status", "singles"), [("rows", "done", 60), ("stop", "open", 10)]
 )

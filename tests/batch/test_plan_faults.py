@@ -57,6 +57,43 @@ def test_a_row_whose_tool_fails_is_asked_singly() -> None:
     assert list(out.index[out["by"] == "agent"]) == [0, 20, 40]
 
 
+def test_a_tool_that_works_again_is_called_when_the_map_is_run_again(tmp_path: Path) -> None:
+    works = False
+
+    def price_of(product: str) -> float:
+        """Get a price.
+
+        Args:
+            product: The product
+        """
+        if not works:
+            raise OSError("the database is away")
+        return float(len(product))
+
+    frame = data(60)
+    tools = [Tool.from_function(price_of, pure=True)]
+    model = Planner(PROGRAM)
+    options: dict[str, Any] = {"verify": 0, "store": str(tmp_path / "map.sqlite")}
+    out = planned(frame, model, tools, **options)
+    assert set(out["status"]) == {"open"}
+    works = True
+    out = planned(frame, model, tools, **options)
+    assert list(out["answer"]) == expected(frame)
+    assert not model.singles
+
+
+def test_the_answers_of_a_program_belong_to_the_names_of_its_columns(tmp_path: Path) -> None:
+    first = pd.DataFrame({"large": range(100, 130), "small": range(30)})
+    second = first.set_axis(["small", "large"], axis=1)
+    options: dict[str, Any] = {"verify": 0, "store": str(tmp_path / "map.sqlite")}
+    answers = []
+    for frame in (first, second):
+        model = Planner("answer(row.large - row.small)")
+        out = planned(frame, model, prompt="How much larger is {large} than {small}?", **options)
+        answers.append(list(out["answer"]))
+    assert answers == [[100.0] * 30, [-100.0] * 30]
+
+
 def test_a_tool_that_hangs_ends_at_its_timeout() -> None:
     released = threading.Event()
 
@@ -204,6 +241,40 @@ def test_side_effects_happen_once_for_each_row_also_where_it_is_repaired_and_com
     assert out.attrs["plan"]["agreement"]["agree"] == 10
     assert set(orders.made.values()) == {1}
     assert len(orders.made) == 60
+
+
+def test_side_effects_are_not_repeated_where_a_map_ended_before_its_program_was_repaired(
+    tmp_path: Path,
+) -> None:
+    orders = Orders()
+    programs = (
+        "text = place(number=row.number)\nanswer(text)",  # it is of the wrong type
+        "text = place(number=row.number)\nanswer(1.0 if text else 0.0)",
+    )
+
+    class Ending(Placing):
+        """Ends the map when it is asked for the second program, or for the first row singly."""
+
+        endings = 2
+
+        def complete(self, ask: AskModel) -> Any:
+            is_plan = "run once for each row" in str(ask.messages[0])
+            asked = len(self.plans) if is_plan else 1
+            if asked and self.endings == 2 - (not is_plan):
+                self.endings -= 1
+                raise KeyboardInterrupt
+            return (yield from super().complete(ask))
+
+    model = Ending(*programs)
+    agent = Agent(orders.tools(), model=model, protocol="program")
+    options: dict[str, Any] = {"type": float, "plan": True, "progress": False}
+    options["store"] = str(tmp_path / "map.sqlite")
+    for _ in range(3):
+        out = agent.map(data(60), "Place order {number} .", **options)
+    assert model.endings == 0
+    assert set(out["status"]) == {"done"}
+    assert out.attrs["plan"]["agreement"]["agree"] == 10
+    assert orders.made == Counter(dict.fromkeys(range(60), 1))
 
 
 def test_a_row_that_fails_after_a_side_effect_is_asked_singly_without_repeating_it() -> None:
