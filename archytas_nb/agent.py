@@ -34,10 +34,11 @@ from archytas_nb.asking import (
     place_of,
 )
 from archytas_nb.batch import STORE
-from archytas_nb.choices import ContextName, ProtocolName, PythonMode, ValuesName
+from archytas_nb.choices import CompactionName, ContextName, ProtocolName, PythonMode, ValuesName
 from archytas_nb.driver import Events, Observer
 from archytas_nb.errors import (
     ArchytasError,
+    CassetteMiss,
     ConfigurationError,
     RunInterrupted,
     ToolError,
@@ -116,6 +117,9 @@ class Agent:
             only names, types and the results of comparisons (``"none"``); or no comparisons either
             (``"strict"``). Results stay in variables, and their values are filled into the answer
             here.
+        compaction: What becomes of the beginning of a conversation that is too long for the model:
+            a ``"summary"`` by the model takes its place (for small models it is dropped), or
+            ``"drop"``.
         max_reply_tokens: Maximum tokens in one reply; None for 1,024 (small models) or 16,384.
         python: Whether the model has a tool that runs code in the namespace: ``"off"``, ``"ask"``
             (after approval), ``"undoable"`` (at once; what it changes is shown and can be undone),
@@ -149,6 +153,7 @@ class Agent:
         allow: Collection[str] = UNSET,
         context: ContextName = UNSET,
         values: ValuesName = UNSET,
+        compaction: CompactionName = UNSET,
         max_reply_tokens: int | None = UNSET,
         python: PythonMode = UNSET,
         undo: bool | None = UNSET,
@@ -180,6 +185,7 @@ class Agent:
             "allow": allow,
             "context": context,
             "values": values,
+            "compaction": compaction,
             "python": python,
             "undo": undo,
             "program_bounds": program_bounds,
@@ -340,16 +346,17 @@ class Agent:
         asked = _asked.get()
         if id(self._setup) in asked or self._current.is_running:
             raise ToolError(f"the agent {name!r} is answering already: it cannot ask itself")
-        seconds, tokens = caller.left()
+        seconds, tokens = caller.host.left()
         limits = self.limits
         child = copy.copy(self)
-        child.__dict__.update(exchanges=[], _runs=[], _current=ActiveRun())
+        child.__dict__.update(exchanges=[], _runs=[], _current=ActiveRun(), inbox=Inbox())
         token = _asked.set(asked | {id(self._setup)})
         run: Run[Any] | None = None
         try:
             run = child.run(
                 question,
                 progress=False,
+                observers=[partial(_show_calls, caller, name)],
                 max_seconds=_least(seconds, limits.max_seconds),
                 max_total_tokens=_least(tokens, limits.max_total_tokens),
             )
@@ -358,13 +365,21 @@ class Agent:
             raise
         except ArchytasError as error:
             run = getattr(error, "run", None)
+            if isinstance(error, CassetteMiss):
+                caller.host.note_miss(error)
             raise ToolError(f"the agent {name!r} did not answer: {error}") from None
         finally:
             _asked.reset(token)
             if run is not None:
-                caller.count(run.usage)
-                caller.shown.append(run)
-        return run.answer or ""
+                # What it cost is known here: its model may be another one.
+                caller.host.count(replace(run.usage, usd=run.cost or 0.0))
+                inner = ev.InnerRun(run.question, run.model, run.protocol, tuple(run.events))
+                caller.runs.append(inner)
+        if run.incomplete and not run.answer:
+            raise ToolError(f"the agent {name!r} did not answer: stopped by {run.reason}")
+        if run.incomplete:
+            return f"{run.answer}\n(This is incomplete: stopped by {run.reason}.)"
+        return run.answer
 
     def reset(self) -> None:
         """Start a new conversation with the same tools, model and settings."""
@@ -758,6 +773,16 @@ class Agent:
         events = asked.events(observers)
         self._current.events = weakref.ref(events)
         return events
+
+
+def _show_calls(caller: CurrentRun, name: str, event: ev.Event) -> None:
+    """Show below a running call what the agent that it asks calls."""
+    from archytas_nb.trace.view import call_view
+
+    if isinstance(event, ev.RunCalls):
+        for call in event.calls:
+            text = f"{name}: {call_view(call).signature(100)}\n"
+            caller.host.show(ev.Delta("output", text))
 
 
 def _new_run(question: str, output_type: Any) -> Run[Any]:

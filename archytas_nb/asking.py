@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from archytas_nb.choices import PythonMode, ValuesName
 from archytas_nb.driver import (
@@ -33,7 +33,13 @@ from archytas_nb.kernel.cells import are_offered, cells_tool
 from archytas_nb.kernel.context import context_of, look_tools
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.failure import last_error
-from archytas_nb.kernel.person import Keyboard, Person, confirm, person_elsewhere
+from archytas_nb.kernel.person import (
+    Keyboard,
+    Person,
+    confirm,
+    current_person,
+    person_elsewhere,
+)
 from archytas_nb.kernel.python import python_tool
 from archytas_nb.kernel.reads import Reads
 from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
@@ -239,6 +245,10 @@ class RunSetup:
             return self.settings.small_python
         return self.settings.python
 
+    def summarises(self, *, small: bool) -> bool:
+        """Whether a summary takes the place of what is dropped of a long conversation."""
+        return self.settings.compaction == "summary" and not small
+
     def watches(self, *, small: bool) -> bool:
         """Whether changes of the variables are watched in a run with a small model or another."""
         if self.settings.undo is None:
@@ -419,11 +429,14 @@ class RunSetup:
         tools = self.question_tools(exchange, past, earlier, small=small)
         wire = self.wire(self.protocol(model), tools, exchange, small=small)
         guards = self.guards(tools, time.monotonic, small=small)
-        flow = react_loop(wire, guards, past, exchange, model=model)
+        summarises = self.summarises(small=small)
+        flow = react_loop(wire, guards, past, exchange, model=model, summarises=summarises)
         request = next(flow)
-        while not (isinstance(request, ev.AskModel) and request.step):
+        while not isinstance(request, ev.AskModel) or request.is_aside:
             reply = None
-            if isinstance(request, ev.AskModel):  # to a small model, before the first step
+            if isinstance(request, ev.AskModel) and request.about:
+                reply = ev.ModelReply("(A summary, for which the model is asked first.)")
+            elif isinstance(request, ev.AskModel):  # to a small model, before the first step
                 reply = ev.ModelReply("yes")
             request = flow.send(reply)
         return request, tools
@@ -538,7 +551,8 @@ class Asked:
         run.watch = None
         if setup.watches(small=small):
             run.watch = Watch(setup.variables)
-        executor = self._executor(tools, model, observers)
+        show = notifier(observers)
+        executor = self._executor(tools, model, show)
         driver = Driver(
             run,
             exchange,
@@ -550,8 +564,10 @@ class Asked:
             functools.partial(setup.wire, tools=tools, exchange=exchange, small=small),
             self.check,
             inbox=self.inbox,
+            summarises=setup.summarises(small=small),
             may_fall_back=setup.settings.protocol == "auto",
             open_sandbox=functools.partial(self._open_sandbox, tools, past),
+            show=show,
             disclosure=setup.disclosure(tools),
         )
         return driver.events(protocol)
@@ -572,23 +588,23 @@ class Asked:
         )
 
     def _executor(
-        self, tools: Toolbox, model: Model, observers: Sequence[Observer]
+        self, tools: Toolbox, model: Model, show: Callable[[ev.Delta], bool]
     ) -> KernelExecutor:
         """The executor for the calls of the run."""
         from archytas_nb.trace.controls import Controls
 
-        user = person_elsewhere.get() or Controls(Keyboard())
+        # A question that a tool asks waits for the person as the tool does.
+        user = current_person.get() or person_elsewhere.get() or Controls(Keyboard())
         person: Person = person_of(model, user)
         settings = self.setup.settings
-        notify_display = observer_callback(observers, "display")
         return KernelExecutor(
             tools,
             self.setup.variables,
             settings.approve,
             person,
-            observer_callback(observers, "output"),
-            observer_callback(observers, "person"),
-            on_display=lambda each: notify_display("", output=each),
+            lambda text: show(ev.Delta("output", text)),
+            lambda text, form=None: show(ev.Delta("person", text, form)),
+            on_display=lambda each: show(ev.Delta("display", "", output=each)),
             allow=settings.allow,
             watch=self.run.watch,
         )
@@ -694,23 +710,19 @@ class ActiveRun:
             earlier.close()
 
 
-def observer_callback(
-    observers: Sequence[Observer], kind: Literal["output", "display", "person"]
-) -> Callable[..., bool]:
+def notifier(observers: Sequence[Observer]) -> Callable[[ev.Delta], bool]:
     """A function that passes what a running call prints, displays or asks to the observers.
 
     Their errors do not reach the tool. It returns whether an observer displays the form.
     """
     lock = threading.RLock()  # several threads of a tool may print
 
-    def notify(
-        text: str, form: ev.ApprovalForm | None = None, *, output: ev.Output | None = None
-    ) -> bool:
+    def notify(delta: ev.Delta) -> bool:
         is_shown = False
         for observer in observers:
             with lock, suppress(Exception):  # this runs inside the tool's print
-                returned = observer(ev.Delta(kind, text, form, output))
-                is_shown = is_shown or (form is not None and returned is form)
+                returned = observer(delta)
+                is_shown = is_shown or (delta.form is not None and returned is delta.form)
         return is_shown
 
     return notify

@@ -10,6 +10,9 @@ ProtocolName: TypeAlias = Literal["auto", "react", "native", "program"]
 Policy: TypeAlias = Literal["ask", "auto", "deny"]
 """The values of the setting ``approve``: what to do when a tool requires approval."""
 
+CompactionName: TypeAlias = Literal["summary", "drop"]
+"""The values of the setting ``compaction``: what a long conversation begins with."""
+
 ContextName: TypeAlias = Literal["auto", "none", "mentioned", "changed", "all"]
 """The values of the setting ``context``: which variables are described below a question.
 

@@ -7,6 +7,7 @@ reaches its ending, so that the record is complete. Neither IPython nor any othe
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -30,6 +31,7 @@ from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
 from archytas_nb.loop.model import Model, ModelFacts, told_to
 from archytas_nb.loop.record import Exchange, Inbox
+from archytas_nb.loop.reply import prose_of
 from archytas_nb.loop.wire import Wire
 from archytas_nb.models import sent
 from archytas_nb.run import Run
@@ -38,6 +40,7 @@ from archytas_nb.tools.current import host
 T = TypeVar("T")
 
 if TYPE_CHECKING:
+    from archytas_nb.answers import Answers
     from archytas_nb.kernel.disclosure import Disclosure
 
 Events: TypeAlias = Generator[ev.Event, None, None]
@@ -87,17 +90,21 @@ class Driver:
     guards: Guards  # new for this run
     wire: Callable[[ev.ActiveProtocol], Wire]
     check: AnswerCheck | None = None  # None if any answer is accepted
+    summarises: bool = False  # what is dropped of a long conversation
     may_fall_back: bool = False  # to the text protocol, if function calling fails
     inbox: Inbox = field(default_factory=Inbox)  # what the person tells the agent meanwhile
     open_sandbox: Callable[[], Sandbox] | None = (
         None  # for the first program; None if there is none
     )
+    show: Callable[[ev.Delta], object] = lambda _: None  # what a call shows while it runs
     messages: Sequence[ev.Message] = ()  # of the last request
     disclosure: Disclosure | None = None  # what the model may learn of values; None for all
     _sandbox: Sandbox | None = field(default=None, init=False)
     _told: Callable[[], Sequence[str]] = field(default=tuple, init=False)
     _told_too_late: list[str] = field(default_factory=list, init=False)
     _is_stopped: bool = field(default=False, init=False)  # an interrupt came between two requests
+    _host: RunHost | None = field(default=None, init=False)  # once there were calls
+    _missed: CassetteMiss | None = field(default=None, init=False)  # what a tool asked in vain
 
     def events(self, protocol: ev.ActiveProtocol) -> Events:
         """Yield every event, the ending last; an interrupt thrown into it ends the run properly."""
@@ -131,6 +138,7 @@ class Driver:
                     except StopIteration as ended:
                         ending = self._ending(ended.value)
                 self._is_stopped |= deferred.interrupted
+                yield from self._asked_aside()
                 if reply is not None:
                     yield from self._emit(reply)
         except BaseException:  # the caller stopped iterating, or something failed
@@ -144,6 +152,12 @@ class Driver:
         yield ending
         if deferred.interrupted and not isinstance(ending, ev.Interrupted):
             raise KeyboardInterrupt  # too late for this run, but not for the code after it
+
+    def _asked_aside(self) -> Events:
+        """What tools have asked the model, which is counted and not shown."""
+        if self._host is not None:
+            for event in self._host.take():
+                yield from self._emit(event)
 
     def _told_late(self) -> Events:
         """Say which texts of the person came after the last request."""
@@ -201,7 +215,9 @@ class Driver:
             }
             if self.disclosure is not None:
                 callers |= self._callers_by_name(request, self.disclosure)
-            token = host.set(RunHost(self))
+            if self._host is None:
+                self._host = RunHost(self)
+            token = host.set(self._host)
             try:
                 outcomes = self.executor.run(request.calls, seconds, callers)
             finally:
@@ -276,7 +292,7 @@ class Driver:
         return react_loop(
             self.wire(protocol), self.guards, self.past, self.exchange,
             checks=self.check is not None or self.disclosure is not None, model=self.model,
-            told=self._told,
+            told=self._told, summarises=self.summarises,
         )  # fmt: skip
 
     def _fallback_reason(self, request: ev.Request, reply: ev.Reply = None) -> str:
@@ -295,13 +311,17 @@ class Driver:
     def _ask_model(
         self, request: ev.AskModel
     ) -> Generator[ev.Event, None, ev.ModelReply | ev.NoReply]:
-        self.messages = request.messages if request.step else self.messages
-        sent.purpose.set(self._purpose())
+        if not request.is_aside:
+            self.messages = request.messages
+        if self._missed is not None:
+            self.run.error = self._missed
+            return ev.NoReply("endpoint", str(self._missed))
+        sent.purpose.set(self.purpose())
         try:
             reply = yield from self.model.complete(request)
         except KeyboardInterrupt:
-            # A question aside, whether a tool fits, is not shown.
-            return ev.NoReply("interrupted", self._written if request.step else "")
+            # What is written of a reply to a question aside is not shown.
+            return ev.NoReply("interrupted", "" if request.is_aside else self._written)
         except (ModelError, ConfigurationError) as error:
             self.run.error = error
             match getattr(error, "kind", ""):
@@ -313,7 +333,12 @@ class Driver:
         self.run.error = None  # the run has recovered from any earlier error
         return reply
 
-    def _purpose(self) -> sent.Purpose:
+    def note_miss(self, error: CassetteMiss) -> None:
+        """Let the next request fail: a replay differs from its recording in what a tool asked."""
+        if self._missed is None:  # the first is the cause
+            self._missed = error
+
+    def purpose(self) -> sent.Purpose:
         """What a request is sent for, for the list of what was sent."""
         exchange = self.exchange
         variables: tuple[str, ...] = ()
@@ -353,10 +378,13 @@ class Driver:
 
 
 class RunHost:
-    """What a run offers to the tools that it calls."""
+    """What a run offers to the tools that it calls, from any thread."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self._asking = threading.Lock()  # one request after another: a recording has an order
+        self._lock = threading.Lock()  # of what follows, and never held for long
+        self._asked: list[ev.Event] = []  # requests and replies that are not in the run yet
 
     @property
     def question(self) -> str:
@@ -392,32 +420,55 @@ class RunHost:
                 f"values is {self.values!r}, and what a tool asks the model may "
                 "contain values: answer without asking"
             )
-        if limit := driver.guards.limit_reached():
-            raise ToolError(f"the model is not asked: the limit {limit} of the run is reached")
-        request = ev.AskModel(
-            driver.guards.steps,
-            ({"role": "user", "content": prompt},),
-            seconds=driver.guards.seconds_left(),
-        )
-        reply = _returned_by(driver.model.complete(request))
-        driver.guards.add_usage(reply, len(prompt) // 3)
-        driver.run.events += [replace(request, step=0), reply]  # apart from the steps of the run
-        return reply.text.strip()
+        with self._asking:
+            if limit := driver.guards.used_up():
+                raise ToolError(f"the model is not asked: the limit {limit} of the run is reached")
+            request = ev.AskModel(
+                driver.guards.steps,
+                ({"role": "user", "content": prompt},),
+                max_tokens=driver.guards.limits.reply_tokens(small=driver.guards.small),
+                seconds=driver.guards.seconds_left(),
+                about="what a tool asks",
+            )
+            sent.purpose.set(driver.purpose())
+            try:
+                reply = _returned_by(driver.model.complete(request))
+            except CassetteMiss as error:
+                driver.note_miss(error)
+                raise
+            with self._lock:
+                driver.guards.add_usage(reply, len(prompt) // 3)
+                self._asked += [request, reply]
+        return prose_of(reply)
+
+    def type_text(self, cls: Any) -> str:
+        """A type in words, for the model; raises ToolError if an answer cannot be of it."""
+        form = self._answers(cls).form
+        return "" if form is None else form.text
 
     def convert(self, text: str, cls: Any) -> Any:
         """A reply as a value of a type; raises ValueError."""
-        from archytas_nb.answers import Answers
-
-        verdict = Answers(cls, None, {}).check(_json_of(text))
+        verdict = self._answers(cls).check(_json_of(text))
         if verdict.fault:
             raise ValueError(verdict.fault)
         return verdict.value
 
+    def _answers(self, cls: Any) -> Answers:
+        from archytas_nb.answers import Answers
+
+        variables = self._driver.run.namespace
+        return Answers(cls, None, {} if variables is None else variables)
+
+    def show(self, delta: ev.Delta) -> None:
+        """Show something while the call runs; it is not kept."""
+        self._driver.show(delta)
+
     def count(self, usage: ev.Usage) -> None:
         """Add what another run has used for this one."""
-        reply = ev.ModelReply(usage=usage)
-        self._driver.guards.usage += usage
-        self._driver.run.events.append(reply)
+        with self._lock:
+            self._driver.guards.usage += usage
+            request = ev.AskModel(self.step, (), about="what an agent asks")
+            self._asked += [request, ev.ModelReply(usage=usage)]
 
     def left(self) -> tuple[float | None, int | None]:
         """The seconds and tokens that are left of the limits; None for no limit."""
@@ -426,6 +477,17 @@ class RunHost:
         if tokens is not None:
             tokens = max(tokens - guards.usage.tokens, 1)
         return guards.seconds_left(), tokens
+
+    def note_miss(self, error: CassetteMiss) -> None:
+        """Let the run fail with this error: a replay differs from its recording."""
+        self._driver.note_miss(error)
+
+    def take(self) -> list[ev.Event]:
+        """The requests and replies that the run does not have yet."""
+        with self._lock:
+            taken = self._asked
+            self._asked = []
+        return taken
 
 
 def _returned_by(events: Generator[ev.Event, None, T]) -> T:

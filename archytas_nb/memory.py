@@ -288,7 +288,9 @@ def _pictures(images: Sequence[str]) -> tuple[str, ...]:
 
 
 def _numbers(compaction: Compaction) -> list[int]:
-    numbers = [compaction.dropped, compaction.dropped_steps, compaction.max_tokens or 0]
+    numbers = [*compaction.place, compaction.max_tokens or 0]
+    if compaction.summary is not None:
+        numbers += compaction.summary.place
     return [*numbers, *compaction.truncated.values()]
 
 

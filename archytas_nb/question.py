@@ -10,7 +10,7 @@ from typing import Any, Never, TypeAlias, TypedDict, TypeVar, get_args
 
 from archytas_nb import settings
 from archytas_nb.answers import Answers, Until
-from archytas_nb.choices import ContextName, ProtocolName, PythonMode, ValuesName
+from archytas_nb.choices import CompactionName, ContextName, ProtocolName, PythonMode, ValuesName
 from archytas_nb.driver import AnswerCheck, Observer
 from archytas_nb.errors import ConfigurationError, ToolError, argument_error
 from archytas_nb.kernel.approval import Approve
@@ -119,7 +119,7 @@ def _meant(values: Sequence[Any]) -> str:
 _NAMES = (
     "protocol", "instructions", "tools", "max_steps", "max_errors", "max_seconds",
     "max_total_tokens", "max_reply_tokens", "program_bounds", "approve", "ask_user", "allow",
-    "context", "values", "python", "undo",
+    "context", "values", "compaction", "python", "undo",
 )  # fmt: skip
 """The settings of a question; all but ``tools`` are arguments of `Agent` as well."""
 
@@ -137,6 +137,7 @@ class QuestionSettings:
         asks_user: Whether the model has a tool for asking the user questions.
         context: Which variables are described.
         values: What the model may learn of values.
+        compaction: What becomes of the beginning of a conversation that is too long.
         python: How a model may run code.
         small_python: The same for a small model; only the argument applies to it.
         undo: Whether changes of the variables are watched; None if only when the model runs code.
@@ -152,6 +153,7 @@ class QuestionSettings:
     asks_user: bool
     context: ContextName
     values: ValuesName
+    compaction: CompactionName
     python: PythonMode
     small_python: PythonMode
     undo: bool | None
@@ -193,6 +195,7 @@ class AgentSettings:
             asks_user=values["ask_user"] in (True, "on"),
             context=values["context"],
             values=values["values"],
+            compaction=values["compaction"],
             python=values["python"],
             small_python=small_python,
             undo=values["undo"],
@@ -208,6 +211,7 @@ class AgentSettings:
             ("python", get_args(PythonMode)),
             ("context", get_args(ContextName)),
             ("values", SETTINGS["values"].choices),
+            ("compaction", SETTINGS["compaction"].choices),
         ):
             if values[name] not in known:
                 expected = f"one of {', '.join(map(repr, known))}"

@@ -190,7 +190,7 @@ class Run(Generic[T_co]):
         asked: ev.RunCalls | None = None
         for event in self.events:
             match event:
-                case ev.AskModel(step=number) if number:
+                case ev.AskModel(step=number) if not event.is_aside:
                     made.setdefault(number, Step(number))
                 case ev.RunProgram(step=number):
                     made[number] = _with_program(made[number], event)
@@ -211,7 +211,8 @@ class Run(Generic[T_co]):
     @property
     def messages(self) -> list[ev.Message]:
         """The conversation as last sent to the model, with the answer."""
-        asked = [each for each in self.events if isinstance(each, ev.AskModel) and each.step]
+        asked = [each for each in self.events if isinstance(each, ev.AskModel)]
+        asked = [each for each in asked if not each.is_aside]
         sent: list[ev.Message] = []
         if asked:
             sent += asked[-1].messages
@@ -230,11 +231,13 @@ class Run(Generic[T_co]):
     @property
     def cost(self) -> float | None:
         """USD according to the endpoint or ``genai-prices``; None if it is not known."""
-        usage = self.usage
+        usages = [each.usage for each in self.events if isinstance(each, ev.ModelReply)]
+        usd = sum(each.usd for each in usages)
         # An endpoint that does not report tokens does not report their cost either.
-        if usage.usd or self.price is None or not (usage.input_tokens or usage.output_tokens):
-            return usage.usd or None
-        return float(self.price.cost(usage))
+        counted = [each for each in usages if each.tokens and not each.usd]
+        if counted and self.price is not None:
+            usd += float(self.price.cost(sum(counted, ev.Usage())))
+        return usd or None
 
     def to_json(self) -> dict[str, ev.Json]:
         """The run as JSON: its question, ending, usage and events, without live Python objects."""

@@ -15,7 +15,14 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from archytas_nb.choices import ContextName, Policy, ProtocolName, PythonMode, ValuesName
+from archytas_nb.choices import (
+    CompactionName,
+    ContextName,
+    Policy,
+    ProtocolName,
+    PythonMode,
+    ValuesName,
+)
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.words import did_you_mean, nearest, shorten
 
@@ -278,6 +285,12 @@ _LIST = (
         "types and the results of comparisons (none), or no comparisons either (strict). Results "
         "stay in variables, whose values are filled into the answer here.",
         choices=get_args(ValuesName),
+    ),
+    Setting(
+        "compaction", "choice", "summary",
+        "What becomes of the beginning of a conversation that is too long for the model: a summary "
+        "that the model writes takes its place, or it is dropped. For small models it is dropped.",
+        choices=get_args(CompactionName),
     ),
     Setting(
         "python", "choice", "off",

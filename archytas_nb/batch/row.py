@@ -15,7 +15,6 @@ from archytas_nb.answers import Answers
 from archytas_nb.asking import Asked, ModelChoice, RunSetup
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.store import RowResult
-from archytas_nb.driver import Observer
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
@@ -131,7 +130,7 @@ class _AskedRow(Asked):
         self,
         tools: Toolbox,
         model: Model,
-        observers: Sequence[Observer],  # noqa: ARG002 - nobody observes a row
+        show: Callable[[ev.Delta], bool],  # noqa: ARG002 - nobody observes a row
     ) -> KernelExecutor:
         executor = row_executor(self.setup, tools, model, self.clock, self.on_main)
         executor.effects = self.effects

@@ -305,7 +305,14 @@ class CassetteModel:
         return reply, refusal
 
     def person(self, real: Person) -> Person:
-        """The user, whose answers are recorded; the real one is asked only if that is allowed."""
+        """The user, whose answers are recorded; the real one is asked only if that is allowed.
+
+        A question that a tool asks has a user whose answers are recorded already.
+        """
+        from archytas_nb.kernel.person import is_recorded
+
+        if is_recorded(real):
+            return real
         return _RecordedPerson(self, real)
 
     def told(self, take: Callable[[], list[str]], question: str) -> Callable[[], list[str]]:
@@ -380,6 +387,8 @@ _TOLD = "(told to the agent before request {}, text {}, of the question) {}"
 
 class _RecordedPerson:
     """A user whose answers are recorded and replayed."""
+
+    is_recorded = True
 
     def __init__(self, model: CassetteModel, real: Person) -> None:
         self._model = model

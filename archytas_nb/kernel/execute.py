@@ -26,7 +26,13 @@ from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Decis
 from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.output import Capture
-from archytas_nb.kernel.person import Keyboard, NobodyThereError, Person, current_person
+from archytas_nb.kernel.person import (
+    Keyboard,
+    NobodyThereError,
+    Person,
+    current_person,
+    is_recorded,
+)
 from archytas_nb.kernel.shell import Namespace, current_shell
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.kernel.turns import turn
@@ -78,6 +84,11 @@ class PausingPerson:
         """Whether a question would be answered."""
         return self._person.there
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a cassette records the answers."""
+        return is_recorded(self._person)
+
     def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
         """Ask; raises what the person's own `ask` raises."""
         started = time.monotonic()
@@ -98,6 +109,8 @@ class PausingPerson:
     def show(self, form: ApprovalForm) -> None:
         """Show the decision on a call."""
         self._on_question("", form)
+        if isinstance(self._person, PausingPerson):  # a tool asks an agent
+            self._person.show(form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -576,13 +589,10 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
 
 def _with_run(outcome: CallOutcome, current: CurrentRun) -> CallOutcome:
     """Add what the function did with its run."""
-    shown: list[Output] = []
-    for each in current.shown:
-        shown += output.displays_of(each)
     finish = current.end()
     if outcome.status != "done":
         finish = None
-    return replace(outcome, finish=finish, displays=(*outcome.displays, *shown))
+    return replace(outcome, finish=finish, said=current.said, runs=tuple(current.runs))
 
 
 def _with_shared(outcomes: Sequence[CallOutcome], shared: Capture) -> list[CallOutcome]:

@@ -27,6 +27,11 @@ class Person(Protocol):
         """
 
 
+def is_recorded(person: Person) -> bool:
+    """Whether a cassette records the answers of a person; it records each once."""
+    return bool(getattr(person, "is_recorded", False))
+
+
 class Keyboard:
     """The user of this kernel or terminal, asked with `input()`."""
 

@@ -8,6 +8,8 @@ beginning (`Compaction`), in this order:
 3. The first steps of the current exchange are dropped.
 4. The outcomes of its last step are truncated.
 
+A summary by the model may take the place of what is dropped (`summary.py`).
+
 The system prompt, the current question and its last step are always sent. Compaction invalidates
 the server's prompt cache, so it is done rarely: of the first three, each time half of what is
 possible.
@@ -20,7 +22,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from archytas_nb.loop.events import CallOutcome, Json, Message
+from archytas_nb.loop import summary
+from archytas_nb.loop.events import AskModel, CallOutcome, Json, Message
 from archytas_nb.loop.lenient import replace_surrogates
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.record import Compaction, Exchange, StepRecord
@@ -56,18 +59,35 @@ def compacted_view(exchanges: Sequence[Exchange], compaction: Compaction) -> lis
 def _first_shown(exchange: Exchange, compaction: Compaction) -> Exchange:
     """The first exchange that is sent, with notes of what is left out before and in it."""
     question = exchange.question
+    noted = _note_of_summary(compaction)
     if compaction.dropped:
         before = "question and its answer"
         if compaction.dropped != 1:
             before = f"{compaction.dropped} questions and their answers"
-        question = f"(Left out here: the first {before}.)\n\n{question}"
+        notes = [f"(Left out here: the first {before}.)"]
+        if noted and not compaction.dropped_steps:
+            notes.append(noted)
+        question = "\n\n".join([*notes, question])
     if compaction.dropped_steps:
         dropped = exchange.steps[: compaction.dropped_steps]
         question = f"{question}\n\n(Left out here: {_note_of_steps(dropped)}.)"
+        if noted:
+            question = f"{question}\n\n{noted}"
         for step in dropped:  # the person's words are part of what is asked
             if step.said:
                 question = f"{question}\n\n{step.said}"
     return replace(exchange, question=question, steps=exchange.steps[compaction.dropped_steps :])
+
+
+def _note_of_summary(compaction: Compaction) -> str:
+    """The summary of what is left out, as it is sent; empty if there is none."""
+    made = compaction.summary
+    if made is None:
+        return ""
+    what = "what is left out"
+    if made.place != compaction.place:
+        what = "the beginning of it"
+    return f"(Your summary of {what}:\n{made.text})"
 
 
 def _note_of_steps(steps: Sequence[StepRecord]) -> str:
@@ -255,13 +275,16 @@ class Conversation:
         exchange: Exchange,
         facts: ModelFacts,  # of the model; its context may be known only after the first reply
         reply_tokens: int,  # halved if a request was rejected for its length
+        *,
+        summarises: bool = False,  # whether a summary takes the place of what is dropped
     ) -> None:
         self._facts = facts
+        self._summarises = summarises
         self.reply_tokens = reply_tokens
         self._exchange = exchange
         self._exchanges = [*past, exchange]
         if not exchange.steps and past:
-            exchange.compaction = _last_compaction(past, exchange.model)
+            exchange.compaction = _last_compaction(past, exchange)
         self.rebuild(wire)
 
     def rebuild(self, wire: Wire | None = None) -> None:
@@ -302,7 +325,11 @@ class Conversation:
         budget = self._budget(compaction.max_tokens)
         if sent <= budget:
             return ""
-        self._exchange.compaction = compact_further(self._exchanges, compaction, budget, self._size)
+        found = compact_further(self._exchanges, compaction, budget, self._size)
+        if self._summarises and found.place != compaction.place:
+            room = budget - _summary_tokens(budget)
+            found = compact_further(self._exchanges, compaction, room, self._size)
+        self._exchange.compaction = found
         if self._exchange.compaction != compaction:
             self.rebuild()
             return (
@@ -317,6 +344,31 @@ class Conversation:
             f"{why}, and none of its {sent:,} tokens can be left out: asking again for a shorter "
             "reply"
         )
+
+    def summary_request(self, step: int) -> AskModel | None:
+        """The request for a summary of what is dropped; None if none is wanted or possible."""
+        compaction = self._exchange.compaction
+        before = compaction.summary
+        is_known = before is not None and before.place == compaction.place
+        if not self._summarises or is_known or compaction.place == (0, 0):
+            return None
+        budget = self._budget(compaction.max_tokens)
+        lengths = [(each, None) for each in (None, *_LENGTHS)]
+        for length, whole in (*lengths, (_OLD_LENGTH, budget)):  # a token has several characters
+            text = summary.prompt_for(self._exchanges, before, compaction.place, length, whole)
+            messages = replace_surrogates([{"role": "user", "content": text}])
+            if message_tokens(messages) <= budget:
+                about = "summarising the beginning of the conversation"
+                tokens = _summary_tokens(budget)
+                return AskModel(step, tuple(messages), max_tokens=tokens, about=about)
+        return None
+
+    def summarise(self, text: str) -> None:
+        """Let a text take the place of what is dropped."""
+        compaction = self._exchange.compaction
+        made = summary.summary_of(self._exchanges, compaction.place, text)
+        self._exchange.compaction = replace(compaction, summary=made)
+        self.rebuild()
 
     def _budget(self, max_tokens: int | None) -> int:
         """Maximum number of tokens in the messages; ``max_tokens`` is the endpoint's limit."""
@@ -342,12 +394,19 @@ class Conversation:
         return messages, tokens
 
 
-def _last_compaction(past: Sequence[Exchange], model: str) -> Compaction:
-    """The last compaction for this model: what is too long for one may not be for another."""
-    own = [exchange for exchange in past if exchange.model == model]
+def _summary_tokens(budget: int) -> int:
+    """Maximum number of tokens of a summary, for a conversation of at most so many."""
+    return min(summary.TOKENS, budget // 4)
+
+
+def _last_compaction(past: Sequence[Exchange], exchange: Exchange) -> Compaction:
+    """The last compaction for the model of an exchange: another may have a longer context."""
+    own = [each for each in past if each.model == exchange.model]
     if not own:
         return Compaction()
     compaction = own[-1].compaction
+    if compaction.summary is not None and not summary.is_valid(compaction.summary, past):
+        return Compaction(max_tokens=compaction.max_tokens)
     if compaction.dropped >= len(past):  # exchanges may have been removed since then
         return replace(compaction, dropped=len(past), dropped_steps=0)
     return compaction

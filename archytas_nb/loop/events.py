@@ -31,8 +31,8 @@ NoReplyKind = Literal[
     "endpoint", "interrupted", "no_tools", "overflow", "deadline", "condition"
 ]  # fmt: skip
 NoticeKind = Literal[
-    "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "model",
-    "told", "late",
+    "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "summary",
+    "model", "told", "late",
 ]  # fmt: skip
 FailedBy = Literal["model", "endpoint", "cassette", "setup", "condition"]
 
@@ -167,6 +167,16 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class InnerRun:
+    """A run that a call has made, such as that of an agent that is a tool."""
+
+    question: str
+    model: str
+    protocol: str
+    events: tuple[Event, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CallOutcome:
     """The result of one call.
 
@@ -198,6 +208,8 @@ class CallOutcome:
         changed: What the model reads of `diff`.
         advice: What the model is told at the end, such as not to repeat the call.
         finish: How the tool wants the run to end; None if it does not.
+        said: What the tool told the person with `CurrentRun.say`; the model does not read it.
+        runs: The runs of agents that the tool has asked, in order; the model does not read them.
 
     Raises:
         ValueError: The status is unknown, or the result is empty.
@@ -225,6 +237,8 @@ class CallOutcome:
     changed: str = ""
     advice: str = ""
     finish: Finish | None = field(default=None, compare=False, repr=False)
+    said: str = ""
+    runs: tuple[InnerRun, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
@@ -330,6 +344,12 @@ class AskModel:
     thinking_tokens: int | None = None  # the same after a reply that contained only reasoning
     seconds: float | None = field(default=None, compare=False)  # time left, including retries
     asides: Mapping[str, Json] = field(default_factory=dict, compare=False, repr=False)
+    about: str = field(default="", compare=False)  # what else than the next step it is for
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it is apart from the conversation, so that its reply is no step of the run."""
+        return not self.step or bool(self.about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -514,7 +534,8 @@ class Notice:
 
     ``"check"`` means that the model is asked again before its answer is accepted, and why;
     ``"model"`` is about the choice of the model, such as a server that was not used; ``"told"`` is
-    what the person told the agent before the next request, and ``"late"`` what came after the last.
+    what the person told the agent before the next request, and ``"late"`` what came after the last;
+    ``"summary"`` is what the model wrote of the parts of the conversation that are left out.
     """
 
     kind: NoticeKind
@@ -594,11 +615,12 @@ class Delta:
 
     It is shown live and not kept: the reply or outcome that follows is complete. An empty text of
     the kind ``"person"`` means that the question was answered; ``form`` is the call to approve. The
-    kind ``"status"`` tells what the request to the model is waiting for. With the kind
-    ``"display"``, `output` is something that a tool displays; without data, it takes that back.
+    kind ``"status"`` tells what the request to the model is waiting for, and ``"progress"`` how far
+    a running tool is. With the kind ``"display"``, `output` is something that a tool displays;
+    without data, it takes that back.
     """
 
-    kind: Literal["text", "reasoning", "output", "display", "person", "status"]
+    kind: Literal["text", "reasoning", "output", "display", "person", "status", "progress"]
     text: str
     form: ApprovalForm | None = None
     output: Output | None = None

@@ -138,16 +138,20 @@ class Guards:
 
     def limit_reached(self) -> str:
         """The limit that is reached, such as ``"max_steps=20"``; empty if none is."""
-        left = self.seconds_left()
+        used_up = self.used_up()
         limits = self.limits
-        tokens = self.usage.input_tokens + self.usage.output_tokens
         if self.steps >= limits.max_steps:
             return f"max_steps={limits.max_steps}"
         if self.errors >= limits.max_errors:
             return f"max_errors={limits.max_errors}"
-        if left == 0:
+        return used_up
+
+    def used_up(self) -> str:
+        """The same of the seconds and the tokens, which requests apart from the steps use too."""
+        limits = self.limits
+        if self.seconds_left() == 0:
             return f"max_seconds={limits.max_seconds or 0:g}"
-        if limits.max_total_tokens is not None and tokens >= limits.max_total_tokens:
+        if limits.max_total_tokens is not None and self.usage.tokens >= limits.max_total_tokens:
             return f"max_total_tokens={limits.max_total_tokens}"
         return ""
 
@@ -195,7 +199,8 @@ class Guards:
             self.disabled_tools.add(call.name)
         text = _AGAIN.format(outcome=last.outcome.text)
         again = last.outcome.with_text(text, last.outcome.for_person or last.outcome.result)
-        return replace(again, call_id=call.id, outputs=(), displays=(), seconds=0.0)
+        shown_before: dict[str, Any] = {"outputs": (), "displays": (), "said": "", "runs": ()}
+        return replace(again, call_id=call.id, seconds=0.0, **shown_before)
 
     def is_duplicate(self, call: ToolCall, others: Collection[str]) -> bool:
         """Whether a call must not run together with an identical one; `others` are keys."""

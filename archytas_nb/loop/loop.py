@@ -68,7 +68,7 @@ from archytas_nb.loop.program_protocol import (
     texts_answered,
 )
 from archytas_nb.loop.record import Exchange, StepRecord, call_id
-from archytas_nb.loop.reply import Action, as_text, rejection_text, written
+from archytas_nb.loop.reply import Action, as_text, prose_of, rejection_text, written
 from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.verify import (
     MAX_QUESTION,
@@ -111,6 +111,7 @@ def react_loop(
     checks: bool = False,
     model: object = None,
     told: Callable[[], Sequence[str]] = tuple,
+    summarises: bool = False,
 ) -> Flow:
     """Run one question to its ending; the steps and the ending are added to ``exchange``.
 
@@ -122,6 +123,8 @@ def react_loop(
         checks: Whether answers are checked before they are accepted.
         model: Its context, if it is known, limits the length of the requests.
         told: Returns what the person has said since the last request.
+        summarises: Whether a summary by the model takes the place of what is dropped of a
+            conversation that is too long.
 
     Raises:
         TypeError: The driver did not send a reply to the request.
@@ -131,7 +134,9 @@ def react_loop(
         wire = wire.without_tools(exchange.context.tools)
     tokens = guards.limits.reply_tokens(small=guards.small)
     thinking = guards.limits.thinking_tokens(small=guards.small)
-    conversation = Conversation(wire, past, exchange, ModelFacts(model), tokens)
+    conversation = Conversation(
+        wire, past, exchange, ModelFacts(model), tokens, summarises=summarises
+    )
     loop = _Loop(
         wire, guards, past, exchange, conversation, checks, thinking, ModelFacts(model), told=told
     )
@@ -203,13 +208,34 @@ class _Loop:
             self._add(StepRecord(said="\n\n".join(said)))
         for text in said:
             yield Notice("told", text)
-        if done := self.conversation.compact():
-            yield Notice("compaction", done)
+        yield from self._compact()
         reply = yield self._request(last)
         if isinstance(reply, NoReply) and reply.kind == "overflow":
-            yield Notice("compaction", self.conversation.compact(after_refusal=True))
+            yield from self._compact(after_refusal=True)
             reply = yield self._request(last)
         return (yield from self._reply_or_end(reply))
+
+    def _compact(self, *, after_refusal: bool = False) -> Requests[None]:
+        """Compact the conversation if it is too long, with a summary of what is dropped.
+
+        Where the model does not give one, it is dropped without.
+        """
+        done = self.conversation.compact(after_refusal=after_refusal)
+        if not done:
+            return
+        yield Notice("compaction", done)
+        request = self.conversation.summary_request(self.guards.steps + 1)
+        if request is None or self.guards.used_up():
+            return
+        reply = yield replace(request, seconds=self.guards.seconds_left())
+        if isinstance(reply, NoReply) and reply.kind != "interrupted":
+            return
+        received = yield from self._reply_or_end(reply)
+        self.guards.add_usage(received, message_tokens(request.messages))
+        text = prose_of(received)
+        if text:
+            self.conversation.summarise(text)
+            yield Notice("summary", text)
 
     def _reply_or_end(self, reply: Reply) -> Requests[ModelReply]:
         """Return the model's reply; if there is none, end the run."""

@@ -71,6 +71,28 @@ class StepRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Summary:
+    """What the model wrote about the beginning of a conversation, which is no longer sent.
+
+    Attributes:
+        text: The summary.
+        dropped: How many exchanges it is about, from the beginning.
+        dropped_steps: And how many steps of the next one.
+        checksum: Of the text that it is about.
+    """
+
+    text: str
+    dropped: int
+    dropped_steps: int
+    checksum: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Up to where it goes."""
+        return self.dropped, self.dropped_steps
+
+
+@dataclass(frozen=True, slots=True)
 class Compaction:
     """What is dropped from a record; it only grows, so each request extends the one before."""
 
@@ -80,6 +102,12 @@ class Compaction:
         default_factory=dict
     )  # maximum characters of an outcome, by call id
     max_tokens: int | None = None  # if the endpoint has rejected a longer request
+    summary: Summary | None = None  # of what is dropped, or of its beginning
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Up to where the record is dropped."""
+        return self.dropped, self.dropped_steps
 
 
 @dataclass(frozen=True, slots=True)

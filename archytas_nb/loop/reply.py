@@ -14,7 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from archytas_nb.loop.calls import Call, CallSpan, FoundCalls, Schemas, decode_input, find_calls
+from archytas_nb.loop.calls import (
+    Call,
+    CallSpan,
+    FoundCalls,
+    Schemas,
+    decode_input,
+    find_calls,
+    split_thoughts,
+)
 from archytas_nb.loop.events import ANSWER, FAIL, REFUSED, Json, ModelReply
 from archytas_nb.loop.lenient import UnreadableError, read_json, replace_surrogates
 from archytas_nb.loop.record import AnswerForm
@@ -395,6 +403,11 @@ def rejection_text(answer: Json, fault: str) -> str:
         shown = f"{shown[:_MAX_SHOWN]}…"
     again = "Give the answer again, as it was asked for."
     return f"Your answer {shown!r} is not accepted: {fault}\n{again}"
+
+
+def prose_of(reply: ModelReply) -> str:
+    """The text of a reply that is no action, without the thoughts in it."""
+    return split_thoughts(reply.text)[0]
 
 
 def with_reasoning(action: Action, reply: ModelReply) -> Action:

@@ -55,6 +55,7 @@ _OF_AGENT = (
     "approve",
     "context",
     "values",
+    "compaction",
     "undo",
     "program_bounds",
 )

@@ -225,6 +225,7 @@ class Settings(Configurable):
     ask_timeout = _trait("ask_timeout")
     context = _trait("context")
     values = _trait("values")
+    compaction = _trait("compaction")
     python = _trait("python")
     undo = _trait("undo")
     max_steps = _trait("max_steps")

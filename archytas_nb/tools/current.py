@@ -1,24 +1,32 @@
 """The run in which a tool is called: a parameter with the annotation `CurrentRun`.
 
-The model does not see such a parameter. What the run offers is a `Host`, which the driver is while
+The model does not see such a parameter. What the run offers is a `Host`, which the driver has while
 it runs calls.
 """
 
 from __future__ import annotations
 
+import copy
 import threading
+import time
 from collections.abc import Sequence
 from contextvars import ContextVar
+from numbers import Real
 from typing import Any, Protocol, TypeVar
 
-from archytas_nb.errors import ToolError
-from archytas_nb.loop.events import Finish, Message, Usage
+from archytas_nb.errors import CassetteMiss, ToolError
+from archytas_nb.loop.events import Delta, Finish, InnerRun, Message, Usage
+from archytas_nb.words import shorten
 
 T = TypeVar("T")
 
+_LINES = 200  # lines of `say` that are kept of a call
+_LINE = 1000  # characters of one
+_PAUSE = 0.1  # seconds between two reports of progress
+
 
 class Host(Protocol):
-    """What a run offers to its tools."""
+    """What a run offers to its tools, from any thread."""
 
     @property
     def question(self) -> str:
@@ -39,14 +47,23 @@ class Host(Protocol):
     def ask(self, prompt: str) -> str:
         """One reply of the model, without tools."""
 
+    def type_text(self, cls: Any) -> str:
+        """A type in words, for the model; raises ToolError if an answer cannot be of it."""
+
     def convert(self, text: str, cls: Any) -> Any:
         """A reply as a value of a type; raises ValueError."""
+
+    def show(self, delta: Delta) -> None:
+        """Show something while the call runs; it is not kept."""
 
     def left(self) -> tuple[float | None, int | None]:
         """The seconds and tokens that are left of the limits; None for no limit."""
 
     def count(self, usage: Usage) -> None:
         """Count what another run has used for this one."""
+
+    def note_miss(self, error: CassetteMiss) -> None:
+        """Let the run fail with this error: a replay differs from its recording."""
 
 
 host: ContextVar[Host | None] = ContextVar("host", default=None)
@@ -66,32 +83,76 @@ class CurrentRun:
     """
 
     def __init__(self, of: Host) -> None:
-        self._host = of
+        self.host = of
         self._finish: Finish | None = None
         self._has_ended = False
         self._lock = threading.Lock()
-        self.shown: list[Any] = []
-        """What a person sees below the call, and the model does not read."""
+        self._said: list[str] = []
+        self._left_out = 0  # lines that were said
+        self._shown_at = 0.0
+        self.runs: list[InnerRun] = []
+        """The runs of agents that the call has asked."""
 
     @property
     def question(self) -> str:
         """The question of the run."""
-        return self._host.question
+        return self.host.question
 
     @property
     def values(self) -> str:
         """What the model of the run may learn of values, such as ``"none"``."""
-        return self._host.values
+        return self.host.values
 
     @property
     def step(self) -> int:
         """The number of the step in which the tool is called, from 1."""
-        return self._host.step
+        return self.host.step
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages of the last request, as they were sent; changing them changes nothing."""
-        return tuple({**each} for each in self._host.messages)
+        return tuple(copy.deepcopy([*self.host.messages]))
+
+    def say(self, text: str) -> None:
+        """Tell the person something: a line in the trace, at once. The model does not read it.
+
+        Of many lines, the first and the last are kept.
+
+        Raises:
+            ToolError: The call has ended.
+        """
+        line = shorten(str(text), _LINE)
+        with self._lock:
+            self._check("say anything")
+            self._said.append(line)
+            if len(self._said) > _LINES:
+                del self._said[_LINES // 2]
+                self._left_out += 1
+        self.host.show(Delta("output", f"{line}\n"))
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """Show how far the call is, beside its name, while it runs.
+
+        Args:
+            done: How much is done, such as the number of rows.
+            total: How much there is to do; None if that is not known.
+
+        Raises:
+            ToolError: The call has ended, or these are not numbers.
+        """
+        for each in (done, 0 if total is None else total):
+            if not isinstance(each, Real):
+                raise ToolError(f"progress got {each!r}; expected a number")
+        with self._lock:
+            self._check("show progress")
+            now = time.monotonic()
+            if now - self._shown_at < _PAUSE and done != total:
+                return
+            self._shown_at = now
+        text = f"{done:,}"
+        if total is not None:
+            text += f" of {total:,}"
+        self.host.show(Delta("progress", text))
 
     def ask(self, prompt: str, type: Any = str) -> Any:  # noqa: A002 - as in `--type`
         """Ask the model of the run something, without tools and without the conversation.
@@ -100,40 +161,32 @@ class CurrentRun:
 
         Args:
             prompt: The text.
-            type: The type of the answer. A reply that is not of it is asked for once more.
+            type: The type of the answer, which the model is told. A reply that is not of it is
+                asked for once more.
 
         Returns:
             The answer, of that type.
 
         Raises:
-            ToolError: A limit of the run is reached, the answer is not of the type, or the model
-                may not see values.
+            ToolError: A limit of the run is reached, the answer is not of the type, the model may
+                not see values, or the call has ended.
             ModelError: The endpoint failed.
         """
-        with self._lock:
-            self._check("ask")
-            text = self._host.ask(prompt)
-            if type is str:
-                return text
-            try:
-                return self._host.convert(text, type)
-            except ValueError as error:
-                again = (
-                    f"{prompt}\n\nYour last reply was {text!r}: {error}. Reply with the value only."
-                )
-                text = self._host.ask(again)
-            try:
-                return self._host.convert(text, type)
-            except ValueError as error:
-                raise ToolError(f"the model replied {text!r}: {error}") from None
-
-    def left(self) -> tuple[float | None, int | None]:
-        """The seconds and the tokens that are left of the limits of the run; None for no limit."""
-        return self._host.left()
-
-    def count(self, usage: Usage) -> None:
-        """Count requests and tokens that were used for the run, for its limits and its cost."""
-        self._host.count(usage)
+        self._check("ask")
+        if type is str:
+            return self.host.ask(prompt)
+        expected = self.host.type_text(type)
+        prompt = f"{prompt}\n\nReply with the value only, of the type: {expected}"
+        text = self.host.ask(prompt)
+        try:
+            return self.host.convert(text, type)
+        except ValueError as error:
+            again = f"{prompt}\n\nYour last reply was {text!r}: {error}. Reply with the value only."
+        text = self.host.ask(again)
+        try:
+            return self.host.convert(text, type)
+        except ValueError as error:
+            raise ToolError(f"the model replied {text!r}: {error}") from None
 
     def finish(self, answer: Any) -> None:
         """End the run with this answer when the call has ended; it is checked like any other.
@@ -142,7 +195,7 @@ class CurrentRun:
             answer: The answer: a value of the type that was asked for, or text.
 
         Raises:
-            ToolError: The run has been told to end already.
+            ToolError: The run has been told to end already, or the call has ended.
         """
         from pydantic_core import to_jsonable_python
 
@@ -152,15 +205,16 @@ class CurrentRun:
         """End the run when the call has ended, because the task cannot be done.
 
         Raises:
-            ToolError: The run has been told to end already.
+            ToolError: The run has been told to end already, or the call has ended.
         """
         self._end(Finish(reason=reason))
 
     def _end(self, finish: Finish) -> None:
-        self._check("end")
-        if self._finish is not None:
-            raise ToolError(f"the run was told to end already, with {self._finish.text!r}")
-        self._finish = finish
+        with self._lock:  # two threads may do so at the same time
+            self._check("end")
+            if self._finish is not None:
+                raise ToolError(f"the run was told to end already, with {self._finish.text!r}")
+            self._finish = finish
 
     def _check(self, what: str) -> None:
         if self._has_ended:
@@ -171,8 +225,17 @@ class CurrentRun:
 
     def end(self) -> Finish | None:
         """The call has ended; how the tool wants the run to end, if it does."""
-        self._has_ended = True
-        return self._finish
+        with self._lock:
+            self._has_ended = True
+            return self._finish
+
+    @property
+    def said(self) -> str:
+        """What the tool told the person."""
+        lines = [*self._said]
+        if self._left_out:
+            lines.insert(_LINES // 2, f"… {self._left_out:,} lines left out …")
+        return "\n".join(lines)
 
 
 def current_run(tool: str) -> CurrentRun:

@@ -77,6 +77,7 @@ class Activity:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._output = ""  # the end of what was printed
+        self._progress = ""  # of the running call
         self._lines = 0  # how many lines were printed
 
     def take(self, event: ev.Event) -> None:
@@ -91,6 +92,8 @@ class Activity:
         elif event.kind == "status":
             self._doing = one_line(tidy(event.text), 160)
             self._wait = 0
+        elif event.kind == "progress":
+            self._progress = one_line(tidy(event.text), 60)
         elif event.kind == "output":
             self._output = (self._output + event.text)[-_OUTPUT:]
             self._lines += event.text.count("\n")
@@ -119,10 +122,10 @@ class Activity:
         if isinstance(event, ev.Started):
             self._writes_programs = event.protocol == "program"
         elif isinstance(event, ev.AskModel):
-            self._aside = event.step == 0
+            self._aside = event.is_aside
             self._writes_line = event.is_continued
             if self._aside:
-                self._doing = "checking whether a tool fits"
+                self._doing = event.about or "checking whether a tool fits"
         elif isinstance(event, ev.RunCalls):
             self._calls = one_line(", ".join(call.name for call in event.calls), 80)
         elif isinstance(event, ev.Notice):
@@ -134,10 +137,11 @@ class Activity:
         passed = self._now() - self._since
         if self.is_asking:
             return "waiting for you"
-        if self._calls and passed >= 1:
-            return f"running {self._calls} {clock(passed)}"
         if self._calls:
-            return f"running {self._calls}"
+            parts = ["running", self._calls, self._progress]
+            if passed >= 1:
+                parts.append(clock(passed))
+            return " ".join(filter(None, parts))
         if self._wait and passed >= self._wait:
             return "trying again"
         return _WAIT.sub(f"{math.ceil(self._wait - passed)}", self._doing)

@@ -102,6 +102,7 @@ _PICTURE = "max-width:100%;height:auto;border-radius:4px;margin:.35em 0;backgrou
 
 _OPEN_STEPS = 12  # the earlier steps of a longer run are folded into one line
 _MAX_STEPS = 500
+_INNER_STEPS = 30  # of a run that a call has made
 _TEXT_BUDGET = 600_000
 _PICTURE_BUDGET = 16_000_000
 _LARGEST_TEXT = 8_000
@@ -133,13 +134,18 @@ class PageLimits:
 
 def _drawn_calls(step: StepView) -> Iterator[CallView]:
     """The calls of a step that are drawn; those of a program in a loop are only counted."""
+    drawn: list[CallView] = []
     if step.program is None:
-        yield from step.calls
-        return
+        drawn += step.calls
     for line in step.lines:
         for call in views.ends_of(line.calls, _FIRST_CALLS, _LAST_CALLS):
             if not isinstance(call, int):
-                yield call
+                drawn.append(call)
+    for call in drawn:
+        yield call
+        for run in call.runs:
+            for inner in run.shown_steps[:_INNER_STEPS]:
+                yield from _drawn_calls(inner)
 
 
 def html(view: RunView) -> Html:
@@ -521,6 +527,9 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
     yield from _texts(call, limits)
     for item in call.shown:
         yield _shown(item, limits, call.name)
+    for run in call.runs:
+        if run.shown_steps:
+            yield _inner_run(run, limits)
     if not in_line and not (named and call.status is None):
         yield _outcome(call, limits)
     if call.changes:
@@ -528,6 +537,22 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
         yield element("div", _drawn(rows, _CHANGE_CELL), style=_SCROLLED, tabindex="0")
     for remark in call.remarks:
         yield element("div", remark, style=_SMALL)
+
+
+def _inner_run(run: RunView, limits: PageLimits) -> Html:
+    """The steps of a run that a call has made, folded."""
+    steps = run.shown_steps
+    facts = [count(len(steps), "step"), run.model_name]
+    tokens = run.usage.tokens
+    if tokens:
+        facts.append(f"{tokens:,} tokens")
+    title = element("em", " · ".join(filter(None, facts)), style=DIM)
+    drawn = [step_html(step, limits) for step in steps[:_INNER_STEPS]]
+    more = len(steps) - len(drawn)
+    if more > 0:
+        drawn.append(element("p", f"… {more:,} more steps …", style=DIM))
+    failed = any(step.failed for step in steps)
+    return _details(title, *drawn, unfolded=failed)
 
 
 def _long_arguments(

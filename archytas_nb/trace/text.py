@@ -31,6 +31,7 @@ _FIRST_STEPS = 8
 _LAST_STEPS = 12
 _RESULT_LINES = 8
 _SHOWN_LINES = 6
+_INNER_LINES = 20  # of the steps of a run that a call has made
 _FIRST_CALLS = 3  # of a line of a program; those between are counted
 _LAST_CALLS = 2
 _FIRST_PROGRAM_LINES = 30  # of a program; those between are counted, except with calls
@@ -221,6 +222,8 @@ def call_lines(call: CallView) -> list[str]:
     lines += [f"  │ {line}" for line in below]
     for item in call.shown:
         lines += [f"  ┆ {line}" for line in _shown_lines(item)]
+    for run in call.runs:
+        lines += [f"  ┆ {line}" for line in _inner_lines(run)]
     changes = [f"{name} {kind}: {details}".rstrip(" :") for name, kind, details in call.changes]
     lines += [f"  Δ {line}" for line in (*changes, *call.remarks)]
     return lines
@@ -233,6 +236,12 @@ def _shown_lines(item: Shown) -> list[str]:
     if item.is_result:  # its text is that of the call
         return []
     return _first_lines(item.text, _SHOWN_LINES)
+
+
+def _inner_lines(run: RunView) -> list[str]:
+    """The steps of a run that a call has made."""
+    steps = [line for line in _steps(run).split("\n") if line.strip()]
+    return _first_lines("\n".join(steps), _INNER_LINES) if steps else []
 
 
 def _first_lines(text: str, most: int) -> list[str]:

@@ -23,11 +23,12 @@ from archytas_nb.words import edit_in_words, omit_middle, one_line, visible, vis
 MARKS: dict[str | None, str] = {
     "done": "✓", "error": "✗", "refused": "⊘", "interrupted": "■", "not_run": "–", None: "…",
     "retry": "↻", "repeat": "↺", "check": "↺", "repair": "✎", "protocol": "⇄", "compaction": "≡",
-    "no reply": "✗", "answer": "✗", "told": "»",
+    "summary": "≡", "no reply": "✗", "answer": "✗", "told": "»",
 }  # fmt: skip
 """The marks of a call's status and of a note's kind; other notes have ``!``."""
 _TITLES = {
     "compaction": "the conversation was too long, so its beginning was shortened",
+    "summary": "a summary by the model takes the place of what is left out",
     "check": "the model was asked to check its answer",
     "repair": "",  # how a reply was read matters only when the step is unfolded
     "protocol": "",
@@ -99,6 +100,7 @@ class CallView:
     line: int = 0  # of the program that makes it
     is_repeated: bool = False  # its result is that of an equal call that the run made before
     edited: tuple[ev.FormArgument, ...] = ()  # the arguments that the user changed before
+    runs: tuple[RunView, ...] = ()  # of the agents that it has asked
     # As the model sent it, until there is an outcome.
     input: ev.Json = field(default=None, repr=False, compare=False)
 
@@ -394,12 +396,15 @@ class RunView:
     server: str = ""  # what serves the model, if known
     continues: str = ""  # what the question continues, if that is not obvious
     told: tuple[str, ...] = ()  # what the model reads beside the question
+    is_aside: bool = field(default=False, compare=False)  # whether the next reply is no step's
 
     @property
     def displays(self) -> Iterator[ev.Output]:
         """What tools displayed that only the front end can draw, in order."""
         for step in self.steps:
             for call in step.calls:
+                for run in call.runs:
+                    yield from run.displays
                 for item in call.shown:
                     if item.display is not None:
                         yield item.display
@@ -454,16 +459,19 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
             protocol = event.protocol or view.protocol
             told = tuple(map(tidy, event.told))
             return replace(view, model=model, protocol=protocol, server=event.server, told=told)
-        case ev.AskModel(step=0):  # about the question itself: only its cost is shown
-            return view
+        case ev.AskModel() if event.is_aside:  # only its cost is shown
+            return replace(view, is_aside=True)
         case ev.AskModel():
             return _asked(view, event)
         case ev.ModelReply():
-            if view.steps:
+            if view.steps and not view.is_aside:
                 view = _with_last(view, _with_reply(last, event))
             usage = view.usage + replace(event.usage, requests=event.usage.requests or 1)
             seconds = view.seconds + event.seconds
-            return replace(view, model=event.model or view.model, usage=usage, seconds=seconds)
+            model = event.model or view.model
+            return replace(view, model=model, usage=usage, seconds=seconds, is_aside=False)
+        case ev.NoReply() if view.is_aside:
+            return replace(view, is_aside=False)
         case ev.NoReply():
             if event.kind == "interrupted" or not event.text:
                 return view
@@ -850,14 +858,20 @@ def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
         read=read,
         shown=tuple(_all_shown(outcome, known)),
         table=table,
+        runs=tuple(
+            fold(each.question, each.events, model=each.model, protocol=each.protocol)
+            for each in outcome.runs
+        ),
         changes=tuple(_changes(outcome)),
         remarks=tuple(_remarks(outcome)),
     )
 
 
 def _all_shown(outcome: ev.CallOutcome, text: str) -> list[Shown]:
-    """What a call printed and displayed, with the pictures of its result; nothing twice."""
+    """What a call said, printed and displayed, with the pictures of its result; nothing twice."""
     shown = []
+    if outcome.said:
+        shown.append(Shown("stdout", tidy(outcome.said)))
     for output in outcome.outputs:
         item = _shown(output)
         is_text = not (item.picture or item.name)

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.asking import observer_callback
+from archytas_nb.asking import notifier
 from archytas_nb.kernel import person as module
 from archytas_nb.kernel.approval import bounded_repr, read_answer
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, confirm
-from archytas_nb.loop.events import ApprovalForm, CallOutcome, Edit, FormArgument, ToolCall
+from archytas_nb.loop.events import ApprovalForm, CallOutcome, Delta, Edit, FormArgument, ToolCall
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import escape
 from tests.scripted import Scripted
@@ -596,8 +596,12 @@ def test_only_an_observer_that_draws_the_form_keeps_it_from_being_printed() -> N
         person = Watcher("y")
         box = nb.Toolbox()
         box.add(pay, approve=True)
-        observers = observer_callback(answers, "person")
-        KernelExecutor(box, {}, person=person, on_question=observers).run(
+        show = notifier(answers)
+
+        def asked(text: str, form: Any = None, show: Any = show) -> bool:
+            return bool(show(Delta("person", text, form)))
+
+        KernelExecutor(box, {}, person=person, on_question=asked).run(
             [ToolCall("c", "pay", {"amount": 5})]
         )
         assert person.shown == [shown]
