@@ -46,6 +46,7 @@ from archytas_nb.errors import (
 )
 from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
 from archytas_nb.kernel.approval import Approve, usable_policy
+from archytas_nb.kernel.person import current_person, person_elsewhere
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.conversation import messages_of
@@ -351,6 +352,8 @@ class Agent:
         child = copy.copy(self)
         child.__dict__.update(exchanges=[], _runs=[], _current=ActiveRun(), inbox=Inbox())
         token = _asked.set(asked | {id(self._setup)})
+        # The person is asked as by the outer run, which does not count the time that they take.
+        person = person_elsewhere.set(current_person.get() or person_elsewhere.get())
         run: Run[Any] | None = None
         try:
             run = child.run(
@@ -369,6 +372,7 @@ class Agent:
                 caller.host.note_miss(error)
             raise ToolError(f"the agent {name!r} did not answer: {error}") from None
         finally:
+            person_elsewhere.reset(person)
             _asked.reset(token)
             if run is not None:
                 # What it cost is known here: its model may be another one.

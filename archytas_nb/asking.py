@@ -33,13 +33,7 @@ from archytas_nb.kernel.cells import are_offered, cells_tool
 from archytas_nb.kernel.context import context_of, look_tools
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.failure import last_error
-from archytas_nb.kernel.person import (
-    Keyboard,
-    Person,
-    confirm,
-    current_person,
-    person_elsewhere,
-)
+from archytas_nb.kernel.person import Keyboard, Person, confirm, person_elsewhere
 from archytas_nb.kernel.python import python_tool
 from archytas_nb.kernel.reads import Reads
 from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
@@ -593,8 +587,7 @@ class Asked:
         """The executor for the calls of the run."""
         from archytas_nb.trace.controls import Controls
 
-        # A question that a tool asks waits for the person as the tool does.
-        user = current_person.get() or person_elsewhere.get() or Controls(Keyboard())
+        user = person_elsewhere.get() or Controls(Keyboard())
         person: Person = person_of(model, user)
         settings = self.setup.settings
         return KernelExecutor(

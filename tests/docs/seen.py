@@ -127,7 +127,10 @@ def blocks() -> dict[str, str]:
     native = asked(CALL, ANSWER, protocol="native")
     constrained = react[0].schema
     weigh = [("masses", {"species": each}) for each in ("Gentoo", "Adelie", "Chinstrap")]
-    long = asked(*weigh, ANSWER, tools=tools(max_chars=3000), model=Narrow)
+    summary = "The user asks how many Gentoo penguins there are. masses_1 has the masses of Gentoo."
+    script = (*weigh[:2], summary, weigh[2], summary, ANSWER)
+    long = asked(*script, tools=tools(max_chars=3000), model=Narrow)
+    aside = next(str(each.messages[0]["content"]) for each in long if each.about)
     judged = "Which month has 28 days?"
     tool = nb.Agent([count_species], model=ScriptedModel(), namespace={}).tools["count_species"]
     return {
@@ -156,6 +159,7 @@ def blocks() -> dict[str, str]:
             asked(CALL, ("final_answer", "many"), ("final_answer", 124), output_type=int)[2]
         ),
         "doubt": last(asked(("final_answer", "There are 120."), CALL, ANSWER, model=Small)[1]),
+        "summarised": re.sub(r"(?s)(<conversation>\n).*(\n</conversation>)", r"\1…\2", aside),
         "compacted": str(long[-1].messages[1]["content"]),
         "limit": last(asked(CALL, ANSWER, max_steps=1)[1]),
     }
