@@ -162,15 +162,22 @@ class AgentSetup:
             setup = replace(setup, choice=ModelChoice(options["model"]))
         return setup.now()
 
-    def for_rows(self) -> RunSetup:
-        """The setup for the rows of a map: nobody is asked, and no code is run in the notebook."""
+    def for_rows(self, *, is_planned: bool = False) -> RunSetup:
+        """The setup for the rows of a map: nobody is asked, and no code is run in the notebook.
+
+        Args:
+            is_planned: Whether one program answers all rows, so that none is sent.
+
+        Raises:
+            ConfigurationError: The model may not see values, and the rows would be sent.
+        """
         values: str = self.configuration.now().values
         if is_asked_unseen():
             raise ConfigurationError(ASKED_UNSEEN)
-        if values != "all":
+        if values != "all" and not is_planned:
             raise ConfigurationError(
                 f"values is {values!r}, and the question of each row of a map contains its values: "
-                'ask about the frame as a whole, or map with values="all"'
+                'plan the map (plan=True, %agent_map --plan), or map with values="all"'
             )
         # The question of a row contains all that it is about.
         rows = {"context": "none", "ask_user": False, "python": "off", "undo": False}

@@ -10,7 +10,7 @@ import itertools
 import keyword
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -42,17 +42,19 @@ class Column:
         name: The name of the attribute.
         label: The name of the column.
         kind: The type of its values.
+        is_named: Whether the model may read the name of the column.
     """
 
     name: str
     label: str
     kind: Any
+    is_named: bool = True
 
     @property
     def text(self) -> str:
         """The column as the model reads it."""
         shown = f"{self.name}: {type_for_programs(self.kind)}"
-        if self.name != self.label:
+        if self.name != self.label and self.is_named:
             shown += f"  # the column {self.label!r}"
         return shown
 
@@ -63,13 +65,16 @@ class Columns:
     Args:
         items: The rows: mappings by column, or single values.
         single: The name of the column of single values.
+        hidden: The names that may be made from values, and that the model does not read.
 
     Attributes:
         columns: The columns, in order.
         rows: The values of each row.
     """
 
-    def __init__(self, items: Sequence[Any], single: str = "value") -> None:
+    def __init__(
+        self, items: Sequence[Any], single: str = "value", hidden: Collection[str] = ()
+    ) -> None:
         is_mapping = bool(items) and all(isinstance(each, Mapping) for each in items)
         records: list[Mapping[Any, Any]] = list(items)
         if not is_mapping:
@@ -78,9 +83,12 @@ class Columns:
         self.rows: list[Values] = [
             tuple(_value(each.get(label)) for label in labels) for each in records
         ]
-        names = attribute_names(map(str, labels))
+        names = attribute_names(
+            f"column {at + 1}" if str(label) in hidden else str(label)
+            for at, label in enumerate(labels)
+        )
         self.columns = tuple(
-            Column(name, str(label), _kind(row[at] for row in self.rows))
+            Column(name, str(label), _kind(row[at] for row in self.rows), str(label) not in hidden)
             for at, (name, label) in enumerate(zip(names, labels, strict=True))
         )
 
@@ -94,8 +102,14 @@ class Columns:
         named = {f"{{{each.label}}}": f"row.{each.name}" for each in self.columns}
         return {label: name for label, name in named.items() if label in prompt}
 
-    def text_of(self, values: Values) -> str:
-        """A row for the model and the person, with long values shortened."""
+    def text_of(self, values: Values, *, hides_values: bool = False) -> str:
+        """A row for the model and the person: with long values shortened, or with types only."""
+        if hides_values:
+            parts = []
+            for column, value in zip(self.columns, values, strict=True):
+                kind = "None" if value is None else type_for_programs(_kind([value]))
+                parts.append(f"{column.name}: {kind}")
+            return f"Row({', '.join(parts)})"
         handles = Handles()
         shown = [
             f"{column.name}={short(to_sandbox(value, handles))}"

@@ -66,7 +66,15 @@ def mapped(
         from archytas_nb.batch.columns import Columns
         from archytas_nb.batch.plan import PlannedMap, PlanOptions
 
-        columns = Columns(items, str(getattr(data, "name", None) or "value"))
+        hidden: set[str] = set()
+        if setup.hides_values:
+            from archytas_nb.kernel.disclosure import made_names
+
+            hidden = made_names
+        single = "value"
+        if library and not hasattr(data, "columns"):  # of a frame, a column may have this name
+            single = str(data.name or single)
+        columns = Columns(items, single, hidden)
         plan_options = PlanOptions(plan == "auto", verify, max_fallback)
         planned = PlannedMap(asked, prompt, questions, columns, plan_options)
         found, values, answered_by, known = planned.results()

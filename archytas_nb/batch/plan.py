@@ -37,6 +37,7 @@ from archytas_nb.batch.program import (
     Ran,
     SharedCalls,
     effects_of,
+    error_without_values,
     kept_effects,
     run_elsewhere,
     tools_of_programs,
@@ -53,6 +54,7 @@ from archytas_nb.loop.plan_protocol import (
     changed_report,
     faults_of_program,
     tried_report,
+    unseen_report,
 )
 from archytas_nb.progress import line_writer
 from archytas_nb.sandbox.rows import RowProgram
@@ -71,6 +73,11 @@ _FIRST_TRIED = 3  # rows that are tried before the others
 _WARMER = 0.8  # the temperature after the same program was written twice
 _RELATIVE = 1e-9  # difference of numbers that are equal
 _MAX_LISTED = 10  # rows on which program and agent disagree
+_CHOOSE = "Run it, change it, ask row by row, or stop? [run/change/rows/stop] "
+_CHOOSE_WITHOUT_ROWS = "Run it, change it, or stop? [run/change/stop] "
+_NOT_COMPARED = (
+    "values is {values!r}, so no row can be asked singly to compare; verify=0 uses it all the same"
+)
 
 
 class PlanOptions(NamedTuple):
@@ -163,6 +170,7 @@ class PlannedMap:
         options: PlanOptions,
     ) -> None:
         self._map = rows
+        self._hides_values = rows.setup.hides_values
         self._prompt = prompt
         self._questions = questions
         self._columns = columns
@@ -181,7 +189,9 @@ class PlannedMap:
         self._sample, rest = _sample(order, columns)
         more = [*rest, *self._sample]
         self._verified = more[: options.verify]
-        self._tools = tools_of_programs(rows.tools)
+        if self._hides_values:  # the question about a row contains its values
+            self._verified = []
+        self._tools = tools_of_programs(rows.tools, judges=not self._hides_values)
         self._shared = SharedCalls()
         self._run_id = uuid.uuid4().hex
         self._made: dict[int, dict[str, CallOutcome]] = {}  # with side effects, of rows of a sample
@@ -201,7 +211,8 @@ class PlannedMap:
             return self._replayed()
         if not self._columns.rows:
             return self._singly("there are no rows")
-        if len(self._distinct) <= self._options.verify + 1:
+        is_small = len(self._distinct) <= self._options.verify + 1
+        if is_small and not self._hides_values:
             return self._singly("there are hardly more rows than the plan would compare")
         try:
             with rows.begun():
@@ -230,7 +241,8 @@ class PlannedMap:
         rows = self._map
         decision = self._record.get("decision", "")
         is_stopped = bool(rows.limiter.reason) or decision == "stop"
-        if decision == "rows" or (self._options.auto and not is_stopped):
+        asks_rows = decision == "rows" or (self._options.auto and not is_stopped)
+        if asks_rows and not self._hides_values:
             rows.run(rows.open_rows())
             rows.show(rows.line(), final=True)
         else:
@@ -340,6 +352,8 @@ class PlannedMap:
         form = self._map.answers.form
         columns = self._columns
         samples = [columns.text_of(columns.rows[each]) for each in self._sample[:_SHOWN]]
+        if self._hides_values:
+            samples = []
         return protocol.first(
             self._prompt,
             "" if form is None else form.text,
@@ -486,13 +500,17 @@ class PlannedMap:
     def _report(self, tried: Tried) -> str:
         """What the model is told: the three rows that failed in the most different ways."""
         failed = []
+        hides = self._hides_values
         for number in self._sample:
             result = self._map.result(tried.keys[number])
             if result.status == "failed":
-                row = self._columns.text_of(self._columns.rows[number])
-                failed.append(UnansweredRow(row, result.error))
+                row = self._columns.text_of(self._columns.rows[number], hides_values=hides)
+                error = error_without_values(result.error) if hides else result.error
+                failed.append(UnansweredRow(row, error))
         different = {each.error: each for each in reversed(failed)}
         chosen = [*different.values(), *(each for each in failed if each not in different.values())]
+        if hides:
+            return unseen_report(list(different.values())[:3])
         return tried_report(tried.answered, tried.tried, chosen[:3])
 
     # ── the program is compared ───────────────────────────────────────────────────────────────────
@@ -543,6 +561,8 @@ class PlannedMap:
         """Why the plan is not used unless a person says so; empty if it is."""
         options = self._options
         low, _ = wilson(tried.failed, tried.tried)
+        if self._hides_values and options.verify:
+            return _NOT_COMPARED.format(values=self._map.setup.settings.values)
         if self._verified and agreement.agree < agreement.compared:
             differ = agreement.compared - agreement.agree
             return f"program and agent disagree on {differ} of {agreement.compared} rows"
@@ -570,11 +590,9 @@ class PlannedMap:
         writer(panel, final=True)
         with suppress(EOFError, OSError):
             for _ in range(3):
-                answer = person.ask(
-                    "Run it, change it, ask row by row, or stop? [run/change/rows/stop] "
-                )
+                answer = person.ask(_CHOOSE_WITHOUT_ROWS if self._hides_values else _CHOOSE)
                 answer = answer.strip().casefold()
-                if answer in ("run", "rows", "stop"):
+                if answer in ("run", "stop") or (answer == "rows" and not self._hides_values):
                     return answer, ""  # type: ignore[return-value]
                 if answer == "change":
                     wish = person.ask("What should change? ").strip()
@@ -595,6 +613,8 @@ class PlannedMap:
         lines[-1] += ", ".join(parts)
         if self._verified:
             lines.append(agreement.text)
+        elif self._hides_values:
+            lines.append("not compared: no row may be sent to the model")
         lines += [
             f"  {each.row}: program {each.program}, agent {each.agent}"
             for each in agreement.rows[:_MAX_LISTED]
@@ -610,7 +630,7 @@ class PlannedMap:
         parts = []
         if tried.calls is not None and tried.tried:
             parts.append(f"about {count(round(tried.calls / tried.tried * number), 'tool call')}")
-        singly = round(share * number)
+        singly = 0 if self._hides_values else round(share * number)
         if singly:
             parts.append(f"about {count(singly, 'row')} asked singly")
         sample = [rows.result(tried.keys[each]) for each in self._sample]
@@ -665,6 +685,8 @@ class PlannedMap:
         keys = tried.keys
         self._run_program(tried, self._distinct)
         left = [each for each in self._distinct if rows.result(keys[each]).status == "failed"]
+        if self._hides_values:
+            left = []  # they stay as they are
         if left and not rows.limiter.reason and self._may_ask(len(left)):
             self._ask_singly(tried, left)
         elif left and not rows.limiter.reason:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import json
+import re
 import threading
 import time
 from collections import ChainMap, OrderedDict
@@ -54,9 +56,15 @@ def judge_tool() -> Tool:
     return Tool.from_function(judge, pure=True)
 
 
-def tools_of_programs(tools: Sequence[Tool]) -> dict[str, Tool]:
-    """The tools that a program for rows may call, by name; a tool named judge replaces ours."""
-    return {each.name: each for each in (judge_tool(), *tools)}
+def tools_of_programs(tools: Sequence[Tool], *, judges: bool) -> dict[str, Tool]:
+    """The tools that a program for rows may call, by name.
+
+    Args:
+        tools: Those of the map; one that is named judge replaces ours.
+        judges: Whether a program may ask a model about texts.
+    """
+    built_in = [judge_tool()] if judges else []
+    return {each.name: each for each in (*built_in, *tools)}
 
 
 def with_type_names(program: str) -> str:
@@ -252,6 +260,27 @@ class ProgramRows:
 GAVE_UP = "the program gave up"
 """How the error of a row begins for which the program called `give_up`."""
 
+_ERROR = re.compile(
+    r"(?P<where>line \d+ `[^`]*`: )"
+    r"(?:(?P<bound>it (?:computed for|was ended after)[\w ,.]*|its values took[\w ,.]*)$"
+    r"|(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception))\b)?"
+)
+
+
+def error_without_values(error: str) -> str:
+    """What a model may read of a row's error that may not see values: the line, and the kind."""
+    if error.startswith(GAVE_UP):
+        return f"{GAVE_UP} (why is not shown to you)"
+    found = _ERROR.match(error)
+    if found is None:
+        return "its answer is not right, or there is none (more is not shown to you)"
+    if found["bound"]:
+        return error
+    kind = "an error"
+    if hasattr(builtins, found["kind"] or ""):  # a class of a tool may be named after a value
+        kind = found["kind"]
+    return f"{found['where']}{kind} (the message is not shown to you)"
+
 
 def kept_effects(made: Mapping[str, CallOutcome]) -> list[Json]:
     """Calls with side effects as the file keeps them."""
@@ -392,7 +421,8 @@ def run_elsewhere(
                 _jobs.popitem(last=False)
         programs, answers, shared = _jobs[job.map]
         if job.program not in programs:
-            tools = tools_of_programs(list((setup.tools or Toolbox()).values()))
+            given = list((setup.tools or Toolbox()).values())
+            tools = tools_of_programs(given, judges=not setup.hides_values)
             text = with_type_names(job.program)
             programs[job.program] = RowProgram(text, tools, row_type(job.columns))
         program = programs[job.program]

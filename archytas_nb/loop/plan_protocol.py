@@ -113,6 +113,8 @@ class PlanProtocol(ProgramProtocol):
         parts.append("\n".join(["The attributes of row:", *columns]))
         if samples:
             parts.append("\n".join(["Some of the rows:", *samples]))
+        else:
+            parts.append("The values of the rows are not shown to you.")
         return [self.system, {"role": "user", "content": "\n\n".join(parts)}]
 
     def again(self, program: str, report: str) -> list[Message]:
@@ -141,6 +143,13 @@ def tried_report(answered: int, tried: int, failed: Sequence[UnansweredRow]) -> 
     """What the model is told about a program that did not answer all rows of the sample."""
     lines = [f"It was tried on {count(tried, 'row')} and answered {answered}. Not answered:"]
     lines += [f"{each.row}: {shorten(each.error, _MAX_ERROR)}" for each in failed]
+    return clip("\n".join([*lines, _WHOLE]), _MAX_FAILURES)
+
+
+def unseen_report(failed: Sequence[UnansweredRow]) -> str:
+    """The same for a model that may not see values: without numbers of rows, which are values."""
+    lines = ["It was tried on some of the rows, and did not answer all of them. Not answered:"]
+    lines += dict.fromkeys(f"{each.row}: {each.error}" for each in failed)
     return clip("\n".join([*lines, _WHOLE]), _MAX_FAILURES)
 
 

@@ -252,6 +252,7 @@ ODD = pd.DataFrame(
         "class": ["a", None, "b"] * 7,
         "row": [1, "x", 2.5] * 7,
         "answer": [None] * 21,
+        "name": ["n"] * 21,
         "unit price": [1.5, float("nan"), 2.0] * 7,
         ("deep", "er"): pd.to_datetime(["2020-01-01", None, "2021-01-01"] * 7),
     },
