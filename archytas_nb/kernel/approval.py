@@ -397,7 +397,10 @@ class ApprovalDialogue:
                 is_fixed = "default" not in properties[name]
             is_fixed = is_fixed or (type(sent) is str and type(value) is not str and is_data(value))
             is_code = self._tool.runs_code and type(value) is str
-            fields.append(FormField(name, sent, properties[name], is_code, is_fixed))
+            text = ""
+            if is_fixed:
+                text = _in_short(value, sent)
+            fields.append(FormField(name, sent, properties[name], is_code, is_fixed, text))
         return tuple(fields)
 
     def _new_form(self) -> ApprovalForm:
@@ -569,6 +572,16 @@ def _as_text(value: Any) -> str:
     if type(value) is str and "\n" in value:
         return value
     return ""
+
+
+def _in_short(value: Any, sent: Json) -> str:
+    """A value that cannot be edited: the name that was sent for it, if any, its type and shape."""
+    what = type_name(value)
+    if is_data(value):
+        what = f"{what}, {' × '.join(map(str, value.shape))}"
+    if type(sent) is str:
+        what = f"{omit_middle(sent, _MAX_SHORT_VALUE)} ({what})"
+    return escape(what)
 
 
 _BRACKETS: dict[type[Any], str] = {list: "[]", tuple: "()"}  # others have braces

@@ -105,7 +105,7 @@ this kernel."""
 _GO_ON = "Go on with what is known, or say in the final answer what must be decided first."
 
 
-def ask_user(question: str, choices: list[str] | None = None) -> str:
+def ask_user(question: str, choices: list[str] | None = None, default: str | None = None) -> str:
     """Ask the user a question and wait for the answer.
 
     Use it only for what no other tool can find out: a wish, a decision, something that only the user knows.
@@ -113,6 +113,7 @@ def ask_user(question: str, choices: list[str] | None = None) -> str:
     Args:
         question: The question, in one or two sentences.
         choices: The answers to choose from; leave it out for a free answer.
+        default: The answer that the user gives by pressing Enter; leave it out if none is likely.
 
     Returns:
         What the user answered: one of the choices, or their own words.
@@ -125,22 +126,27 @@ def ask_user(question: str, choices: list[str] | None = None) -> str:
             f"Nobody can be asked here: the notebook runs without a person. {_GO_ON}"
         )
     try:
-        return _answer(person, question, choices or [])
+        return _answer(
+            person, UserQuestion(question, tuple(choices or ()), (default or "").strip())
+        )
     except (EOFError, OSError):
         raise NobodyThereError(
             f"The user was asked, and no answer can come: the input has ended. {_GO_ON}"
         ) from None
 
 
-def _answer(person: Person, question: str, choices: list[str]) -> str:
-    """One of the choices, by its number or its words, or the user's own words."""
+def _answer(person: Person, asked: UserQuestion) -> str:
+    """One of the choices, by its number or its words, the default, or the user's own words."""
+    choices = asked.choices
     listed = "".join(f"  {n}. {escape(choice)}\n" for n, choice in enumerate(choices, 1))
     how = "> "
     if choices:
         how = "Answer with a number or in your own words: "
-    prompt = f"The agent asks: {quoted(question)}\n{listed}{how}"
+    if asked.default:
+        how = f"Press Enter for {escape(omit_middle(asked.default, 80))}, or answer: "
+    prompt = f"The agent asks: {quoted(asked.text)}\n{listed}{how}"
     for is_second in (False, True):
-        typed = person.ask(prompt, UserQuestion(question, tuple(choices))).strip()
+        typed = person.ask(prompt, asked).strip() or asked.default
         for choice in choices:  # before the numbers: a choice may itself look like one
             if typed and choice.strip().casefold() == typed.casefold():
                 return choice

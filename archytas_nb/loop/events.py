@@ -575,6 +575,7 @@ class FormField:
     schema: Json  # of its values
     is_code: bool = False  # Python that the tool runs
     is_fixed: bool = False  # JSON cannot represent it, or it is a variable
+    text: str = ""  # what a fixed one is shown as
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,6 +584,7 @@ class UserQuestion:
 
     text: str
     choices: tuple[str, ...] = ()
+    default: str = ""  # the answer that Enter takes
 
 
 @dataclass(frozen=True, slots=True)

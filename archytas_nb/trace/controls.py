@@ -28,7 +28,9 @@ from archytas_nb import settings
 from archytas_nb.loop.events import ApprovalForm, FormField, Json, UserQuestion
 from archytas_nb.loop.record import Inbox
 from archytas_nb.trace import html as draw
+from archytas_nb.trace import safe
 from archytas_nb.trace.safe import Html, element, stylesheet
+from archytas_nb.words import omit_middle
 
 Way = Literal["controls", "input"]
 """How a person is asked."""
@@ -470,7 +472,20 @@ _POLL = 0.1  # seconds; so an interrupt arrives on Windows too, and the keyboard
 _FOCUS_AFTER = (0.1, 0.4)  # seconds until the keyboard is put here; the first may come too early
 _UNSEEN = 0.7  # seconds in which an Enter was meant for something else, and decides nothing
 _MOST_BUTTONS = 6  # more choices are a list
+_CHIP = f"{draw.CODE};border:1px solid currentColor;border-radius:1em;padding:.1em .6em"
 
+# Escape refuses, which no widget reports; a key in the form is no shortcut of the notebook; and the
+# keyboard goes back to where it was. Where a page runs no such handlers, the buttons do the same.
+_KEYS = (
+    "const form=this.closest('.archytas-nb-form'),was=document.activeElement,shown=Date.now();"
+    "if(form&&!form.dataset.lmSuppressShortcuts){"
+    "form.dataset.lmSuppressShortcuts='true';"
+    "form.addEventListener('keydown',event=>{if(event.key==='Escape'&&Date.now()-shown>700){"
+    "event.preventDefault();form.querySelector('.archytas-nb-refuse')?.click()}});"
+    "const watch=new MutationObserver(()=>{if(!form.isConnected){watch.disconnect();"
+    "if(document.activeElement===document.body&&was.isConnected)was.focus({preventScroll:true})}});"
+    "watch.observe(document.body,{childList:true,subtree:true})}"
+)
 _SHEET = (
     ".archytas-nb-form .widget-button{width:auto;max-width:100%;height:auto;min-height:32px;"
     "white-space:normal;text-align:left}"
@@ -621,21 +636,22 @@ class ApprovalSheet(Sheet):
             said = element("div", note, style="margin:.3em 0")
         self._reason = self._line_field(_REASON, "Enter runs it; or say what to do instead")
         self._faults: dict[str, Any] = {}  # the widget below each field
-        self._edits = self._add(ipywidgets.VBox(self._edit_rows(form.fields)))
-        self._head = self._html(stylesheet(draw.SHEET + _SHEET), panel, said)
+        # Shown when it is wanted: children that are added later would redraw the other fields.
+        self._editor = self._add(ipywidgets.Layout(display="none"))
+        edits = self._add(ipywidgets.VBox(self._edit_rows(form.fields), layout=self._editor))
+        head = self._html(stylesheet(draw.SHEET + _SHEET, onload=_KEYS), panel, said)
         self._run = [
             self._button("Run", "run", "primary"),
             self._button("Run, do not ask again in this run", "run all"),
         ]
-        others = [
-            self._button("Refuse", "refuse", tooltip="with the text as the reason"),
-            self._button("Stop", "stop", "danger", tooltip="end the run here"),
-        ]
+        refuse = self._button("Refuse", "refuse", tooltip="with the text as the reason (Escape)")
+        refuse.add_class("archytas-nb-refuse")
+        others = [refuse, self._button("Stop", "stop", "danger", tooltip="end the run here")]
         if self._faults:
             others.insert(0, self._button("Edit", "edit"))
-        self._row_of_all = self._row(self._reason, *self._run, *others)
-        self._foot = self._html(element("div", _IF_RELOADED, style=f"{draw.DIM};font-size:.85em"))
-        self.box.children = (self._head, self._row_of_all, self._foot)
+        row = self._row(self._reason, *self._run, *others)
+        foot = self._html(element("div", _IF_RELOADED, style=f"{draw.DIM};font-size:.85em"))
+        self.box.children = (head, edits, row, foot)
 
     def decide(self, what: Decided, reason: str = "") -> None:
         """Decide from another thread, as a button does."""
@@ -653,8 +669,8 @@ class ApprovalSheet(Sheet):
         rows = []
         for each in fields:
             if each.is_fixed:
-                chip = element("code", f"{each.name}: as it is", style=draw.CODE)
-                rows.append(self._html(chip))
+                name = element("span", f"{each.name} ", style=f"{safe.MONO};{draw.DIM}")
+                rows.append(self._html(name, element("code", each.text, style=_CHIP)))
                 continue
             field = self._add(_field_of(each))
             field.observe(lambda _: self._put("typed"), "value")
@@ -668,7 +684,8 @@ class ApprovalSheet(Sheet):
         if what == "enter":
             what = "refuse" if reason else "run"
         if what == "edit":
-            self.box.children = (self._head, self._edits, self._row_of_all, self._foot)
+            self._editor.display = ""
+            self._fields[next(iter(self._faults))].focus()
             return None
         if what == "stop":
             return ["stop"]
@@ -723,7 +740,7 @@ class QuestionSheet(Sheet):
         asked = element("div", "The agent asks:", style=draw.DIM)
         text = element("div", question.text, style="white-space:pre-wrap;margin:.3em 0")
         said = element("div", note) if note else None
-        head = self._html(stylesheet(draw.SHEET + _SHEET), asked, text, said)
+        head = self._html(stylesheet(draw.SHEET + _SHEET, onload=_KEYS), asked, text, said)
         rows = []
         if len(self._choices) > _MOST_BUTTONS:
             options = [(choice, n) for n, choice in enumerate(self._choices)]
@@ -731,9 +748,15 @@ class QuestionSheet(Sheet):
             self._fields[_CHOICE] = self._list
             rows = [self._row(self._list, self._button("Choose", "choose", "primary"))]
         elif self._choices:
-            buttons = [self._button(each, f"{n}") for n, each in enumerate(self._choices)]
+            is_default = [_folded(each) == _folded(question.default) for each in self._choices]
+            buttons = [
+                self._button(each, f"{n}", "primary" if is_default[n] else "")
+                for n, each in enumerate(self._choices)
+            ]
             rows = [self._row(*buttons)]
         own = "Or answer in your own words" if self._choices else "Your answer"
+        if question.default:
+            own = f"{own}; Enter takes {omit_middle(question.default, 80)!r}"
         self._own = self._line_field(_REASON, own)
         rows.append(self._row(self._own, self._button("Answer", "enter")))
         self.box.children = (head, *rows)

@@ -249,14 +249,18 @@ def join(*parts: str | None) -> Html:
     return Html(written)
 
 
-def stylesheet(css: str, *, linked: bool = False) -> Html:
+def stylesheet(css: str, *, linked: bool = False, onload: str = "") -> Html:
     """A style sheet; nothing in it may come from a run.
+
+    ``onload`` is a script that a live page runs when the sheet is there.
 
     What is saved has a link to it: where a page may have no style sheet (on GitHub), the link is
     removed as a whole, but of a ``<style>`` the rules would be left as text.
     """
     if linked:
         return Html(f'<link rel="stylesheet" href="data:text/css,{quote(css)}">')
+    if onload:
+        return Html(f'<style onload="{_attribute(onload)}">{css}</style>')
     return Html(f"<style>{css}</style>")
 
 

@@ -10,10 +10,10 @@ from tests.scripted import Scripted
 
 
 def ask(
-    question: str, *answers: object, choices: object = None, there: bool = True
+    question: str, *answers: object, there: bool = True, **more: object
 ) -> tuple[CallOutcome, Scripted]:
-    person = Scripted(*answers, there=there)  # type: ignore[arg-type]
-    given = {"question": question} | ({} if choices is None else {"choices": choices})
+    person = Scripted(*answers, there=there)
+    given: dict[str, object] = {"question": question, **more}
     executor = KernelExecutor(Toolbox(ask_user), {}, person=person)
     [outcome] = executor.run([ToolCall("c", "ask_user", given)])
     return outcome, person
@@ -37,6 +37,13 @@ def test_asks_once_more_after_an_empty_answer() -> None:
     outcome, person = ask("Which year?", "", "")
     assert outcome.value == "(The user gave no answer.)"
     assert len(person.prompts) == 2
+
+
+def test_an_empty_answer_takes_the_default_which_the_prompt_names() -> None:
+    outcome, person = ask("Colour?", "", choices=["blue", "red"], default="red")
+    assert outcome.value == "red"
+    assert "Enter for red" in person.prompts[0]
+    assert ask("Colour?", "green", default="red")[0].value == "green"
 
 
 @pytest.mark.parametrize("typed", ["2", " red ", "RED"])

@@ -307,7 +307,9 @@ from tests.batch.test_map import Label
 
 tiny = nb.OpenAIModel("tiny-1", {url!r}, "no-key")
 df = pd.DataFrame({{"text": [f"row {{n}}" for n in range(8)]}}, index=list("abcdefgh"))""",
-        "%agent_map --on df --type Label --out labels --workers 2 --model tiny Label {text}.",
+        # Each notebook has results of its own: what one has asked, the other would not ask again.
+        f"%agent_map --on df --type Label --out labels --workers 2 --model tiny "
+        f"--store {Path(name).stem}.sqlite Label {{text}}.",
         'labels[["label", "number", "status"]]',
     )
 

@@ -50,7 +50,7 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     assert "6 rows are left" in trace["text/plain"]
     desk.run_cell(5)
     click(desk, "Edit")
-    above = desk.page.locator(f"{FORM} input").first
+    above = desk.page.locator(FORM).get_by_label("above")
     above.fill("many")
     desk.wait_for_text("expected an integer")
     assert desk.page.locator(f"{FORM} button", has_text="Run").first.is_disabled()

@@ -135,24 +135,33 @@ def test_controls_are_used_only_where_a_subshell_exists(
 
 
 @pytest.mark.parametrize(
-    ("choices", "act", "answer"),
+    ("choices", "default", "act", "answer"),
     [
-        (["red", "blue"], ["blue"], "blue"),
-        (["red", "Red "], ["Red "], "Red "),
-        (["1", "2"], ["2"], "2"),
-        ([*"abcdefgh"], [(" ", 6), "Choose"], "g"),
-        (["red"], [("Or answer in your own words", "green"), "Answer"], "green"),
-        ([], [("Your answer", "42"), "Answer"], "42"),
+        (["red", "blue"], "", ["blue"], "blue"),
+        (["red", "Red "], "", ["Red "], "Red "),
+        (["1", "2"], "", ["2"], "2"),
+        ([*"abcdefgh"], "", [(" ", 6), "Choose"], "g"),
+        (["red"], "", [("Or answer in your own words", "green"), "Answer"], "green"),
+        ([], "", [("Your answer", "42"), "Answer"], "42"),
+        (["red", "blue"], "blue", ["Answer"], "blue"),
+        ([], "42", [("Your answer; Enter takes '42'", "43"), "Answer"], "43"),
+        ([], "42", ["Answer"], "42"),
     ],
 )
 def test_a_question_of_the_model_is_answered_with_a_button_a_list_or_a_field(
-    choices: list[str], act: list[Any], answer: str, monkeypatch: pytest.MonkeyPatch
+    choices: list[str],
+    default: str,
+    act: list[Any],
+    answer: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from archytas_nb.kernel.person import _answer
+    from archytas_nb.loop.events import UserQuestion
 
     monkeypatch.setattr(controls, "_UNSEEN", 0.0)
     with front_end(monkeypatch, act):
-        assert _answer(controls.Controls(Scripted()), "Which?", choices) == answer
+        asked = UserQuestion("Which?", tuple(choices), default)
+        assert _answer(controls.Controls(Scripted()), asked) == answer
 
 
 def test_an_argument_that_does_not_fit_cannot_be_run_and_html_stays_text(
@@ -166,15 +175,11 @@ def test_an_argument_that_does_not_fit_cannot_be_run_and_html_stays_text(
     form = ApprovalForm("delete_rows", (), why=evil, fields=(field,), check=lambda _: evil)
     sheet = controls.ApprovalSheet(form, note=evil)
     find(sheet.box, "Edit").click()
-    pages = [each.value for each in widgets(sheet._edits) if type(each).__name__ == "HTML"]
+    pages = [each.value for each in widgets(sheet.box) if type(each).__name__ == "HTML"]
     assert sheet._take("typed", {"": "", "above": "new"}) is None
     assert sheet._take("run", {"": "", "above": "new"}) is None
     assert find(sheet.box, "Run").disabled
-    pages += [
-        each.value
-        for each in (*widgets(sheet._edits), *widgets(sheet.box))
-        if "HTML" in type(each).__name__
-    ]
+    pages += [each.value for each in widgets(sheet.box) if "HTML" in type(each).__name__]
     assert any("&lt;img" in page for page in pages)
     assert not any("<img" in page for page in pages)
 
