@@ -28,7 +28,6 @@ from archytas_nb import settings
 from archytas_nb.loop.events import ApprovalForm, FormField, Json, UserQuestion
 from archytas_nb.loop.record import Inbox
 from archytas_nb.trace import html as draw
-from archytas_nb.trace import safe
 from archytas_nb.trace.safe import Html, element, stylesheet
 from archytas_nb.words import omit_middle
 
@@ -474,14 +473,15 @@ _UNSEEN = 0.7  # seconds in which an Enter was meant for something else, and dec
 _MOST_BUTTONS = 6  # more choices are a list
 _CHIP = f"{draw.CODE};border:1px solid currentColor;border-radius:1em;padding:.1em .6em"
 
-# Escape refuses, which no widget reports; a key in the form is no shortcut of the notebook; and the
-# keyboard goes back to where it was. Where a page runs no such handlers, the buttons do the same.
+# Escape refuses: no widget reports it, and a field does not pass it on, hence the `true`. A key in
+# the form is no shortcut of the notebook, and at the end the keyboard goes back to where it was.
+# Where a page runs no such handlers, the buttons do the same.
 _KEYS = (
     "const form=this.closest('.archytas-nb-form'),was=document.activeElement,shown=Date.now();"
     "if(form&&!form.dataset.lmSuppressShortcuts){"
     "form.dataset.lmSuppressShortcuts='true';"
     "form.addEventListener('keydown',event=>{if(event.key==='Escape'&&Date.now()-shown>700){"
-    "event.preventDefault();form.querySelector('.archytas-nb-refuse')?.click()}});"
+    "event.preventDefault();form.querySelector('.archytas-nb-refuse')?.click()}},true);"
     "const watch=new MutationObserver(()=>{if(!form.isConnected){watch.disconnect();"
     "if(document.activeElement===document.body&&was.isConnected)was.focus({preventScroll:true})}});"
     "watch.observe(document.body,{childList:true,subtree:true})}"
@@ -490,8 +490,14 @@ _SHEET = (
     ".archytas-nb-form .widget-button{width:auto;max-width:100%;height:auto;min-height:32px;"
     "white-space:normal;text-align:left}"
     ".archytas-nb-form .widget-text,.archytas-nb-form .widget-textarea,"
-    ".archytas-nb-form .widget-dropdown{width:auto;flex:1 1 22em;height:auto}"
-    ".archytas-nb-form .widget-label{min-width:6em;width:auto;font-family:monospace}"
+    ".archytas-nb-form .widget-dropdown{width:auto;height:auto}"
+    ".archytas-nb-form .widget-hbox>.widget-text,.archytas-nb-form .widget-hbox>.widget-dropdown"
+    "{flex:1 1 22em}"
+    ".archytas-nb-form .widget-label{flex:0 0 auto;min-width:7em;width:auto;text-align:left;"
+    "font-family:monospace}"
+    ".archytas-nb-form .widget-checkbox .widget-label{display:none}"
+    ".archytas-nb-form .widget-checkbox,.archytas-nb-fault{width:auto;padding-left:calc(7em + 4px)}"
+    ".archytas-nb-form select{min-height:28px}"
     ".archytas-nb-form textarea{font-family:monospace;min-height:7em}"
 )
 
@@ -666,16 +672,19 @@ class ApprovalSheet(Sheet):
         return self._reason
 
     def _edit_rows(self, fields: Sequence[FormField]) -> list[Any]:
+        import ipywidgets
+
         rows = []
         for each in fields:
             if each.is_fixed:
-                name = element("span", f"{each.name} ", style=f"{safe.MONO};{draw.DIM}")
-                rows.append(self._html(name, element("code", each.text, style=_CHIP)))
+                chip = _piece(element("code", each.text, style=_CHIP))
+                rows.append(self._add(ipywidgets.HTML(chip, description=each.name)))
                 continue
             field = self._add(_field_of(each))
             field.observe(lambda _: self._put("typed"), "value")
             self._fields[each.name] = field
             self._faults[each.name] = self._html()
+            self._faults[each.name].add_class("archytas-nb-fault")
             rows += [field, self._faults[each.name]]
         return rows
 
@@ -813,7 +822,9 @@ def _field_of(field: FormField) -> Any:
     shown = _shown(field)
     kind = _kind_of(field)
     if kind == "choice":
-        options = [(_dumps(each), _dumps(each)) for each in field.schema["enum"]]
+        values = field.schema["enum"]
+        is_text = all(type(each) is str for each in values)
+        options = [(each if is_text else _dumps(each), _dumps(each)) for each in values]
         return ipywidgets.Dropdown(options=options, value=shown, description=field.name)
     if kind == "tick":
         return ipywidgets.Checkbox(value=shown, description=field.name)

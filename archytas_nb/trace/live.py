@@ -545,7 +545,7 @@ class LiveLayer:
             self._panel.value = ""
         else:
             self._panel.value = _piece(panel_html(form, hint=self._hint))
-        if form is not None and not form.decision:  # the panel has the place of the pane
+        if self._activity.is_asking:  # the panel or the form has the place of the pane
             self._now.value = ""
         else:
             self._now.value = live_now(steps[-1] if steps else None, streamed)

@@ -40,7 +40,7 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     assert "9 rows are left" in trace["text/plain"]
     desk.run_cell(4)
     desk.page.locator(FORM).wait_for()
-    field = desk.page.locator(f"{FORM} input")
+    field = desk.page.locator(FORM).get_by_placeholder("say what to do instead")
     field.fill("two are enough")
     click(desk, "Refuse")
     desk.wait_for_text("two are enough")
