@@ -170,7 +170,7 @@ class Driver:
         if self._sandbox is not None:
             self.exchange.program_state = self._sandbox.close()
         if self.run.reads is not None:
-            self.run.reads.end()
+            self.run.reads.end(self.run.diff)
         if self.disclosure is not None:
             self.disclosure.end()
         sent.purpose.set(None)
@@ -222,6 +222,8 @@ class Driver:
                 outcomes = self.executor.run(request.calls, seconds, callers)
             finally:
                 host.reset(token)
+            if reads is not None:
+                reads.outcomes(outcomes)
             return ev.CallOutcomes(outcomes)
         if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
             if isinstance(request, ev.RunProgram):

@@ -293,7 +293,7 @@ class Run(Generic[T_co]):
         from archytas_nb.code.derive import derive
 
         recorded = self.recorded()
-        return check(derive(recorded), recorded, self.reads)
+        return check(derive(recorded), recorded)
 
     def recorded(self) -> Recorded:
         """What the code of the run is derived from."""
@@ -310,6 +310,7 @@ class Run(Generic[T_co]):
             self.value,
             self._is_typed,
             self.watch,
+            self.reads,
         )
 
     def __str__(self) -> str:
@@ -406,14 +407,18 @@ def _with_program(step: Step, asked: ev.RunProgram) -> Step:
     return dataclasses.replace(step, program=program, thought=asked.thought or step.thought)
 
 
+_LIVE = frozenset({"value", "error", "objects", "values", "given"})
+"""The fields of events that hold Python objects."""
+
+
 def to_json(value: Any) -> ev.Json:
     """An event or events as JSON: each is a dict with the name of its class as ``"event"``.
 
-    Live Python objects (`CallOutcome.value` and ``.error``, `Verdict.value`) are left out.
+    Live Python objects, such as `CallOutcome.value` and ``.error``, are left out.
     """
     if dataclasses.is_dataclass(value):
-        names = [each.name for each in dataclasses.fields(value)]
-        fields = {name: getattr(value, name) for name in names if name not in ("value", "error")}
+        names = [each.name for each in dataclasses.fields(value) if each.name not in _LIVE]
+        fields = {name: getattr(value, name) for name in names}
         if isinstance(value, ev.CallOutcome):
             fields["text"] = value.text
         return {"event": type(value).__name__, **{key: to_json(fields[key]) for key in fields}}

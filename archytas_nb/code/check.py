@@ -11,7 +11,6 @@ from typing import Literal
 from archytas_nb.code.derive import Code
 from archytas_nb.code.recorded import Recorded
 from archytas_nb.code.verify import Difference, shown, verify
-from archytas_nb.kernel.reads import Reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +36,10 @@ class Check:
         return f"{self.status} ({self.why})" if self.why else self.status
 
 
-def check(code: Code, recorded: Recorded, reads: Reads | None) -> Check:
+def check(code: Code, recorded: Recorded) -> Check:
     """Check the answer of a run against the variables as they are now."""
-    why = _reason_for_silence(code, recorded, reads)
+    reads = recorded.reads
+    why = _reason_for_silence(code, recorded)
     if why or reads is None:
         return Check("cannot say", why)
     changed = tuple(reads.changed())
@@ -66,8 +66,9 @@ def check(code: Code, recorded: Recorded, reads: Reads | None) -> Check:
     return Check("holds", f"{names}, the values did not", changed)
 
 
-def _reason_for_silence(code: Code, recorded: Recorded, reads: Reads | None) -> str:
+def _reason_for_silence(code: Code, recorded: Recorded) -> str:
     """Why nothing can be said, whatever has changed; empty if something can."""
+    reads = recorded.reads
     if not recorded.answer:
         return "there is no answer"
     if reads is None:

@@ -7,7 +7,7 @@ result becomes that name. What a model made up by itself is marked with a commen
 from __future__ import annotations
 
 import ast
-import inspect
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archytas_nb.code.literals import Literals, NotWritable
-from archytas_nb.code.names import Imports, Names, function_of
-from archytas_nb.code.programs import NotPlain, Translation, plain_program
+from archytas_nb.code.names import Imports, Names, function_of, own_name
+from archytas_nb.code.programs import NotPlain, Translation, obtained, plain_program
 from archytas_nb.code.recorded import Program, Recorded, RecordedCall, Reply, replies
 from archytas_nb.code.results import Result, Results, digits_of, numbers_in
 from archytas_nb.kernel.context import look_tools
@@ -46,6 +46,7 @@ class Block:
         value: The value of the last expression of such code, in the run.
         has_value: Whether that is known.
         name: The variable that it is assigned to; empty if it is not.
+        call_id: The call that ran such code.
     """
 
     source: str
@@ -54,11 +55,12 @@ class Block:
     value: Any = None
     has_value: bool = False
     name: str = ""
+    call_id: str = ""
 
     @property
     def text(self) -> str:
         """The statements with the comments."""
-        return "\n".join([*(comment(each) for each in self.notes), self.source])
+        return "\n".join(filter(None, [*(comment(each) for each in self.notes), self.source]))
 
 
 @dataclass(slots=True)
@@ -89,7 +91,8 @@ class Code:
         blocks: The statements, in order.
         imports: Lines that stand before them.
         answer: The answer.
-        calls: The calls that the code makes, in order, as far as they are not verbatim code's.
+        calls: The calls that the code makes and that return, in order, without verbatim code's.
+        verbatim: The calls that ran verbatim code, and those that the code makes and that raise.
         tools: The tools that it calls, by the expression for their function.
         names: The variables that it assigns besides those of verbatim code.
         results: The values of the variables that hold the result of one call.
@@ -100,6 +103,7 @@ class Code:
     imports: list[str] = field(default_factory=list)
     answer: Answer = field(default_factory=lambda: Answer(""))
     calls: list[RecordedCall] = field(default_factory=list)
+    verbatim: list[RecordedCall] = field(default_factory=list)
     tools: dict[str, Tool] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     results: dict[str, Any] = field(default_factory=dict)
@@ -107,12 +111,12 @@ class Code:
     @property
     def text(self) -> str:
         """The code as one text: the question, the statements, and the answer."""
-        return "\n".join([comment(self.question), self.body, *self.closing])
+        return "\n".join(filter(None, [comment(self.question), self.body, *self.closing]))
 
     @property
     def body(self) -> str:
         """The statements."""
-        return "\n".join([*self.imports, *(each.text for each in self.blocks)])
+        return "\n".join([*self.imports, *(each.text for each in self.blocks if each.text)])
 
     @property
     def closing(self) -> list[str]:
@@ -155,7 +159,8 @@ class _Derivation:
             self._own.add(recorded.out)
         taken = {*map(str, self._namespace)} - self._own
         for tool in recorded.tools.values():
-            taken.add(function_of(tool, self._namespace).partition(".")[0])
+            found = function_of(tool, self._namespace) or own_name(tool)
+            taken.add(found.partition(".")[0])
         for each in all_calls:
             if self._is_python(each):
                 taken |= _words(_code_of(each))
@@ -182,6 +187,7 @@ class _Derivation:
                 self._program(program, is_last=is_last and reply is self._replies[-1])
         self._answer()
         self._code.imports = self._imports.lines
+        self._code.names += self._imports.names
         return self._code
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
@@ -193,20 +199,50 @@ class _Derivation:
     def _call(self, made: RecordedCall) -> None:
         """Add a call that was made by itself."""
         tool = self._recorded.tools.get(made.call.name)
-        if tool is None or not made.is_done or made.outcome.repeats:
+        if tool is None or made.outcome.repeats:
             return
-        if (tool.name, tool.function.__module__) in _LOOKS:
+        if made.has_failed_late:
+            self._failed(made, tool)
+        elif not made.is_done:
+            self._note_lost(made)
+        elif (tool.name, tool.function.__module__) in _LOOKS:
             self._results.add_text(made.outcome.text)
-            return
-        if self._is_repeated(made, tool):
-            return
-        self._seen[call_key(made.call)] = made
+        elif not self._is_repeated(made, tool):
+            self._seen[call_key(made.call)] = made
+            self._done(made, tool)
+
+    def _done(self, made: RecordedCall, tool: Tool) -> None:
+        """Add a call that has returned."""
         if tool.function is python:
             self._verbatim(made)
         elif tool.function is ask_user:
             self._person(made)
+        elif any(each.injected == "run" for each in tool.parameters):
+            self._kept(made, f"{tool.name} was called with the run itself, and returned this")
         else:
             self._statement(made, tool)
+
+    def _failed(self, made: RecordedCall, tool: Tool) -> None:
+        """Add a call that raised when it had changed variables."""
+        notes = [f"it raised this in the run, too, after it had changed {_changed(made)}"]
+        if tool.function is python:
+            called = _code_of(made).strip("\n")
+        else:
+            called = self._call_text(made, tool, notes)
+        try:
+            caught = self._literals.class_name(type(made.outcome.error))
+        except NotWritable:
+            caught = "Exception"
+        source = f"try:\n{indented(called)}\nexcept {caught}:\n    pass"
+        self._code.blocks.append(Block(source, notes, is_verbatim=True))
+        self._code.verbatim.append(made)
+        self._results.add_text(made.outcome.text)
+
+    def _note_lost(self, made: RecordedCall) -> None:
+        """Say what a call has done that was stopped."""
+        if made.outcome.diff:
+            what = f"{made.call.name} was stopped after it had changed {_changed(made)}"
+            self._code.blocks.append(Block("", [f"{what}: the code does not do that"]))
 
     def _is_repeated(self, made: RecordedCall, tool: Tool) -> bool:
         """Whether an equal call has had this value, and this one has certainly changed nothing."""
@@ -222,7 +258,9 @@ class _Derivation:
         source = _code_of(made).strip("\n")
         outcome = made.outcome
         block = Block(source, is_verbatim=True, value=outcome.value, has_value=True)
+        block.call_id = outcome.call_id
         self._code.blocks.append(block)
+        self._code.verbatim.append(made)
         self._results.add_text(outcome.text)
         split = _last_expression(source)
         if split is None or outcome.value is None:
@@ -246,13 +284,23 @@ class _Derivation:
 
     def _person(self, made: RecordedCall) -> None:
         """What a person said stands in the code, as nobody is asked again."""
-        name = self._new("said")
         asked = made.call.input
         if isinstance(asked, dict):
             asked = next(iter(asked.values()), "")
-        note = f"you were asked: {one_line(str(asked), 200)}"
-        self._code.blocks.append(Block(f"{name} = {made.outcome.value!r}", [note]))
-        self._results.add(Result(made.outcome.value, lambda: name, made.outcome.text))
+        self._kept(made, f"you were asked: {one_line(str(asked), 200)}", "said")
+
+    def _kept(self, made: RecordedCall, note: str, stem: str = "") -> None:
+        """A value that the code cannot compute stands in it as it was."""
+        value = made.outcome.value
+        try:
+            source = self._literals.text(value)
+        except NotWritable as why:
+            self._results.add_text(made.outcome.text)
+            self._code.blocks.append(Block("", [f"{note}; {why}"]))
+            return
+        name = self._new(stem) if stem else self._result_name(made)
+        self._code.blocks.append(Block(f"{name} = {source}", [note]))
+        self._results.add(Result(value, lambda: name, made.outcome.text))
 
     def _statement(self, made: RecordedCall, tool: Tool) -> None:
         outcome = made.outcome
@@ -278,11 +326,15 @@ class _Derivation:
                 positional.append(text)
             else:
                 named.append(f"{parameter.name}={text}")
-        given = [*positional, *named]
-        return called_text(tool, function, given)
+        called = obtained(tool, made.outcome, called_text(function, [*positional, *named]))
+        if made.outcome.unwrapped == "cut":
+            islice = f"{self._imports.module('itertools')}.islice"
+            return f"list({islice}({called}, {len(made.outcome.value)}))"
+        return called
 
     def _function(self, tool: Tool) -> str:
-        function = function_of(tool, self._namespace)
+        function = function_of(tool, self._namespace) or self._imports.member(tool.function)
+        function = function or own_name(tool)
         self._code.tools[function] = tool
         return function
 
@@ -404,11 +456,11 @@ class _Derivation:
         Raises:
             NotPlain: It cannot be written so.
         """
-        done = [each for each in program.calls if each.is_done]
         if self._not_plain:
-            for made in done:
+            for made in program.calls:
                 self._call(made)
             return
+        done = [each for each in program.calls if each.is_done]
         is_written_again = any(each.call.id in self._repeated for each in done)
         if program.has_failed and is_written_again:
             for made in done:
@@ -424,6 +476,7 @@ class _Derivation:
             new_name=self._new,
             variables=self._variables,
             answer_name=lambda: self._recorded.out or "answer",
+            module=self._imports.module,
         )
         plain = plain_program(program, caller)
         if plain.source:
@@ -541,20 +594,31 @@ class _Seen(dict[str, Any]):
         return value
 
 
-def called_text(tool: Tool, function: str, given: list[str]) -> str:
-    """The call of a tool's function; as many lines as it needs."""
+def called_text(function: str, given: list[str]) -> str:
+    """The call of a function; as many lines as it needs."""
     text = f"{function}({', '.join(given)})"
     if len(text) > WIDTH - 20 and given:
         lines = "".join(f"    {each},\n" for each in given)
         text = f"{function}(\n{lines})"
-    inner = inspect.unwrap(tool.function) if inspect.isroutine(tool.function) else tool.function
-    if inspect.isasyncgenfunction(inner):
-        return f"[each async for each in {text}]"
-    if inspect.isgeneratorfunction(inner):
-        return f"list({text})"
-    if tool.is_async:
-        return f"await {text}"
     return text
+
+
+def indented(source: str) -> str:
+    """Source as the body of a statement; the lines inside of texts stay as they are."""
+    inside: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.JoinedStr, ast.Constant)):  # which may have several lines
+            inside |= set(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
+    return "\n".join(
+        f"    {line}" if line and number not in inside else line
+        for number, line in enumerate(source.split("\n"), 1)
+    )
+
+
+def _changed(made: RecordedCall) -> str:
+    """The variables that a call has changed."""
+    changes = made.outcome.diff.changes if made.outcome.diff else ()
+    return ", ".join(dict.fromkeys(each.name for each in changes))
 
 
 def _all_calls(reply: Reply) -> list[RecordedCall]:
@@ -612,7 +676,8 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
 
 
 def _has_nan(value: Any) -> bool:

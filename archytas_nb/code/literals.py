@@ -71,10 +71,25 @@ class Literals:
     def _of_module(self, value: Any, module: str) -> str:
         """The ``repr`` of a value of the standard library, with its module."""
         name = self._imports.module(module)
+        zone = getattr(value, "tzinfo", None)
+        if zone is not None:
+            plain = self._of_module(value.replace(tzinfo=None), module)
+            return f"{plain[:-1]}, tzinfo={self._zone(zone, value)})"
         text = repr(value)
         if module == "datetime":
             return text.replace("datetime.", f"{name}.")
         return f"{name}.{text}"
+
+    def _zone(self, zone: dt.tzinfo, value: Any) -> str:
+        """A time zone: by its name, or else its offset at this moment."""
+        if type(zone).__module__ == "zoneinfo" and getattr(zone, "key", None):
+            return f"{self._imports.module('zoneinfo')}.ZoneInfo({quoted(str(zone))})"
+        offset = value.utcoffset()
+        if offset is None:
+            raise NotWritable(f"the time zone {zone!r} cannot be written as code")
+        if not offset:
+            return f"{self._imports.module('datetime')}.timezone.utc"
+        return self._of_module(dt.timezone(offset), "datetime")
 
     def _composite(self, value: Any, substitute: Substitute) -> str:
         cls = type(value)
@@ -103,13 +118,13 @@ class Literals:
         """The expression for a class.
 
         Raises:
-            NotWritable: No variable is bound to it.
+            NotWritable: No variable is bound to it, and it cannot be imported.
         """
         if cls in _OF_MODULES:
             return f"{self._imports.module(_OF_MODULES[cls])}.{cls.__name__}"
         if issubclass(cls, pathlib.PurePath):
             return f"{self._imports.module('pathlib')}.Path"
-        name = name_of_object(cls, self._namespace, cls.__qualname__)
+        name = name_of_object(cls, self._namespace, cls.__qualname__) or self._imports.member(cls)
         if not name:
             raise NotWritable(f"the class {cls.__qualname__!r} is not a variable of the notebook")
         return name
@@ -127,8 +142,11 @@ def _fields(value: Any) -> dict[str, Any] | None:
     """The arguments with which an object of a record can be made again; None for others."""
     cls = type(value)
     if dataclasses.is_dataclass(cls):
-        names = [each.name for each in dataclasses.fields(cls) if each.init]
-        return {name: getattr(value, name) for name in names}
+        given = [each for each in dataclasses.fields(cls) if each.init]
+        return {
+            each.name: getattr(value, each.name) for each in given
+            if each.default is dataclasses.MISSING or getattr(value, each.name) is not each.default
+        }  # fmt: skip
     set_fields = getattr(value, "model_fields_set", None)
     if isinstance(set_fields, set):
         ordered = [name for name in type(value).model_fields if name in set_fields]

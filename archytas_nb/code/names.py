@@ -67,14 +67,24 @@ def name_of_object(value: Any, namespace: Mapping[str, Any], wanted: str = "") -
 
 
 def function_of(tool: Tool, namespace: Mapping[str, Any]) -> str:
-    """How code names the function of a tool: by a variable, or as it is defined elsewhere."""
+    """How code names the function of a tool by a variable; empty if there is none."""
     found = name_of_object(tool.function, namespace, tool.source_name)
     if found:
         return found
+    name = name_of_object(tool, namespace, tool.name)
+    if name:
+        return f"{name}.function"
     name = str(getattr(tool.function, "__name__", "") or tool.source_name)
     for each in (name, tool.source_name):  # it was defined again since
-        if callable(_looked_up(each, namespace)):
+        found_now = _looked_up(each, namespace)
+        if callable(found_now) and not isinstance(found_now, Tool):
             return each
+    return ""
+
+
+def own_name(tool: Tool) -> str:
+    """The name that the function of a tool has itself."""
+    name = str(getattr(tool.function, "__name__", "") or tool.source_name)
     return name if name.isidentifier() else re.sub(r"\W", "_", tool.name)
 
 
@@ -91,13 +101,18 @@ def _looked_up(path: str, namespace: Mapping[str, Any]) -> Any:
 
 
 class Imports:
-    """Modules that the code of a run needs, under names that are not taken otherwise."""
+    """What the code of a run imports, under names that are not taken otherwise."""
 
     def __init__(self, namespace: Mapping[str, Any], names: Names) -> None:
         self._namespace = namespace
         self._names = names
         self._found: dict[str, str] = {}
         self.lines: list[str] = []
+
+    @property
+    def names(self) -> list[str]:
+        """The names that the imports bind."""
+        return [each.split()[-1] for each in self.lines]
 
     def module(self, name: str) -> str:
         """The name of a module in the code; it is imported unless a variable is bound to it."""
@@ -107,10 +122,33 @@ class Imports:
                      and self._namespace[each] is module]  # fmt: skip
             if known:
                 self._found[name] = known[0]
-            elif self._names.is_free(name):
-                self._found[name] = self._names.take(name)
-                self.lines.append(f"import {name}")
             else:
-                self._found[name] = self._names.take(f"{name}_module")
-                self.lines.append(f"import {name} as {self._found[name]}")
+                self._add(name, f"import {name}", name, f"{name}_module")
         return self._found[name]
+
+    def member(self, value: Any) -> str:
+        """The expression for a function or class that a module of the user or a library defines.
+
+        Empty if it cannot be imported, as what a notebook or a function defines.
+        """
+        name = getattr(value, "__module__", None)
+        path = getattr(value, "__qualname__", "")
+        module = sys.modules.get(str(name))
+        if module is None or name in ("__main__", "builtins") or not path.isascii():
+            return "" if name != "builtins" else path
+        first, dot, rest = path.partition(".")
+        if _looked_up(path, vars(module)) != value or not first.isidentifier():
+            return ""
+        key = f"{name}:{first}"
+        if key not in self._found:
+            self._add(key, f"from {name} import {first}", first, f"{first}_2")
+        return f"{self._found[key]}{dot}{rest}"
+
+    def _add(self, key: str, line: str, name: str, other: str) -> None:
+        """Add an import; under another name if its own is taken."""
+        if self._names.is_free(name):
+            self._found[key] = self._names.take(name)
+        else:
+            self._found[key] = self._names.take(other)
+            line = f"{line} as {self._found[key]}"
+        self.lines.append(line)

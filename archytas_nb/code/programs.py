@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import ast
 import datetime as dt
+import enum
+import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,19 +19,16 @@ from typing import Any
 from archytas_nb.code.literals import Literals, NotWritable
 from archytas_nb.code.recorded import Program, RecordedCall
 from archytas_nb.code.results import Result, Results, numbers_in
+from archytas_nb.loop.events import CallOutcome
 from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.declaration import python_name
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.tool import Tool
-from archytas_nb.tools.variables import VAR
 from archytas_nb.words import shorten
 
 _ENDINGS = ("answer", "give_up")
 _AWAITS = frozenset({"gather"})
-_OF_SANDBOX = (
-    bool, int, float, str, bytes, list, tuple, dict, set, frozenset, dt.date, dt.time, dt.timedelta
-)  # fmt: skip
-"""What a program may have itself, although the model sends it as text."""
+_CONTAINERS = (list, tuple, set, frozenset)
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -50,6 +50,7 @@ class Translation:
         new_name: Gives a name that is not taken.
         variables: The names in the code of the programs' variables.
         answer_name: Gives the name of the variable for the answer.
+        module: Gives the name of a module of the standard library, which it imports.
     """
 
     tools: Mapping[str, Tool]
@@ -60,6 +61,7 @@ class Translation:
     new_name: Callable[[str], str]
     variables: dict[str, str]
     answer_name: Callable[[], str]
+    module: Callable[[str], str]
 
 
 @dataclass(slots=True)
@@ -81,6 +83,19 @@ class Plain:
     notes: list[str] = field(default_factory=list)
     answer_notes: list[str] = field(default_factory=list)
     results: dict[str, Any] = field(default_factory=dict)
+
+
+def obtained(tool: Tool, outcome: CallOutcome | None, called: str) -> str:
+    """The source of what a call gives, which may have to be awaited or read from an iterator."""
+    inner = inspect.unwrap(tool.function) if inspect.isroutine(tool.function) else tool.function
+    how = outcome.unwrapped if outcome is not None else ""
+    if inspect.isasyncgenfunction(inner):
+        return f"[each async for each in {called}]"
+    if tool.is_async or how == "awaited":
+        return f"await {called}"
+    if inspect.isgeneratorfunction(inner) or how == "listed":
+        return f"list({called})"
+    return called
 
 
 def plain_program(program: Program, caller: Translation) -> Plain:
@@ -105,19 +120,37 @@ class _Translation:
         self._calls = list(program.calls)
         self._notes: list[str] = []
         self._named: dict[str, Any] = {}
+        self._modules: set[str] = set()  # that are imported before the program
+        for made in self._calls:
+            self._refuse(made)
+
+    def _refuse(self, made: RecordedCall) -> None:
+        """Have calls stand by themselves that only a statement of their own can replace.
+
+        Raises:
+            NotPlain: This is such a call.
+        """
+        tool = self._caller.tools.get(made.call.name)
+        if tool is not None and any(each.injected == "run" for each in tool.parameters):
+            raise NotPlain(f"{made.call.name!r} is called with the run itself")
+        if made.outcome.unwrapped == "cut":
+            raise NotPlain(f"{made.call.name!r} gave more items than were read")
 
     def plain(self) -> Plain:
-        body = list(self._tree.body)
+        body = [each for each in self._tree.body if not _is_end(each, "give_up")]
         if self._program.has_failed:
             body = self._until_failure(body)
         self._rename(body)
         changed: list[ast.stmt] = []
         for statement in body:
             changed += self._statement(statement)
+        changed = [_WithoutShows(self).visit(each) for each in changed]
+        if _mentions(changed, "show"):
+            raise NotPlain("it uses what show returns")
         plain = Plain("", calls=[each for each in self._calls if each.is_done])
         if self._program.has_answer:
             plain.answer = self._caller.new_name(self._caller.answer_name())
-            changed = _with_answer(changed, plain.answer)
+            changed = _with_answer(changed, plain.answer, self._caller.new_name)
             plain.answer_notes = list(self._made_up(body))
         elif _mentions(changed, "answer"):
             raise NotPlain("it names answer, and gave none")
@@ -146,7 +179,8 @@ class _Translation:
         )
         if failed is None or isinstance(failed, _FUNCTIONS):
             raise NotPlain("it is not known which statement of it failed")
-        if any(each.is_done and self._is_in(each, failed) for each in self._calls):
+        there = [each for each in self._calls if self._is_in(each, failed)]
+        if any(each.is_done or each.has_failed_late for each in there):
             raise NotPlain("it failed in a statement of which some calls were made")
         is_simple = isinstance(failed, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign))
         if not is_simple and any(_bound_in(failed)):
@@ -163,6 +197,10 @@ class _Translation:
         """Give the variables of the program names that the user does not have."""
         variables = self._caller.variables
         bound = [*dict.fromkeys(_bound(body))]
+        for name in _imported(body) - variables.keys():
+            if self._caller.namespace.get(name) in (None, sys.modules.get(name)):
+                self._modules.add(name)
+                variables[name] = self._caller.module(name)
         for name in bound:
             if name not in variables:
                 variables[name] = self._caller.new_name(name)
@@ -180,6 +218,11 @@ class _Translation:
 
     def _statement(self, statement: ast.stmt) -> list[ast.stmt]:
         """A statement of the program as it runs in the kernel; none if it only shows something."""
+        if (
+            isinstance(statement, ast.Import)
+            and {each.name for each in statement.names} <= self._modules
+        ):
+            return []  # it stands among the imports
         called = self._called_alone(statement)
         changed = _Calls(self).visit(statement)
         found: list[ast.stmt] = [changed]
@@ -240,10 +283,10 @@ class _Translation:
             return self._tools.get(node.id)
         return None
 
-    def call(self, node: ast.Call, tool: Tool) -> ast.expr:
+    def call(self, node: ast.Call, tool: Tool, *, in_function: bool) -> ast.expr:
         """The call of a tool as that of its function."""
         made = [
-            each.call.input for each in self._calls
+            each for each in self._calls
             if each.call.name == tool.name and each.line in range(
                 node.lineno, (node.end_lineno or node.lineno) + 1
             )
@@ -269,11 +312,18 @@ class _Translation:
                 keywords.append(ast.keyword(each.name, value))
         function = _parsed(self._caller.function(tool))
         call: ast.expr = ast.Call(function, args, keywords)
-        if tool.is_async:
-            call = ast.Await(call)
-        return call
+        outcome = next((each.outcome for each in made if each.is_done), None)
+        plain = ast.unparse(call)
+        source = obtained(tool, outcome, plain)
+        if source == plain:
+            return call
+        if in_function and ("await " in source or "async " in source):
+            raise NotPlain(f"a function of it calls {tool.name!r}, which is async")
+        return _parsed(source)
 
-    def _argument(self, parameter: Parameter, value: ast.expr, made: Sequence[Any]) -> ast.expr:
+    def _argument(
+        self, parameter: Parameter, value: ast.expr, made: Sequence[RecordedCall]
+    ) -> ast.expr:
         """An argument as the function takes it: what the validation of the tool makes of it."""
         try:
             literal = ast.literal_eval(value)
@@ -305,36 +355,47 @@ class _Translation:
         if not self._caller.results.is_known(value):
             self._notes.append(f"{value!r} is a number of the model's own")
 
-    def _converted(self, parameter: Parameter, value: ast.expr, made: Sequence[Any]) -> ast.expr:
+    def _converted(
+        self, parameter: Parameter, value: ast.expr, made: Sequence[RecordedCall]
+    ) -> ast.expr:
         """A computed argument, converted as the tool did with the values that it got."""
-        sent = [each[parameter.name] for each in made
-                if isinstance(each, dict) and parameter.name in each]  # fmt: skip
+        given = [each for each in made if parameter.name in each.values]
         if parameter.type.by_reference:
-            is_text = bool(sent) and all(isinstance(each, str) for each in sent)
-            if is_text:
+            if given and all(isinstance(each.values[parameter.name], str) for each in given):
                 return ast.Subscript(_parsed("globals()"), value, ast.Load())
             return value
-        kinds = {self._kind_made(parameter, each) for each in sent} - {None}
-        kind = kinds.pop() if len(kinds) == 1 else None
-        if kind is None:
+        ways = {self._conversion(parameter, each) for each in given}
+        way = ways.pop() if len(ways) == 1 else "{}"
+        if ways or way == "{}":
             return value
+        return _parsed(way.format(ast.unparse(value)))
+
+    def _conversion(self, parameter: Parameter, made: RecordedCall) -> str:
+        """How an argument of a call was converted: the source, with ``{}`` for the argument."""
+        given = made.values[parameter.name]
+        sent = made.call.input
+        sent = sent.get(parameter.name) if isinstance(sent, dict) else sent
+        bound, faults = read_value(parameter.type, sent, self._caller.namespace)
+        if faults or type(bound) is type(given):
+            return "{}"
         try:
-            name = self._caller.literals.class_name(kind)
+            name = self._caller.literals.class_name(type(bound))
         except NotWritable:
             self._notes.append(
                 f"the argument {parameter.name!r} is given as the program computed it"
             )
-            return value
-        return ast.Call(_parsed(name), [value], [])
-
-    def _kind_made(self, parameter: Parameter, sent: Any) -> type | None:
-        """The class that an argument is converted to; None if a program has such values itself."""
-        if isinstance(sent, dict) and VAR in sent:
-            return None
-        bound, faults = read_value(parameter.type, sent, self._caller.namespace)
-        if faults or isinstance(bound, (type(sent), *_OF_SANDBOX)):
-            return None
-        return type(bound)
+            return "{}"
+        if isinstance(given, str) and isinstance(bound, (dt.date, dt.time)):
+            return f"{name}.fromisoformat({{}})"
+        if isinstance(bound, enum.Enum):
+            is_name = given == bound.name and given != bound.value
+            return f"{name}[{{}}]" if is_name else f"{name}({{}})"
+        if isinstance(given, dict):
+            return f"{name}(**{{}})"
+        is_scalar = isinstance(given, (str, int, float)) and not isinstance(bound, dt.timedelta)
+        if is_scalar or (isinstance(given, (list, tuple)) and isinstance(bound, _CONTAINERS)):
+            return f"{name}({{}})"
+        return "{}"
 
     def is_gather(self, node: ast.AST) -> bool:
         """Whether an expression waits for several calls of tools: here they run one by one."""
@@ -352,7 +413,7 @@ class _Translation:
         for statement in body:
             for node in ast.walk(statement):
                 if _is_call(node, "answer"):
-                    constants = [each for each in ast.walk(node) if isinstance(each, ast.Constant)]
+                    constants = self._constants(node)
                     texts += [
                         str(each.value) for each in constants
                         if isinstance(each.value, (str, int, float))
@@ -363,20 +424,67 @@ class _Translation:
         for each in known.unknown_numbers("\n".join(texts)):
             yield f"{each} is not a result: the model worked it out by itself"
 
+    def _constants(self, node: ast.AST) -> Iterator[ast.Constant]:
+        """The constants in an expression, without those that are given to tools."""
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Constant):
+                yield child
+            elif not (isinstance(child, ast.Call) and self.tool(child.func)):
+                yield from self._constants(child)
+
+
+class _WithoutShows(ast.NodeTransformer):
+    """What is shown to the model is left out; calls of tools in it are made."""
+
+    def __init__(self, translation: _Translation) -> None:
+        self._translation = translation
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.AST]:
+        """A statement that may show something."""
+        if not _is_call(node.value, "show"):
+            return node
+        called = [
+            ast.Expr(each) for each in getattr(node.value, "args", [])
+            if any(isinstance(inner, (ast.Call, ast.Await)) for inner in ast.walk(each))
+        ]  # fmt: skip
+        statements: list[ast.stmt] = [*called] or [ast.Pass()]
+        return [ast.fix_missing_locations(ast.copy_location(each, node)) for each in statements]
+
 
 class _Calls(ast.NodeTransformer):
     """Calls of tools become calls of their functions."""
 
     def __init__(self, translation: _Translation) -> None:
         self._translation = translation
+        self._functions = 0  # of the program, around the node
+
+    def visit(self, node: ast.AST) -> Any:
+        """A node, in a function of the program or not."""
+        is_function = isinstance(node, (ast.FunctionDef, ast.Lambda))
+        self._functions += is_function
+        try:
+            return super().visit(node)
+        finally:
+            self._functions -= is_function
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """A call of a tool."""
         tool = self._translation.tool(node.func)
-        self.generic_visit(node)
         if tool is None:
-            return node
-        return ast.copy_location(self._translation.call(node, tool), node)
+            return self.generic_visit(node)
+        name = node.func
+        node.func = ast.Name("", ast.Load())  # it is no value
+        self.generic_visit(node)
+        node.func = name
+        call = self._translation.call(node, tool, in_function=self._functions > 0)
+        return ast.copy_location(call, node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+        """One that awaits would be an async generator, which few functions take."""
+        self.generic_visit(node)
+        if any(isinstance(each, ast.Await) for each in ast.walk(node)):
+            return ast.copy_location(ast.ListComp(node.elt, node.generators), node)
+        return node
 
     def visit_Await(self, node: ast.Await) -> ast.AST:
         """A program may await tools that are plain functions here, or several together."""
@@ -395,6 +503,8 @@ class _Calls(ast.NodeTransformer):
         tool = self._translation.tool(node)
         if tool is None or not isinstance(node.ctx, ast.Load):
             return node
+        if obtained(tool, None, "f()") != "f()" or any(each.injected for each in tool.parameters):
+            raise NotPlain(f"it passes {tool.name!r} on as a function")
         return ast.copy_location(_parsed(self._translation._caller.function(tool)), node)  # noqa: SLF001
 
 
@@ -510,6 +620,14 @@ class _Renamed(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+def _imported(body: Sequence[ast.stmt]) -> set[str]:
+    """The modules that statements import under their own names."""
+    return {
+        each.name for statement in body if isinstance(statement, ast.Import)
+        for each in statement.names if each.asname is None
+    }  # fmt: skip
+
+
 # ── the end of a program ──────────────────────────────────────────────────────────────────────────
 
 
@@ -518,6 +636,12 @@ def _mentions(body: Sequence[ast.stmt], *names: str) -> bool:
         isinstance(node, ast.Name) and node.id in names
         for statement in body for node in ast.walk(statement)
     )  # fmt: skip
+
+
+def _is_end(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement only ends the program, without a call in what it gives."""
+    is_end = isinstance(statement, ast.Expr) and _is_call(statement.value, name)
+    return is_end and sum(isinstance(each, ast.Call) for each in ast.walk(statement)) == 1
 
 
 def _without_give_up(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -534,7 +658,7 @@ def _without_give_up(body: list[ast.stmt]) -> list[ast.stmt]:
     return [Raises().visit(each) for each in body]
 
 
-def _with_answer(body: list[ast.stmt], name: str) -> list[ast.stmt]:
+def _with_answer(body: list[ast.stmt], name: str, new_name: Callable[[str], str]) -> list[ast.stmt]:
     """The statements with an assignment in place of ``answer``, which ends the program.
 
     Raises:
@@ -543,7 +667,7 @@ def _with_answer(body: list[ast.stmt], name: str) -> list[ast.stmt]:
     try:
         changed = _answered(body, name, in_loop=False)
     except NotPlain:
-        changed = _raising(body, name)
+        changed = _raising(body, name, new_name("Answered"), new_name("ended"))
     if _mentions(changed, "answer") and name != "answer":
         raise NotPlain("it gives its answer inside of an expression")
     return changed
@@ -627,24 +751,21 @@ def _has_break(loop: ast.For | ast.While) -> bool:
     return False
 
 
-_RAISED = "Answered"
-
-
-def _raising(body: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
+def _raising(body: Sequence[ast.stmt], name: str, exception: str, ended: str) -> list[ast.stmt]:
     """The program in a ``try``, which an exception with the answer leaves."""
 
     class Raises(ast.NodeTransformer):
         def visit_Expr(self, node: ast.Expr) -> ast.AST:
             if _is_answer(node):
                 given = [_assign(node, name).value]
-                raised = ast.Call(ast.Name(_RAISED, ast.Load()), given, [])
+                raised = ast.Call(ast.Name(exception, ast.Load()), given, [])
                 return ast.copy_location(ast.Raise(raised), node)
             return self.generic_visit(node)
 
     inside = [Raises().visit(each) for each in body]
     frame = ast.parse(
-        f"class {_RAISED}(BaseException):\n    pass\n"
-        f"try:\n    pass\nexcept {_RAISED} as ended:\n    {name} = ended.args[0]"
+        f"class {exception}(BaseException):\n    pass\n"
+        f"try:\n    pass\nexcept {exception} as {ended}:\n    {name} = {ended}.args[0]"
     )
     for each in frame.body:
         if isinstance(each, ast.Try):
@@ -660,35 +781,32 @@ class _Statements:
 
     def __init__(self, text: str, tree: ast.Module) -> None:
         self._lines = text.split("\n")
-        self._above: dict[int, list[str]] = {}
-        self._spans: dict[int, tuple[int, int]] = {}
-        self._dumps = {each.lineno: ast.dump(each) for each in tree.body}
+        self._above: dict[tuple[int, int], list[str]] = {}
+        self._as_written: dict[tuple[int, int], tuple[str, str]] = {}
+        spans = [_lines_of(each) for each in tree.body]
         end = 0
-        for each in tree.body:
-            first = min([each.lineno, *(d.lineno for d in getattr(each, "decorator_list", []))])
+        for each, (first, last) in zip(tree.body, spans, strict=True):
+            key = (each.lineno, each.col_offset)
             between = self._lines[end : first - 1]
-            self._above[each.lineno] = [line for line in between if line.lstrip().startswith("#")]
-            end = each.end_lineno or each.lineno
-            self._spans[each.lineno] = (first, end)
+            self._above[key] = [line for line in between if line.lstrip().startswith("#")]
+            end = last
+            others = sum(first <= b and a <= last for a, b in spans) - 1
+            if not others:
+                lines = "\n".join(self._lines[first - 1 : last])
+                self._as_written[key] = (ast.dump(each), lines)
 
     def text(self, body: Sequence[ast.stmt]) -> str:
         """The statements as text."""
         parts: list[str] = []
         for each in body:
-            line = getattr(each, "lineno", 0)
-            parts += self._above.pop(line, [])
-            span = self._spans.get(line)
-            is_alone = span is not None and not self._shares_line(span)
-            is_as_it_was = self._dumps.get(line) == ast.dump(each)
-            if span is not None and is_alone and is_as_it_was:
-                parts.append("\n".join(self._lines[span[0] - 1 : span[1]]))
-            else:
-                parts.append(ast.unparse(each))
+            key = (getattr(each, "lineno", 0), getattr(each, "col_offset", 0))
+            parts += self._above.pop(key, [])
+            dump, lines = self._as_written.get(key, ("", ""))
+            parts.append(lines if dump == ast.dump(each) else ast.unparse(each))
         return "\n".join(parts)
 
-    def _shares_line(self, span: tuple[int, int]) -> bool:
-        starts = [first for first, _ in self._spans.values()]
-        ends = [last for _, last in self._spans.values()]
-        return starts.count(span[0]) > 1 or ends.count(span[1]) > 1 or any(
-            first == span[1] and first != span[0] for first in starts
-        )  # fmt: skip
+
+def _lines_of(statement: ast.stmt) -> tuple[int, int]:
+    """The first line of a statement, with its decorators, and its last."""
+    decorators = [each.lineno for each in getattr(statement, "decorator_list", [])]
+    return min([statement.lineno, *decorators]), statement.end_lineno or statement.lineno

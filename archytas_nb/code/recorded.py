@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from archytas_nb.kernel.reads import Reads
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
@@ -25,6 +26,7 @@ class Recorded:
         value: The value of the answer, if a type was required.
         is_typed: Whether a type was required.
         watch: What it changed; None if that was not watched.
+        reads: What its calls have read and returned; None if that was not noted.
     """
 
     question: str
@@ -35,6 +37,7 @@ class Recorded:
     value: Any = None
     is_typed: bool = False
     watch: Watch | None = None
+    reads: Reads | None = None
 
     @property
     def answer(self) -> str:
@@ -60,11 +63,17 @@ class RecordedCall:
     outcome: ev.CallOutcome
     line: int = 0  # of its program, from 1
     objects: Mapping[str, Any] = field(default_factory=dict)  # arguments that JSON does not have
+    values: Mapping[str, Any] = field(default_factory=dict)  # arguments as a program has them
 
     @property
     def is_done(self) -> bool:
         """Whether it returned a value in this run."""
         return self.outcome.status == "done"
+
+    @property
+    def has_failed_late(self) -> bool:
+        """Whether it raised after it had changed variables."""
+        return self.outcome.status == "error" and bool(self.outcome.diff)
 
 
 @dataclass(slots=True)
@@ -85,6 +94,8 @@ class Program:
     def has_failed(self) -> bool:
         """Whether it did not come to its end."""
         ended = self.ended
+        if self.has_answer:
+            return False
         return ended is None or ended.error is not None or ended.interrupted or bool(ended.lost)
 
     @property
@@ -142,4 +153,4 @@ def _made(call: ev.ToolCall, outcome: ev.CallOutcome, line: int = 0) -> Recorded
 
 def _of_program(call: ev.ProgramCall, outcome: ev.CallOutcome) -> RecordedCall:
     made = _made(ev.ToolCall(outcome.call_id, call.name, call.input), outcome, call.line)
-    return replace(made, objects=call.objects)
+    return replace(made, objects=call.objects, values=call.values)

@@ -6,27 +6,37 @@ processes are not covered. Calls that need approval are not repeated.
 
 from __future__ import annotations
 
-import functools
+import ast
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archytas_nb.code.derive import Block, Code
-from archytas_nb.code.recorded import Recorded, RecordedCall
-from archytas_nb.kernel.content import short_value
-from archytas_nb.kernel.fingerprint import fingerprint
-from archytas_nb.kernel.output import Capture, capturing, open_figures, take_figures
+from archytas_nb.code.recorded import Recorded
+from archytas_nb.kernel import reads
+from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
+from archytas_nb.kernel.output import (
+    Capture,
+    capturing,
+    current_capture,
+    open_figures,
+    take_figures,
+)
 from archytas_nb.kernel.python import python
+from archytas_nb.kernel.reads import Noted, Reads
 from archytas_nb.kernel.transaction import Watch, transaction
 from archytas_nb.loop.events import NotCovered
 from archytas_nb.loop.reply import as_text
+from archytas_nb.tools.render import drain, is_lazy
 from archytas_nb.tools.tool import Tool, awaited
 from archytas_nb.tools.variables import LiveNamespace
-from archytas_nb.words import count, one_line, shorten
+from archytas_nb.words import count, one_line
 
 _ANSWER = "the answer"
+_NOTED = "__archytas_noted__"
+"""The name by which code that is proved reaches what notes its calls; no variable of the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +63,10 @@ class Proof:
 
     Attributes:
         equal: How many values are equal.
-        values: How many values there are.
+        values: How many values were compared.
         differences: Those that are not equal.
         why: Why the code could not be run to its end; empty if it was.
+        not_compared: The values that cannot be compared, such as a figure, each with its type.
         not_covered: What was not restored afterwards.
         was_run: Whether the code was run.
     """
@@ -64,29 +75,45 @@ class Proof:
     values: int = 0
     differences: tuple[Difference, ...] = ()
     why: str = ""
+    not_compared: tuple[str, ...] = ()
     not_covered: tuple[NotCovered, ...] = ()
     was_run: bool = True
 
     @property
     def holds(self) -> bool:
-        """Whether all values are equal."""
-        return not self.why and not self.differences
+        """Whether all values that were compared are equal, and there are any."""
+        return not self.why and not self.differences and self.values > 0
 
     def __str__(self) -> str:
+        equal = f"{self.equal} of {self.values} values equal"
+        left = ""
+        if self.not_compared:
+            left = f"; not compared: {', '.join(self.not_compared)}"
         if self.holds:
-            return f"verified: {self.equal} of {self.values} values equal, no model asked"
+            return f"verified: {equal}, no model asked{left}"
         if self.why:
             return f"not verified: {self.why}"
-        return f"not verified: {self.equal} of {self.values} values equal; {self.differences[0]}"
+        if self.differences:
+            return f"not verified: {equal}; {self.differences[0]}{left}"
+        if left:
+            return f"not verified: no value can be compared{left}"
+        return "nothing to verify: the code computes no value"
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Stands for a value of which only a description is left: the object has changed since."""
+
+    text: str
+
+
+_DELETED = Gone("deleted")
+_NOT_CHANGED = Gone("not changed")
 
 
 def shown(value: Any) -> str:
-    """A value, or what it is, in a line."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return shorten(one_line(repr(value)), 100)
-    if isinstance(value, (list, tuple, dict, set)) and len(value) <= 10:
-        return shorten(one_line(repr(value)), 100)
-    return short_value(value)
+    """A value, or what it is or was, in a line."""
+    return value.text if isinstance(value, Gone) else reads.shown(value)
 
 
 def verify(
@@ -109,7 +136,8 @@ def verify(
             why=f"code runs in a dict of variables, and this is {type(variables)!r}", was_run=False
         )
     notes: tuple[NotCovered, ...] = ()
-    compared = _Comparison(code, variables)
+    other: list[str] = []
+    compared = _Comparison(code, recorded, variables)
     tried = transaction(namespace=variables)
     had_builtins = "__builtins__" in variables
     try:
@@ -118,15 +146,17 @@ def verify(
                 for watch in later:
                     notes += watch.rewind() if watch is not None else ()
                 notes += _rewind(code, recorded)
+                other = recorded.reads.other_than_before() if recorded.reads is not None else []
             compared.run()
-            proof = compared.proof(recorded)
+            proof = compared.proof()
     finally:
         not_covered = tried.undo()
         if not had_builtins:
             variables.pop("__builtins__", None)
     why = proof.why
-    if not proof.holds and not from_now:
-        hint = _unknown_state(recorded, notes)
+    has_failed = bool(proof.why or proof.differences)
+    if has_failed and not from_now:
+        hint = _unknown_state(recorded, notes, other)
         if hint:
             why = f"{str(proof).removeprefix('not verified: ')}; {hint}"
     return replace(proof, why=why, not_covered=not_covered)
@@ -134,9 +164,14 @@ def verify(
 
 def _reason_not_to_run(code: Code, recorded: Recorded) -> str:
     """Why the code is not run again without a person; empty if it may be."""
-    names = {made.call.name for made in code.calls}
-    approved = {name for name in names if recorded.tools[name].may_require_approval}
-    approved |= {made.call.name for made in code.calls if made.outcome.decision}
+    names = {made.call.name for made in (*code.calls, *code.verbatim)}
+    for made in code.verbatim:  # which call tools themselves
+        names |= set(made.outcome.called)
+    approved = {
+        name for name in names
+        if name in recorded.tools and recorded.tools[name].may_require_approval
+    }  # fmt: skip
+    approved |= {made.call.name for made in (*code.calls, *code.verbatim) if made.outcome.decision}
     if approved:
         return f"{min(approved)!r} asks for approval; run the code yourself"
     return ""
@@ -154,33 +189,80 @@ def _rewind(code: Code, recorded: Recorded) -> tuple[NotCovered, ...]:
     return notes
 
 
-def _unknown_state(recorded: Recorded, notes: tuple[NotCovered, ...]) -> str:
+def _unknown_state(recorded: Recorded, notes: tuple[NotCovered, ...], other: Sequence[str]) -> str:
     """Why the variables may not be as they were before the run; empty if they are."""
     if notes:
         return f"the state before the run could not be restored: {notes[0]}"
-    if recorded.watch is None:
+    if other:
+        changed = recorded.reads.changed_by_run if recorded.reads is not None else set()
+        if recorded.watch is None and changed.intersection(other):
+            names = ", ".join(sorted(changed.intersection(other)))
+            return f"the run changed {names}, which was not watched, so it cannot be restored"
+        return f"{', '.join(other)} changed since"
+    if recorded.watch is None and recorded.reads is None:
         return "what the run changed was not watched, so the state before it is not known"
     return ""
 
 
-class _Comparison:
-    """Runs code in the namespace, and compares the values of its calls."""
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value of the code that is proved, with its content at that moment."""
 
-    def __init__(self, code: Code, variables: dict[str, Any]) -> None:
+    tool: Tool
+    value: Any
+    content: Fingerprint
+
+
+class _NotingCalls(ast.NodeTransformer):
+    """Has each call of a tool's function note what it returns."""
+
+    def __init__(self, functions: Sequence[str]) -> None:
+        self._functions = functions
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A function."""
+        return self._noting(node) or node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """A method, or a function of a module."""
+        return self._noting(node) or self.generic_visit(node)
+
+    def _noting(self, node: ast.Name | ast.Attribute) -> ast.AST | None:
+        expression = ast.unparse(node)
+        if expression not in self._functions or not isinstance(node.ctx, ast.Load):
+            return None
+        noting = ast.Name(_NOTED, ast.Load())
+        return ast.copy_location(ast.Call(noting, [node, ast.Constant(expression)], []), node)
+
+
+class _Comparison:
+    """Runs code in the namespace, and compares the values of its calls with those of the run."""
+
+    def __init__(self, code: Code, recorded: Recorded, variables: dict[str, Any]) -> None:
         self._code = code
+        self._recorded = recorded
+        self._reads = recorded.reads if recorded.reads is not None else Reads({}, variables)
         self._variables = variables
         self._live = LiveNamespace(variables)
-        self._values: list[tuple[str, Any]] = []  # of the calls, in order
-        self._last: list[tuple[Any, Any]] = []  # of verbatim code: in the run, and now
-        self._is_inside = False  # of a call
+        self._values: list[_Value] = []  # of the calls, in order
+        self._last: list[tuple[Block, Any, Fingerprint]] = []  # of verbatim code
         self._answer: Any = None
+        self._changed: set[str] = set()  # the variables that the code has changed
         self._why = ""
+        self._differences: list[Difference] = []
+        self._not_compared: list[str] = []
+        self._count = 0
+
+    # ── running ───────────────────────────────────────────────────────────────────────────────────
 
     def run(self) -> None:
         """Run all blocks; what one raises ends this."""
+        watched = transaction(namespace=self._variables)
         output = Capture()
-        with self._recording(), capturing([], output):
+        with watched, self._functions_there(), capturing([output], output):
+            token = current_capture.set(output)
             figures = open_figures()
+            self._variables[_NOTED] = self._noting
             try:
                 for line in self._code.imports:
                     python(line, self._live)
@@ -190,96 +272,156 @@ class _Comparison:
                 self._why = f"it raised {type(error).__name__}: {one_line(str(error), 200)}"
                 return
             finally:
+                self._variables.pop(_NOTED, None)
                 take_figures(figures, output, [])
+                current_capture.reset(token)
+        self._changed = set(reads.variables_of(watched.diff))
         if self._code.answer.name:
             self._answer = self._variables.get(self._code.answer.name)
 
     def _run_block(self, block: Block) -> None:
-        self._is_inside = block.is_verbatim
-        value = python(block.source, self._live)
+        source = block.source
+        if not block.is_verbatim:
+            tree = _NotingCalls([*self._code.tools]).visit(ast.parse(source))
+            source = ast.unparse(ast.fix_missing_locations(tree))
+        value = python(source, self._live)
         if inspect.isawaitable(value):
             value = awaited(value)
         if block.name:
             value = self._variables.get(block.name)
         if block.is_verbatim and block.has_value:
-            self._last.append((block.value, value))
+            self._last.append((block, value, fingerprint(value)))
 
     @contextmanager
-    def _recording(self) -> Iterator[None]:
-        """Have the functions of the tools note what they return; they are called by other names."""
-        before = {}
+    def _functions_there(self) -> Iterator[None]:
+        """Have the functions that are no variables, but defined in a module of the user."""
+        added = []
         for expression, tool in self._code.tools.items():
-            first, dot, _ = expression.partition(".")
-            if dot:  # a method, or a function of a module: it cannot be replaced
-                continue
-            function = self._variables.get(first, tool.function)
-            before[first] = self._variables.get(first, self)
-            self._variables[first] = self._noting(function, tool)
+            function = inspect.unwrap(tool.function)
+            where = getattr(function, "__globals__", self._variables)
+            if expression not in self._variables and where.get(expression) is tool.function:
+                self._variables[expression] = tool.function
+                added.append(expression)
         try:
             yield
         finally:
-            for name, function in before.items():
-                if function is self:
-                    self._variables.pop(name, None)
-                else:
-                    self._variables[name] = function
+            for name in added:
+                self._variables.pop(name, None)
 
-    def _noting(self, function: Callable[..., Any], tool: Tool) -> Callable[..., Any]:
+    def _noting(self, function: Callable[..., Any], expression: str) -> Callable[..., Any]:
+        """A function as the code has it, which notes what it returns."""
+        tool = self._code.tools[expression]
+
         def noted(*args: Any, **kwargs: Any) -> Any:
-            is_outer = not self._is_inside
-            self._is_inside = True
-            try:
-                value = function(*args, **kwargs)
-            finally:
-                self._is_inside = not is_outer
-            if is_outer and not (inspect.isawaitable(value) or inspect.isasyncgen(value)):
-                if inspect.isgenerator(value):
-                    value = list(value)
-                self._values.append((tool.name, value))
-            return value
+            value = function(*args, **kwargs)
+            if inspect.isasyncgen(value):
+                return self._noted_items(tool, value)
+            if inspect.isawaitable(value):
+                return self._noted_later(tool, value)
+            return self._noted(tool, value)
 
-        @functools.wraps(function)
-        async def noted_later(*args: Any, **kwargs: Any) -> Any:
-            value = await function(*args, **kwargs)
-            self._values.append((tool.name, value))
-            return value
+        return noted
 
-        if inspect.iscoroutinefunction(function):
-            return noted_later
-        with_name: Callable[..., Any] = functools.update_wrapper(noted, function)
-        return with_name
+    def _noted(self, tool: Tool, value: Any) -> Any:
+        if is_lazy(value):
+            value = drain(value).items
+        self._values.append(_Value(tool, value, fingerprint(value)))
+        return value
 
-    def proof(self, recorded: Recorded) -> Proof:
+    async def _noted_later(self, tool: Tool, value: Awaitable[Any]) -> Any:
+        return self._noted(tool, await value)
+
+    async def _noted_items(self, tool: Tool, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        found = []
+        async for each in items:
+            found.append(each)
+            yield each
+        self._noted(tool, found)
+
+    # ── comparing ─────────────────────────────────────────────────────────────────────────────────
+
+    def proof(self) -> Proof:
         """The comparison with the run."""
         if self._why:
             return Proof(why=self._why)
-        pairs = [("the value of the code", before, now) for before, now in self._last]
-        expected = [made for made in self._code.calls if self._is_noted(made, recorded)]
-        if len(expected) != len(self._values):
+        for block, now, content in self._last:
+            self._compare("the value of the code", block.call_id, block.value, now, content)
+        expected = self._code.calls
+        made = [made.call.name for made in expected]
+        if made != [each.tool.name for each in self._values]:
             made_now = count(len(self._values), "call")
             return Proof(why=f"it made {made_now}, and the run {len(expected)}")
-        for made, (name, value) in zip(expected, self._values, strict=True):
-            pairs.append((f"the value of {name}", made.outcome.value, value))
-        differences = [
-            Difference(what, before, now) for what, before, now in pairs if not same(before, now)
-        ]
+        for call, now in zip(expected, self._values, strict=True):
+            what = f"the value of {now.tool.name}"
+            self._compare(what, call.outcome.call_id, call.outcome.value, now.value, now.content)
+        self._compare_variables()
         if self._code.answer.has_value:
-            pairs.append((_ANSWER, self._code.answer.value, self._answer))
-            if not self._is_the_answer():
-                differences.append(Difference(*pairs[-1]))
-        return Proof(len(pairs) - len(differences), len(pairs), tuple(differences))
-
-    def _is_noted(self, made: RecordedCall, recorded: Recorded) -> bool:
-        """Whether the value of a call was noted."""
-        tool = recorded.tools[made.call.name]
-        if inspect.isasyncgenfunction(tool.function):
-            return False
-        return any(
-            each is tool and "." not in expression for expression, each in self._code.tools.items()
+            self._compare_answer()
+        return Proof(
+            self._count - len(self._differences),
+            self._count,
+            tuple(self._differences),
+            not_compared=tuple(dict.fromkeys(self._not_compared)),
         )
 
+    def _compare(
+        self, what: str, call_id: str, before: Any, now: Any, content: Fingerprint
+    ) -> None:
+        """Compare a value with what the call returned, as it was then."""
+        then = fingerprint(before)
+        returned = self._reads.returned.get(call_id)
+        if returned is not None and returned.content.digest != then.digest:
+            before = Gone(returned.text)
+            then = returned.content
+        if then.digest == content.digest:
+            self._count += 1
+        elif then.unread or content.unread:
+            self._not_compared.append(f"{what} ({shown(now)})")
+        else:
+            self._count += 1
+            self._differences.append(Difference(what, before, now))
+
+    def _compare_variables(self) -> None:
+        """Compare what the code has left in the variables with what the run has left there."""
+        known = {*self._code.names, *self._code.results, self._recorded.out}
+        known |= {made.outcome.stored for made in self._code.calls}
+        for name, left in self._reads.left.items():
+            if name not in known:
+                self._compare_variable(name, left)
+        if self._recorded.watch is None:
+            return
+        for name in sorted(self._changed - self._reads.left.keys() - known):
+            self._count += 1
+            now = self._variables.get(name, _DELETED)
+            self._differences.append(Difference(f"the variable {name!r}", _NOT_CHANGED, now))
+
+    def _compare_variable(self, name: str, left: Noted | None) -> None:
+        """Compare a variable with what the run has left in it; None if it was deleted."""
+        what = f"the variable {name!r}"
+        if name not in self._variables:
+            self._count += 1
+            if left is not None:
+                self._differences.append(Difference(what, Gone(left.text), _DELETED))
+            return
+        now = self._variables[name]
+        content = fingerprint(now)
+        if left is not None and left.content.digest == content.digest:
+            self._count += 1
+        elif left is not None and (left.content.unread or content.unread):
+            self._not_compared.append(what)
+        else:
+            self._count += 1
+            before = Gone(left.text) if left is not None else _DELETED
+            self._differences.append(Difference(what, before, now))
+
+    def _compare_answer(self) -> None:
+        """Compare the answer, which the run may have read from a text."""
+        answer = self._code.answer
+        self._count += 1
+        if not self._is_the_answer():
+            self._differences.append(Difference(_ANSWER, answer.value, self._answer))
+
     def _is_the_answer(self) -> bool:
-        """Whether the answer is that of the run, which may have read it from a text."""
         answer = self._code.answer
         if same(answer.value, self._answer):
             return True
@@ -290,9 +432,5 @@ class _Comparison:
 
 
 def same(before: Any, now: Any) -> bool:
-    """Whether two values have the same content."""
-    if before is now:
-        return True
-    one = fingerprint(before)
-    other = fingerprint(now)
-    return one.digest == other.digest and not one.unread
+    """Whether two values have the same content; what cannot be read must be the same object."""
+    return before is now or fingerprint(before).digest == fingerprint(now).digest

@@ -434,7 +434,7 @@ class KernelExecutor:
     def _await_promise(self, ready: _Ready, returned: CallEnd) -> CallEnd:
         """Await what a plain function returned; its time counts, too."""
         [ended] = self._await([(ready, lambda: returned.value, returned.seconds)])
-        return replace(ended, seconds=returned.seconds + ended.seconds)
+        return replace(ended, seconds=returned.seconds + ended.seconds, is_awaited=True)
 
     def _await(self, starts: Sequence[tuple[_Ready, Callable[[], Any], float]]) -> list[CallEnd]:
         """Await calls concurrently; each is given with the seconds that it has taken already."""
@@ -539,7 +539,10 @@ def _expired(ended: CallEnd, limit: TimeLimit) -> CallEnd:
 def _outcome(ended: CallEnd, tool: Tool, namespace: Namespace | None) -> CallOutcome:
     """Render what a call returned or raised."""
     if ended.how == "done":
-        return tool.outcome(ended.value, namespace, seconds=ended.seconds)
+        outcome = tool.outcome(ended.value, namespace, seconds=ended.seconds)
+        if ended.is_awaited:
+            outcome = replace(outcome, unwrapped="awaited")
+        return outcome
     if not ended.begun:
         return CallOutcome("interrupted", _NOT_BEGUN)
     if ended.how == "interrupted" or ended.error is None:

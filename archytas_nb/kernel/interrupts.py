@@ -118,6 +118,7 @@ class CallEnd:
     seconds: float = 0.0
     running: bool = False  # whether it was interrupted, but has not stopped
     begun: bool = True  # False if it was interrupted before it began
+    is_awaited: bool = False  # whether a plain function returned an awaitable
 
 
 class CallGuard:

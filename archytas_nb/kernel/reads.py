@@ -13,18 +13,21 @@ import inspect
 import json
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from archytas_nb.kernel.content import short_value
 from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
 from archytas_nb.kernel.python import compiled, python
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.kernel.transaction import is_users_name
 from archytas_nb.kernel.values import contained, is_from_library
-from archytas_nb.loop.events import ToolCall
+from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import is_hidden
+from archytas_nb.words import one_line, shorten
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
@@ -34,6 +37,8 @@ _RANDOM = "random numbers"
 _FILES = "files"
 _NETWORK = "the network"
 _DATABASE = "a database"
+_MODEL = "a model"
+_RUN = "the run that calls it"
 _MODULES = {
     **dict.fromkeys(["random", "secrets"], _RANDOM),
     **dict.fromkeys(["time"], _TIME),
@@ -43,6 +48,7 @@ _MODULES = {
         _NETWORK,
     ),
     **dict.fromkeys(["sqlite3", "sqlalchemy", "duckdb", "psycopg", "psycopg2"], _DATABASE),
+    **dict.fromkeys(["openai", "anthropic", f"{__name__.partition('.')[0]}.agent"], _MODEL),
     "subprocess": "other processes",
 }
 _MEMBERS = {
@@ -61,18 +67,29 @@ _MEMBERS = {
 
 @dataclass(slots=True)
 class _Read:
-    """A variable that was read: where it is, and what it contained at first and at the end."""
+    """Something that was read: what it contained at first, at the end, and what it contains now."""
 
-    where: Mapping[str, Any]
-    name: str
+    now: Callable[[], Fingerprint | None]  # None if it does not exist
     first: Fingerprint | None
-    last: Fingerprint | None = None
+    last: Fingerprint | None
 
-    def now(self) -> Fingerprint | None:
-        """What it contains now; None if there is none."""
-        if self.name not in self.where:
-            return None
-        return fingerprint(self.where[self.name])
+    @property
+    def has_changed(self) -> bool:
+        """Whether it is not as it was when the run had ended."""
+        return not _is_same(self.last, self.now())
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a value was at one moment: its object may change later.
+
+    Attributes:
+        content: Its fingerprint.
+        text: A short description.
+    """
+
+    content: Fingerprint
+    text: str
 
 
 @dataclass(slots=True)
@@ -86,14 +103,19 @@ class Reads:
     Attributes:
         effects: What else they depend on, such as files, with the function that uses it.
         looked: The variables whose description the model has read.
+        returned: What each call has returned, by its id.
+        left: What the variables contained at the end that the calls have changed or made; None for
+            one that was deleted.
     """
 
     tools: Mapping[str, Tool]
     namespace: Namespace
     effects: dict[str, str] = field(default_factory=dict)
     looked: set[str] = field(default_factory=set)
+    returned: dict[str, Noted] = field(default_factory=dict)
+    left: dict[str, Noted | None] = field(default_factory=dict)
     _variables: dict[str, _Read] = field(default_factory=dict)
-    _functions: dict[str, Fingerprint] = field(default_factory=dict)
+    _functions: dict[str, _Read] = field(default_factory=dict)
     _walked: set[int] = field(default_factory=set)
 
     def calls(self, calls: Sequence[ToolCall]) -> None:
@@ -108,16 +130,31 @@ class Reads:
             for code in compiled(text):
                 self._code(code, self.namespace, "the code")
 
-    def end(self) -> None:
-        """Note what the variables contain when the run has ended: it may have changed them."""
-        for each in self._variables.values():
+    def outcomes(self, outcomes: Iterable[CallOutcome]) -> None:
+        """Note what calls have returned."""
+        for each in outcomes:
+            if each.status == "done":
+                self.returned[each.call_id] = _noted(each.value)
+
+    def end(self, diff: Diff) -> None:
+        """Note what the variables contain when the run has ended: it may have changed them.
+
+        Args:
+            diff: What the calls have changed.
+        """
+        for each in (*self._variables.values(), *self._functions.values()):
             with contained():
                 each.last = each.now()
+        for name in variables_of(diff):
+            is_there = name in self.namespace
+            self.left[name] = _noted(self.namespace[name]) if is_there else None
 
     def _call(self, call: ToolCall) -> None:
         tool = self.tools.get(call.name)
         if tool is None:
             return
+        if any(each.injected == "run" for each in tool.parameters):
+            self.effects.setdefault(_RUN, repr(tool.name))
         named = set(_NAME.findall(json.dumps(call.input, ensure_ascii=False, default=str)))
         for name in named:
             self._variable(self.namespace, name)
@@ -129,7 +166,8 @@ class Reads:
             self.code(str(given.get("code", "") if isinstance(given, dict) else given))
             return
         if tool.name not in self._functions:
-            self._functions[tool.name] = fingerprint(tool.function)
+            first = fingerprint(tool.function)
+            self._functions[tool.name] = _Read(partial(self._function_now, tool), first, first)
             self._function(tool.function, tool.name)
 
     def _function(self, function: Any, title: str) -> None:
@@ -150,23 +188,24 @@ class Reads:
             elif name in ("open", "input") and (name not in where or is_hidden(name)):
                 self._effect(_FILES if name == "open" else "what a person enters", name, title)
             elif kind == "module":
-                self._effect(_MODULES.get(name.partition(".")[0]), name, title)
+                self._effect(_of_module(name), name, title)
             elif name in where:
                 self._global(where, name, title)
 
     def _global(self, where: Mapping[str, Any], name: str, title: str) -> None:
         value = where[name]
         if isinstance(value, types.ModuleType):
-            self._effect(_MODULES.get(value.__name__.partition(".")[0]), value.__name__, title)
+            self._effect(_of_module(value.__name__), value.__name__, title)
         elif inspect.isroutine(value) or isinstance(value, functools.partial):
-            module = str(getattr(value, "__module__", "") or "").partition(".")[0]
-            self._effect(_MODULES.get(module) or _MEMBERS.get(name), name, title)
+            module = getattr(value, "__module__", "")
+            self._effect(_of_module(module) or _MEMBERS.get(name), name, title)
             if not is_from_library(getattr(value, "__module__", None)):
                 self._variable(where, name)
                 self._function(value, title)
         elif isinstance(value, type) and is_from_library(value.__module__):
-            return
+            self._effect(_of_module(value.__module__), name, title)
         else:
+            self._effect(_of_module(type(value).__module__), name, title)  # such as a connection
             self._variable(where, name)
             if isinstance(value, type):
                 for each in vars(value).values():
@@ -181,7 +220,7 @@ class Reads:
             key = f"{where.get('__name__', '')}.{name}"
         if key not in self._variables:
             first = fingerprint(where[name])
-            self._variables[key] = _Read(where, name, first, first)
+            self._variables[key] = _Read(partial(_content_of, where, name), first, first)
 
     def _effect(self, what: str | None, name: str, title: str) -> None:
         if what is not None:
@@ -191,14 +230,21 @@ class Reads:
 
     def changed(self) -> list[str]:
         """The variables and functions that are not as they were when the run had ended."""
-        found = [key for key, each in self._variables.items() if not _is_same(each)]
-        found += [name for name in self._functions if self._is_other(name) and name not in found]
-        return found
+        return [name for name, each in self._all.items() if each.has_changed]
+
+    def other_than_before(self) -> list[str]:
+        """Those that are not as they were before the run has changed any."""
+        return [name for name, each in self._all.items() if not _is_same(each.first, each.now())]
+
+    @property
+    def _all(self) -> dict[str, _Read]:
+        """What was read, by name; a variable that holds the function of a tool is the function."""
+        return self._variables | self._functions
 
     @property
     def changed_by_run(self) -> set[str]:
-        """The variables that the run read and changed."""
-        return {key for key, each in self._variables.items() if each.first != each.last}
+        """The variables and functions that the run read and changed."""
+        return {name for name, each in self._all.items() if not _is_same(each.first, each.last)}
 
     @property
     def unread(self) -> dict[str, str]:
@@ -209,19 +255,51 @@ class Reads:
             if each.last is not None and each.last.unread
         }
 
-    def _is_other(self, name: str) -> bool:
-        """Whether the function of a tool was defined differently since."""
-        tool = self.tools[name]
+    def _function_now(self, tool: Tool) -> Fingerprint:
+        """What the function of a tool is now: it may have been defined differently since."""
         parts = tool.source_name.split(".")
         now = self.namespace.get(parts[0])
-        if len(parts) > 1 or now is None or now is tool.function or not callable(now):
+        if len(parts) > 1 or now is None or not callable(now):
             now = tool.function
-        return fingerprint(now).digest != self._functions[name].digest
+        return fingerprint(now)
 
 
-def _is_same(read: _Read) -> bool:
-    now = read.now()
-    return now is not None and read.last is not None and now.digest == read.last.digest
+def _of_module(name: Any) -> str | None:
+    """What depends on a module besides variables; None if nothing is known."""
+    name = str(name or "")
+    return _MODULES.get(name) or _MODULES.get(name.partition(".")[0])
+
+
+def variables_of(diff: Diff) -> list[str]:
+    """The variables of which something has changed: ``log``, where ``log.values`` has."""
+    found = (_NAME.match(each.name) for each in diff.changes)
+    return list(dict.fromkeys(each[0] for each in found if each))
+
+
+def shown(value: Any) -> str:
+    """A value, or what it is, in a line."""
+    is_small = isinstance(value, (list, tuple, dict, set)) and len(value) <= 10
+    if value is None or isinstance(value, (bool, int, float, str)) or is_small:
+        return shorten(one_line(repr(value)), 100)
+    return short_value(value)
+
+
+def _noted(value: Any) -> Noted:
+    text = type(value).__name__
+    with contained():  # it may be what the user's code writes
+        text = shown(value)
+    return Noted(fingerprint(value), text)
+
+
+def _content_of(where: Mapping[str, Any], name: str) -> Fingerprint | None:
+    """The fingerprint of a variable; None if there is none."""
+    if name not in where:
+        return None
+    return fingerprint(where[name])
+
+
+def _is_same(one: Fingerprint | None, other: Fingerprint | None) -> bool:
+    return one is not None and other is not None and one.digest == other.digest
 
 
 @functools.lru_cache(maxsize=4096)

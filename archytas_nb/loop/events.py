@@ -210,6 +210,8 @@ class CallOutcome:
         finish: How the tool wants the run to end; None if it does not.
         said: What the tool told the person with `CurrentRun.say`; the model does not read it.
         runs: The runs of agents that the tool has asked, in order; the model does not read them.
+        unwrapped: How the value was made of what the function returned, if that is another object:
+            ``"awaited"``, ``"listed"`` (all items of an iterator), or ``"cut"`` (the first ones).
 
     Raises:
         ValueError: The status is unknown, or the result is empty.
@@ -239,6 +241,7 @@ class CallOutcome:
     finish: Finish | None = field(default=None, compare=False, repr=False)
     said: str = ""
     runs: tuple[InnerRun, ...] = field(default=(), compare=False, repr=False)
+    unwrapped: Literal["", "awaited", "listed", "cut"] = ""
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
@@ -461,12 +464,14 @@ class ProgramCall:
         input: Its arguments by name, as JSON.
         line: The line of the program; 0 if it is not known.
         objects: The arguments that JSON does not represent, by name: the values themselves.
+        values: All arguments as the program has them, by name.
     """
 
     name: str
     input: Json
     line: int = 0
     objects: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    values: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ def call_of(
     sent: dict[str, Json] = {}
     objects: dict[str, Any] = {}
     types = {each.name: each.type for each in tool.parameters}
-    for name, value in _by_name(tool, args, given).items():
+    values = _by_name(tool, args, given)
+    for name, value in values.items():
         kind = types[name]
         takes_objects = kind.by_reference or kind.is_open
         if takes_objects and not _is_json(value):
@@ -64,7 +65,7 @@ def call_of(
                 raise TypeError(text) from None
             sent[name] = handles.reference(value)
             objects[name] = value
-    return ProgramCall(tool.name, sent, line, objects)
+    return ProgramCall(tool.name, sent, line, objects, values)
 
 
 def _by_name(tool: Tool, args: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -344,7 +344,11 @@ class Tool(ToolLike):
         """Render the result of a call; a large one is also stored in the namespace."""
         limit = self.max_chars or MAX_RESULT_CHARS
         shown = render(value, limit)
-        kept = value.items if isinstance(value, Drained) else value
+        kept = value
+        unwrapped: Literal["", "listed", "cut"] = ""
+        if isinstance(value, Drained):
+            kept = value.items
+            unwrapped = "listed" if value.complete else "cut"
         # Without this sentence, a model that does not see images calls the tool again.
         hint = ""
         if shown.images:
@@ -367,6 +371,7 @@ class Tool(ToolLike):
             seconds=seconds,
             stored=stored,
             hint=hint,
+            unwrapped=unwrapped,
         )
 
     def failure(self, error: BaseException, *, seconds: float = 0.0) -> CallOutcome:

@@ -176,7 +176,7 @@ def test_references_stay_names_and_the_state_before_is_restored_for_the_proof() 
         ("final_answer", "33"), variables={"log": log}, question="Add 30 to log",
     )  # fmt: skip
     assert body(run) == "add(log=log, value=30)\ntotal_result = total(log=log)"
-    proved(run, 2)
+    proved(run, 3)  # two values of calls, and what is left in log
     assert log.values == [1, 2, 30]
     run.undo()
     assert log.values == [1, 2]
@@ -195,7 +195,7 @@ def test_code_of_the_model_is_copied_and_its_value_named_where_it_is_used() -> N
         "total = sum(masses)\nresult = total * 2\nmasses.append(total)\nlen(masses)\n"
         "answer = result\nassert answer == 7.5"
     )
-    proved(run, 3)
+    proved(run, 5)  # two values of the code, two variables, the answer
     assert variables["masses"] == [1.5, 2.25, 3.75]
 
 
