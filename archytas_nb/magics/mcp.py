@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, wait
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +25,6 @@ from archytas_nb.magics.overview import Message, Overview
 from archytas_nb.words import count
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from archytas_nb.agent import Agent
     from archytas_nb.loop.events import CallOutcome, Json
     from archytas_nb.magics.agent import ArchytasNB
@@ -50,7 +52,7 @@ class McpMagics(Magics):
         super().__init__(**kwargs)
         self._server: NotebookServer | None = None
         self._registered: Path | None = None
-        self._written: list[tuple[str, Path]] = []
+        self._written: list[tuple[str, Path, str]] = []  # client, folder and address
         self._connections: dict[str, ServerConnection] = {}
 
     @no_var_expand
@@ -77,6 +79,15 @@ class McpMagics(Magics):
             metavar="'NAME: VALUE'",
             help="A header of each request to an address; {name} is replaced with the value of a "
             "variable. Can be given more than once.",
+        ),
+        argument(
+            "--env",
+            action="append",
+            default=[],
+            metavar="NAME[=VALUE]",
+            help="A variable of the environment of a command, with the value that it has in this "
+            "kernel, or with this one; {name} is replaced with the value of a variable. A command "
+            "is given only a few that every program needs. Can be given more than once.",
         ),
         argument(
             "--allow",
@@ -125,10 +136,17 @@ class McpMagics(Magics):
             raise without_frames(error) from None
 
     def unload(self) -> None:
-        """Stop serving."""
+        """Stop serving, and end the connections."""
         self._stop()
         for name in list(self._connections):
             self._remove([name])
+        atexit.unregister(self._at_exit)
+
+    def _at_exit(self) -> None:
+        """Leave no files behind; the servers end with this process."""
+        self._forget()
+        for each in self._connections.values():
+            each.remove_log()
 
     # ── servers of others ─────────────────────────────────────────────────────────────────────────
 
@@ -136,19 +154,24 @@ class McpMagics(Magics):
         name, target = _server(args, command, is_command=is_command)
         if name in self._connections:
             raise UsageError(f"a server is named {name!r} already; %agent_mcp remove {name}")
-        headers = dict(_header(each, self.shell.user_ns) for each in args.header)
-        with _libraries():
-            from archytas_nb.mcp.client import ServerConnection
+        names = self.shell.user_ns
+        headers = dict(_header(each, names) for each in args.header)
+        environment = dict(_variable(each, names) for each in args.env)
+        _import_libraries("client")
+        from archytas_nb.mcp.client import ServerConnection
+
         allowed = [each.strip() for each in args.allow.split(",") if each.strip()]
-        connection = ServerConnection(name, target, headers, allowed)
-        connection.connect()
         toolbox = _toolbox()
+        connection = ServerConnection(name, target, headers, environment, allowed, taken=toolbox)
+        atexit.unregister(self._at_exit)  # so that it runs once
+        atexit.register(self._at_exit)
+        connection.connect()
         for each in connection.tools:
             toolbox.add(each)
         self._connections[name] = connection
         lines = [f"added {count(len(connection.tools), 'tool')} of {name} ({connection.address})"]
         lines += [f"left out: {tool}: {why}" for tool, why in connection.left_out.items()]
-        unknown = [each for each in allowed if f"{name}_{each}" not in toolbox]
+        unknown = [each for each in allowed if each not in connection.names]
         if unknown:
             lines.append(f"--allow names no tool of the server: {', '.join(unknown)}")
         return Message("\n".join(lines))
@@ -172,10 +195,11 @@ class McpMagics(Magics):
             raise UsageError(
                 f"this notebook is served already at {self._server.url}; %agent_mcp stop ends that"
             )
-        with _libraries():
-            from archytas_nb.kernel.main_thread import MainThread
-            from archytas_nb.kernel.registered import register
-            from archytas_nb.mcp import bridge, clients, server
+        _import_libraries("server", "bridge")
+        from archytas_nb.kernel.main_thread import MainThread
+        from archytas_nb.kernel.registered import register
+        from archytas_nb.mcp import bridge, clients, server
+
         try:
             main = MainThread()
         except RuntimeError:
@@ -189,6 +213,8 @@ class McpMagics(Magics):
         except OSError as error:
             raise UsageError(f"--port {args.port}: {error}; leave it out for a free port") from None
         started = self._server
+        atexit.unregister(self._at_exit)  # so that it runs once
+        atexit.register(self._at_exit)
         started.start()
         self._registered = register(bridge.KIND, started.url, started.token)
         url = started.url
@@ -214,7 +240,7 @@ class McpMagics(Magics):
         if confirm(asked) is not True:
             return f"nothing was written; for {client}: {clients.FILES[client].entry(url, token)}"
         clients.write_entry(client, folder, url, token)
-        self._written.append((client, folder))
+        self._written.append((client, folder, url))
         return f"written: {path}"
 
     def _stop(self) -> Message:
@@ -222,20 +248,25 @@ class McpMagics(Magics):
         self._server = None
         if server is None:
             return Message("nothing is served")
-        from archytas_nb.mcp import clients
-
         server.stop()
+        return Message("\n".join([f"stopped: {server.url}", *self._forget()]))
+
+    def _forget(self) -> list[str]:
+        """Remove what was written for other programs; what was removed, for the person."""
         if self._registered is not None:
             self._registered.unlink(missing_ok=True)
-        lines = [f"stopped: {server.url}"]
-        for client, folder in self._written:
+            self._registered = None
+        lines = []
+        for client, folder, url in self._written:
+            from archytas_nb.mcp import clients
+
             try:
-                if clients.remove_entry(client, folder, server.url):
+                if clients.remove_entry(client, folder, url):
                     lines.append(f"removed from {folder / clients.FILES[client].path}")
             except ConfigurationError as error:
                 lines.append(str(error))
         self._written.clear()
-        return Message("\n".join(lines))
+        return lines
 
     def _state(self) -> Any:
         rows = []
@@ -282,11 +313,44 @@ def _header(text: str, names: Mapping[str, Any]) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-@contextmanager
-def _libraries() -> Iterator[None]:
-    """Import what needs the extra; raises ConfigurationError if it is not installed."""
+def _variable(text: str, names: Mapping[str, Any]) -> tuple[str, str]:
+    """The name and the value of a variable of the environment; raises UsageError."""
+    from archytas_nb.magics.expand import expand
+
+    name, equals, value = expand(text, names).text.partition("=")
+    if not equals and name in os.environ:
+        value = os.environ[name]
+    elif not equals or not name:
+        raise UsageError(
+            f"--env is {name!r}; expected NAME of this kernel's environment, or NAME=VALUE"
+        )
+    return name, value
+
+
+def _import_libraries(*modules: str) -> None:
+    """Import modules of `archytas_nb.mcp`, which takes seconds.
+
+    It is done on a thread: an interrupt would leave libraries that are imported in part.
+
+    Raises:
+        ConfigurationError: The extra is not installed.
+    """
+    done: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            for each in modules:
+                import_module(f"archytas_nb.mcp.{each}")
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=work, name="archytas_nb import", daemon=True).start()
+    while not done.done():
+        wait([done], timeout=0.2)  # without a timeout, it cannot be interrupted on Windows
     try:
-        yield
+        done.result()
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"%agent_mcp needs the package {error.name!r}: pip install 'archytas_nb[mcp]'"

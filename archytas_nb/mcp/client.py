@@ -7,10 +7,14 @@ that a server can be added in one cell and removed in another.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import logging
 import os
+import re
+import sys
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as NotInTime
 from functools import partial
@@ -20,20 +24,30 @@ from typing import Any
 import httpx2
 import jupyter_core.paths
 import mcp_types as types
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
+from jsonschema import SchemaError  # type: ignore[import-untyped]
+from jsonschema.exceptions import best_match  # type: ignore[import-untyped]
+from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+from mcp import Client
+from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from archytas_nb.errors import ConfigurationError, ToolError
-from archytas_nb.tools.foreign import tool_of
+from archytas_nb.mcp.process import MAX_MESSAGE, fault_of, started
+from archytas_nb.tools.foreign import checkable, tool_of
 from archytas_nb.tools.tool import Tool
-from archytas_nb.words import one_line
+from archytas_nb.words import one_line, shorten
 
 SECONDS_TO_CONNECT = 60.0
 """A server that is started by npx is downloaded first."""
-_SECONDS_TO_CLOSE = 5.0
+_SECONDS_TO_CLOSE = 10.0
 _SECONDS_OF_A_CALL = 3600.0  # a tool's own limit and the run's come first
 _MAX_TOOLS = 500
+_MAX_NAME = 64
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+# A faulty answer is told to whoever made the call; it is not also written below the cell.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 class McpError(Exception):
@@ -44,21 +58,19 @@ class Content(list[Any]):
     """The content of a result that is more than one text: texts and pictures."""
 
     def _repr_png_(self) -> bytes | None:
-        import base64
-
         pictures = [each for each in self if isinstance(each, Picture)]
         if not pictures:
             return None
-        return base64.b64decode(pictures[0].data)
+        return pictures[0].data
 
     def _ai_repr_(self) -> str:
         return "\n".join(map(str, self))
 
 
 class Picture:
-    """A PNG image in base64."""
+    """A PNG image."""
 
-    def __init__(self, data: str) -> None:
+    def __init__(self, data: bytes) -> None:
         self.data = data
 
     def __str__(self) -> str:
@@ -76,12 +88,18 @@ class _Loop:
         """Run a coroutine on the loop."""
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = _new_loop()
                 thread = threading.Thread(
                     target=self._loop.run_forever, name="archytas_nb mcp client", daemon=True
                 )
                 thread.start()
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    if sys.platform == "win32":  # a kernel chooses another kind, which starts no processes
+        return asyncio.ProactorEventLoop()
+    return asyncio.new_event_loop()
 
 
 _loop = _Loop()
@@ -94,10 +112,13 @@ class ServerConnection:
         name: The name of the server; those of its tools begin with it.
         target: The address of a server, or the command that starts one.
         headers: Headers of each request to an address.
+        environment: Variables of a command, beside a few that every program needs.
         allowed: Names of tools, without the server's, that run without approval.
+        taken: Names that its tools cannot have.
 
     Attributes:
         tools: Its tools, after `connect`.
+        names: The names that the server gives to all its tools.
         left_out: The tools that cannot be used, with the reason.
         log: What a started server writes to stderr; None for an address.
     """
@@ -107,19 +128,25 @@ class ServerConnection:
         name: str,
         target: str | Sequence[str],
         headers: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
         allowed: Sequence[str] = (),
+        taken: Container[str] = (),
     ) -> None:
         self.name = name
         self.target = target
         self.tools: list[Tool] = []
+        self.names: list[str] = []
         self.left_out: dict[str, str] = {}
         self.log: Path | None = None
         self._headers = dict(headers or {})
+        self._environment = dict(environment or {})
         self._allowed = allowed
+        self._taken = taken
         self._client: Client | None = None
-        self._is_lost = False
+        self._lost = ""  # why the connection has ended
         self._task: Future[None] | None = None
         self._end: asyncio.Event | None = None
+        self._has_ended = threading.Event()
 
     @property
     def address(self) -> str:
@@ -131,7 +158,7 @@ class ServerConnection:
     @property
     def is_open(self) -> bool:
         """Whether the server can be called."""
-        return self._client is not None and not self._is_lost
+        return self._client is not None and not self._lost
 
     def connect(self, seconds: float = SECONDS_TO_CONNECT) -> None:
         """Connect and read the list of tools.
@@ -143,45 +170,65 @@ class ServerConnection:
         ready: Future[list[Any]] = Future()
         self._task = _loop.submit(self._own(ready))
         try:
-            described = _waited(ready, seconds)
+            self._read(_waited(ready, seconds))
         except NotInTime:
-            self.close()
+            self._end_task()
             why = f"it did not answer within {seconds:g} s"
             raise ConfigurationError(self._failed(why)) from None
         except KeyboardInterrupt:
             self.close()
             raise
         except Exception as error:  # noqa: BLE001 - of any library below
-            self.close()
+            self._end_task()
             raise ConfigurationError(self._failed(_reason(error))) from None
-        self._read(described)
 
     def close(self) -> None:
-        """End the connection, and the server if it was started here."""
-        if self._task is None:
-            return
-        end = self._end
+        """End the connection, and the server if it was started here; its log is removed."""
+        self._end_task()
+        self.remove_log()
+
+    def remove_log(self) -> None:
+        """Remove the log of a started server."""
+        if self.log is not None:
+            self.log.unlink(missing_ok=True)
+
+    def _end_task(self) -> None:
         task = self._task
+        if task is None:
+            return
         self._task = None
-        if end is None:
+        if self._client is None:  # it is still connecting
             task.cancel()
-        else:
-            _loop.submit(_set(end))
-        with contextlib.suppress(Exception):
-            wait([task], timeout=_SECONDS_TO_CLOSE)
+        elif self._end is not None:
+            _loop.submit(_set(self._end))
+        self._has_ended.wait(_SECONDS_TO_CLOSE)
         task.cancel()
 
     def _failed(self, why: str) -> str:
         text = f"the server {self.name!r} ({self.address}) cannot be used: {why}"
-        if self.log is not None and self.log.exists():
-            last = self.log.read_text(encoding="utf-8", errors="replace").strip()[-500:]
-            if last:
-                text += f"\nIts last output ({self.log}):\n{last}"
+        last = self._last_output(500)
+        if last:
+            text += f"\nIts last output ({self.log}):\n{last}"
         return text
 
+    def _last_output(self, characters: int) -> str:
+        """The end of what a started server has written to its stderr."""
+        if self.log is None or not self.log.exists():
+            return ""
+        with self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - characters))
+            return log.read().decode(errors="replace").strip()
+
     def _read(self, described: Sequence[Any]) -> None:
+        self.names = [each.name for each in described]
         for each in described:
-            name = f"{self.name}_{each.name}"
+            name = f"{self.name}_{re.sub(r'[^A-Za-z0-9_]', '_', each.name)}"
+            if len(name) > _MAX_NAME:
+                self.left_out[shorten(each.name, 100)] = f"longer than {_MAX_NAME} characters"
+                continue
+            if name in self._taken or any(tool.name == name for tool in self.tools):
+                self.left_out[each.name] = f"another tool is named {name!r}"
+                continue
             hints = each.annotations
             only_reads = bool(hints and hints.read_only_hint)
             try:
@@ -191,6 +238,7 @@ class ServerConnection:
                     each.input_schema,
                     partial(self._call, each.name),
                     approve=not only_reads and each.name not in self._allowed,
+                    invalid=_Check,
                 )
             except (ToolError, RecursionError, ValueError, TypeError) as error:
                 self.left_out[each.name] = one_line(str(error), 200)
@@ -199,19 +247,33 @@ class ServerConnection:
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> Any:
         """Call a tool from any loop; cancelling it cancels the request."""
-        if self._client is None:
-            raise McpError(
-                f"the server {self.name!r} is no longer connected; add it again with %agent_mcp add"
-            )
+        if self._client is None or self._lost:
+            raise McpError(self._no_longer())
         work = self._client.call_tool(tool, arguments, read_timeout_seconds=_SECONDS_OF_A_CALL)
         try:
             result = await asyncio.wrap_future(_loop.submit(work))
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - also of an answer that is not valid
-            self._is_lost |= getattr(error, "code", None) == types.CONNECTION_CLOSED
+            if getattr(error, "code", None) == types.CONNECTION_CLOSED:
+                self._lost = self._lost or "it has closed the connection"
+                raise McpError(self._no_longer()) from None
             raise McpError(f"the server {self.name!r} failed: {_reason(error)}") from None
         return value_of(result)
+
+    def _no_longer(self) -> str:
+        text = f"the server {self.name!r} is no longer connected"
+        if self._lost:
+            text += f": {self._lost}"
+        return f"{text}; %agent_mcp remove {self.name}, and add it again"
+
+    def _on_end(self, status: int | None) -> None:
+        self._lost = "it has ended"
+        if status is not None:
+            self._lost += f" with the exit status {status}"
+        last = one_line(self._last_output(200), 200)
+        if last:
+            self._lost += f" ({last})"
 
     async def _own(self, ready: Future[list[Any]]) -> None:
         """Open the connection, keep it until `close`, and close it, all in one task."""
@@ -219,6 +281,8 @@ class ServerConnection:
         try:
             async with self._transport() as transport, Client(transport) as client:
                 tools = await _listed(client)
+                for each in tools:
+                    _bound_output(each)
                 self._client = client
                 ready.set_result(tools)
                 await self._end.wait()
@@ -229,21 +293,91 @@ class ServerConnection:
                 raise
         finally:
             self._client = None
+            self._has_ended.set()
 
     @contextlib.asynccontextmanager
     async def _transport(self) -> AsyncIterator[Any]:
         if isinstance(self.target, str):
             timeout = httpx2.Timeout(30.0, read=_SECONDS_OF_A_CALL)
-            async with httpx2.AsyncClient(headers=self._headers, timeout=timeout) as http:
-                yield streamable_http_client(self.target, http_client=http)
+            # A compressed body could be of any length.
+            headers = {**self._headers, "Accept-Encoding": "identity"}
+            async with httpx2.AsyncClient(
+                headers=headers, timeout=timeout, event_hooks={"response": [_bound]}
+            ) as http:
+                yield streamable_http_client(
+                    self.target, http_client=http, max_sse_event_size=MAX_MESSAGE
+                )
             return
         folder = Path(jupyter_core.paths.jupyter_runtime_dir())
         self.log = folder / f"archytas_nb-mcp-{self.name}-{os.getpid()}.log"
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        command, *arguments = self.target
-        parameters = StdioServerParameters(command=command, args=arguments)
+        environment = {**get_default_environment(), **self._environment}
         with self.log.open("w", encoding="utf-8") as log:
-            yield stdio_client(parameters, errlog=log)
+            yield started(self.target, environment, log, self._on_end)
+
+
+class _TooLongError(httpx2.StreamError):
+    """An answer is longer than is read."""
+
+    def __init__(self) -> None:
+        super().__init__(f"its answer is longer than {MAX_MESSAGE:,} bytes")
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The body of an answer, up to the longest message."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._stream:
+            size += len(part)
+            if size > MAX_MESSAGE:
+                raise _TooLongError
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _bound(response: Any) -> None:
+    """Have an answer be read up to a length; a stream of messages has a limit for each of them."""
+    response.headers.pop("content-encoding", None)  # compressed is not what was asked for
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        response.stream = _Bounded(response.stream)
+
+
+def _bound_output(tool: Any) -> None:
+    """Have the library check results of a tool by a schema that is checked in a bounded time."""
+    schema = tool.output_schema
+    if schema is not None:
+        bounded = checkable(schema)
+        schema.clear()
+        schema.update(bounded)
+
+
+class _Check:
+    """Says what is wrong with a value, by a schema."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self._validator: Any = None
+
+    def __call__(self, value: Any) -> str:
+        """What is wrong; empty if nothing is, or if the schema is none."""
+        try:
+            if self._validator is None:
+                kind = validator_for(self._schema)
+                kind.check_schema(self._schema)
+                self._validator = kind(self._schema)
+            error = best_match(self._validator.iter_errors(value))
+        except (SchemaError, RecursionError):
+            return ""
+        if error is None:
+            return ""
+        path = error.json_path.removeprefix("$").removeprefix(".")
+        return shorten(": ".join(filter(None, [path, error.message])), 300)
 
 
 async def _set(event: asyncio.Event) -> None:
@@ -275,6 +409,10 @@ def _reason(error: BaseException) -> str:
     """What went wrong, without the groups that the libraries wrap it in."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
+    if isinstance(error, MCPError):
+        return one_line(str(error), 500)
+    if hasattr(error, "errors"):  # of pydantic
+        return f"its answer is not valid: {fault_of(error)}"
     return one_line(f"{type(error).__name__}: {error}", 500)
 
 
@@ -304,7 +442,10 @@ def _item(item: Any) -> Any:
     if item.type == "text":
         return item.text
     if item.type == "image" and item.mime_type == "image/png":
-        return Picture(item.data)
+        with contextlib.suppress(ValueError):
+            data = base64.b64decode(item.data, validate=True)
+            if data.startswith(_PNG):
+                return Picture(data)
     resource = getattr(item, "resource", None)
     text = getattr(resource, "text", None)
     if text is not None:

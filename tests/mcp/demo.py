@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from typing import Literal
 
+import uvicorn
 from mcp.server import MCPServer
 from mcp_types import ToolAnnotations
 
@@ -55,6 +57,23 @@ async def hang() -> str:
     return ""
 
 
-if __name__ == "__main__":
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def variable(name: str) -> str:
+    """A variable of the environment."""
+    return os.environ.get(name, "none")
+
+
+def main() -> None:
+    """Serve over stdio, or over HTTP after --http; the address is printed."""
     print("the demo server has started", file=sys.stderr, flush=True)
-    server.run("stdio")
+    if sys.argv[1:] != ["--http"]:
+        server.run("stdio")
+        return
+    listening = socket.create_server(("127.0.0.1", 0))
+    print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
+    config = uvicorn.Config(server.streamable_http_app(), log_level="error")
+    asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
+
+
+if __name__ == "__main__":
+    main()

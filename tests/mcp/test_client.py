@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 
 from tests.mcp.conftest import Served
 
@@ -21,7 +22,7 @@ def test_a_server_is_added_used_and_removed(served: Served, demo: list[str]) -> 
     kernel.run(ASK)
     added = kernel.run(f"%agent_mcp add demo -- {shlex.join(demo)}", wait=120)
     assert added.status == "ok", added.error
-    assert "6 tools" in added.result
+    assert "7 tools" in added.result
 
     outcomes = kernel.run(
         'ask(("demo_add", {"a": 1}), ("demo_add", {"a": "x"}), ("demo_find", {"kind": "z"}), '
@@ -51,7 +52,7 @@ Agent(model=model).run("go", progress=False).answer
     died = kernel.run('ask(("demo_die", {}), ("demo_add", {"a": 1}))').result
     assert died.count("'error'") == 2
     assert "ended" in kernel.run("%agent_mcp").result
-    assert "6 tools" in kernel.run("%agent_mcp remove demo").result
+    assert "7 tools" in kernel.run("%agent_mcp remove demo").result
     assert "demo_add" not in kernel.run("%tools").result
 
 
@@ -71,3 +72,38 @@ def test_servers_that_cannot_be_used_say_why(served: Served) -> None:
     assert "web" in said("add http://127.0.0.1:9/mcp --name web")
     for line in ("add", "add x y -- z", "add http://127.0.0.1:9", "remove demo", "add a-b -- z"):
         assert "UsageError" in said(line)
+
+
+def test_a_server_at_an_address(served: Served, demo: list[str]) -> None:
+    kernel = served.kernel
+    kernel.run(ASK)
+    with subprocess.Popen([*demo, "--http"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        kernel.run(f"address = {server.stdout.readline().strip()!r}")
+        added = kernel.run('get_ipython().run_line_magic("agent_mcp", f"add {address} --name web")')
+        assert added.status == "ok", added.error
+        assert "('done', '3')" in kernel.run('ask(("web_add", {"a": 1}))').result
+        server.kill()
+        gone = kernel.run('ask(("web_add", {"a": 1}), ("web_add", {"a": 1}))').result
+        assert gone.count("no longer connected") == 2
+    assert kernel.run("%agent_mcp remove web").status == "ok"
+    assert "web_add" not in kernel.run("%tools").result
+
+
+def test_the_environment_of_a_command_and_names_that_are_taken(
+    served: Served, demo: list[str]
+) -> None:
+    kernel = served.kernel
+    kernel.run(ASK)
+    kernel.run("import os; os.environ['DEMO_KEY'] = 'k1'; os.environ['OTHER_KEY'] = 'k2'; mine = 3")
+    kernel.run("@tool\ndef own_add() -> int:\n    'Mine.'\n    return 7")
+    command = shlex.join(demo)
+    added = kernel.run(f"%agent_mcp add own --env DEMO_KEY --env MORE={{mine}} -- {command}")
+    assert "left out: add" in added.result
+    names = ("DEMO_KEY", "OTHER_KEY", "MORE")
+    calls = ", ".join(f'("own_variable", {{"name": "{name}"}})' for name in names)
+    outcomes = kernel.run(f'ask({calls}, ("own_add", {{}}))').result
+    assert eval(outcomes) == [("done", each) for each in ("k1", "none", "3", "7")]
+    assert "6 tools" in kernel.run("%agent_mcp remove own").result
+    assert "own_add" in kernel.run("%tools").result
+    assert "NO_SUCH" in kernel.run(f"%agent_mcp add own --env NO_SUCH -- {command}").printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.errors import ToolError
-from archytas_nb.tools.foreign import MAX_SCHEMA, tool_of
+from archytas_nb.tools.foreign import MAX_SCHEMA, checkable, tool_of
 from archytas_nb.tools.tool import Tool
 
 
-def made(schema: dict[str, Any], description: str = "Do it.") -> tuple[Tool, list[Any]]:
+def made(
+    schema: dict[str, Any], description: str = "Do it.", invalid: Any = None
+) -> tuple[Tool, list[Any]]:
     """A tool, and the list of what is sent."""
     sent: list[Any] = []
 
@@ -22,7 +25,7 @@ def made(schema: dict[str, Any], description: str = "Do it.") -> tuple[Tool, lis
         sent.append(arguments)
         return "done"
 
-    return tool_of("do", description, schema, send, approve=False), sent
+    return tool_of("do", description, schema, send, approve=False, invalid=invalid), sent
 
 
 def test_arguments_keep_their_own_names() -> None:
@@ -88,6 +91,60 @@ def test_a_schema_that_explodes_is_shown_as_its_type() -> None:
     tool, _ = made({"properties": properties, "required": [*properties], "$defs": definitions})
     assert len(str(tool.schema())) < 2 * MAX_SCHEMA
     assert tool.check({"deep": 1, "loop": 2})
+
+
+def test_a_schema_with_many_references_is_bounded() -> None:
+    definitions = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 1_000} for n in range(8)}
+    enum = {"enum": ["x" * 100_000]}
+    properties = {name: {"$ref": "#/$defs/d0"} for name in ("a", "b", "c")}
+    schema = {"properties": properties, "$defs": {**definitions, "d8": enum}}
+    tool, _ = made(schema)
+    assert len(str(tool.schema())) < 3 * MAX_SCHEMA
+    assert not tool.check({"a": "anything"})
+    assert len(json.dumps(checkable(schema))) < 1_000_000
+    with pytest.raises(ToolError):
+        made({"properties": {f"a{n}": {} for n in range(1_000)}})
+
+
+def test_a_long_description_is_shortened() -> None:
+    described = {"properties": {"a": {"type": "string", "description": "x" * 1_000_000}}}
+    tool, _ = made(described, "y" * 1_000_000)
+    assert len(tool.text) + len(str(tool.spec())) < 100_000
+
+
+def test_the_rest_of_a_schema_is_checked_by_a_function() -> None:
+    checked = []
+
+    def invalid(schema: Any) -> Any:
+        checked.append(schema)
+        return lambda value: "too small" if value < schema["minimum"] else ""
+
+    count = {"type": "integer", "minimum": 3, "title": "Count"}
+    tool, sent = made({"properties": {"count": count}, "required": ["count"]}, invalid=invalid)
+    assert checked == [{"type": "integer", "minimum": 3}]
+    assert "too small" in str(tool.check({"count": 2})[0])
+    assert not tool.check({"count": 3})
+    assert not sent
+
+
+def test_what_is_checked_permits_all_that_the_schema_permits() -> None:
+    slow = {"type": "string", "pattern": "^(a+)+$"}
+    schema = {
+        "type": "object",
+        "properties": {"pattern": slow, "one": {"oneOf": [slow, {"type": "integer"}]}},
+        "patternProperties": {"^x": {"type": "integer"}},
+        "additionalProperties": False,
+        "not": {"required": ["y"]},
+        "required": ["pattern"],
+    }
+    assert checkable(schema) == {
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string"},
+            "one": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        },
+        "required": ["pattern"],
+    }
 
 
 def test_a_section_in_a_description_is_no_docstring() -> None:
