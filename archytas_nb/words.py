@@ -40,6 +40,14 @@ def omission(count: int) -> str:
     return f"\n… {count:,} characters left out …\n"
 
 
+_OMISSION = re.compile(omission(0).strip().replace("0", r"[\d,]+"))
+
+
+def is_omission(line: str) -> bool:
+    """Whether a line stands for characters that `clip` has omitted."""
+    return _OMISSION.fullmatch(line) is not None
+
+
 def omit_middle(text: str, longest: int) -> str:
     """Both ends of a long text, because the end may matter as much as the beginning."""
     if len(text) <= longest:

@@ -23,7 +23,7 @@ from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Table, tidy
 from archytas_nb.trace.view import CallView, LineView, RunView, Shown, StepView
-from archytas_nb.words import count, one_line, shorten
+from archytas_nb.words import count, is_omission, one_line, shorten
 
 WIDTH = 110
 """Maximum number of characters of a line, without its indent."""
@@ -38,7 +38,6 @@ _FIRST_PROGRAM_LINES = 30  # of a program; those between are counted, except wit
 _LAST_PROGRAM_LINES = 10
 _ANSWER_ROWS = 20
 _INDENT = "   "
-_LEFT_OUT = re.compile(r"… [\d,]+ characters left out …")
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~$&]|^[-+=]|(?<=\d)[.)](?=\s))")
 # Raw HTML, images, links to other than web and mail, and TeX that reads files, links or defines.
 _HAZARDS = re.compile(
@@ -250,7 +249,7 @@ def _first_lines(text: str, most: int) -> list[str]:
     more = len(lines) - len(kept)
     if more:
         # If characters were left out before, the lines cannot be counted.
-        cut = next((line for line in lines[most:] if _LEFT_OUT.fullmatch(line)), None)
+        cut = next((line for line in lines[most:] if is_omission(line)), None)
         kept.append(cut or f"… {count(more, 'more line')}")
     return kept
 
