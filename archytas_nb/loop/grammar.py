@@ -72,15 +72,14 @@ loop ::= (" for " targets " in " partfree (" if " partfree)*){1,2}
 """
 
 
-_ANSWERS = '"answer(" answered ")" | '
 _STATEMENTS = r"""
 line ::= assignment | action | condition | "pass" | "break" | "continue"
 assignment ::= targets " = " expr@ (", " expr@)* | change | identifier "[" expr@ "] = " expr@
 change ::= identifier (" += " | " -= " | " *= " | " /= ") expr@
-action ::= ANSWERS"show(" expr@ (", " expr@)* ")" | last | call@ | name@ method@
+action ::= "answer(" answered ")" | "show(" expr@ (", " expr@)* ")" | last | call@ | name@ method@
 last ::= "give_up(" string@ ")"
 condition ::= ("if " | "elif " | "while ") expr@ ":" | "else:" | "for " targets " in " expr@ ":"
-""".replace("ANSWERS", _ANSWERS)
+"""
 
 _TOLD = r"""
 told ::= "f\"" piece{0,MAX} "{" found "}" piece{0,MAX} "\""
@@ -92,6 +91,17 @@ join ::= " + " | " - " | " * " | " / "
 """The text that is answered when results were found: it names one of them.
 
 Without it, a small model forgets in its answer what it has found, or tells it from memory.
+"""
+
+_INPUTS = r"""
+input@ ::= string@ | constant | amount@ | literallist@ | literaltable@
+amount@ ::= "-"? given@ ((" + " | " - " | " * " | " / ") given@){0,4}
+literallist@ ::= "[" (input@ (", " input@)*)? "]"
+literaltable@ ::= "{" (string@ ": " input@ (", " string@ ": " input@)*)? "}"
+"""
+"""What a call is given when nothing was found yet, or when it failed: values, and sums of them.
+
+Where any expression may stand, a small model computes the result itself, or writes on and on.
 """
 
 _FACT = r"""
@@ -172,29 +182,25 @@ class ProgramGrammar:
         root = rf'root ::= "```python\n" {comment} (indent line "\n"){{1,{MAX_STATEMENTS}}} "```"'
         return self._with(root, None)
 
-    def line(
-        self,
-        names: Collection[str] | None,
-        results: Collection[str] = (),
-        *,
-        may_answer: bool = True,
-    ) -> str:
+    def line(self, names: Collection[str] | None, results: Collection[str] = ()) -> str:
         """One line, or the end of the program.
 
         Args:
             names: The names that it may have; None for any.
             results: The names of what was found by calls.
-            may_answer: Whether it may be an answer.
         """
-        grammar = self._with(f'root ::= "```" | indent line {_END}', names, results)
-        return grammar if may_answer else grammar.replace(_ANSWERS, "")
+        return self._with(f'root ::= "```" | indent line {_END}', names, results)
 
-    def call(self, names: Collection[str]) -> str:
-        """A line that calls a tool; its input may have these names."""
-        calls = _choice(
-            self._call(number, name, "bound") for number, name in enumerate(self._tools)
-        )
-        return self._with(f'root ::= (identifier " = ")? ({calls}) {_END}', names)
+    def first_call(self, names: Collection[str], *, may_answer: bool) -> str:
+        """A line that calls a tool, before anything else is done.
+
+        Args:
+            names: The names that its input may have.
+            may_answer: Whether it may be an answer instead; otherwise the model may give up.
+        """
+        line = f'(identifier " = ")? ({_choice(self._calls())})'
+        line += f' | "answer(" ({self._known("bound")}) ")"' if may_answer else " | last"
+        return self._with(f"root ::= ({line}) {_END}", names, inputs=True)
 
     def remark(self) -> str:
         """The rest of a comment that was begun."""
@@ -208,14 +214,18 @@ class ProgramGrammar:
             names: The names that the input may have.
         """
         options = [quoted(statement)]
-        calls = [self._call(number, name, "bound") for number, name in enumerate(self._tools)]
+        calls = self._calls()
         before, name = _only_call(statement)
         if name in self._tools:
             call = calls[list(self._tools).index(name)]
             options = [f"{quoted(before)} {call}" if before else call]
         else:
             options += calls
-        return self._with(f"root ::= ({_choice(options)}) {_END}", names)
+        return self._with(f"root ::= ({_choice(options)}) {_END}", names, inputs=True)
+
+    def _calls(self) -> list[str]:
+        """A call of each tool, with plain values."""
+        return [self._call(name, "bound", "input") for name in self._tools]
 
     def answer(self, names: Collection[str], results: Collection[str] = ()) -> str:
         """A line that answers."""
@@ -224,12 +234,15 @@ class ProgramGrammar:
             text = "answered"
         return self._with(f'root ::= "answer(" {text} ")" {_END}', names, results)
 
-    def program_that_ends(self, ending: str) -> str:
-        """A program that only calls ``answer`` or ``give_up``."""
-        text = "stringfree"
-        if ending == "answer" and self._answer is not None:
-            text = "answered"
-        return self._with(rf'root ::= "```python\n{ending}(" {text} ")\n```"', None)
+    def program_that_ends(self, ending: str, names: Collection[str] | None = None) -> str:
+        """A program that only calls ``answer`` or ``give_up``; names are these, or any."""
+        kind = "free" if names is None else "bound"
+        text = self._known(kind) if ending == "answer" else f"string{kind}"
+        return self._with(rf'root ::= "```python\n{ending}(" ({text}) ")\n```"', names)
+
+    def _known(self, kind: str) -> str:
+        """What is answered without a call: a value of the required type, or text or a number."""
+        return "answered" if self._answer is not None else f"string{kind} | filled{kind}"
 
     def with_results_renamed(self, text: str) -> str:
         """A program, or a line of one, in which no variable has the name of a tool.
@@ -259,18 +272,45 @@ class ProgramGrammar:
             done = found.end()
         return "".join([*parts, renamed(text[done:])])
 
+    def is_call(self, statement: str) -> bool:
+        """Whether a statement calls a tool, and does no more than to name its result."""
+        return _only_call(statement)[1] in self._tools
+
+    def with_result_named(self, statement: str, taken: Collection[str]) -> str:
+        """A statement that only calls a tool, with a variable for its result.
+
+        Otherwise the lines after it cannot use what was found.
+
+        Args:
+            statement: A statement.
+            taken: The names of the variables that there are.
+        """
+        before, tool = _only_call(statement)
+        if before or tool not in self._tools:
+            return statement
+        names = [f"{tool}_value", *(f"{tool}_value_{number}" for number in range(2, 100))]
+        free = [each for each in names if each not in taken]
+        return f"{free[0]} = {statement}" if free else statement
+
     def _with(
         self,
         root: str,
         names: Collection[str] | None,
         results: Collection[str] = (),
+        *,
+        inputs: bool = False,
     ) -> str:
-        """The grammar with a root; names are these, or any if there are none given."""
+        """The grammar with a root; names are these, or any if there are none given.
+
+        `inputs` is for a root that has calls with plain values.
+        """
         kind = "free" if names is None else "bound"
         rules = [root, _SHARED, _COMPREHENSIONS, *self._expressions("free", None)]
         if names is not None:
             rules += self._expressions("bound", names)
         rules.append(_STATEMENTS.replace("@", kind))
+        if inputs:
+            rules.append(_INPUTS.replace("@", kind))
         if results:
             rules.append(_TOLD.replace("@", kind).replace("MAX", str(MAX_TEXT // 2)))
             rules.append(f"result ::= {_choice(quoted(each) for each in results)}")
@@ -312,42 +352,40 @@ class ProgramGrammar:
         if names is not None:
             options = [quoted(each) for each in names] or ["constant"]
         rules.append(f"name{kind} ::= {_choice(options)}")
-        calls = [self._call(number, name, kind) for number, name in enumerate(self._tools)]
+        calls = [self._call(name, kind) for name in self._tools]
         builtins = _choice(quoted(each) for each in BUILTINS)
         calls.append(f'builtin "(" inputs{kind}? ")"')
         rules.append(f"call{kind} ::= {_choice(calls)}")
         if kind == "free":
             rules.append(f"builtin ::= {builtins}")
-        for number, (tool, parameters) in enumerate(self._tools.items()):
-            optional = [
-                self._argument(name, each, kind)
-                for name, each in parameters.items()
-                if name not in self._required[tool]
-            ]
-            if optional:
-                rules.append(f"argument{kind}{number} ::= {_choice(optional)}")
         return rules
 
-    def _call(self, number: int, name: str, kind: str) -> str:
+    def _call(self, name: str, kind: str, value: str = "expr") -> str:
         """A call of a tool: the required arguments in their order, then the others in any.
 
         A model that would leave a name away, as in `f("a")`, writes `f()` if it may.
         """
         parameters = self._tools[name]
         required = [each for each in parameters if each in self._required[name]]
-        argument = f"argument{kind}{number}"
-        given = ' ", " '.join(self._argument(each, parameters[each], kind) for each in required)
+        given = ' ", " '.join(
+            self._argument(each, parameters[each], kind, value) for each in required
+        )
+        optional = _choice(
+            self._argument(each, parameters[each], kind, value)
+            for each in parameters
+            if each not in required
+        )
         if not required and parameters:
-            given = f'({argument} (", " {argument})*)?'
-        elif len(required) < len(parameters):
-            given += f' (", " {argument})*'
+            given = f'(({optional}) (", " ({optional}))*)?'
+        elif optional:
+            given += f' (", " ({optional}))*'
         return f'{quoted(f"{name}(")} {given} ")"' if given else quoted(f"{name}()")
 
-    def _argument(self, name: str, schema: Json, kind: str) -> str:
+    def _argument(self, name: str, schema: Json, kind: str, value: str) -> str:
         """One argument by its name: one of its legal values or a variable, or an expression."""
         legal = schema.get("enum") if isinstance(schema, dict) else None
         if not legal:
-            return f"({quoted(f'{name}=')} expr{kind})"
+            return f"({quoted(f'{name}=')} {value}{kind})"
         values = _choice([*(quoted(_literal(each)) for each in legal), f"variable{kind}"])
         return f"({quoted(f'{name}=')} ({values}))"
 
@@ -360,6 +398,20 @@ def names_bound_in(lines: Iterable[str]) -> list[str]:
         if match:
             found += [each.strip() for each in match[1].split(",")]
     return found
+
+
+def compared_in(statement: str) -> list[str]:
+    """The variables among which ``name = min(…)`` or ``name = max(…)`` chooses."""
+    try:
+        (made,) = ast.parse(statement).body
+    except (SyntaxError, ValueError):
+        return []
+    call = getattr(made, "value", None)
+    if not isinstance(made, ast.Assign) or not isinstance(call, ast.Call) or len(call.args) == 1:
+        return []
+    if not isinstance(call.func, ast.Name) or call.func.id not in ("min", "max"):
+        return []
+    return [each.id for each in call.args if isinstance(each, ast.Name)]
 
 
 def _only_call(statement: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from archytas_nb.loop.events import Fault, ModelReply, ProgramEnded, ProgramFaults, Requests
-from archytas_nb.loop.grammar import ProgramGrammar, names_bound_in
+from archytas_nb.loop.grammar import ProgramGrammar, compared_in, names_bound_in
 from archytas_nb.loop.program import ProgramRunner
 
 MAX_LINES = 26
@@ -21,11 +21,13 @@ MAX_LINES = 26
 STOPS = ("\n", "  #")
 """Where a line ends; two spaces and # begin the comment with its value, which is ours."""
 
-MAX_ERRORS = 1
-"""Maximum number of errors that the model reads behind its line, as in an interactive session."""
+MAX_ERRORS = 2
+"""Maximum number of errors that are read behind their lines, as in an interactive session."""
 
 MAX_LINE_TOKENS = 200
-_REMARK = "# So I call it again with "
+REMARK = "# What the error says to change:"
+"""The beginning of a comment that the model completes after an error."""
+
 _MAX_VALUE = 200
 _MAX_VALUES = 4
 
@@ -43,26 +45,33 @@ class LineByLine:
         runner: Runs the lines.
         ask: Asks the model for a line.
         grammar: The grammar of its lines.
-        needs_call: Whether a tool fits the question, and one is called before there is an answer.
+        needs_call: Whether a tool fits the question: then one is called first.
+        knows: Asks whether the model knows the answer, if it would answer before that.
         end: How the last part that was run ended; None if none was.
         fault: Why whole programs are better; empty while lines are.
         shown: The beginning of the reply: what was run, with its values.
+        errors: What the lines raised.
     """
 
     runner: ProgramRunner
     ask: AskLine
     grammar: ProgramGrammar
-    needs_call: bool = False
+    needs_call: bool
+    knows: Callable[[], Requests[bool]]
     end: ProgramEnded | None = None
     fault: str = ""
     shown: str = "```python\n"
+    errors: set[str] = field(default_factory=set)
     _bound: dict[str, None] = field(default_factory=dict)  # the variables, in order
     _results: set[str] = field(default_factory=set)  # those that rest on calls
     _block: list[str] = field(default_factory=list)  # the lines of a statement that goes on
     _last: str = ""  # the statement that was run last
+    _written: str = ""  # the same, as the model wrote it
     _error: str = ""  # of that statement
-    _errors: int = 0
+    _values: dict[str, str] = field(default_factory=dict)  # texts of the variables' values
+    _origins: dict[str, str] = field(default_factory=dict)  # the lines that assigned them
     _must_answer: bool = False
+    _must_call: bool = False
     _must_retry: bool = False
 
     def run(self) -> Requests[None]:
@@ -70,14 +79,14 @@ class LineByLine:
         for _ in range(MAX_LINES):
             names = [*self._bound, *names_bound_in(self._block)]
             results = [each for each in names if each in self._results]
-            grammar = self.grammar.line(names, results, may_answer=not self._lacks_call)
-            if self._must_answer and self._lacks_call:
-                grammar = self.grammar.call(names)
+            grammar = self.grammar.line(names, results)
+            if self._must_retry:
+                yield from self._remark()
+                grammar = self.grammar.retry(self._last, names)
+            elif self._lacks_call:
+                grammar = self.grammar.first_call(names, may_answer=not self._must_call)
             elif self._must_answer:
                 grammar = self.grammar.answer(names, results)
-            elif self._must_retry:
-                yield from self._remark()
-                grammar = self.grammar.retry(self._last, results)
             begun = "".join(f"{line}\n" for line in self._block)
             reply = yield from self.ask(self.shown + begun, grammar)
             line = self.grammar.with_results_renamed(reply.text.rstrip())
@@ -103,6 +112,11 @@ class LineByLine:
 
     def _take(self, line: str) -> Requests[None]:
         """Take one line: run it, or the block that it ends, or keep it for its block."""
+        if self._lacks_call and line.startswith("answer("):
+            self.needs_call = yield from self._is_unknown()
+            if self.needs_call:
+                self._must_call = True
+                return
         is_end = not line or line.startswith("```")
         continues = line[:1].isspace() or re.match(r"(else|elif|except|finally)\b", line)
         if self._block and continues and not is_end:
@@ -120,19 +134,27 @@ class LineByLine:
         else:
             yield from self._run(line.strip())
 
+    def _is_unknown(self) -> Requests[bool]:
+        """Whether the model does not know the answer that it gives without a call."""
+        return not (yield from self.knows())
+
     def _run(self, statement: str) -> Requests[None]:
-        if statement == self._last and not self._must_retry:
+        written = statement
+        statement = self.grammar.with_result_named(statement, self._bound)
+        if {written, statement} & {self._written, self._last} and not self._must_retry:
             self._must_answer = True  # a model that repeats itself does not mean it
             self.fault = self._error
             return
+        self._written = written
         self._last = statement
         calls_before = len(self.runner.calls)
         end = yield from self.runner.run(statement, is_part=True)
         if isinstance(end, ProgramFaults):
-            if self._lacks_call and not self._must_answer:
-                self._must_answer = True  # the faulty line is left out
-                return
-            self.fault = f"`{end.faults[0].source}`: {end.faults[0].text}"
+            fault = end.faults[0]
+            self._take_error(statement, fault, f"`{fault.source}`: {fault.text}")
+            self._must_retry = True
+            if not self.grammar.is_call(statement):  # half of a line, or one that computes
+                self.fault = self._error
             return
         if end.lost:
             self.fault = end.lost
@@ -141,31 +163,49 @@ class LineByLine:
         self._must_answer = False
         self._must_retry = False
         self._bound |= dict.fromkeys(end.assigned)
+        self._values |= end.assigned
+        self._origins |= dict.fromkeys(end.assigned, statement)
         if self.runner.calls:
             found = {name for name, value in end.assigned.items() if value != "None"}
+            if statement != written:
+                found = set()  # its answer need not have what the model gave no name
             self._results = (self._results - end.assigned.keys()) | found
         if end.error is not None:
-            self._take_error(statement, end.error, is_stopped=end.stopped)
+            said = f"`{end.error.source}` raised {end.error.text}"
+            self._take_error(statement, end.error, said)
+            if end.stopped:
+                self.fault = said
+            # A small model that may give up after a call has failed does so.
+            outcomes = self.runner.outcomes
+            self._must_retry = bool(outcomes) and outcomes[-1].status == "error"
             return
         self._error = ""
         results = [made.result for made in self.runner.made[calls_before:]]
-        self._show(statement, _value(statement, end, results))
+        self._show(statement, self._with_origin(statement, _value(statement, end, results)))
 
-    def _take_error(self, statement: str, error: Fault, *, is_stopped: bool) -> None:
-        """Show the first error behind its line; after the second one, whole programs are better."""
-        self._error = f"`{error.source}` raised {error.text}"
-        self._errors += 1
-        if is_stopped or self._errors > MAX_ERRORS:
-            self.fault = self._error
+    def _take_error(self, statement: str, error: Fault, said: str) -> None:
+        """Show an error behind its line; if it is raised again, whole programs are better."""
+        self._error = said
+        is_again = error.text in self.errors
+        self.errors.add(error.text)
+        if is_again or len(self.errors) > MAX_ERRORS:
+            self.fault = said
             return
         self._show(statement, _shortened(error.text))
-        # A small model that may give up after a call has failed does so.
-        outcomes = self.runner.outcomes
-        self._must_retry = bool(outcomes) and outcomes[-1].status == "error"
+
+    def _with_origin(self, statement: str, value: str) -> str:
+        """The value of ``min(…)`` or ``max(…)``, and the line of the variable that it is.
+
+        A small model that compares numbers does not look up again whose the smallest one was.
+        """
+        for name in compared_in(statement):
+            if self._values.get(name) == value and "\n" not in self._origins[name]:
+                return f"{value}: {self._origins[name]}"
+        return value
 
     def _remark(self) -> Requests[None]:
         """Let the model say how it calls again: without a plan it would make the same call."""
-        begun = f"{self.shown}{_REMARK}"
+        begun = f"{self.shown}{REMARK}"
         reply = yield from self.ask(begun, self.grammar.remark())
         self.shown = f"{begun}{reply.text.rstrip()}\n"
 

@@ -23,7 +23,7 @@ complete step (`_add`), so a driver may stop at any yield.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,6 +40,7 @@ from archytas_nb.loop.events import (
     CheckAnswer,
     Ending,
     Failed,
+    Fault,
     Finish,
     Interrupted,
     Json,
@@ -159,7 +160,8 @@ class _Loop:
     truncated_replies: int = 0  # consecutive replies that were truncated
     checks: SmallModelChecks = field(init=False)
     programs: ProgramRunner = field(init=False)
-    failed_programs: Counter[str] = field(default_factory=Counter)
+    failed_programs: set[str] = field(default_factory=set)
+    faults: set[str] = field(default_factory=set)  # of programs and lines of a small model
     temperature: float | None = None  # of the next reply; None for the model's default
     told: Callable[[], Sequence[str]] = tuple
 
@@ -454,7 +456,7 @@ class _Loop:
                 action.thought, reasoning=action.reasoning, program=action.program, report=report
             )
             self._add(step)
-            self._leave_out_repeated(action.program, report)
+            self._leave_out_repeated(action.program, report, end.faults[0])
             return None
         return (yield from self._after_program(end, action.thought, action.reasoning))
 
@@ -497,18 +499,23 @@ class _Loop:
         self._add(runner.step(thought, report, reasoning))
         if end.error is not None or end.lost:
             self.guards.record_fault()
-            self._leave_out_repeated(runner.text, report)
+            self._leave_out_repeated(runner.text, report, end.error)
         else:
             self.guards.record_step(runner.outcomes)
         return None
 
-    def _leave_out_repeated(self, program: str, report: str) -> None:
+    def _leave_out_repeated(self, program: str, report: str, fault: Fault | None = None) -> None:
         """Leave out failed programs that a model writes again and again, and keep their fault.
 
-        A small model copies its own faulty reply for ever. What a program has done is kept.
+        A small model copies its own faulty reply for ever, or at least the line that failed. What a
+        program has done is kept.
         """
-        self.failed_programs[program] += 1
-        if self.failed_programs[program] == 1:
+        is_again = program in self.failed_programs
+        self.failed_programs.add(program)
+        if fault is not None and self.guards.small:
+            is_again |= fault.text in self.faults
+            self.faults.add(fault.text)
+        if not is_again:
             return
         steps = self.exchange.steps
         for index, step in enumerate(steps):
@@ -556,6 +563,7 @@ class _Loop:
             partial(self._ask_line, wire),
             wire.grammar_for(self.exchange.form),
             self.checks.tool_fits,
+            self.checks.knows_answer,
             _bound=dict.fromkeys(wire.named_variables(self.exchange.context)),
         )
         try:
@@ -571,6 +579,7 @@ class _Loop:
         done = calls_report(self.programs.told)
         if done:
             done = f"\nDone so far (do not repeat it):\n{done}"
+        self.faults |= lines.errors
         self._note(lines.fault + done)
         yield Notice("repair", f"the model goes on with whole programs: {lines.fault}")
         return None

@@ -267,7 +267,7 @@ class ProgramProtocol(Wire):
             return replace(ask, grammar=grammar.program_that_ends("answer"))
         if disabled and form is None and self.tools.keys() <= set(disabled):
             ending = "give_up" if ANSWER in disabled else "answer"
-            return replace(ask, grammar=grammar.program_that_ends(ending))
+            return replace(ask, grammar=grammar.program_that_ends(ending, ()))
         return replace(ask, grammar=grammar.program())
 
     def grammar_for(self, form: AnswerForm | None) -> ProgramGrammar:

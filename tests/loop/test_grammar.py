@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.grammar import ProgramGrammar, names_bound_in
+from archytas_nb.loop.grammar import ProgramGrammar, compared_in, names_bound_in
 
 TOOLS: dict[str, Any] = {
     "average": {"properties": {"measure": {"enum": ["length", 'a "b"']}, "of": {}}},
@@ -27,12 +27,15 @@ def rules(grammar: str) -> dict[str, str]:
 
 def grammars(tools: dict[str, Any], names: list[str]) -> list[str]:
     made = ProgramGrammar(tools)
-    texts = [made.program(), made.line(names), made.line(names, may_answer=False), made.remark()]
+    texts = [made.program(), made.line(names), made.remark()]
     texts += [made.retry(f"x = {tool}(a=1)", names) for tool in [*tools, "other"]]
     if tools:
-        texts.append(made.call(names))
+        texts.append(made.first_call(names, may_answer=False))
     for each in (made, *map(made.answering, ANSWERS)):
         texts += [each.program_that_ends("answer"), each.answer(names), each.line(names, names[:1])]
+        texts.append(each.program_that_ends("answer", ()))
+        if tools:
+            texts.append(each.first_call(names, may_answer=True))
     return texts
 
 
@@ -74,10 +77,10 @@ def test_every_rule_that_is_used_is_defined_whatever_the_tools_are(
 
 def test_a_tool_is_called_with_its_parameters_and_legal_values() -> None:
     defined = rules(ProgramGrammar(TOOLS).program())
-    argument = defined["argumentfree0"]
-    assert r'"measure=" ("\"length\"" | "\"a \\\"b\\\"\"" | variablefree)' in argument
-    assert '"of=" exprfree' in argument
-    assert '"now()"' in defined["callfree"]
+    call = defined["callfree"]
+    assert r'"measure=" ("\"length\"" | "\"a \\\"b\\\"\"" | variablefree)' in call
+    assert '"of=" exprfree' in call
+    assert '"now()"' in call
 
 
 def test_required_arguments_are_always_written_and_first() -> None:
@@ -85,8 +88,47 @@ def test_required_arguments_are_always_written_and_first() -> None:
     tools = {"send": {"properties": properties, "required": ["to", "subject"]}}
     defined = rules(ProgramGrammar(tools).program())
     call = defined["callfree"].partition(" | builtin")[0]
-    assert call == ('"send(" ("to=" exprfree) ", " ("subject=" exprfree) (", " argumentfree0)* ")"')
-    assert defined["argumentfree0"] == '("urgent=" exprfree)'
+    given = '("to=" exprfree) ", " ("subject=" exprfree) (", " (("urgent=" exprfree)))*'
+    assert call == f'"send(" {given} ")"'
+
+
+def test_the_first_line_is_a_call_with_plain_values_or_an_answer() -> None:
+    made = ProgramGrammar({"send": {"properties": {"to": {}}, "required": ["to"]}})
+    call = '(identifier " = ")? ("send(" ("to=" inputbound) ")")'
+    assert rules(made.first_call([], may_answer=False))["root"].startswith(f"({call} | last) ")
+    first = rules(made.first_call(["x"], may_answer=True))
+    assert first["root"].startswith(f'({call} | "answer(" (stringbound | filledbound) ")") ')
+    assert first["namebound"] == '"x"'
+
+
+@pytest.mark.parametrize(
+    ("statement", "run"),
+    [
+        ("now()", "now_value_2 = now()"),
+        ("average(of=now())", "average_value = average(of=now())"),
+        ("x = now()", "x = now()"),
+        ("len(now())", "len(now())"),
+        ("for x in now():\n    average(of=x)", "for x in now():\n    average(of=x)"),
+        ("now(", "now("),
+    ],
+)
+def test_a_call_whose_result_has_no_name_gets_one(statement: str, run: str) -> None:
+    assert ProgramGrammar(TOOLS).with_result_named(statement, ["now_value"]) == run
+
+
+@pytest.mark.parametrize(
+    ("statement", "names"),
+    [
+        ("x = min(a, b)", ["a", "b"]),
+        ("x = max(a, 3, b)", ["a", "b"]),
+        ("x = max(rows)", []),
+        ("max(a, b)", []),
+        ("x = sum(a, b)", []),
+        ("x = = 1", []),
+    ],
+)
+def test_what_a_minimum_is_chosen_from(statement: str, names: list[str]) -> None:
+    assert compared_in(statement) == names
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.loop.limits import Guards, Limits
+from archytas_nb.loop.lines import REMARK
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.program_protocol import ProgramProtocol
 from archytas_nb.loop.record import Compaction, Exchange
@@ -55,7 +56,8 @@ class Drive:
     replies: list[str | ModelReply | NoReply]
     result: Callable[[ToolCall], Any] = lambda call: 3
     small: bool = False
-    fits: str = "yes"  # whether a tool fits, and whether the answer is known
+    fits: str = "yes"  # whether a tool fits
+    knows: str = "no"  # whether the answer is known
     model: Any = None
     limits: Limits = field(default_factory=Limits)
     may_repeat: tuple[str, ...] = ()
@@ -86,7 +88,8 @@ class Drive:
                 return ending
             reply = None
             if isinstance(request, AskModel) and not request.step:
-                reply = ModelReply(self.fits)
+                is_about_tool = "Tool:" in request.messages[-1]["content"]
+                reply = ModelReply(self.fits if is_about_tool else self.knows)
             elif isinstance(request, AskModel):
                 self.asked.append(request)
                 given = next(replies)
@@ -360,10 +363,10 @@ def test_each_line_runs_before_the_next_one_is_written() -> None:
         "role": "assistant",
         "content": "```python\nx = look(a=1)  # 3\n",
     }
-    assert drive.told == "```python\nx = look(a=1)  # 3\nput(a=x)  # 3\n"
+    assert drive.told == "```python\nx = look(a=1)  # 3\nput_value = put(a=x)  # 3\n"
     assert all(ask.is_continued and ask.stop and ask.grammar for ask in drive.asked)
     [step] = drive.exchange.steps
-    assert step.program == 'x = look(a=1)\nput(a=x)\nanswer(f"{x}")'
+    assert step.program == 'x = look(a=1)\nput_value = put(a=x)\nanswer(f"{x}")'
     assert drive.lines == [1, 2]
 
 
@@ -415,30 +418,25 @@ def test_after_a_failure_the_program_begins_with_what_is_changed() -> None:
     assert third == drive.wire.grammar.program()
 
 
-def test_the_first_error_is_read_behind_its_line_and_the_call_is_made_again() -> None:
-    results = iter([CallOutcome("error", "no such day"), 4])
+def test_an_error_is_read_behind_its_line_and_the_call_is_made_again() -> None:
+    results = iter([CallOutcome("error", "no such day"), CallOutcome("error", "no hour"), 4])
     drive = by_lines(
-        "x = look(a=1)",
-        "the other day",
-        "x = look(a=2)",
-        "answer(x)",
+        "look(a=1)", "the day", "look(a=2)", "the hour", "x = look(a=3)", "answer(x)",
         result=lambda _: next(results),
-    )
+    )  # fmt: skip
     assert drive.run() == Answered("4")
-    _, remark, again, last = drive.asked
-    assert remark.messages[-1]["content"].endswith(
-        "x = look(a=1)  # ValueError: no such day\n# So I call it again with "
-    )
+    _, remark, again, _, _, last = drive.asked
+    assert remark.messages[-1]["content"].endswith(f"# ValueError: no such day\n{REMARK}")
     assert remark.grammar == drive.wire.grammar.remark()
-    assert again.messages[-1]["content"].endswith("# So I call it again with the other day\n")
-    assert again.grammar == drive.wire.grammar.retry("x = look(a=1)", [])
-    assert last.messages[-1]["content"].endswith("x = look(a=2)  # 4\n")
+    assert again.messages[-1]["content"].endswith(f"{REMARK}the day\n")
+    assert again.grammar == drive.wire.grammar.retry("look_value = look(a=1)", [])
+    assert last.messages[-1]["content"].endswith("x = look(a=3)  # 4\n")
 
 
-def test_the_second_error_ends_the_writing_by_lines() -> None:
+def test_an_error_that_is_raised_again_ends_the_writing_by_lines() -> None:
     error = CallOutcome("error", "ValueError: no")
     drive = by_lines(
-        "look(a=1)", "x", "look(a=1)", block('give_up("no")'), block('give_up("no")'),
+        "look(a=1)", "x", "look(a=2)", block('give_up("no")'), block('give_up("no")'),
         result=lambda _: error,
     )  # fmt: skip
     assert drive.run() == Failed("no")
@@ -446,22 +444,49 @@ def test_the_second_error_ends_the_writing_by_lines() -> None:
     assert not drive.asked[-1].is_continued
 
 
+def test_a_small_model_is_warmer_after_an_error_that_it_knows() -> None:
+    error = CallOutcome("error", "ValueError: no")
+    drive = by_lines(
+        "look(a=1)", "x", "look(a=1)", block("x = look(a=1)\nanswer(x)"), block("answer(5)"),
+        block("answer(5)"), result=lambda _: error,
+    )  # fmt: skip
+    assert drive.run() == Answered("5")
+    program, after, _ = drive.asked[3:]
+    assert program.temperature is None
+    assert after.temperature == 0.8
+    assert [message["role"] for message in after.messages] == ["system", "user"]
+
+
+def test_a_call_with_a_fault_is_written_again() -> None:
+    drive = by_lines("x = look(a=1, a=2)", "one", "x = look(a=1)", "answer(x)")
+    assert drive.run() == Answered("3")
+    assert drive.asked[2].grammar == drive.wire.grammar.retry("x = look(a=1, a=2)", [])
+    assert len(drive.ran) == 1
+
+
+def test_the_smallest_value_is_shown_with_the_call_that_it_is_from() -> None:
+    drive = by_lines(
+        "x = look(a=1)", "y = look(a=2)", "least = min(x, y)", "answer(least)",
+        result=lambda call: call.input["a"] * 10,
+    )  # fmt: skip
+    assert drive.run() == Answered("10")
+    assert drive.told.endswith("least = min(x, y)  # 10: x = look(a=1)\n")
+
+
 def test_a_tool_that_fits_is_called_before_there_is_an_answer() -> None:
-    drive = by_lines("x = 1", "```", "x = look(a=1)", "answer(x)")
+    drive = by_lines("answer(7)", "x = look(a=1)", "answer(x)")
     assert drive.run() == Answered("3")
-    first, second, third, last = (ask.grammar for ask in drive.asked)
-    may_not = drive.wire.grammar.line([], may_answer=False)
-    assert first == may_not
-    assert second == drive.wire.grammar.line(["x"], may_answer=False)
-    assert third == drive.wire.grammar.call(["x"])
+    first, second, last = (ask.grammar for ask in drive.asked)
+    assert first == drive.wire.grammar.first_call([], may_answer=True)
+    assert second == drive.wire.grammar.first_call([], may_answer=False)
     assert last == drive.wire.grammar.line(["x"], ["x"])
+    assert "7" not in drive.told
 
 
-def test_a_faulty_line_before_the_first_call_is_replaced_by_a_call() -> None:
-    drive = by_lines("import = 0", "x = look(a=1)", "answer(x)")
-    assert drive.run() == Answered("3")
-    assert drive.asked[1].grammar == drive.wire.grammar.call([])
-    assert "import" not in drive.told
+def test_an_answer_that_the_model_knows_needs_no_call() -> None:
+    drive = by_lines('answer("merci")', knows="yes")
+    assert drive.run() == Answered("merci")
+    assert not drive.ran
 
 
 def test_a_small_model_that_answers_from_memory_after_a_failed_call_is_asked_again() -> None:
@@ -513,7 +538,7 @@ def test_a_small_model_that_has_no_tool_that_fits_gives_up() -> None:
     drive = by_lines(block('give_up("no tool")'), fits="no")
     assert drive.run() == Failed("no tool")
     [ask] = drive.asked
-    assert ask.grammar == drive.wire.grammar.program_that_ends("give_up")
+    assert ask.grammar == drive.wire.grammar.program_that_ends("give_up", ())
     assert drive.told.endswith(drive.wire.no_tool_hint)
     assert not ask.is_continued
 
