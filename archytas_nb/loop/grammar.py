@@ -94,7 +94,9 @@ Without it, a small model forgets in its answer what it has found, or tells it f
 """
 
 _INPUTS = r"""
-input@ ::= string@ | constant | amount@ | literallist@ | literaltable@
+input@ ::= string@ | truth@ | amount@ | literallist@ | literaltable@
+textual@ ::= string@ | variable@
+truth@ ::= constant | variable@
 amount@ ::= "-"? given@ ((" + " | " - " | " * " | " / ") given@){0,4}
 literallist@ ::= "[" (input@ (", " input@)*)? "]"
 literaltable@ ::= "{" (string@ ": " input@ (", " string@ ": " input@)*)? "}"
@@ -103,6 +105,9 @@ literaltable@ ::= "{" (string@ ": " input@ (", " string@ ": " input@)*)? "}"
 
 Where any expression may stand, a small model computes the result itself, or writes on and on.
 """
+
+_INPUT_OF = {"string": "textual", "number": "amount", "integer": "amount", "boolean": "truth"}
+"""Which of them a parameter takes, by its type of JSON."""
 
 _FACT = r"""
 fact ::= ("not " | "-")? plain trailer@* (binary unit@){0,8} (" if " part@ " else " part@)?
@@ -171,16 +176,21 @@ class ProgramGrammar:
         """The same grammar for answers with this JSON schema; None for text."""
         return ProgramGrammar(self._schemas, schema)
 
-    def program(self, *, is_corrected: bool = False) -> str:
+    def program(self, *, is_corrected: bool = False, calls_first: bool = False) -> str:
         """A whole program in a code block; a name is any.
 
         Args:
             is_corrected: Whether the one before failed. Then a comment comes first: a small model
                 that does not say what it changes writes the same again.
+            calls_first: Whether it begins with a call, or only gives up.
         """
         comment = f'"# Corrected: " [^\\n`]{{8,{MAX_COMMENT}}} "\\n"' if is_corrected else ""
-        root = rf'root ::= "```python\n" {comment} (indent line "\n"){{1,{MAX_STATEMENTS}}} "```"'
-        return self._with(root, None)
+        first = ""
+        if calls_first:
+            first = f'((identifier " = ")? ({_choice(self._calls("free"))}) | last) "\\n"'
+        lines = rf'(indent line "\n"){{{int(not calls_first)},{MAX_STATEMENTS}}}'
+        root = rf'root ::= "```python\n" {comment} {first} {lines} "```"'
+        return self._with(root, None, inputs=calls_first)
 
     def line(self, names: Collection[str] | None, results: Collection[str] = ()) -> str:
         """One line, or the end of the program.
@@ -223,9 +233,9 @@ class ProgramGrammar:
             options += calls
         return self._with(f"root ::= ({_choice(options)}) {_END}", names, inputs=True)
 
-    def _calls(self) -> list[str]:
+    def _calls(self, kind: str = "bound") -> list[str]:
         """A call of each tool, with plain values."""
-        return [self._call(name, "bound", "input") for name in self._tools]
+        return [self._call(name, kind, "input") for name in self._tools]
 
     def answer(self, names: Collection[str], results: Collection[str] = ()) -> str:
         """A line that answers."""
@@ -385,6 +395,8 @@ class ProgramGrammar:
         """One argument by its name: one of its legal values or a variable, or an expression."""
         legal = schema.get("enum") if isinstance(schema, dict) else None
         if not legal:
+            if value == "input":
+                value = _INPUT_OF.get(_type_of(schema), value)
             return f"({quoted(f'{name}=')} {value}{kind})"
         values = _choice([*(quoted(_literal(each)) for each in legal), f"variable{kind}"])
         return f"({quoted(f'{name}=')} ({values}))"
@@ -433,6 +445,12 @@ def _enum_of(schema: Json) -> list[Json]:
     if "const" in schema:
         return [schema["const"]]
     return list(schema.get("enum", ()))
+
+
+def _type_of(schema: Json) -> str:
+    """The type of JSON of a schema that has one; empty otherwise."""
+    named = schema.get("type") if isinstance(schema, dict) else None
+    return named if isinstance(named, str) else ""
 
 
 def _types_of(schema: Json) -> set[str]:

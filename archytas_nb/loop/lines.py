@@ -61,7 +61,7 @@ class LineByLine:
     end: ProgramEnded | None = None
     fault: str = ""
     shown: str = "```python\n"
-    errors: set[str] = field(default_factory=set)
+    errors: list[str] = field(default_factory=list)
     _bound: dict[str, None] = field(default_factory=dict)  # the variables, in order
     _results: set[str] = field(default_factory=set)  # those that rest on calls
     _block: list[str] = field(default_factory=list)  # the lines of a statement that goes on
@@ -184,11 +184,10 @@ class LineByLine:
         self._show(statement, self._with_origin(statement, _value(statement, end, results)))
 
     def _take_error(self, statement: str, error: Fault, said: str) -> None:
-        """Show an error behind its line; if it is raised again, whole programs are better."""
+        """Show the first errors behind their lines; after them, whole programs are better."""
         self._error = said
-        is_again = error.text in self.errors
-        self.errors.add(error.text)
-        if is_again or len(self.errors) > MAX_ERRORS:
+        self.errors.append(error.text)
+        if len(self.errors) > MAX_ERRORS:
             self.fault = said
             return
         self._show(statement, _shortened(error.text))

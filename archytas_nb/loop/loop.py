@@ -295,8 +295,15 @@ class _Loop:
         is_corrected = self.programs.has_failed and not last
         if isinstance(self.wire, ProgramProtocol) and ask.grammar and is_corrected:
             grammar = self.wire.grammar_for(self.exchange.form)
-            return replace(ask, grammar=grammar.program(is_corrected=True))
+            calls_first = self.checks.tool_fits and not self._has_found
+            return replace(ask, grammar=grammar.program(is_corrected=True, calls_first=calls_first))
         return ask
+
+    @property
+    def _has_found(self) -> bool:
+        """Whether a call was successful."""
+        outcomes = (each for step in self.exchange.steps for each in step.outcomes)
+        return any(each.status == "done" for each in outcomes)
 
     def _read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
         self.guards.add_usage(reply, self.conversation.tokens + self.conversation.tool_tokens)
@@ -579,7 +586,7 @@ class _Loop:
         done = calls_report(self.programs.told)
         if done:
             done = f"\nDone so far (do not repeat it):\n{done}"
-        self.faults |= lines.errors
+        self.faults.update(lines.errors)
         self._note(lines.fault + done)
         yield Notice("repair", f"the model goes on with whole programs: {lines.fault}")
         return None

@@ -237,7 +237,7 @@ def _whole() -> AbstractContextManager[Any]:
 
 @_piece("program-grammar", "no grammar for programs and lines")
 def _program_grammar() -> AbstractContextManager[Any]:
-    return patch.object(grammar.ProgramGrammar, "_with", lambda *_: "")
+    return patch.object(grammar.ProgramGrammar, "_with", lambda *_, **__: "")
 
 
 @_piece("line-names", "any name in a line that is written by itself")

@@ -28,9 +28,11 @@ def rules(grammar: str) -> dict[str, str]:
 def grammars(tools: dict[str, Any], names: list[str]) -> list[str]:
     made = ProgramGrammar(tools)
     texts = [made.program(), made.line(names), made.remark()]
+    texts.append(made.program(is_corrected=True))
     texts += [made.retry(f"x = {tool}(a=1)", names) for tool in [*tools, "other"]]
     if tools:
         texts.append(made.first_call(names, may_answer=False))
+        texts.append(made.program(is_corrected=True, calls_first=True))
     for each in (made, *map(made.answering, ANSWERS)):
         texts += [each.program_that_ends("answer"), each.answer(names), each.line(names, names[:1])]
         texts.append(each.program_that_ends("answer", ()))
@@ -99,6 +101,17 @@ def test_the_first_line_is_a_call_with_plain_values_or_an_answer() -> None:
     first = rules(made.first_call(["x"], may_answer=True))
     assert first["root"].startswith(f'({call} | "answer(" (stringbound | filledbound) ")") ')
     assert first["namebound"] == '"x"'
+
+
+def test_plain_values_follow_the_type_of_the_parameter() -> None:
+    types = {"to": {"type": "string"}, "of": {"type": "integer"}, "now": {"type": "boolean"}}
+    properties = {**types, "with": {"type": ["string", "null"]}}
+    made = ProgramGrammar({"send": {"properties": properties, "required": [*properties]}})
+    root = rules(made.first_call([], may_answer=False))["root"]
+    assert re.findall(r'"(\w+)=" (\w+)', root) == [
+        ("to", "textualbound"), ("of", "amountbound"), ("now", "truthbound"),
+        ("with", "inputbound"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

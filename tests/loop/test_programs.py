@@ -433,25 +433,36 @@ def test_an_error_is_read_behind_its_line_and_the_call_is_made_again() -> None:
     assert last.messages[-1]["content"].endswith("x = look(a=3)  # 4\n")
 
 
-def test_an_error_that_is_raised_again_ends_the_writing_by_lines() -> None:
+def test_the_third_error_ends_the_writing_by_lines() -> None:
     error = CallOutcome("error", "ValueError: no")
     drive = by_lines(
-        "look(a=1)", "x", "look(a=2)", block('give_up("no")'), block('give_up("no")'),
-        result=lambda _: error,
+        "look(a=1)", "x", "look(a=2)", "x", "look(a=1)", block('give_up("no")'),
+        block('give_up("no")'), result=lambda _: error,
     )  # fmt: skip
     assert drive.run() == Failed("no")
-    assert len(drive.ran) == 2
+    assert len(drive.ran) == 3
     assert not drive.asked[-1].is_continued
+
+
+def test_a_program_begins_with_a_call_while_none_was_successful() -> None:
+    error = CallOutcome("error", "ValueError: no")
+    drive = by_lines(
+        "look(a=1)", "x", "look(a=2)", "x", "look(a=3)", block('give_up("no")'),
+        block('give_up("no")'), result=lambda _: error,
+    )  # fmt: skip
+    drive.run()
+    program = drive.wire.grammar.program(is_corrected=True, calls_first=True)
+    assert drive.asked[5].grammar == program
 
 
 def test_a_small_model_is_warmer_after_an_error_that_it_knows() -> None:
     error = CallOutcome("error", "ValueError: no")
     drive = by_lines(
-        "look(a=1)", "x", "look(a=1)", block("x = look(a=1)\nanswer(x)"), block("answer(5)"),
-        block("answer(5)"), result=lambda _: error,
+        "look(a=1)", "x", "look(a=1)", "x", "look(a=1)", block("x = look(a=1)\nanswer(x)"),
+        block("answer(5)"), block("answer(5)"), result=lambda _: error,
     )  # fmt: skip
     assert drive.run() == Answered("5")
-    program, after, _ = drive.asked[3:]
+    program, after, _ = drive.asked[5:]
     assert program.temperature is None
     assert after.temperature == 0.8
     assert [message["role"] for message in after.messages] == ["system", "user"]
@@ -491,7 +502,7 @@ def test_an_answer_that_the_model_knows_needs_no_call() -> None:
 
 def test_a_small_model_that_answers_from_memory_after_a_failed_call_is_asked_again() -> None:
     drive = by_lines(
-        "look(a=1)", "x", "look(a=1)", block("answer(7)"), block("answer(7)"),
+        "look(a=1)", "x", "look(a=1)", "x", "look(a=1)", block("answer(7)"), block("answer(7)"),
         result=lambda _: CallOutcome("error", "ValueError: no"),
     )  # fmt: skip
     assert drive.run() == Answered("7")
