@@ -119,6 +119,12 @@ class Code:
         return "\n".join([*self.imports, *(each.text for each in self.blocks if each.text)])
 
     @property
+    def shows_output(self) -> bool:
+        """Whether its calls print or display something."""
+        has_shown = any(made.outcome.outputs for made in (*self.calls, *self.verbatim))
+        return has_shown or "print(" in self.body
+
+    @property
     def closing(self) -> list[str]:
         """The lines about the answer."""
         answer = self.answer

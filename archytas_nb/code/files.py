@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import ast
 import re
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from archytas_nb.code.derive import Code, comment
-from archytas_nb.code.literals import Literals, NotWritable
+from archytas_nb.code.derive import Block, Code, comment, indented
+from archytas_nb.code.literals import Literals
 from archytas_nb.code.names import Imports, Names
+from archytas_nb.code.programs import bound_names
 from archytas_nb.kernel.python import mentions
 
 _OURS = re.compile(
-    r"\s*(?:\w+\s*=\s*)?%(?:agent\w*|tools|load_ext\s+archytas_nb|reload_ext\s+archytas_nb"
+    r"(\s*)(?:(\w+)\s*=\s*)?%(?:agent\w*|tools|load_ext\s+archytas_nb|reload_ext\s+archytas_nb"
     r"|config\s+ArchytasNB)\b.*"
 )
-"""A line with one of our magics."""
+"""A line with one of our magics: its indentation, and the variable that it assigns."""
 _OUR_CELL = re.compile(r"%%(?:agent\w*)\b")
 _TOOL_CELL = re.compile(r"%%tool\b[^\n]*\n?")
-_MAGIC = re.compile(r"\s*(?:[\w, ]+=\s*)?[%!].*|.*\w\?\s*$")
+_PYTHON_CELL = re.compile(r"%%(?:time|capture|prun)\b[^\n]*\n")
+"""The first line of a cell whose magic runs the rest as Python."""
+_MAGIC = re.compile(r"(\s*)(?:(?:[\w, ]+=\s*)?[%!].*|.*\w\?)\s*")
 
 
 @dataclass(slots=True)
@@ -32,16 +34,17 @@ class FilePart:
     Attributes:
         source: The code.
         code: The run's; None for a cell.
+        returned: The variables to which the cell assigns a run, as in ``run = %agent …``.
     """
 
     source: str
     code: Code | None = None
+    returned: frozenset[str] = frozenset()
     _mentioned: list[tuple[str, int, bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        plain = without_magics(self.source)
         try:
-            self._mentioned = mentions(plain)
+            self._mentioned = mentions(without_magics(self.source))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self._mentioned = []
 
@@ -49,6 +52,21 @@ class FilePart:
     def names(self) -> set[str]:
         """The variables that it reads or changes."""
         return {name for name, _, _ in self._mentioned}
+
+    @property
+    def defines(self) -> set[str]:
+        """The functions and classes that it defines."""
+        try:
+            body = ast.parse(without_magics(self.source)).body
+        except (SyntaxError, ValueError):
+            return set()
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return {each.name for each in body if isinstance(each, kinds)}
+
+    @property
+    def needs(self) -> set[str]:
+        """The variables that it does not define itself."""
+        return self.names - self.defined
 
     @property
     def defined(self) -> set[str]:
@@ -74,22 +92,47 @@ def cell_part(source: str) -> FilePart | None:
     if _OUR_CELL.match(source):
         return None
     source = _TOOL_CELL.sub("", source, count=1) if source.startswith("%%tool") else source
-    lines = [line for line in source.split("\n") if not _OURS.fullmatch(line)]
+    lines: list[str] = []
+    returned: set[str] = set()
+    for line in source.split("\n"):
+        ours = _OURS.fullmatch(line)
+        if ours is None:
+            lines.append(line)
+            continue
+        if ours[1]:  # it may be all that a block consists of
+            lines.append(f"{ours[1]}pass")
+        if ours[2]:
+            returned.add(ours[2])
     text = "\n".join(lines).strip("\n")
-    return FilePart(text) if text.strip() else None
+    if not text.strip() and not returned:
+        return None
+    return FilePart(text, returned=frozenset(returned))
 
 
 def without_magics(source: str) -> str:
-    """Source in which lines of IPython are blank."""
+    """Source without what only IPython runs."""
+    source = _PYTHON_CELL.sub("", source, count=1)
     if source.startswith("%%"):
         return ""
-    return "\n".join("" if _MAGIC.fullmatch(line) else line for line in source.split("\n"))
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError):  # or it is no Python at all
+        return "\n".join(_plain_line(line) for line in source.split("\n"))
+    return source
+
+
+def _plain_line(line: str) -> str:
+    magic = _MAGIC.fullmatch(line)
+    if magic is None:
+        return line
+    return f"{magic[1]}pass" if magic[1] else ""
 
 
 def needed(parts: Sequence[FilePart], chosen: Sequence[FilePart]) -> list[FilePart]:
     """The chosen parts, and those before them that they need, in order."""
     wanted: set[str] = set()
     kept: list[FilePart] = []
+    uses = _uses(parts)
     for part in reversed(parts):
         is_chosen = any(part is each for each in chosen)
         if not is_chosen and not part.names & wanted:
@@ -98,8 +141,28 @@ def needed(parts: Sequence[FilePart], chosen: Sequence[FilePart]) -> list[FilePa
             continue
         kept.append(part)
         wanted -= part.defined
-        wanted |= part.names - part.defined
+        wanted |= _with_uses(part.needs, uses)
     return kept[::-1]
+
+
+def _uses(parts: Sequence[FilePart]) -> dict[str, set[str]]:
+    """What the functions and classes need that the parts define: it counts where they are used."""
+    uses: dict[str, set[str]] = {}
+    for part in parts:
+        for name in part.defines:
+            uses.setdefault(name, set()).update(part.needs)
+    return uses
+
+
+def _with_uses(names: set[str], uses: Mapping[str, set[str]]) -> set[str]:
+    """Names with those that their functions need."""
+    found: set[str] = set()
+    todo = set(names)
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        todo |= uses.get(name, set()) - found
+    return found
 
 
 def _only_shows(part: FilePart) -> bool:
@@ -121,43 +184,82 @@ def _only_shows(part: FilePart) -> bool:
 
 def script(parts: Sequence[FilePart]) -> str:
     """The parts as a script."""
-    texts = []
-    for part in parts:
-        if part.code is not None:
-            texts.append(without_awaits(part.code.text))
-        else:
-            texts.append(without_awaits(without_magics(part.source).strip("\n")))
-    return "\n\n".join(_with_asyncio([each for each in texts if each.strip()])) + "\n"
+    return _file([_plain(part) for part in parts], "\n\n")
+
+
+def _plain(part: FilePart) -> str:
+    """A part as plain Python."""
+    if part.code is not None:
+        return without_awaits(part.code.text)
+    return without_awaits(without_magics(part.source).strip("\n"))
 
 
 def test_file(parts: Sequence[FilePart], namespace: Mapping[str, Any]) -> str:
-    """The parts as a file of pytest: each run is a test function."""
+    """The parts as a file of pytest: each run is a test function.
+
+    What a cell between two runs does is done in the function after it, as in the notebook.
+    """
     names = Names(())
     texts = []
+    waiting: list[str] = []  # cells between two runs
+    has_run = False
     for part in parts:
-        if part.code is None:
-            texts.append(without_awaits(without_magics(part.source).strip("\n")))
-            continue
         code = part.code
-        body = "\n".join([code.body, *assertions(code, namespace), *code.closing])
-        inside = without_awaits(body)
-        name = names.take(f"test_{_slug(code.question)}")
-        question = textwrap.indent(comment(code.question), "    ")
-        texts.append(f"def {name}():\n{question}\n{textwrap.indent(inside, '    ')}\n    pass")
-    return "\n\n\n".join(_with_asyncio([each for each in texts if each.strip()])) + "\n"
+        if code is None and has_run and not _only_defines(part):
+            waiting.append(_plain(part))
+        elif code is None:
+            texts.append(_plain(part))
+        elif not any(each.source for each in code.blocks):
+            texts.append(code.text)  # comments
+        else:
+            has_run = True
+            name = names.take(f"test_{_slug(code.question)}")
+            lines = [*waiting, code.body, *assertions(code, namespace), *code.closing]
+            waiting = []
+            others = [each for each in parts if each is not part]
+            shared = part.needs.union(
+                *(each.names if each.code is None else each.needs for each in others)
+            )
+            texts.append(_test(name, code, without_awaits("\n".join(lines)), shared))
+    return _file(texts, "\n\n\n")
+
+
+def _test(name: str, code: Code, inside: str, shared: set[str]) -> str:
+    """A test function; the variables that other parts share with it are those of the module."""
+    assigned = sorted(bound_names(ast.parse(inside)) & shared)
+    lines = [comment(code.question)]
+    if assigned:
+        lines.append(f"global {', '.join(assigned)}")
+    body = indented("\n".join([*lines, inside]))
+    return f"def {name}():\n{body}"
+
+
+def _only_defines(part: FilePart) -> bool:
+    """Whether a cell only imports and defines functions and classes."""
+    definitions = (
+        ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass
+    )  # fmt: skip
+    try:
+        body = ast.parse(without_magics(part.source)).body
+    except (SyntaxError, ValueError):
+        return False
+    return all(isinstance(each, definitions) for each in body)
 
 
 def assertions(code: Code, namespace: Mapping[str, Any]) -> list[str]:
     """The values of the results, asserted, as far as they can be written."""
     literals = Literals(namespace, Imports(namespace, Names(namespace)))
+    values = dict(code.results)
+    name = code.answer.name
+    if _is_computed(code) and not any(
+        b.source.startswith(f"assert {name} ==") for b in code.blocks
+    ):
+        values[name] = code.answer.value
     lines = []
-    for name, value in code.results.items():
+    for name, value in values.items():
         is_short = isinstance(value, (bool, int, float, str)) and len(repr(value)) <= 200
         if is_short and value == value:  # noqa: PLR0124 - not NaN
-            try:
-                lines.append(f"assert {name} == {literals.text(value)}")
-            except NotWritable:
-                continue
+            lines.append(f"assert {name} == {literals.text(value)}")
     return lines
 
 
@@ -176,12 +278,22 @@ def notebook(parts: Sequence[FilePart], pretty: Callable[[Any], str] = repr) -> 
             cells.append(v4.new_code_cell(part.source))  # type: ignore[no-untyped-call]
             continue
         cells.append(v4.new_markdown_cell(f"**{code.question.strip()}**"))  # type: ignore[no-untyped-call]
-        shown = _shown_results(code)
         source = "\n".join([code.body, *(comment(each) for each in code.answer.notes)])
+        shown = _shown_results(code)
+        last = code.blocks[-1] if code.blocks else Block("")
+        is_displayed = last.is_verbatim and last.value is not None  # as the cell ends with it
+        if code.shows_output or (
+            is_displayed and not _is_shown(last.value)
+        ):  # which is no value, and may differ: nbval does not compare it
+            ignored = {"tags": ["nbval-ignore-output"]}
+            cells.append(v4.new_code_cell(source, metadata=ignored))  # type: ignore[no-untyped-call]
+            source = ""
         outputs = []
-        if shown:
-            values = tuple(shown.values())
-            source = f"{source}\n{', '.join(shown)}"
+        values = tuple(shown.values())
+        if is_displayed and source and not shown:
+            values = (last.value,)
+        if values:
+            source = "\n".join(filter(None, [source, ", ".join(shown)]))
             text = pretty(values[0] if len(values) == 1 else values)
             output = v4.new_output(  # type: ignore[no-untyped-call]
                 "execute_result", {"text/plain": text}, execution_count=len(cells)
@@ -189,7 +301,7 @@ def notebook(parts: Sequence[FilePart], pretty: Callable[[Any], str] = repr) -> 
             outputs.append(output)
         if source.strip():
             cells.append(v4.new_code_cell(source, outputs=outputs, execution_count=len(cells)))  # type: ignore[no-untyped-call]
-        if code.answer.text and not _is_computed(code):
+        if code.answer.text and code.answer.name not in shown:
             cells.append(v4.new_markdown_cell(code.answer.text))  # type: ignore[no-untyped-call]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number + 1}"
@@ -208,13 +320,15 @@ def _is_computed(code: Code) -> bool:
 def _shown_results(code: Code) -> dict[str, Any]:
     """The values that a cell shows: the answer, or the results that are plain."""
     answer = code.answer
-    if _is_computed(code) and isinstance(answer.value, (bool, int, float, str)):
+    if _is_computed(code) and _is_shown(answer.value):
         return {answer.name: answer.value}
-    return {
-        name: value
-        for name, value in code.results.items()
-        if isinstance(value, (bool, int, float, str)) and len(repr(value)) <= 200
-    }
+    return {name: value for name, value in code.results.items() if _is_shown(value)}
+
+
+def _is_shown(value: Any) -> bool:
+    """Whether a value is shown as an output: a short one of plain types."""
+    plain = (bool, int, float, str, list, tuple, dict)
+    return isinstance(value, plain) and len(repr(value)) <= 200
 
 
 def write(path: Path, parts: Sequence[FilePart], namespace: Mapping[str, Any], pretty: Any) -> None:
@@ -236,39 +350,60 @@ def write(path: Path, parts: Sequence[FilePart], namespace: Mapping[str, Any], p
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
+class _Runs(ast.NodeTransformer):
+    """Each await of the module runs an event loop of its own."""
+
+    def visit_Await(self, node: ast.Await) -> ast.AST:
+        """An await."""
+        return self._run(node, node.value)
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        """A list of what an async generator gives."""
+        if not any(each.is_async for each in node.generators):
+            return self.generic_visit(node)
+        return self._run(node, _call("listed", node.generators[0].iter))
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        """Inside of a function, an await stays."""
+        return node
+
+    @staticmethod
+    def _run(node: ast.AST, awaitable: ast.expr) -> ast.AST:
+        return ast.copy_location(_call("asyncio.run", awaitable), node)
+
+
+def _call(function: str, argument: ast.expr) -> ast.Call:
+    return ast.Call(ast.parse(function, mode="eval").body, [argument], [])
+
+
 def without_awaits(source: str) -> str:
     """Source in which each await of the module runs an event loop of its own."""
-    if "await " not in source:
-        return source
-
-    class Runs(ast.NodeTransformer):
-        def visit_Await(self, node: ast.Await) -> ast.AST:
-            run = ast.parse("asyncio.run", mode="eval").body
-            return ast.copy_location(ast.Call(run, [node.value], []), node)
-
-        def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-            return node
-
-    lines = []
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return source
+    all_lines = source.split("\n")
+    lines: list[str] = []
     end = 0
     for each in tree.body:
-        above = source.split("\n")[end : each.lineno - 1]
-        end = each.end_lineno or each.lineno
-        lines += above
-        segment = "\n".join(source.split("\n")[each.lineno - 1 : end])
-        changed = ast.unparse(Runs().visit(each))
-        lines.append(changed if "asyncio.run" in changed else segment)
-    return "\n".join([*lines, *source.split("\n")[end:]])
+        before = ast.dump(each)
+        changed = _Runs().visit(each)
+        if ast.dump(changed) != before:
+            lines += [*all_lines[end : each.lineno - 1], ast.unparse(changed)]
+            end = each.end_lineno or each.lineno
+    return "\n".join([*lines, *all_lines[end:]])
 
 
-def _with_asyncio(texts: list[str]) -> list[str]:
-    needs = any("asyncio.run(" in each for each in texts)
-    has = any(re.search(r"^import asyncio$", each, re.MULTILINE) for each in texts)
-    return ["import asyncio", *texts] if needs and not has else texts
+def _file(texts: list[str], between: str) -> str:
+    """A file of these texts, with what their awaits need."""
+    texts = [each for each in texts if each.strip()]
+    whole = "\n".join(texts)
+    if "asyncio.run(listed(" in whole:
+        texts.insert(0, "async def listed(items):\n    return [each async for each in items]")
+    has_import = re.search(r"^import asyncio$", whole, re.MULTILINE)
+    if "asyncio.run(" in whole and not has_import:
+        texts.insert(0, "import asyncio")
+    return between.join(texts) + "\n"
 
 
 def _slug(question: str) -> str:

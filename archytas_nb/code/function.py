@@ -3,43 +3,57 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
-from archytas_nb.code.derive import Code
+from archytas_nb.code.derive import Answer, Block, Code, indented
 from archytas_nb.code.literals import Literals, NotWritable, quoted
 from archytas_nb.code.names import Imports, Names
 from archytas_nb.code.recorded import Recorded
 from archytas_nb.code.results import Results
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.parameter import Parameter
+from archytas_nb.tools.schema import choices_of
 from archytas_nb.tools.variables import user_names
 from archytas_nb.words import one_line
 
 _SIMPLE = ("bool", "float", "int", "str")
+_MIN_TEXT = 3  # characters of a text that is looked for in other texts
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """A parameter of the function: of which parameter of a tool, and its value in the run."""
+    """A parameter of the function: of which parameters of tools, and its value in the run."""
 
     name: str
     of: Parameter
-    value: Any
+    value: Any  # as the model sent it
+    source: str  # what the code gives to the tool
 
     @property
     def kind(self) -> str:
         """Its type, as an annotation."""
         if self.of.type.text in _SIMPLE:
             return self.of.type.text
+        made = ast.parse(self.source, mode="eval").body
+        if isinstance(made, ast.Call):  # such as datetime.date(2024, 2, 29)
+            return ast.unparse(made.func)
+        if isinstance(made, ast.Subscript):  # such as Color["RED"]
+            return ast.unparse(made.value)
+        choices = choices_of(self.of.type.schema)
+        if choices and all(type(each) in (str, int, bool) for each in choices):
+            return f"Literal[{', '.join(map(_source, choices))}]"
         return type(self.value).__name__
 
     @property
     def given(self) -> str:
         """The parameter with its recorded value."""
-        return f"{self.name}={_source(self.value)}"
+        return f"{self.name}={self.source}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +63,50 @@ class Function:
     Attributes:
         name: Its name.
         source: Its definition.
-        test: A test function, which calls it with the values of the run.
-        imports: Lines that both need.
+        call: Its call with the values of the run.
+        value: What it returned in the run.
+        expected: The same as source.
+        imports: Lines that it needs.
+        is_async: Whether it is an async function.
+        needs_approval: Whether a tool that it calls may require approval.
     """
 
     name: str
     source: str
-    test: str
+    call: str
+    value: Any
+    expected: str
     imports: tuple[str, ...] = ()
+    is_async: bool = False
+    needs_approval: bool = False
+
+    @property
+    def test(self) -> str:
+        """A test function, which calls it with the values of the run."""
+        call = f"asyncio.run({self.call})" if self.is_async else self.call
+        return f"def test_{self.name}():\n    assert {call} == {self.expected}"
 
     @property
     def cell(self) -> str:
         """A cell that makes it a tool, with its proof beside it."""
-        imports = "\n".join(["from archytas_nb import tool", *self.imports])
-        return f"%%tool\n{imports}\n\n\n@tool\n{self.source}\n\n\n{self.test}"
+        imports = ["from archytas_nb import tool", *self.imports]
+        if self.is_async:
+            imports.append("import asyncio")
+        decorator = "@tool(approve=True)" if self.needs_approval else "@tool"
+        top = "\n".join(dict.fromkeys(imports))
+        return f"%%tool\n{top}\n\n\n{decorator}\n{self.source}\n\n\n{self.test}"
+
+    def proof(self, code: Code) -> Code:
+        """The function and its call as code, to be verified in place of the code of the run."""
+        returned = f"{self.name}_value"
+        call = f"await {self.call}" if self.is_async else self.call
+        return replace(
+            code,
+            imports=[*self.imports],
+            blocks=[Block(self.source), Block(f"{returned} = {call}")],
+            names=[*code.names, self.name, returned],
+            answer=Answer(code.answer.text, returned, self.value, has_value=True),
+        )
 
 
 def as_function(code: Code, recorded: Recorded, name: str) -> Function:
@@ -71,39 +115,51 @@ def as_function(code: Code, recorded: Recorded, name: str) -> Function:
     Raises:
         ConfigurationError: The run has no value that a function could return.
     """
-    arguments = list(_arguments(code, recorded))
     tree = ast.parse("\n".join(block.source for block in code.blocks))
+    arguments = list(_arguments(code, recorded, tree))
     tree.body = [each for each in tree.body if not _is_assertion(each, code.answer.name)]
+    returned, value = _returned(code, tree)
     tree = ast.fix_missing_locations(_Parametrized(code, arguments).visit(tree))
-    returned, value = _returned(code)
+    used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+    arguments = [each for each in arguments if each.name in used]
     expected = _expected(value, recorded)
-    body = [*_global_names(tree, recorded), *ast.unparse(tree).splitlines(), f"return {returned}"]
-    is_async = any(isinstance(each, ast.Await) for each in ast.walk(tree))
+    body = [*_global_names(tree, recorded), ast.unparse(tree), f"return {returned}"]
+    is_async = any(
+        isinstance(each, ast.Await) or getattr(each, "is_async", False) for each in ast.walk(tree)
+    )
     kind = type(value).__name__
     arrow = f" -> {kind}" if kind in (*_SIMPLE, "list", "dict") else ""
-    signature = ", ".join(f"{each.name}: {each.kind} = {_source(each.value)}" for each in arguments)
+    signature = ", ".join(f"{each.name}: {each.kind} = {each.source}" for each in arguments)
     define = "async def" if is_async else "def"
-    source = "\n".join(
-        [
-            f"{define} {name}({signature}){arrow}:",
-            textwrap.indent(_docstring(recorded, arguments), "    "),
-            f"    {_proof(arguments, expected)}",
-            *(f"    {line}".rstrip() for line in body),
-        ]
-    )
-    call = f"{name}({', '.join(each.given for each in arguments)})"
+    docstring = textwrap.indent(_docstring(recorded, arguments), "    ")
+    inside = indented("\n".join(filter(None, [_proof(arguments, expected), *body])))
     imports = list(code.imports)
-    if is_async:
-        call = f"asyncio.run({call})"
-        imports.append("import asyncio")
-    test = f"def test_{name}():\n    assert {call} == {expected}"
-    return Function(name, source, test, tuple(imports))
+    if any(each.kind.startswith("Literal[") for each in arguments):
+        imports.append("from typing import Literal")
+    return Function(
+        name,
+        f"{define} {name}({signature}){arrow}:\n{docstring}\n{inside}",
+        f"{name}({', '.join(each.given for each in arguments)})",
+        value,
+        expected,
+        tuple(imports),
+        is_async=is_async,
+        needs_approval=any(recorded.tools[each].may_require_approval for each in _called(code)),
+    )
 
 
-def _arguments(code: Code, recorded: Recorded) -> Iterator[_Argument]:
+def _called(code: Code) -> set[str]:
+    """The tools that the code of a run calls, also those that its own code calls."""
+    names = {made.call.name for made in (*code.calls, *code.verbatim)}
+    return names.union(*(made.outcome.called for made in code.verbatim))
+
+
+def _arguments(code: Code, recorded: Recorded, tree: ast.Module) -> Iterator[_Argument]:
     """The literals of the calls that stand in the question, each once."""
     question = Results(recorded.question)
-    names = Names([*code.names, *code.tools, *user_names(recorded.namespace)])
+    names = Names(each.id for each in ast.walk(tree) if isinstance(each, ast.Name))
+    imports = Imports(recorded.namespace, Names(recorded.namespace))
+    literals = Literals(recorded.namespace, imports)
     found: list[tuple[str, Any]] = []
     for made in code.calls:
         for parameter in recorded.tools[made.call.name].parameters:
@@ -113,9 +169,17 @@ def _arguments(code: Code, recorded: Recorded) -> Iterator[_Argument]:
             is_literal = isinstance(given, (str, int, float)) and not isinstance(given, bool)
             if parameter.injected or parameter.type.by_reference or not is_literal:
                 continue
-            if question.is_given(given) and (parameter.name, given) not in found:
+            is_once = question.count(given) == 1  # so that it is one thing, whatever takes it
+            is_known = any(
+                type(value) is type(given) and value == given and (is_once or of == parameter.name)
+                for of, value in found
+            )
+            bound, faults = read_value(parameter.type, given, recorded.namespace)
+            if question.is_given(given) and not is_known and not faults:
                 found.append((parameter.name, given))
-                yield _Argument(names.take(parameter.name), parameter, given)
+                with suppress(NotWritable):
+                    source = literals.text(bound)
+                    yield _Argument(names.take(parameter.name), parameter, given, source)
 
 
 class _Parametrized(ast.NodeTransformer):
@@ -124,6 +188,9 @@ class _Parametrized(ast.NodeTransformer):
     def __init__(self, code: Code, arguments: list[_Argument]) -> None:
         self._functions = set(code.tools)
         self._arguments = arguments
+        self._sources = {
+            each.name: ast.dump(ast.parse(each.source, mode="eval").body) for each in arguments
+        }
         self._kinds = {
             expression: [each for each in tool.parameters if not each.injected]
             for expression, tool in code.tools.items()
@@ -142,18 +209,37 @@ class _Parametrized(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _named(self, value: ast.expr, name: str) -> ast.expr:
-        for each in self._arguments:
-            is_equal = isinstance(value, ast.Constant) and value.value == each.value
-            if is_equal and each.of.name == name:
-                return ast.Name(each.name, ast.Load())
+        """The parameter for an argument of a tool: one of that name, or else of that value."""
+        equal = [each for each in self._arguments if self._sources[each.name] == ast.dump(value)]
+        same = [each for each in equal if each.of.name == name]
+        for each in (*same, *equal):
+            return ast.Name(each.name, ast.Load())
         return value
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        """The text of an f-string is not an argument."""
+        """A text with values: where it names an argument, it has the value of the parameter."""
+        parts: list[ast.expr] = []
         for each in node.values:
-            if isinstance(each, ast.FormattedValue):
-                self.generic_visit(each)
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                parts += self._text(each.value)
+            else:
+                parts.append(self.generic_visit(each))  # type: ignore[arg-type]
+        node.values = parts
         return node
+
+    def _text(self, text: str) -> Iterator[ast.expr]:
+        words = {
+            each.value: each.name for each in self._arguments
+            if isinstance(each.value, str) and len(each.value) >= _MIN_TEXT
+        }  # fmt: skip
+        if not words:
+            yield ast.Constant(text)
+            return
+        for part in re.split(rf"(?<!\w)({'|'.join(map(re.escape, words))})(?!\w)", text):
+            if part in words:
+                yield ast.FormattedValue(ast.Name(words[part], ast.Load()), -1)
+            elif part:
+                yield ast.Constant(part)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """A text elsewhere, such as in a list over which a loop goes."""
@@ -164,19 +250,26 @@ class _Parametrized(ast.NodeTransformer):
         return node
 
 
-def _returned(code: Code) -> tuple[str, Any]:
-    """The expression that the function returns, and its value in the run."""
+def _returned(code: Code, tree: ast.Module) -> tuple[str, Any]:
+    """The expression that the function returns, and its value in the run.
+
+    It is the answer where the code computes it, or else the result of the calls; of Python code the
+    last expression, which is taken out of the statements.
+    """
     if code.answer.name:
         return code.answer.name, code.answer.value
     if len(code.results) == 1:
         [(name, value)] = code.results.items()
         return name, value
-    if not code.results:
-        raise ConfigurationError(
-            "the run has no value that a function could return: ask a question that calls tools"
-        )
-    names = ", ".join(f'"{name}": {name}' for name in code.results)
-    return f"{{{names}}}", dict(code.results)
+    if code.results:
+        names = ", ".join(f'"{name}": {name}' for name in code.results)
+        return f"{{{names}}}", dict(code.results)
+    last = code.blocks[-1] if code.blocks else None
+    if last is not None and last.value is not None and isinstance(tree.body[-1], ast.Expr):
+        return ast.unparse(tree.body.pop()), last.value
+    raise ConfigurationError(
+        "the run has no value that a function could return: ask a question whose calls return one"
+    )
 
 
 def _expected(value: Any, recorded: Recorded) -> str:

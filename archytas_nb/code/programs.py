@@ -541,6 +541,11 @@ def _given(node: ast.Call, visible: Sequence[Parameter]) -> list[tuple[str, str,
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+def bound_names(tree: ast.Module) -> set[str]:
+    """The names that a module binds."""
+    return set(_bound(tree.body))
+
+
 def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
     """The names that statements bind in the module."""
     for statement in body:

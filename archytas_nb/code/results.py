@@ -88,6 +88,12 @@ class Results:
             return any(each == value for each, _ in numbers_in(self.given))
         return False
 
+    def count(self, value: Any) -> int:
+        """How often a text or a number stands in the question."""
+        if isinstance(value, str):
+            return self.given.count(value) if value else 0
+        return sum(each == value for each, _ in numbers_in(self.given))
+
     def is_known(self, number: float, digits: int | None = None) -> bool:
         """Whether a number is that of a result or of the question, rounded to so many digits."""
         if any(each == number for each, _ in numbers_in(self.given)):

@@ -50,11 +50,16 @@ class LastCell:
 
     Args:
         shell: The shell of IPython.
+
+    Attributes:
+        failure: How the last cell failed; None if it did not.
+        all_failed: The numbers of all cells that failed.
     """
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.failure: Failure | None = None
+        self.all_failed: set[int] = set()
         self.ended(getattr(shell, "last_execution_result", None))
 
     def ended(self, result: Any) -> None:
@@ -72,6 +77,7 @@ class LastCell:
         # IPython counts no result of a cell whose exception it could not show.
         number = result.execution_count or self.shell.execution_count - 1
         self.failure = Failure(number, str(info.raw_cell), error)
+        self.all_failed.add(number)
 
 
 @dataclass
@@ -141,6 +147,11 @@ def unwatch() -> None:
         shell.events.unregister("post_run_cell", last.ended)
         if displayed is not None:
             shell.display_pub.unregister_hook(displayed.note)
+
+
+def failed_in(shell: Any) -> set[int]:
+    """The numbers of the cells of a shell that failed, as far as they are known."""
+    return set().union(*(each.last.all_failed for each in _watched if each.shell is shell))
 
 
 def displayed_in(shell: Any) -> Displayed | None:

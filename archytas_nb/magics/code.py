@@ -56,11 +56,10 @@ def write_code(shell: Any, history: History, file: str | None, which: str, name:
     if name is not None:
         if len(runs) > 1 or file:
             raise UsageError("--as makes a tool of one question, in the next cell")
-        return _write_function(shell, codes[0][1], name)
+        return _write_function(shell, history, runs[0], name)
     lines = []
     for each, recorded in codes:
-        later = [after.run.watch for after in reversed(history.runs) if after.number > each.number]
-        proof = verify(derive(recorded), recorded, later)
+        proof = verify(derive(recorded), recorded, _later(history, each))
         lines.append(f"run {each.number}: {proof}" if len(runs) > 1 else str(proof))
     if file is None:
         shell.set_next_input("\n\n".join(derive(recorded).text for _, recorded in codes))
@@ -68,12 +67,23 @@ def write_code(shell: Any, history: History, file: str | None, which: str, name:
     from archytas_nb.code.files import needed, write
 
     parts, chosen = _parts(shell, history, {each.number for each in runs})
+    kept = needed(parts, chosen)
     path = Path(file).expanduser()
     try:
-        write(path, needed(parts, chosen), shell.user_ns, pretty)
+        write(path, kept, shell.user_ns, pretty)
     except (ValueError, OSError, ImportError) as error:
         raise UsageError(str(error)) from None
+    returned = {each for part in parts for each in part.returned}
+    missing = sorted(returned & {each for part in kept for each in part.names})
+    lines += [
+        f"{each!r} is the run of a question, which the file does not have" for each in missing
+    ]
     return Message("\n".join([f"written: {path}", *lines]))
+
+
+def _later(history: History, asked: Asked) -> list[Any]:
+    """What the runs after one have changed, the last one first."""
+    return [each.run.watch for each in reversed(history.runs) if each.number > asked.number]
 
 
 def _parts(
@@ -82,14 +92,16 @@ def _parts(
     """The cells of the notebook with the code of runs in the places of their questions."""
     from archytas_nb.code.derive import derive
     from archytas_nb.code.files import FilePart, cell_part
+    from archytas_nb.kernel.ran import failed_in
 
     asked: dict[int, list[Asked]] = {}
     for each in history.runs:
         asked.setdefault(each.execution, []).append(each)
     parts: list[FilePart] = []
     chosen: list[FilePart] = []
+    failed = failed_in(shell)
     for number, source in enumerate(shell.history_manager.input_hist_raw):
-        cell = cell_part(source) if number else None
+        cell = cell_part(source) if number and number not in failed else None
         if cell is not None:
             parts.append(cell)
         for each in asked.get(number, []):
@@ -101,22 +113,24 @@ def _parts(
     return parts, chosen
 
 
-def _write_function(shell: Any, recorded: Any, name: str) -> Any:
+def _write_function(shell: Any, history: History, asked: Asked, name: str) -> Any:
+    """Put the code of a run into the next cell as a tool, and say whether that is proved."""
     from archytas_nb.code.derive import derive
     from archytas_nb.code.function import as_function
+    from archytas_nb.code.verify import verify
 
     if not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"--as: {name!r} is not a valid name of a function")
     if name in shell.user_ns:
         raise UsageError(f"--as: {name!r} is a variable already; choose another name")
+    recorded = asked.run.recorded()
+    code = derive(recorded)
     try:
-        function = as_function(derive(recorded), recorded, name)
+        function = as_function(code, recorded, name)
     except ConfigurationError as error:
         raise UsageError(str(error)) from None
     shell.set_next_input(function.cell)
-    from archytas_nb.code.verify import verify
-
-    return Message(str(verify(derive(recorded), recorded)))
+    return Message(str(verify(function.proof(code), recorded, _later(history, asked))))
 
 
 def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> Any:

@@ -80,6 +80,60 @@ def test_files_hold_what_the_code_needs_and_run_by_themselves(
     assert outputs == ["1375.5", "3733.25", "75"]
 
 
+MORE = '''%%tool
+async def first(count: int):
+    """Is this the first numbers?"""
+    for each in range(count):
+        yield each
+
+def grow(frame: pd.DataFrame, by: int) -> int:
+    """Grow a frame; says so."""
+    print("growing")
+    frame["a"] = frame["a"] * by
+    return int(frame["a"].sum())'''
+TIMED = "%%time\nframe.loc[0, 'a'] = 100\nfor each in [1]:\n    %tools"
+CLEAN = 'text = """a\n  b"""\nframe = frame[frame["a"] > 5]\nlen(text) + len(frame)'
+
+
+def test_files_of_a_notebook_with_all_that_is_not_python(book: Notebook, tmp_path: Path) -> None:
+    """Each run and each cell stands in its place, and what failed is left out."""
+    book.run('import pandas as pd\nframe = pd.DataFrame({"a": [1, 2, 3]})')
+    book.run(MORE)
+    book.shell.run_cell("frame = 1 / 0", store_history=True)
+    undo = "--python undoable"
+    book.ask("First 4?", ("first", {"count": 4}), ("final_answer", "0 to 3"))
+    book.ask(f"{undo} By 5?", ("grow", {"frame": "frame", "by": 5}), ("final_answer", "30"))
+    book.run(TIMED)
+    book.ask(f"{undo} By 2?", ("grow", {"frame": "frame", "by": 2}), ("final_answer", "250"))
+    book.ask(f"{undo} Clean it", ("python", {"code": CLEAN}), ("final_answer", "8"))
+    book.ask("Hello?", ("final_answer", "hi"))
+    for name in ("all.py", "test_all.py", "all.ipynb"):
+        said = str(book.run(f"%agent_code {tmp_path / name} --runs all"))
+        assert said.count("verified: ") == 4  # and one has no code
+    for name in ("all.py", "test_all.py"):
+        assert "1 / 0" not in (tmp_path / name).read_text()
+    subprocess.run([sys.executable, tmp_path / "all.py"], check=True)
+    pytest_of = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run([*pytest_of, tmp_path / "test_all.py"], capture_output=True, text=True)
+    assert "4 passed" in done.stdout, done.stdout
+    cells = nbformat.read(tmp_path / "all.ipynb", as_version=4).cells
+    outputs = [out["data"]["text/plain"] for cell in cells for out in cell.get("outputs", ())]
+    assert outputs == ["[0, 1, 2, 3]", "30", "250", "8"]
+
+
+def test_a_run_that_a_cell_uses_is_named(book: Notebook, tmp_path: Path) -> None:
+    model = book.ask("Gentoo?", GENTOO, ("final_answer", "5076"))
+    assert len(model.asked) == 2
+    from archytas_nb.testing import ScriptedModel
+
+    book.shell.user_ns["scripted"] = ScriptedModel(GENTOO, ("final_answer", "5076"))
+    book.run("run = %agent -m scripted --protocol react Gentoo?")
+    book.run('MASSES["Emu"] = len(run.answer)')
+    book.ask("Emu?", ("mean_mass", {"species": "Emu"}), ("final_answer", "4"))
+    said = str(book.run(f"%agent_code {tmp_path / 'emu.py'}"))
+    assert "'run' is the run of a question" in said
+
+
 def test_runs_are_chosen_by_number(book: Notebook) -> None:
     book.ask("Gentoo?", GENTOO, ("final_answer", "5076"))
     book.ask("Adelie?", ADELIE, ("final_answer", "3700.5"))
@@ -158,6 +212,61 @@ def test_a_run_becomes_a_tool_with_its_proof(book: Notebook, case: Any) -> None:
     book.run(changed)
     with pytest.raises(AssertionError):
         names["test_made"]()
+
+
+KINDS = '''%%tool
+import datetime, enum
+from typing import Literal
+class Color(enum.Enum):
+    RED = "r"
+    BLUE = "b"
+
+def label(day: datetime.date, kind: Literal["dry", "wet"], color: Color) -> str:
+    """A label."""
+    return f"{day:%Y} {kind} {color.name}"
+
+def shout(text: str) -> str:
+    """Shout."""
+    return text.upper()'''
+SEND = '''%%tool
+from archytas_nb import tool
+
+@tool(approve=True)
+def send(number: int) -> int:
+    """Send."""
+    return number'''
+
+
+def test_parameters_have_the_types_of_the_tools(book: Notebook) -> None:
+    book.run(KINDS)
+    given = {"day": "2024-02-29", "kind": "dry", "color": "BLUE"}
+    book.ask("dry BLUE on 2024-02-29?", ("label", given), ("final_answer", "ok"))
+    assert str(book.run("%agent_code --as labelled")).startswith("verified: 2 of 2")
+    book.run(book.next[-1])
+    text = toolbox["labelled"].text
+    assert "dry" in text
+    names = book.shell.user_ns
+    names["test_labelled"]()
+    assert names["labelled"](color=names["Color"].RED, kind="wet") == "2024 wet RED"
+
+
+def test_a_text_with_values_names_the_argument_and_one_thing_is_one_parameter(
+    book: Notebook,
+) -> None:
+    book.run(KINDS)
+    text = 'm = mean_mass("Gentoo")\nanswer(f"Gentoo ({shout(\'Gentoo\')}): {m}")'
+    book.ask("Gentoo?", block(text), protocol="program")
+    assert str(book.run("%agent_code --as told")).startswith("verified: 3 of 3")
+    book.run(book.next[-1])
+    assert book.shell.user_ns["told"]("Adelie") == "Adelie (ADELIE): 3700.5"
+
+
+def test_a_tool_that_calls_one_with_approval_requires_approval(book: Notebook) -> None:
+    book.run(SEND)
+    book.ask("--approve auto Send 70", ("send", {"number": 70}), ("final_answer", "sent"))
+    assert "asks for approval" in str(book.run("%agent_code --as sent"))
+    book.run(book.next[-1])
+    assert toolbox["sent"].may_require_approval
 
 
 def test_a_name_that_is_taken_is_refused(book: Notebook) -> None:
