@@ -16,7 +16,7 @@ from archytas_nb.kernel.shell import current_shell
 from archytas_nb.kernel.values import contained
 from archytas_nb.loop.record import LastError
 from archytas_nb.tools.render import is_users_file, message_of, type_name, without_addresses
-from archytas_nb.words import omit_middle, one_line
+from archytas_nb.words import omit_middle, one_line, shorten
 
 Mask: TypeAlias = Callable[[str], str]
 """Replaces the secrets in a text."""
@@ -27,6 +27,8 @@ _MAX_LINE = 300  # characters of a line of code
 _MAX_FRAMES = 10  # of the user, and as many of libraries
 _MAX_CAUSES = 3
 _MAX_READ = 100_000  # characters of a text in which secrets are looked for
+_MAX_NAME = 200  # characters of the name of a type or a function
+_UNREADABLE = "its error cannot be read"
 _SECRET_LENGTH = 25_000  # characters of the longest secret that is recognised
 
 _CELL_FILE = re.compile(r"<ipython-input-|[\\/]ipykernel_\d+[\\/]")
@@ -44,7 +46,10 @@ def last_error(mask: Mask) -> LastError | None:
     failure = last_failure()
     if failure is None:
         return None
-    return described(failure, mask)
+    with contained():  # the exception is of a class of the user's, whose attributes may raise
+        return described(failure, mask)
+    text = f"The cell that ran before this question, [{failure.number}], failed: {_UNREADABLE}."
+    return LastError(f"cell {failure.number}", "", text)
 
 
 def described(failure: Failure, mask: Mask) -> LastError:
@@ -144,7 +149,7 @@ def _headline(error: BaseException, mask: Mask) -> str:
     message = without_addresses(bounded(message, mask))
     if len(message) > _MAX_MESSAGE:
         message = omit_middle(message, _MAX_MESSAGE)
-    return f"{type_name(error)}: {message}".rstrip(": ")
+    return f"{shorten(mask(type_name(error)[:_MAX_READ]), _MAX_NAME)}: {message}".rstrip(": ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +225,9 @@ def _listed(frames: list[_Frame], mask: Mask) -> Iterator[str]:
             left_out = 0
         code = f": {one_line(mask(frame.code[:_MAX_READ]), _MAX_LINE)}" if frame.code else ""
         function = "" if frame.function == "<module>" else f", in {frame.function}"
-        yield f"  {frame.place}, line {frame.line}{function}{code}"
+        function = shorten(mask(function[:_MAX_READ]), _MAX_NAME)
+        place = shorten(mask(frame.place[:_MAX_READ]), _MAX_NAME)
+        yield f"  {place}, line {frame.line}{function}{code}"
 
 
 def _some(numbers: list[int]) -> list[int]:

@@ -20,7 +20,15 @@ from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, Json
 from archytas_nb.tools.current import current_run
 from archytas_nb.tools.registry import ToolLike, register
-from archytas_nb.tools.render import MAX_RESULT_CHARS, Drained, drain, failure_text, is_lazy, render
+from archytas_nb.tools.render import (
+    MAX_RESULT_CHARS,
+    Drained,
+    Rendered,
+    drain,
+    failure_text,
+    is_lazy,
+    render,
+)
 from archytas_nb.tools.variables import keep, name_of
 from archytas_nb.words import clip, did_you_mean
 
@@ -351,7 +359,7 @@ class Tool(ToolLike):
             unwrapped = "listed" if value.complete else "cut"
         # Without this sentence, a model that does not see images calls the tool again.
         hint = ""
-        if shown.images:
+        if shown.images and not isinstance(value, Rendered):
             hint = " It is drawn, and the user sees it."
         stored = ""
         if namespace is not None and not shown.whole:

@@ -131,6 +131,29 @@ def test_texts_of_any_length_are_bounded_and_the_line_is_among_them(
     assert "fails() # here" in text
 
 
+def test_names_of_any_length_are_bounded(told: Any) -> None:
+    text = told(
+        "class E(Exception): pass\nE.__name__ = E.__qualname__ = 'E' * 1_000_000\n"
+        "exec('def ' + 'f' * 100_000 + '(): raise E(5)\\n' + 'f' * 100_000 + '()')"
+    )
+    assert "E…: 5" in text
+    assert len(text) < 3000
+
+
+def test_an_exception_whose_attributes_raise_does_not_keep_anybody_from_asking(
+    told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hostile(Exception):
+        def __getattribute__(self, name: str) -> Any:
+            raise MemoryError(name)
+
+    monkeypatch.setattr(
+        failure, "last_failure", lambda: failure.Failure(1, "raise Hostile()", Hostile())
+    )
+    text = told()
+    assert text == "The cell that ran before this question, [1], failed: its error cannot be read."
+
+
 def test_secrets_are_masked_in_the_source_the_message_and_the_frames(
     told: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
