@@ -43,12 +43,14 @@ class Column:
         label: The name of the column.
         kind: The type of its values.
         is_named: Whether the model may read the name of the column.
+        key: The label as the data have it.
     """
 
     name: str
     label: str
     kind: Any
     is_named: bool = True
+    key: Any = None
 
     @property
     def text(self) -> str:
@@ -70,14 +72,15 @@ class Columns:
     Attributes:
         columns: The columns, in order.
         rows: The values of each row.
+        is_table: Whether the rows are mappings.
     """
 
     def __init__(
         self, items: Sequence[Any], single: str = "value", hidden: Collection[str] = ()
     ) -> None:
-        is_mapping = bool(items) and all(isinstance(each, Mapping) for each in items)
+        self.is_table = bool(items) and all(isinstance(each, Mapping) for each in items)
         records: list[Mapping[Any, Any]] = list(items)
-        if not is_mapping:
+        if not self.is_table:
             records = [{single: each} for each in items]
         labels = list(dict.fromkeys(key for each in records for key in each))
         self.rows: list[Values] = [
@@ -88,7 +91,13 @@ class Columns:
             for at, label in enumerate(labels)
         )
         self.columns = tuple(
-            Column(name, str(label), _kind(row[at] for row in self.rows), str(label) not in hidden)
+            Column(
+                name,
+                str(label),
+                _kind(row[at] for row in self.rows),
+                is_named=str(label) not in hidden,
+                key=label,
+            )
             for at, (name, label) in enumerate(zip(names, labels, strict=True))
         )
 

@@ -24,6 +24,7 @@ from archytas_nb.words import did_you_mean
 
 if TYPE_CHECKING:
     from archytas_nb.batch.store import RowResult
+    from archytas_nb.code.rows import PlannedRows
 
 COLUMNS = ("status", "error", "tokens", "cost", "seconds")
 """What stands beside the answer."""
@@ -44,9 +45,15 @@ def mapped(
     plan: bool | Literal["auto"] = False,
     verify: int = 10,
     max_fallback: float = 0.2,
+    expression: str = "data",
+    on_planned: Callable[[PlannedRows], object] | None = None,
     **options: Any,
 ) -> Any:
-    """Ask about every row, as `Agent.map`; the other options are those of the engine's `Map`."""
+    """Ask about every row, as `Agent.map`; the other options are those of the engine's `Map`.
+
+    `expression` is that of the data, for the code of a map that was planned; `on_planned` is called
+    with what this is derived from.
+    """
     from archytas_nb.batch.engine import Map
 
     _check_plan(plan, verify, max_fallback)
@@ -56,41 +63,51 @@ def mapped(
     items = _items(data, library)
     questions = questions_of(items, prompt)
     asked = Map(setup, questions, **options)
-    known: dict[str, Any] = {}
-    stated: list[dict[str, Any]]
     is_planned = plan is True
     if plan == "auto":
         is_planned = pool.is_available() and _may_be_planned(items, prompt, asked.tools)
+    known: dict[str, Any] = {}
+    answered_by: Sequence[str | None]
     if is_planned:
         pool.require()
         from archytas_nb.batch.columns import Columns
         from archytas_nb.batch.plan import PlannedMap, PlanOptions
 
-        hidden: set[str] = set()
-        if setup.hides_values:
-            from archytas_nb.kernel.disclosure import made_names
-
-            hidden = made_names
-        single = "value"
-        if library and not hasattr(data, "columns"):  # of a frame, a column may have this name
-            single = str(data.name or single)
-        columns = Columns(items, single, hidden)
+        columns = Columns(items, _name_of(data, library), _hidden_columns(setup))
         plan_options = PlanOptions(plan == "auto", verify, max_fallback)
         planned = PlannedMap(asked, prompt, questions, columns, plan_options)
         found, values, answered_by, known = planned.results()
-        stated = [_stated(each) | {BY: by} for each, by in zip(found, answered_by, strict=True)]
+        if known.get("used"):
+            code = planned.for_code(found, values, answered_by, expression, library or "list")
+            known = known | {"code": _code(code)}
+            if on_planned is not None:
+                on_planned(code)
     else:
         found, values = asked.results()
-        by_agent = {} if plan is False else {BY: "agent"}
-        stated = [_stated(each) | by_agent for each in found]
+        answered_by = ["agent"] * len(found)
     records = []
-    for each, value, more in zip(found, values, stated, strict=True):
+    for each, value, by in zip(found, values, answered_by, strict=True):
         record: dict[str, Any] = dict.fromkeys(names)
         if each.status == "done":
             record |= parts(value)
-        records.append(record | more)
+        stated = _stated(each) | {BY: by}
+        records.append(record | {name: stated[name] for name in beside})
     if not library:
         return records
+    frame = _framed(data, library, records, names, beside)
+    if known and library == "pandas":
+        frame.attrs["plan"] = known
+    return frame
+
+
+def _framed(
+    data: Any,
+    library: str,
+    records: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    beside: Sequence[str],
+) -> Any:
+    """The records as a frame with the index of the data."""
     made = sys.modules[library].DataFrame
     table = {name: [record[name] for record in records] for name in (*names, *beside)}
     if library == "polars":
@@ -98,10 +115,34 @@ def mapped(
     frame = made(table, index=data.index)
     # A whole number that is missing would make its column one of floats.
     answers = {name: frame[name].convert_dtypes() for name in names}
-    frame = frame.assign(**answers, cost=frame["cost"].astype("float64"))
-    if known:
-        frame.attrs["plan"] = known
-    return frame
+    return frame.assign(**answers, cost=frame["cost"].astype("float64"))
+
+
+def _name_of(data: Any, library: str) -> str:
+    """What a program calls the value of a row that has no columns."""
+    if library and not hasattr(data, "columns"):  # of a frame, a column may be called name
+        return str(data.name or "value")
+    return "value"
+
+
+def _hidden_columns(setup: RunSetup) -> set[str]:
+    """The names that were made in runs, perhaps from values that the model may not see."""
+    if not setup.hides_values:
+        return set()
+    from archytas_nb.kernel.disclosure import made_names
+
+    return made_names
+
+
+def _code(rows: PlannedRows) -> str:
+    """The code of a map that was planned; why there is none, as a comment."""
+    from archytas_nb.code.programs import NotPlain
+    from archytas_nb.code.rows import code_of_rows
+
+    try:
+        return code_of_rows(rows).code.text
+    except NotPlain as why:
+        return f"# not plain Python: {why}"
 
 
 def _check_plan(plan: Any, verify: Any, max_fallback: Any) -> None:

@@ -45,6 +45,7 @@ from archytas_nb.batch.program import (
 )
 from archytas_nb.batch.row import Effects
 from archytas_nb.batch.store import OPEN, RowResult
+from archytas_nb.code.rows import PlannedRows, RowColumn
 from archytas_nb.kernel.person import Keyboard, block
 from archytas_nb.loop.events import CallOutcome, Message, ModelReply, ProgramFaults, Usage
 from archytas_nb.loop.model import ModelFacts
@@ -56,6 +57,7 @@ from archytas_nb.loop.plan_protocol import (
     tried_report,
     unseen_report,
 )
+from archytas_nb.loop.reply import as_text
 from archytas_nb.progress import line_writer
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.tools.declaration import declaration
@@ -223,6 +225,52 @@ class PlannedMap:
         except KeyboardInterrupt:
             rows.limiter.stop("an interrupt", now=True)
         return self._assembled(None)
+
+    def for_code(
+        self,
+        results: Sequence[RowResult],
+        values: Sequence[Any],
+        answered_by: Sequence[By],
+        expression: str,
+        kind: str,
+    ) -> PlannedRows:
+        """What the code of the map is derived from.
+
+        Args:
+            results: What became of the rows.
+            values: Their values.
+            answered_by: Who answered them.
+            expression: The expression for the data.
+            kind: What the data are.
+        """
+        answers = self._map.answers
+        rows = zip(self._columns.rows, results, values, answered_by, strict=True)
+        answered = [
+            (row, value)
+            for row, result, value, by in rows
+            if by == "program" and result.status == "done"
+        ]
+        samples = answered[:SAMPLE]
+
+        def is_right(value: Any, number: int) -> bool:
+            expected = samples[number][1]
+            if answers.form is None:
+                return as_text(value) == str(expected)
+            return is_equal(answers.check(value).value, expected)
+
+        return PlannedRows(
+            prompt=self._prompt,
+            program=str(self._record["program"]),
+            columns=[RowColumn(each.name, each.key, each.kind) for each in self._columns.columns],
+            tools={each.name: each for each in self._map.tools},
+            namespace=self._map.setup.variables,
+            data=expression,
+            kind=kind,  # type: ignore[arg-type]
+            has_columns=self._columns.is_table,
+            is_whole=len(answered) == len(results),
+            samples=samples,
+            is_right=is_right,
+        )
 
     def _kept_record(self) -> dict[str, Any]:
         kept = self._map.result(self._key).answer

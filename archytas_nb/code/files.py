@@ -24,7 +24,7 @@ _OUR_CELL = re.compile(r"%%(?:agent\w*)\b")
 _TOOL_CELL = re.compile(r"%%tool\b[^\n]*\n?")
 _PYTHON_CELL = re.compile(r"%%(?:time|capture|prun)\b[^\n]*\n")
 """The first line of a cell whose magic runs the rest as Python."""
-_MAGIC = re.compile(r"(\s*)(?:(?:[\w, ]+=\s*)?[%!].*|.*\w\?)\s*")
+_MAGIC = re.compile(r"(\s*)(?:(?:[\w, ]+=\s*)?[%!].*|\?{0,2}[\w.*]+\?{1,2})\s*")
 
 
 @dataclass(slots=True)

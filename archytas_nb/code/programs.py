@@ -107,6 +107,20 @@ def plain_program(program: Program, caller: Translation) -> Plain:
     return _Translation(program, caller).plain()
 
 
+def plain_statements(text: str, caller: Translation) -> list[ast.stmt]:
+    """The statements of a program, in which tools are the functions that they are.
+
+    Raises:
+        NotPlain: It is not possible.
+    """
+    return _Translation(Program(text), caller).statements()
+
+
+def bound_names(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that statements assign."""
+    return set(_bound(body))
+
+
 class _Translation:
     def __init__(self, program: Program, caller: Translation) -> None:
         self._program = program
@@ -163,6 +177,9 @@ class _Translation:
             name: value for name, value in self._named.items() if stored.count(name) <= 1
         }
         return plain
+
+    def statements(self) -> list[ast.stmt]:
+        return [_Calls(self).visit(each) for each in self._tree.body]
 
     # ── programs that failed ──────────────────────────────────────────────────────────────────────
 

@@ -16,6 +16,7 @@ from archytas_nb.magics.overview import NO_QUESTIONS, Message
 
 if TYPE_CHECKING:
     from archytas_nb.code.files import FilePart
+    from archytas_nb.code.rows import PlannedRows
     from archytas_nb.magics.history import Asked, History
 
 
@@ -51,6 +52,8 @@ def write_code(shell: Any, history: History, file: str | None, which: str, name:
 
     if history.is_running:
         raise UsageError("a question is being answered; it has code when that has ended")
+    if which == "last" and history.planned is not None:
+        return _write_rows(shell, history, history.planned, file, name)
     runs = chosen_runs(history, which)
     codes = [(each, each.run.recorded()) for each in runs]
     if name is not None:
@@ -64,9 +67,16 @@ def write_code(shell: Any, history: History, file: str | None, which: str, name:
     if file is None:
         shell.set_next_input("\n\n".join(derive(recorded).text for _, recorded in codes))
         return Message("\n".join(lines))
+    parts, chosen = _parts(shell, history, {each.number for each in runs})
+    return _write_file(shell, file, parts, chosen, lines)
+
+
+def _write_file(
+    shell: Any, file: str, parts: list[FilePart], chosen: list[FilePart], lines: list[str]
+) -> Any:
+    """Write the chosen parts, and those that they need, to a file."""
     from archytas_nb.code.files import needed, write
 
-    parts, chosen = _parts(shell, history, {each.number for each in runs})
     kept = needed(parts, chosen)
     path = Path(file).expanduser()
     try:
@@ -81,9 +91,7 @@ def write_code(shell: Any, history: History, file: str | None, which: str, name:
     return Message("\n".join([f"written: {path}", *lines]))
 
 
-def _later(history: History, asked: Asked) -> list[Any]:
-    """What the runs after one have changed, the last one first."""
-    return [each.run.watch for each in reversed(history.runs) if each.number > asked.number]
+    kept = needed(parts, chosen)
 
 
 def _parts(
@@ -119,12 +127,7 @@ def _write_function(shell: Any, history: History, asked: Asked, name: str) -> An
     from archytas_nb.code.function import as_function
     from archytas_nb.code.verify import verify
 
-    if not name.isidentifier() or keyword.iskeyword(name):
-        raise UsageError(f"--as: {name!r} is not a valid name of a function")
-    if name in shell.user_ns:
-        raise UsageError(f"--as: {name!r} is a variable already; choose another name")
-    recorded = asked.run.recorded()
-    code = derive(recorded)
+    kept = needed(parts, chosen)
     try:
         function = as_function(code, recorded, name)
     except ConfigurationError as error:

@@ -123,7 +123,9 @@ class ConversationMagics(Magics):
         ),
     )
     def agent_code(self, args: Any) -> Any:
-        """Write the last question as code that calls your functions; no model is asked.
+        """Write the last question, or planned map, as code that calls your functions.
+
+        No model is asked.
 
         The code is run from the state before the question, in a transaction that is undone, and its
         values are compared with those of the run.

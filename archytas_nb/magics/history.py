@@ -17,6 +17,7 @@ from archytas_nb.kernel.shell import running_cell
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
+    from archytas_nb.code.rows import PlannedRows
     from archytas_nb.loop.events import Usage
     from archytas_nb.loop.record import Exchange
     from archytas_nb.run import Run
@@ -94,6 +95,7 @@ class History:
         last: The run of the last question; None where nothing was asked, or after a reset.
         is_running: Whether a question is being answered.
         runs: The runs of the notebook, each cell's last one, in the order of time.
+        planned: The last map that was planned; None where a question was asked since.
     """
 
     def __init__(self) -> None:
@@ -104,6 +106,7 @@ class History:
         self.last: Run | None = None
         self.is_running = False
         self.runs: list[Asked] = []
+        self.planned: PlannedRows | None = None
         self._asked = ("", 0)  # the last execution of a cell that asked, and how often it did
 
     @property
@@ -117,6 +120,7 @@ class History:
             turn.exchange = None
         self._at = None
         self.last = None
+        self.planned = None
         self.asked.clear()
 
     def load(self, exchanges: Sequence[Exchange]) -> None:
@@ -273,6 +277,10 @@ class History:
         """Where the conversation of the question at this place begins."""
         return next((n for n in range(place, 0, -1) if self._turns[n].begins), 0)
 
+    def add_map(self, planned: PlannedRows) -> None:
+        """Keep a map that was planned, of which there is code; it is no part of a conversation."""
+        self.planned = planned
+
     def add_call(self, run: Run) -> None:
         """Keep the run of a call by another program, so that its changes can be undone.
 
@@ -303,6 +311,7 @@ class History:
         )
         self._count += 1
         self.last = run
+        self.planned = None
         made = Asked(self._count, cell.number, run, turn.exchange, turn.origin)
         self.runs = [each for each in self.runs if not turn.origin or each.origin != turn.origin]
         self.runs.append(made)

@@ -262,7 +262,7 @@ def measured(name: str, model: Any, rows: Sequence[int], **options: Any) -> Meas
     frame = scene.frame.iloc[list(rows)]
     started = time.perf_counter()
     out = agent.map(
-        frame, scene.prompt, type=scene.output_type, workers=1, store=None, progress=False, **options,
+        frame, scene.prompt, type=scene.output_type, workers=1, store=None, **options,
     )  # fmt: skip
     seconds = time.perf_counter() - started
     right = 0
@@ -292,7 +292,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--model", help="a name that %%agent --model takes; what %%agent would choose by default"
     )
     parser.add_argument("--single", type=int, default=12, help="rows that are asked row by row")
-    parser.add_argument("--verify", type=int, default=10, help="rows that a plan is compared on")
+    parser.add_argument(
+        "--verify", type=int, default=0, help="rows that a plan is compared on before it is used"
+    )
     parser.add_argument(
         "--auto",
         action="store_true",

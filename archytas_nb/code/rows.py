@@ -1,0 +1,317 @@
+"""The code of a planned map: its program as a function of the columns, and a loop that calls it."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from archytas_nb.code.derive import Block, Code
+from archytas_nb.code.function import Function
+from archytas_nb.code.literals import Literals, NotWritable, quoted
+from archytas_nb.code.names import Imports, Names, function_of
+from archytas_nb.code.programs import NotPlain, Translation, bound_names, plain_statements
+from archytas_nb.code.results import Results
+from archytas_nb.code.verify import Difference, Proof
+from archytas_nb.tools.declaration import type_for_programs
+from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.variables import user_names
+from archytas_nb.words import one_line
+
+DataKind: TypeAlias = Literal["pandas", "polars", "list"]
+
+_ANNOTATIONS = frozenset({"bool", "int", "float", "str", "None"})
+_ENDINGS = ("answer", "give_up")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+@dataclass(frozen=True, slots=True)
+class RowColumn:
+    """A column of a map: the attribute of `row`, the label in the data, and its type."""
+
+    name: str
+    label: Any
+    kind: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRows:
+    """A planned map, as its code is derived from it.
+
+    Attributes:
+        prompt: What was to be done with each row.
+        program: The program.
+        columns: The columns.
+        tools: The tools that the program may call.
+        namespace: The variables of the user.
+        data: The expression for the data.
+        kind: What the data are.
+        has_columns: Whether a row is a mapping; otherwise it is a single value.
+        is_whole: Whether the program answered all rows.
+        samples: Some rows that the program answered, with their answers.
+        is_right: Whether a value is the answer to the sample with this number.
+    """
+
+    prompt: str
+    program: str
+    columns: Sequence[RowColumn]
+    tools: Mapping[str, Tool]
+    namespace: Mapping[str, Any]
+    data: str
+    kind: DataKind
+    has_columns: bool
+    is_whole: bool
+    samples: Sequence[tuple[Sequence[Any], Any]]
+    is_right: Callable[[Any, int], bool]
+
+
+@dataclass(slots=True)
+class RowsCode:
+    """The code of a planned map.
+
+    Attributes:
+        planned: The map.
+        name: The name of the function.
+        columns: The columns that it reads, by the names of its parameters.
+        body: Its statements.
+        imports: Lines that it needs.
+        called: The tools that it calls.
+    """
+
+    planned: PlannedRows
+    name: str
+    columns: dict[str, RowColumn] = field(default_factory=dict)
+    body: str = ""
+    imports: list[str] = field(default_factory=list)
+    called: list[Tool] = field(default_factory=list)
+
+    @property
+    def source(self) -> str:
+        """The definition of the function."""
+        parameters = ", ".join(
+            f"{name}{_annotation(each.kind)}" for name, each in self.columns.items()
+        )
+        text = self.planned.prompt.replace("\\", "\\\\").replace('"""', "'''").strip()
+        lines = [f'"""{text}', "", "Args:"]
+        for name, each in self.columns.items():
+            label = one_line(str(each.label), 60).replace("\\", "\\\\").replace('"""', "'''")
+            lines.append(f"    {name}: The column {label}")
+        lines.append('"""')
+        body = textwrap.indent("\n".join([*lines, self.body]), "    ")
+        return f"def {self.name}({parameters}):\n{body}"
+
+    @property
+    def loop(self) -> str:
+        """The statements that call it for each row."""
+        planned = self.planned
+        each = "row" if planned.has_columns else "value"
+        given = ", ".join(f"{name}={self._given(column)}" for name, column in self.columns.items())
+        call = f"{self.name}({given})"
+        answers = Names([*user_names(planned.namespace), self.name]).take("answers")
+        if planned.is_whole:
+            return f"{answers} = [{call} for {each} in {self._rows()}]"
+        return (
+            f"{answers} = []\n"
+            f"for {each} in {self._rows()}:\n"
+            "    try:\n"
+            f"        {answers}.append({call})\n"
+            "    except Exception:  # a row that the program does not answer\n"
+            f"        {answers}.append(None)"
+        )
+
+    def _given(self, column: RowColumn) -> str:
+        if not self.planned.has_columns:
+            return "value"
+        if self.planned.kind == "list":
+            return f"row.get({self._label(column)})"
+        return f"row[{self._label(column)}]"
+
+    @staticmethod
+    def _label(column: RowColumn) -> str:
+        return quoted(column.label) if isinstance(column.label, str) else repr(column.label)
+
+    def _rows(self) -> str:
+        """The expression for the rows, in which None stands for what is missing."""
+        planned = self.planned
+        data = planned.data
+        if not data.isidentifier():
+            data = f"({data})"
+        if planned.kind == "pandas":
+            texts = [type_for_programs(each.kind) for each in self.columns.values()]
+            if not all("None" not in text and "Any" not in text for text in texts):
+                data = f"{data}.astype(object).where({data}.notna(), None)"
+            return f'{data}.to_dict("records")' if planned.has_columns else data
+        if planned.kind == "polars" and planned.has_columns:
+            return f"{data}.to_dicts()"
+        return data
+
+    @property
+    def code(self) -> Code:
+        """The code as that of a question."""
+        blocks = [Block(f"{self.source}\n\n"), Block(self.loop)]
+        return Code(self.planned.prompt, blocks, list(self.imports))
+
+    @property
+    def function(self) -> Function:
+        """The function as that of a question, with a test.
+
+        Raises:
+            NotPlain: No row has values that can be written as code.
+        """
+        namespace = self.planned.namespace
+        for values, answer in self.planned.samples:
+            imports = Imports(namespace, Names([*namespace, self.name]))
+            literals = Literals(namespace, imports)
+            at = {
+                column.name: value
+                for column, value in zip(self.planned.columns, values, strict=True)
+            }
+            try:
+                given = ", ".join(
+                    f"{name}={literals.text(at[column.name])}"
+                    for name, column in self.columns.items()
+                )
+                expected = literals.text(answer)
+            except NotWritable:
+                continue
+            test = f"def test_{self.name}():\n    assert {self.name}({given}) == {expected}"
+            return Function(self.name, self.source, test, (*self.imports, *imports.lines))
+        raise NotPlain("there is no row whose values can be written as code, for its test")
+
+    def proof(self) -> Proof:
+        """Call the function for the sample, and compare; tools with side effects are not called."""
+        for tool in self.called:
+            if not tool.pure or tool.may_require_approval:
+                why = f"{tool.name!r} may have side effects; run the code yourself"
+                return Proof(why=why, was_run=False)
+        names = dict(self.planned.namespace)
+        differences = []
+        try:
+            exec("\n".join([*self.imports, self.source]), names)  # noqa: S102 - over the user's tools
+            for number, (values, expected) in enumerate(self.planned.samples):
+                columns = [each.name for each in self.planned.columns]
+                at = dict(zip(columns, values, strict=True))
+                given = {name: at[column.name] for name, column in self.columns.items()}
+                found = names[self.name](**given)
+                if not self.planned.is_right(found, number):
+                    differences.append(Difference(f"row {number + 1}", expected, found))
+        except Exception as error:  # noqa: BLE001 - code of the model and tools of the user
+            return Proof(why=f"it raised {type(error).__name__}: {one_line(str(error), 200)}")
+        count = len(self.planned.samples)
+        return Proof(count - len(differences), count, tuple(differences))
+
+
+def code_of_rows(planned: PlannedRows, name: str = "answer_row") -> RowsCode:
+    """The code of a planned map, whose function has this name.
+
+    Raises:
+        NotPlain: The program cannot be written as plain Python.
+    """
+    name = Names(user_names(planned.namespace)).take(name)
+    code = RowsCode(planned, name)
+    names = Names(planned.namespace)
+    imports = Imports(planned.namespace, names)
+
+    def function(tool: Tool) -> str:
+        code.called.append(tool)
+        return function_of(tool, planned.namespace)
+
+    translation = Translation(
+        tools=planned.tools,
+        function=function,
+        literals=Literals(planned.namespace, imports),
+        namespace=planned.namespace,
+        results=Results(planned.prompt),
+        new_name=names.take,
+        variables={},
+        answer_name=lambda: "answer",
+    )
+    body = plain_statements(planned.program, translation)
+    functions = {function_of(each, planned.namespace).partition(".")[0] for each in code.called}
+    bound = bound_names(body)
+    both = functions & bound
+    if both:
+        raise NotPlain(f"it assigns {min(both)!r}, the name of a function that it calls")
+    parameters = Names([*bound, *functions, *_names_in(body)])
+    reads = _Reads(planned.columns, parameters)
+    body = [reads.visit(_Ends().visit(each)) for each in body]
+    body = [each for each in body if not isinstance(each, ast.Pass)]
+    tree = ast.fix_missing_locations(ast.Module(body, []))
+    left = _names_in(body)
+    if "judge" in left:
+        raise NotPlain("it asks a model about texts (judge)")
+    if "row" in left:
+        raise NotPlain("it uses row as a whole")
+    if left & {*_ENDINGS}:
+        raise NotPlain("it calls answer or give_up within another expression")
+    if any(isinstance(each, ast.Await) for each in ast.walk(tree)):
+        raise NotPlain("it calls an async function")
+    code.body = ast.unparse(tree)
+    code.columns = {new: each for each, new in reads.found.values()}
+    code.imports = list(imports.lines)
+    return code
+
+
+def _names_in(body: Sequence[ast.AST]) -> set[str]:
+    return {node.id for each in body for node in ast.walk(each) if isinstance(node, ast.Name)}
+
+
+def _annotation(kind: Any) -> str:
+    text = type_for_programs(kind)
+    if set(text.split(" | ")) <= _ANNOTATIONS:
+        return f": {text}"
+    return ""
+
+
+class _Reads(ast.NodeTransformer):
+    """The attributes of `row` become parameters."""
+
+    def __init__(self, columns: Sequence[RowColumn], names: Names) -> None:
+        self._columns = {each.name: each for each in columns}
+        self._names = names
+        self.found: dict[str, tuple[RowColumn, str]] = {}
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """A column."""
+        self.generic_visit(node)
+        is_row = isinstance(node.value, ast.Name) and node.value.id == "row"
+        if not is_row or node.attr not in self._columns:
+            return node
+        if node.attr not in self.found:
+            column = self._columns[node.attr]
+            self.found[node.attr] = column, self._names.take(node.attr)
+        return ast.copy_location(ast.Name(self.found[node.attr][1], node.ctx), node)
+
+
+class _Ends(ast.NodeTransformer):
+    """What ends the program ends the function; what it shows is left out."""
+
+    def visit(self, node: ast.AST) -> Any:
+        """A function inside it ends by itself."""
+        if isinstance(node, _FUNCTIONS):
+            return node
+        return super().visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        """A statement that calls answer, give_up or show."""
+        value = node.value
+        if isinstance(value, ast.IfExp):
+            then = self.visit_Expr(ast.Expr(value.body))
+            other = self.visit_Expr(ast.Expr(value.orelse))
+            return ast.If(value.test, [then], [other])  # type: ignore[list-item]
+        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
+            return node
+        given = [*value.args, *(each.value for each in value.keywords)]
+        if value.func.id == "answer" and len(given) == 1:
+            return ast.Return(given[0])
+        if value.func.id == "give_up" and len(given) <= 1:
+            error = ast.Call(ast.Name("ValueError", ast.Load()), given, [])
+            return ast.Raise(error)
+        if value.func.id == "show":
+            called = [
+                each for each in given if any(isinstance(n, ast.Call) for n in ast.walk(each))
+            ]
+            return ast.Expr(ast.Tuple(called, ast.Load())) if called else ast.Pass()
+        return node
