@@ -227,6 +227,7 @@ def code_of_rows(planned: PlannedRows, name: str = "answer_row") -> RowsCode:
         new_name=names.take,
         variables={},
         answer_name=lambda: "answer",
+        module=imports.module,
     )
     body = plain_statements(planned.program, translation)
     functions = {function_of(each, planned.namespace).partition(".")[0] for each in code.called}
