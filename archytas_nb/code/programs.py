@@ -116,11 +116,6 @@ def plain_statements(text: str, caller: Translation) -> list[ast.stmt]:
     return _Translation(Program(text), caller).statements()
 
 
-def bound_names(body: Sequence[ast.stmt]) -> set[str]:
-    """The names that statements assign."""
-    return set(_bound(body))
-
-
 class _Translation:
     def __init__(self, program: Program, caller: Translation) -> None:
         self._program = program

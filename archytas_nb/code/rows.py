@@ -176,8 +176,15 @@ class RowsCode:
                 expected = literals.text(answer)
             except NotWritable:
                 continue
-            test = f"def test_{self.name}():\n    assert {self.name}({given}) == {expected}"
-            return Function(self.name, self.source, test, (*self.imports, *imports.lines))
+            return Function(
+                self.name,
+                self.source,
+                f"{self.name}({given})",
+                answer,
+                expected,
+                (*self.imports, *imports.lines),
+                needs_approval=any(each.may_require_approval for each in self.called),
+            )
         raise NotPlain("there is no row whose values can be written as code, for its test")
 
     def proof(self) -> Proof:
@@ -231,7 +238,7 @@ def code_of_rows(planned: PlannedRows, name: str = "answer_row") -> RowsCode:
     )
     body = plain_statements(planned.program, translation)
     functions = {function_of(each, planned.namespace).partition(".")[0] for each in code.called}
-    bound = bound_names(body)
+    bound = bound_names(ast.Module(body, []))
     both = functions & bound
     if both:
         raise NotPlain(f"it assigns {min(both)!r}, the name of a function that it calls")

@@ -91,7 +91,43 @@ def _write_file(
     return Message("\n".join([f"written: {path}", *lines]))
 
 
-    kept = needed(parts, chosen)
+def _write_rows(
+    shell: Any, history: History, planned: PlannedRows, file: str | None, name: str | None
+) -> Any:
+    """Put the code of a map that was planned into the next cell or a file."""
+    from archytas_nb.code.files import FilePart
+    from archytas_nb.code.programs import NotPlain
+    from archytas_nb.code.rows import code_of_rows
+
+    if name is not None:
+        if file:
+            raise UsageError("--as makes a tool in the next cell, not in a file")
+        _check_name(shell, name)
+    try:
+        code = code_of_rows(planned, name or "answer_row")
+        text = code.code.text if name is None else code.function.cell
+    except NotPlain as why:
+        reason = f"the program of the map cannot be written as plain Python: {why}"
+        raise UsageError(reason) from None
+    proof = str(code.proof())
+    if file is None:
+        shell.set_next_input(text)
+        return Message(proof)
+    parts, _ = _parts(shell, history, set())
+    part = FilePart(code.code.body, code.code)
+    return _write_file(shell, file, [*parts, part], [part], [proof])
+
+
+def _check_name(shell: Any, name: str) -> None:
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(f"--as: {name!r} is not a valid name of a function")
+    if name in shell.user_ns:
+        raise UsageError(f"--as: {name!r} is a variable already; choose another name")
+
+
+def _later(history: History, asked: Asked) -> list[Any]:
+    """What the runs after one have changed, the last one first."""
+    return [each.run.watch for each in reversed(history.runs) if each.number > asked.number]
 
 
 def _parts(
@@ -127,7 +163,9 @@ def _write_function(shell: Any, history: History, asked: Asked, name: str) -> An
     from archytas_nb.code.function import as_function
     from archytas_nb.code.verify import verify
 
-    kept = needed(parts, chosen)
+    _check_name(shell, name)
+    recorded = asked.run.recorded()
+    code = derive(recorded)
     try:
         function = as_function(code, recorded, name)
     except ConfigurationError as error:
