@@ -150,7 +150,9 @@ def _read(prompt: list[Any]) -> tuple[str, list[str]]:
         elif isinstance(block, schema.EmbeddedResourceContentBlock):
             text = getattr(block.resource, "text", "")
             texts.append(f"Attached: {_path(str(block.resource.uri))}\n{text}")
-    return "\n\n".join(texts).strip(), notebooks
+    # The mention by which the person chose this agent.
+    question = "\n\n".join(texts).strip().removeprefix("@Notebook").strip()
+    return question, notebooks
 
 
 def _path(uri: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import secrets
 import socket
 import threading
@@ -30,6 +31,10 @@ from archytas_nb.version import __version__
 
 T = TypeVar("T")
 
+# What other programs send in a wrong way is answered, and not written below a cell.
+for _name in ("mcp", "uvicorn"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
 PATH = "/mcp"
 HOST = "127.0.0.1"
 SECONDS_BETWEEN_PROGRESS = 5.0
@@ -37,7 +42,7 @@ SECONDS_BETWEEN_PROGRESS = 5.0
 _SECONDS_TO_STOP = 5.0
 _VARIABLES = "notebook://variables"
 _VARIABLE = "notebook://variable/"
-_INSTRUCTIONS = (
+INSTRUCTIONS = (
     "The tools are functions of a live Jupyter notebook; they run in its kernel on its variables. "
     "A call waits while a cell of the notebook is running. Some calls must be approved by the "
     "person at the notebook first. notebook_tools lists the tools that exist now, and "
@@ -159,8 +164,18 @@ _CALL = types.Tool(
         },
         "required": ["name"],
     },
+    # It may call any tool.
+    annotations=types.ToolAnnotations(read_only_hint=False, destructive_hint=True),
 )
+FIXED_TOOLS = (_LIST, _CALL)
 """Many programs read the list of tools only once; these two reach those that are defined later."""
+
+_TEMPLATE = types.ResourceTemplate(
+    name="variable",
+    uri_template=_VARIABLE + "{name}",
+    description="A variable of the notebook: its type, and its value or a part of it.",
+    mime_type="text/plain",
+)
 
 
 def described_tool(tool: Tool) -> types.Tool:
@@ -187,8 +202,14 @@ def content_of(outcome: CallOutcome) -> types.CallToolResult:
     return types.CallToolResult(content=content, is_error=outcome.status != "done")
 
 
-def _failed(text: str) -> types.CallToolResult:
+def failed(text: str) -> types.CallToolResult:
+    """The result of a call that failed with this text."""
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+async def list_templates(_: Any, __: Any) -> types.ListResourceTemplatesResult:
+    """The addresses that variables have."""
+    return types.ListResourceTemplatesResult(resource_templates=[_TEMPLATE])
 
 
 def _handlers(notebook: ServedNotebook) -> Server[Any]:
@@ -197,7 +218,7 @@ def _handlers(notebook: ServedNotebook) -> Server[Any]:
 
     async def list_tools(_: Context, __: Any) -> types.ListToolsResult:
         tools = [described_tool(each) for each in notebook.tools().values()]
-        return types.ListToolsResult(tools=[*tools, _LIST, _CALL])
+        return types.ListToolsResult(tools=[*tools, *FIXED_TOOLS])
 
     async def call_tool(
         context: Context, params: types.CallToolRequestParams
@@ -212,7 +233,7 @@ def _handlers(notebook: ServedNotebook) -> Server[Any]:
             named = arguments.get("name")
             given = arguments.get("arguments", {})
             if not isinstance(named, str) or not isinstance(given, dict):
-                return _failed("notebook_call takes a name (a string) and arguments (an object).")
+                return failed("notebook_call takes a name (a string) and arguments (an object).")
             name = named
             arguments = given
         future = notebook.call(_caller(context), name, arguments)
@@ -251,10 +272,11 @@ def _handlers(notebook: ServedNotebook) -> Server[Any]:
     return Server(
         "archytas_nb",
         version=__version__,
-        instructions=_INSTRUCTIONS,
+        instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
     )
 

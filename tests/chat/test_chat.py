@@ -80,7 +80,7 @@ def test_a_question_of_the_chat_is_continued_in_a_cell(kernel: Kernel, runtime: 
     play(kernel, ("total", {}), ("final_answer", "It is 6."), ("final_answer", "Six, as I said."))
 
     async def work(chat: Chat) -> None:
-        assert await chat.ask("What is the total?") == "end_turn"
+        assert await chat.ask("@Notebook What is the total?") == "end_turn"
         assert chat.text == "It is 6."
         assert chat.calls == [("total {}", "completed", "6")]
 
@@ -90,6 +90,7 @@ def test_a_question_of_the_chat_is_continued_in_a_cell(kernel: Kernel, runtime: 
     read = value(kernel, "str(script.asked[-1].messages)")
     assert "What is the total?" in read
     assert "And again?" in read
+    assert "@Notebook" not in read
 
 
 def test_a_question_of_a_cell_is_continued_in_the_chat(kernel: Kernel, runtime: Path) -> None:

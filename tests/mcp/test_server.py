@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
+from mcp_types import Implementation
 
 from tests.mcp.conftest import Served
 
@@ -39,7 +41,9 @@ def test_the_tools_are_listed_with_their_schemas(served: Served) -> None:
     assert tools["count"].input_schema["properties"]["times"]["default"] == 1
     hints = {name: each.annotations for name, each in tools.items()}
     assert hints["clear"].destructive_hint
-    assert not hints["count"].destructive_hint
+    assert hints["count"].destructive_hint is False
+    assert hints["notebook_call"].destructive_hint
+    assert hints["notebook_tools"].read_only_hint
 
 
 def test_a_call_runs_on_the_main_thread_and_is_validated(served: Served) -> None:
@@ -127,6 +131,8 @@ def test_variables_are_resources_and_secrets_are_not(served: Served) -> None:
     assert names[0] == "variables"
     assert "numbers" in names
     assert "password" not in names
+    [template] = served.talk(lambda client: client.list_resource_templates()).resource_templates
+    assert template.uri_template.format(name="numbers") in [str(each.uri) for each in listed]
 
     async def read(client: Client) -> str:
         found = await client.read_resource("notebook://variable/numbers")
@@ -175,23 +181,59 @@ def test_a_client_of_an_older_protocol_is_served(served: Served) -> None:
     assert text(result) == "3"
 
 
-def test_the_bridge_serves_the_same_tools_over_stdio(served: Served) -> None:
-    folder = served.kernel.run("import os; os.environ['JUPYTER_RUNTIME_DIR']").result.strip("'")
+def over_stdio(runtime: str, work: Callable[[Client], Awaitable[Any]]) -> Any:
+    """What a coroutine of a client of the bridge returns."""
     parameters = StdioServerParameters(
         command=sys.executable,
         args=["-m", "archytas_nb", "mcp"],
-        env={**os.environ, "JUPYTER_RUNTIME_DIR": folder},
+        env={**os.environ, "JUPYTER_RUNTIME_DIR": runtime},
     )
 
-    async def talk() -> tuple[list[str], str]:
-        async with Client(stdio_client(parameters)) as client:
-            listed = await client.list_tools()
-            result = await client.call_tool("count", {"word": "abc"})
-            return [each.name for each in listed.tools], text(result)
+    async def talk() -> Any:
+        info = Implementation(name="desktop", title="The desktop", version="1")
+        async with Client(stdio_client(parameters), client_info=info) as client:
+            return await work(client)
 
-    names, said = asyncio.run(talk())
+    return asyncio.run(talk())
+
+
+def test_the_bridge_serves_the_same_tools_over_stdio(served: Served, tmp_path: Path) -> None:
+    runtime = served.kernel.run("import os; os.environ['JUPYTER_RUNTIME_DIR']").result.strip("'")
+    begun = tmp_path / "begun"
+    served.kernel.run(
+        f"import pathlib\n@tool\ndef wait() -> str:\n    'Wait.'\n"
+        f"    pathlib.Path({str(begun)!r}).touch()\n    time.sleep(3600)\n    return ''"
+    )
+
+    async def work(client: Client) -> Any:
+        with pytest.raises(MCPError, match="no resource"):
+            await client.read_resource("notebook://variable/password")
+        listed = await client.list_tools()
+        found = await client.read_resource("notebook://variable/numbers")
+        task = asyncio.create_task(client.call_tool("wait", {}))
+        while not begun.exists():
+            assert not task.done(), task.result()
+            await asyncio.sleep(0.05)
+        task.cancel()
+        result = await client.call_tool("count", {"word": "abc"})
+        return [each.name for each in listed.tools], str(found), text(result)
+
+    names, found, said = over_stdio(runtime, work)
     assert {"count", "notebook_call"} <= {*names}
+    assert "numbers" in found
     assert said == "3"
+
+
+def test_the_bridge_may_be_started_before_a_notebook_is_served(tmp_path: Path) -> None:
+    async def work(client: Client) -> Any:
+        listed = await client.list_tools()
+        result = await client.call_tool("notebook_tools", {})
+        return [each.name for each in listed.tools], result
+
+    names, result = over_stdio(str(tmp_path), work)
+    assert names == ["notebook_tools", "notebook_call"]
+    assert result.is_error
+    assert "%agent_mcp serve" in text(result)
 
 
 @pytest.mark.slow
