@@ -19,6 +19,9 @@ import pytest
 
 from archytas_nb import Agent, Tool
 from archytas_nb.batch import plan as planning
+from archytas_nb.batch.columns import Columns
+from archytas_nb.batch.engine import Map
+from archytas_nb.batch.map import questions_of
 from archytas_nb.loop.events import AskModel, ModelReply, Usage
 from archytas_nb.sandbox import rows as sandbox_rows
 from archytas_nb.sandbox.bounds import Bounds
@@ -450,6 +453,29 @@ def _length(log: Path) -> int:
 
 
 # ── how often a wrong program is caught ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("verify", "computed"), [(10, 0.656), (30, 0.965)])
+def test_the_rows_that_are_compared_show_a_tenth_of_wrong_rows_as_often_as_computed(
+    verify: int, computed: float
+) -> None:
+    """The draw alone, without maps: what stands in the documentation for 10 and 30 rows."""
+    setup = Agent([], model=Planner())._setup.for_rows()
+    draws = 100
+    caught = 0
+    for salt in range(draws):
+        items = [{"number": number, "salt": salt} for number in range(200)]
+        prompt = "Say {number}."
+        questions = questions_of(items, prompt)
+        plan = planning.PlannedMap(
+            Map(setup, questions, output_type=int),
+            prompt,
+            questions,
+            Columns(items),
+            planning.PlanOptions(verify=verify),
+        )
+        caught += any(items[each]["number"] % 10 == 0 for each in plan._verified)
+    assert abs(caught / draws - computed) < 0.13
 
 
 @pytest.mark.slow
