@@ -387,13 +387,19 @@ class RunSetup:
             has_policy=callable(self.settings.approve),
         )
 
-    def sendable(
-        self, past: Sequence[Exchange], protocol: ev.ActiveProtocol
-    ) -> tuple[Exchange, ...]:
-        """The exchanges that a model may read: the calls of a program were made with values."""
-        if not self.hides_values or protocol == "program":
-            return tuple(past)
-        return tuple(each for each in past if not any(step.program for step in each.steps))
+    def past_of(
+        self, exchange: Exchange, exchanges: Sequence[Exchange], protocol: ev.ActiveProtocol
+    ) -> tuple[tuple[Exchange, ...], Exchange | None]:
+        """The exchanges that a model may read before a question, and the one that it replaces.
+
+        The calls of a program were made with values.
+        """
+        past, earlier = place_of(exchange, exchanges)
+        if self.hides_values and protocol != "program":
+            past = tuple(each for each in past if not any(step.program for step in each.steps))
+        exchange.number = index_of(exchanges, exchange.origin) + 1
+        exchange.is_apart = len(past) + 1 < exchange.number
+        return past, earlier
 
     def why_refused(self, exchange: Exchange, protocol: ev.ActiveProtocol) -> str:
         """Why a question is not asked that would tell values; empty if it is."""
@@ -422,8 +428,7 @@ class RunSetup:
         """The first request of a run, and its tools; nothing is sent or stored."""
         model = self.choice.choose()
         exchange.values = self.settings.values
-        past, earlier = place_of(exchange, exchanges)
-        past = self.sendable(past, self.protocol(model))
+        past, earlier = self.past_of(exchange, exchanges, self.protocol(model))
         facts = ModelFacts(model)
         small = facts.is_small
         exchange.model = facts.identity
@@ -530,8 +535,7 @@ class Asked:
         except KeyboardInterrupt:
             return ending_only(exchange, ev.Interrupted("a request to the model"))
         exchange.values = setup.settings.values
-        past, earlier = place_of(exchange, self.exchanges)
-        past = setup.sendable(past, protocol)
+        past, earlier = setup.past_of(exchange, self.exchanges, protocol)
         self._deleted_results |= delete_stored_results(earlier, setup.variables)
         tools = setup.question_tools(exchange, past, earlier, small=small)
         run.tools = tools

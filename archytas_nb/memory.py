@@ -224,7 +224,8 @@ def _saved(exchange: Exchange) -> SavedQuestion:
         values=exchange.values,
         said=exchange.said,
         model=exchange.model,
-        compaction=exchange.compaction,
+        # That of a part of the conversation does not hold for all of it.
+        compaction=Compaction() if exchange.is_apart else exchange.compaction,
     )
 
 

@@ -163,3 +163,43 @@ def test_what_cannot_be_read_or_written_is_an_error(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     with pytest.raises(ConfigurationError):
         agent.load(fifo)
+
+
+def double(number: int) -> int:
+    """Double a number.
+
+    Args:
+        number: The number
+    """
+    return 2 * number
+
+
+def test_the_calls_of_another_protocol_are_sent_as_a_program() -> None:
+    native = ScriptedModel(("double", {"number": 21}), "It is 42.", protocol="native")
+    programs = ScriptedModel("```python\nanswer('42')\n```", protocol="program")
+    agent = Agent([double], native, "native", namespace={})
+    agent.run("What is 21 doubled?")
+    agent.protocol = "program"
+    agent.run("Sure?", model=programs)
+    sent = programs.asked[-1].messages
+    assert sent[2]["content"] == "```python\ndouble(number=21)\n```"
+    assert sent[3]["content"] == "42"
+
+
+def test_every_call_of_a_conversation_has_an_id_of_its_own(tmp_path: Path) -> None:
+    """Also those of the last turn, and of questions of which the model reads only some."""
+    program = "```python\nx = double(number={})\nshow(x)\n```"
+    model = ScriptedModel(program.format(1), program.format(2), protocol="program")
+    agent = Agent([double], model, "program", values="none", namespace={}, max_steps=1)
+    agent.run("What is it?")
+    native = ScriptedModel(("double", {"number": 3}), "It is {double_1}.", protocol="native")
+    agent.protocol = "native"
+    assert agent.run("And 3?", model=native, max_steps=5).answer == "It is 6."
+    calls = [call.id for each in agent.exchanges for step in each.steps for call in step.calls]
+    assert len(calls) == len(set(calls)) == 3
+    agent.save(tmp_path / "conversation.json")
+    agent.load(tmp_path / "conversation.json")
+    after = ScriptedModel("```python\nanswer('Done.')\n```", protocol="program")
+    agent.protocol = "program"
+    agent.run("And now?", model=after)
+    assert all(each["content"] for each in after.asked[-1].messages)

@@ -283,7 +283,7 @@ class Conversation:
         self.reply_tokens = reply_tokens
         self._exchange = exchange
         self._exchanges = [*past, exchange]
-        if not exchange.steps and past:
+        if not exchange.steps and past and not exchange.is_apart:
             exchange.compaction = _last_compaction(past, exchange)
         self.rebuild(wire)
 
@@ -401,7 +401,7 @@ def _summary_tokens(budget: int) -> int:
 
 def _last_compaction(past: Sequence[Exchange], exchange: Exchange) -> Compaction:
     """The last compaction for the model of an exchange: another may have a longer context."""
-    own = [each for each in past if each.model == exchange.model]
+    own = [each for each in past if each.model == exchange.model and not each.is_apart]
     if not own:
         return Compaction()
     compaction = own[-1].compaction

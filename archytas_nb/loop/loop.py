@@ -169,7 +169,12 @@ class _Loop:
         self.checks = SmallModelChecks(self.exchange.question, self._ask_yes_no)
         memory = CallMemory(self.guards.small, frozenset(self.guards.may_repeat))
         hides_values = self.exchange.values != "all"
-        self.programs = ProgramRunner(len(self.past) + 1, self.guards, memory, hides_values)
+        self.programs = ProgramRunner(self._number, self.guards, memory, hides_values)
+
+    @property
+    def _number(self) -> int:
+        """The number of the question in the conversation, for the ids of its calls."""
+        return self.exchange.number or len(self.past) + 1
 
     def run(self) -> Flow:
         """Repeat steps until there is an ending."""
@@ -540,13 +545,15 @@ class _Loop:
 
     def _answer_of_program(self, action: Action) -> Requests[Action]:
         """The answer that the program of the last turn gives; its calls are not made."""
+        self.guards.steps += 1  # so that its calls have ids of their own
         self.programs.begin(action.program, is_again=True)
         end = yield from self.programs.run(
             action.program, action.thought, refusal="Not run: the run must end now."
         )
         if self.programs.calls:
             report = calls_report(self.programs.told)
-            self._add(self.programs.step(action.thought, report, action.reasoning))
+            step = self.programs.step(action.thought, report, action.reasoning)
+            self._add(replace(step, is_left_out=not report))
         if isinstance(end, ProgramEnded) and end.has_answer:
             return replace(action, program="", answer=end.answer, null=end.answer is None)
         shown = ""
@@ -613,9 +620,8 @@ class _Loop:
 
     def _run_calls(self, action: Action) -> Requests[StepRecord]:
         """Run the calls of one reply that can be read, up to `MAX_CALLS`."""
-        question = len(self.past) + 1
         calls = [
-            ToolCall(call_id(question, self.guards.steps, number), name, tool_input)
+            ToolCall(call_id(self._number, self.guards.steps, number), name, tool_input)
             for number, (name, tool_input) in enumerate(action.calls[: MAX_CALLS + 1], start=1)
         ]
         outcomes = {each.call_id: each for each in _outcomes_without_running(action, calls)}

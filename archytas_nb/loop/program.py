@@ -24,7 +24,7 @@ from archytas_nb.loop.events import (
     ToolCall,
 )
 from archytas_nb.loop.limits import Guards, call_key
-from archytas_nb.loop.program_protocol import WrittenCall
+from archytas_nb.loop.program_protocol import WrittenCall, call_written
 from archytas_nb.loop.record import StepRecord, call_id
 from archytas_nb.words import one_line
 
@@ -144,7 +144,7 @@ class ProgramRunner:
         return list(dict.fromkeys(self.made)) if self.hides_values else self.made
 
     def _call_text(self, call: ToolCall) -> str:
-        return f"{call.name}(…)" if self.hides_values else _call_text(call)
+        return f"{call.name}(…)" if self.hides_values else one_line(call_written(call), 200)
 
     def run(
         self, text: str, thought: str = "", *, is_part: bool = False, refusal: str = ""
@@ -256,10 +256,3 @@ class ProgramRunner:
                 )
             self.memory.add(call, outcome)
         return {each.call_id: each for each in reply.outcomes}
-
-
-def _call_text(call: ToolCall) -> str:
-    """A call as a program writes it."""
-    given = call.input if isinstance(call.input, dict) else {}
-    arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
-    return one_line(f"{call.name}({arguments})", 200)

@@ -25,6 +25,7 @@ from archytas_nb.loop.events import (
     ModelReply,
     ProgramEnded,
     ProgramFaults,
+    ToolCall,
 )
 from archytas_nb.loop.grammar import ProgramGrammar
 from archytas_nb.loop.record import AnswerForm, Context, Exchange, StepRecord
@@ -230,9 +231,16 @@ class ProgramProtocol(Wire):
         return question_message(exchange, "Call answer with a value of this type:")
 
     def step(self, step: StepRecord) -> list[Message]:
-        """The program, then the report about it; a program that was left behind is not sent."""
+        """The program, then the report about it; a program that was left behind is not sent.
+
+        Calls that were made in another protocol are written as a program, with their results.
+        """
         if step.is_left_out:
             return []
+        if step.calls and not step.program:
+            calls = "\n".join(map(call_written, step.calls))
+            results = "\n".join(outcome.text for outcome in step.outcomes)
+            step = replace(step, program=calls, report=results)
         if not step.program:
             unusable = {"role": "assistant", "content": "(A reply that could not be used.)"}
             return [unusable, {"role": "user", "content": step.correction}]
@@ -348,6 +356,13 @@ def texts_answered(program: str) -> list[str]:
 def _name_in(declaration: str) -> str:
     """The name of the function that is declared."""
     return declaration.partition("(")[0].removeprefix("async ").removeprefix("def ")
+
+
+def call_written(call: ToolCall) -> str:
+    """A call as a program writes it."""
+    given = call.input if isinstance(call.input, dict) else {}
+    arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    return f"{call.name}({arguments})"
 
 
 def fenced(program: str) -> str:

@@ -142,6 +142,8 @@ class Exchange:
     images: tuple[str, ...] = ()  # PNG or JPEG in base64
     form: AnswerForm | None = None  # of the answer; None for text
     origin: str = ""  # such as a cell: a question of the same origin replaces this one
+    number: int = 0  # of the question in the conversation, from 1; 0 if it is not known
+    is_apart: bool = False  # the model may not read all questions before it
     hint: str = ""  # text for the model below the question
     context: Context | None = None
     error: LastError | None = None  # of the cell before it
