@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from random import Random
+from threading import Thread, current_thread, main_thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +17,7 @@ import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import RunInterrupted
+from archytas_nb.loop.events import Answered, Failed, Interrupted, Notice, Started, Stopped
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.tool import Tool
@@ -262,3 +266,125 @@ def test_a_call_is_decided_from_another_thread(
     [(_, outcome), *_] = run.calls
     assert outcome.status == status
     assert text in outcome.text
+
+
+class Hands:
+    """A person who acts on a run at random, on threads of their own: forms, texts and the button that ends it."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self.told: list[str] = []  # texts that were accepted
+        self._threads: list[Thread] = []
+
+    def display(self, box: Any) -> Any:
+        """Act on a form that is shown."""
+        acts = (["Run"], ["Refuse"], ["Stop"], ["Edit", ("above", "2"), "Run"], ["Run", "Refuse"])
+        self._start(self._press, box, self._random.choice(acts))
+        return SimpleNamespace(update=lambda *_, **__: None)
+
+    def begin(self, agent: nb.Agent, stop: controls.StopButton, number: int) -> None:
+        """Tell the agent something and end the run, each or none of it, at a random moment."""
+        for text in self._random.choice(((), ("a",), ("a", "b"))):
+            self._start(self._tell, agent, f"{text}{number}.", self._random.random() / 100)
+        if self._random.random() < 0.4:
+            self._start(self._stop, stop, self._random.random() / 100)
+
+    def finish(self) -> None:
+        for each in self._threads:
+            each.join()
+
+    def _start(self, *call: Any) -> None:
+        self._threads.append(Thread(target=call[0], args=call[1:]))
+        self._threads[-1].start()
+
+    @staticmethod
+    def _press(box: Any, act: list[Any]) -> None:
+        for press in act:
+            if isinstance(press, tuple):
+                find(box, press[0]).value = press[1]
+            else:
+                find(box, press).click()
+
+    def _tell(self, agent: nb.Agent, text: str, seconds: float) -> None:
+        time.sleep(seconds)
+        with suppress(RuntimeError):
+            agent.tell(text)
+            self.told.append(text)
+
+    @staticmethod
+    def _stop(stop: controls.StopButton, seconds: float) -> None:
+        time.sleep(seconds)
+        stop.widget.click()
+
+
+@pytest.mark.parametrize("runs", [60, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_whenever_a_run_is_stopped_or_told_something_each_thing_has_one_outcome(
+    runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One ending, one outcome for each call, one place for each text; threads of a person write no run."""
+    from archytas_nb.loop.record import Exchange
+
+    writers = set()
+    for kind in (Run, Exchange):
+
+        def note(each: Any, name: str, value: Any, write: Any = kind.__setattr__) -> None:
+            writers.add(current_thread())
+            write(each, name, value)
+
+        monkeypatch.setattr(kind, "__setattr__", note)
+    monkeypatch.setattr(controls, "way", lambda: "controls")
+    random = Random(30)
+    statuses = Counter(hands_on(random, number, monkeypatch) for number in range(runs))
+    print(statuses)
+    assert writers == {main_thread()}
+    assert set(statuses) == {"answered", "interrupted"}
+
+
+def hands_on(random: Random, number: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    """One such run; returns its status."""
+    made: list[int] = []
+
+    def delete(above: int) -> str:
+        """Delete rows.
+
+        Args:
+            above: Rows with a greater number are deleted
+        """
+        made.append(above)
+        time.sleep(random.random() / 500)
+        return f"kept {above}"
+
+    calls = [("delete", {"above": above}) for above in (9, 8)]
+    script = ScriptedModel(*calls, ("final_answer", "Done."))
+    agent = nb.Agent([Tool.from_function(delete, approve=True)], script)
+    hands = Hands(random)
+    monkeypatch.setattr(controls, "_display", hands.display)
+    stop = controls.StopButton()
+    endings = []
+    placed: list[str] = []
+
+    def on_event(event: Any) -> None:
+        if isinstance(event, (Answered, Failed, Stopped, Interrupted)):
+            endings.append(event)
+            stop.close()
+        elif isinstance(event, Notice) and event.kind in ("told", "late"):
+            placed.append(event.text)
+        elif isinstance(event, Started):
+            hands.begin(agent, stop, number)
+
+    monkeypatch.setattr("archytas_nb.asking.Keyboard", Scripted)
+    try:
+        run = agent.run("Delete rows", observers=[on_event], progress=False)
+    except RunInterrupted as error:
+        assert isinstance(error.run, Run)
+        run = error.run
+    stop.close()
+    hands.finish()
+    assert len(endings) == 1
+    ids = [call.id for call, _ in run.calls]
+    assert len(set(ids)) == len(ids)
+    outcomes = Counter(outcome.status for _, outcome in run.calls)
+    assert outcomes["done"] <= len(made) <= outcomes["done"] + outcomes["interrupted"]
+    for text in hands.told:
+        assert "\n".join(placed).count(text) == 1, (text, placed, run.status)
+    return run.status
