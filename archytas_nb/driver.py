@@ -101,7 +101,6 @@ class Driver:
     disclosure: Disclosure | None = None  # what the model may learn of values; None for all
     _sandbox: Sandbox | None = field(default=None, init=False)
     _told: Callable[[], Sequence[str]] = field(default=tuple, init=False)
-    _told_too_late: list[str] = field(default_factory=list, init=False)
     _is_stopped: bool = field(default=False, init=False)  # an interrupt came between two requests
     _host: RunHost | None = field(default=None, init=False)  # once there were calls
     _missed: CassetteMiss | None = field(default=None, init=False)  # what a tool asked in vain
@@ -110,10 +109,12 @@ class Driver:
         """Yield every event, the ending last; an interrupt thrown into it ends the run properly."""
         server = ModelFacts(self.model).server
         yield from self._emit(ev.Started(self.run.model, protocol, server, self.exchange.told))
-        self.inbox.open()
-        self._told = told_to(self.model, self.inbox.take, self.run.question)
-        flow = self._flow(protocol)
-        request = next(flow)
+        with defer_interrupts() as deferred:  # what was taken from the inbox must be recorded
+            self.inbox.open()
+            self._told = told_to(self.model, self.inbox.take, self.run.question)
+            flow = self._flow(protocol)
+            request = next(flow)
+        self._is_stopped |= deferred.interrupted
         ending: ev.Ending | None = None
         try:
             while ending is None:
@@ -161,12 +162,13 @@ class Driver:
 
     def _told_late(self) -> Events:
         """Say which texts of the person came after the last request."""
-        for text in self._told_too_late:
-            yield from self._emit(ev.Notice("late", text))
+        while late := self.inbox.late:
+            yield from self._emit(ev.Notice("late", late[0]))
+            self.inbox.said_late()
 
     def _close(self) -> None:
         """Keep what later questions need: the variables of programs, and what calls have read."""
-        self._told_too_late += self.inbox.close()
+        self.inbox.close()
         if self._sandbox is not None:
             self.exchange.program_state = self._sandbox.close()
         if self.run.reads is not None:

@@ -201,18 +201,20 @@ class Inbox:
     closed ──open──▶ open ──put, take──▶ open ──close──▶ closed
 
     A text may be put from any thread, under the lock under which the inbox is closed: so it is
-    refused, taken, or left when the run has ended.
+    refused, taken, or too late when the run has ended.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._texts: list[str] = []
+        self._late: list[str] = []
         self._is_open = False
 
     def open(self) -> None:
         """Accept texts from now on."""
         with self._lock:
             self._texts = []
+            self._late = []
             self._is_open = True
 
     def put(self, text: str) -> bool:
@@ -235,13 +237,23 @@ class Inbox:
             self._texts = []
             return taken
 
-    def close(self) -> list[str]:
-        """Accept nothing more; returns the texts that came too late."""
+    def close(self) -> None:
+        """Accept nothing more: what no request has taken came too late."""
         with self._lock:
             self._is_open = False
-            left = self._texts
+            self._late += self._texts
             self._texts = []
-            return left
+
+    @property
+    def late(self) -> tuple[str, ...]:
+        """The texts that came too late, in order, without those of which this was said."""
+        with self._lock:
+            return tuple(self._late)
+
+    def said_late(self) -> None:
+        """Note that it was said of the first one."""
+        with self._lock:
+            del self._late[:1]
 
 
 def index_of(exchanges: Sequence[Exchange], origin: str) -> int:

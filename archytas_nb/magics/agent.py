@@ -409,6 +409,7 @@ class ArchytasNB(Settings, Magics):
                 try:
                     return agent.run(question, observers=observers, progress=False, **keywords)
                 except RunInterrupted as error:
+                    view.end(getattr(error.run, "ending", None))
                     if view.was_stopped and isinstance(error.run, Run):
                         return error.run
                     raise

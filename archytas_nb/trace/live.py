@@ -125,11 +125,19 @@ class TraceView:
         """Whether the person has ended the run with its button, which is no error."""
         return isinstance(self._layer, LiveLayer) and self._layer.was_stopped
 
+    def end(self, ending: ev.Ending | None) -> None:
+        """Take the ending of the run, of which an interrupt may have kept the view."""
+        if ending is not None and self.view.ending is None:
+            self.on_event(ending)
+
     def close(self) -> None:
-        """Show the finished run; called again, it does nothing."""
+        """Show the finished run; called again, it does nothing, unless an interrupt stopped it."""
         if self._closed:
             return
+        self._finish()
         self._closed = True
+
+    def _finish(self) -> None:
         try:
             if isinstance(self._layer, LiveLayer):
                 for text in self._layer.told_too_late():
@@ -464,9 +472,10 @@ class LiveLayer:
     def finish(self, view: RunView) -> None:
         """Show the static output, and close all widgets."""
         self._stop.close()
+        if not self._over.is_set():
+            LiveLayer._open -= 1
         self._over.set()
         self._due.set()
-        LiveLayer._open -= 1
         controls.close_place(self._place)
         with self._lock:
             try:
@@ -505,10 +514,10 @@ class LiveLayer:
             self._header.children = (*self._header.children, self._actions, self._waiting)
 
     def told_too_late(self) -> list[str]:
-        """What the person has told the agent after the end of the run."""
-        if self._tell is None:
+        """What the person has told the agent too late, and the run has not said."""
+        if self._tell is None or self._inbox is None:
             return []
-        return self._tell.close()
+        return [*self._inbox.late, *self._tell.close()]
 
     def _draw_told(self) -> None:
         """Show what the next request will tell the agent, and empty the field."""

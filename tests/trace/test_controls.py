@@ -317,6 +317,8 @@ class Hands:
         stop.widget.click()
 
 
+# What is interrupted while it is made cannot be closed, of which a widget complains.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("runs", [60, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_whenever_a_run_is_stopped_or_told_something_each_thing_has_one_outcome(
     runs: int, monkeypatch: pytest.MonkeyPatch
@@ -361,14 +363,11 @@ def hands_on(random: Random, number: int, monkeypatch: pytest.MonkeyPatch) -> st
     monkeypatch.setattr(controls, "_display", hands.display)
     stop = controls.StopButton()
     endings = []
-    placed: list[str] = []
 
     def on_event(event: Any) -> None:
         if isinstance(event, (Answered, Failed, Stopped, Interrupted)):
             endings.append(event)
             stop.close()
-        elif isinstance(event, Notice) and event.kind in ("told", "late"):
-            placed.append(event.text)
         elif isinstance(event, Started):
             hands.begin(agent, stop, number)
 
@@ -376,15 +375,19 @@ def hands_on(random: Random, number: int, monkeypatch: pytest.MonkeyPatch) -> st
     try:
         run = agent.run("Delete rows", observers=[on_event], progress=False)
     except RunInterrupted as error:
-        assert isinstance(error.run, Run)
-        run = error.run
+        run = error.run  # type: ignore[assignment]
     stop.close()
     hands.finish()
-    assert len(endings) == 1
+    assert run.ending is not None
+    assert endings in ([run.ending], [])  # an interrupt may come instead of it
     ids = [call.id for call, _ in run.calls]
     assert len(set(ids)) == len(ids)
     outcomes = Counter(outcome.status for _, outcome in run.calls)
     assert outcomes["done"] <= len(made) <= outcomes["done"] + outcomes["interrupted"]
+    notices = [each for each in run.events if isinstance(each, Notice)]
+    placed = [each.text for each in notices if each.kind == "late"]
+    placed += [step.said for each in agent.exchanges for step in each.steps]
+    placed += agent.inbox.late  # where an interrupt kept the run from saying so
     for text in hands.told:
         assert "\n".join(placed).count(text) == 1, (text, placed, run.status)
     return run.status
