@@ -42,8 +42,8 @@ _FIGURE_SIZE = re.compile(r"<Figure size (\d+)x(\d+)")
 def are_offered(question: str, *, small: bool) -> bool:
     """Whether a model gets the tool: a small one only if the question names a cell.
 
-    It does not depend on which cells ran: nbval runs them without IPython's history, and a replay
-    must send the requests of the recording.
+    It does not depend on which cells ran: a runner may run them without IPython's history, and a
+    replay must send the requests of the recording.
     """
     if getattr(current_shell(), "history_manager", None) is None:
         return False

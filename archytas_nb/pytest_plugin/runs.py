@@ -139,6 +139,13 @@ class AgentRuns:
         if patterns is not None and self._mode == "replay":
             patterns.update(self._running.volatile())
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Have nbval run cells with their history, as a front end does: questions are about it."""
+        kernel: Any = getattr(item.parent, "kernel", None)  # of nbval
+        if item.path.suffix == ".ipynb" and hasattr(kernel, "execute_cell_input"):
+            kernel.execute_cell_input = functools.partial(_executed, kernel)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """Note that a test has failed: it did not come to use all exchanges."""
@@ -202,6 +209,14 @@ class AgentRuns:
         if name.startswith(os.pardir):
             return str(path)
         return name
+
+
+def _executed(kernel: Any, source: str, allow_stdin: bool | None = None) -> str:  # noqa: FBT001
+    """Execute a cell in a kernel of nbval; returns the id of the message."""
+    message: str = kernel.kc.execute(
+        source, store_history=True, allow_stdin=allow_stdin, stop_on_error=False
+    )
+    return message
 
 
 class NotebookFile(pytest.File):

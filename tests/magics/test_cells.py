@@ -150,7 +150,7 @@ def test_a_small_model_has_it_only_for_a_question_that_names_a_cell(
 def test_whether_it_is_offered_does_not_depend_on_the_cells_that_ran(
     shell: InteractiveShell,
 ) -> None:
-    """nbval runs cells without history, and its requests are those of the recording."""
+    """A runner may run cells without history, and its requests are those of the recording."""
     questions = ("What is [3]?", "What is it?")
     before = [cells.are_offered(each, small=small) for each in questions for small in (True, False)]
     assert before == [True, True, False, True]

@@ -57,6 +57,29 @@ def test_an_update_asks_only_for_what_has_changed_and_drops_the_rest(
     assert run_pytest(tmp_path, "--nbval", "--agent-replay", "--agent-strict", ".").code == 0
 
 
+def test_questions_about_the_last_error_and_earlier_cells_are_replayed_by_nbval(
+    tmp_path: Path,
+) -> None:
+    """nbval by itself runs cells without their history, in which both are."""
+    notebook = write_notebook(
+        tmp_path / "errors.ipynb",
+        "%load_ext archytas_nb\nx = [1]",
+        "print('canary'); x[3]",
+        "%agent --protocol native Why?",
+    )
+    book = nbformat.read(notebook, as_version=4)
+    book.cells[1].metadata.tags = ["raises-exception"]
+    nbformat.write(book, notebook)
+    said = record(notebook, Say(calls=(("cells", {}),)), Say("It has one item."))
+    assert "errors.ipynb  2 recorded" in said
+    cassette = tmp_path / "cassettes" / "errors.jsonl"
+    before = cassette.read_bytes()
+    assert b"IndexError: list index out of range" in before
+    assert b"[2]\\nprint('canary'); x[3]\\nOutput:\\ncanary" in before
+    assert run_pytest(tmp_path, "--nbval", "--agent-replay", "--agent-strict", ".").code == 0
+    assert cassette.read_bytes() == before
+
+
 def test_a_failing_notebook_is_not_saved_but_its_recording_is_kept(notebook: Path) -> None:
     write_notebook(notebook, *CELLS, "1 / 0")
     before = notebook.read_bytes()
