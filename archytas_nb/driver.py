@@ -228,9 +228,13 @@ class Driver:
                 reads.outcomes(outcomes)
             return ev.CallOutcomes(outcomes)
         if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
+            before = reads.copy() if reads is not None else None
             if isinstance(request, ev.RunProgram):
                 self._note_program(request.text)
-            return self._run_program(request)
+            reply = self._run_program(request)
+            if isinstance(reply, ev.ProgramFaults):  # nothing of it was run
+                self.run.reads = before
+            return reply
         return None
 
     def _note_program(self, text: str) -> None:

@@ -49,9 +49,9 @@ def check(code: Code, recorded: Recorded) -> Check:
             return Check("cannot say", f"{name!r} cannot be read as a whole: {what}")
         return Check("holds", "nothing it read has changed")
     names = f"{', '.join(changed)} changed"
-    again = reads.changed_by_run.intersection(changed)
-    if again:
-        return Check("cannot say", f"the question itself changed {min(again)!r}", changed)
+    if reads.changed_by_run:  # the code would change it once more
+        by_run = min(reads.changed_by_run)
+        return Check("cannot say", f"{names}: the question itself changed {by_run!r}", changed)
     proof = verify(code, recorded, from_now=True)
     if proof.differences:
         return Check("changed", names, changed, proof.differences)
@@ -59,6 +59,9 @@ def check(code: Code, recorded: Recorded) -> Check:
         return Check("changed", f"{names}: {proof.why}", changed)
     if proof.why:
         return Check("cannot say", f"{names}: {proof.why}", changed)
+    if proof.not_compared:
+        left = proof.not_compared[0]
+        return Check("cannot say", f"{names}: {left} cannot be compared", changed)
     looked = reads.looked.intersection(changed)
     if looked or not proof.values:
         what = f"the model read {min(looked)!r} itself" if looked else "no value to compare"

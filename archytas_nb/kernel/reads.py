@@ -14,7 +14,7 @@ import json
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -129,6 +129,11 @@ class Reads:
         with contained():
             for code in compiled(text):
                 self._code(code, self.namespace, "the code")
+
+    def copy(self) -> Reads:
+        """What has been noted so far, for a program that turns out not to run."""
+        kept = {"effects": dict(self.effects), "_variables": dict(self._variables)}
+        return replace(self, **kept)  # type: ignore[arg-type]
 
     def outcomes(self, outcomes: Iterable[CallOutcome]) -> None:
         """Note what calls have returned."""

@@ -180,15 +180,20 @@ class Transaction:
     def rewind(self) -> tuple[NotCovered, ...]:
         """Restore the state before the block for a while: it can still be undone afterwards.
 
-        Call it inside of another transaction, whose `undo` brings back what there was.
+        Call it inside of another transaction, whose `undo` brings back what there was. Names that
+        were reassigned since the block have the values of before, too.
 
         Returns:
-            What could not be restored, and what was changed since the block.
+            What could not be restored.
         """
         if self._undone is not None or not self.diff:
             return ()
-        changed_later = self._changes_since()
-        return (*self._restored(), *changed_later)
+        for name in self._after:
+            self._restore_name(name)
+        for record, _ in self._changed:
+            if record.name.isidentifier():  # a variable, not a part of one such as log.values
+                self._namespace[record.name] = record.value
+        return tuple(restore(record for record, _ in self._changed))
 
     def _changes_since(self) -> list[NotCovered]:
         """What was changed again since the block ended."""
@@ -211,11 +216,15 @@ class Transaction:
             return True
         if now is not self._after[name]:
             return False
+        self._restore_name(name)
+        return True
+
+    def _restore_name(self, name: str) -> None:
+        before = self._before.get(name, _MISSING)
         if before is _MISSING:
-            del self._namespace[name]
+            self._namespace.pop(name, None)
         else:
             self._namespace[name] = before
-        return True
 
 
 def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYTES) -> Transaction:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb.errors import AnswerChanged
 from tests.code.notebook import Notebook
+from tests.pytest_plugin.runs import run_installed_pytest
 
 DATA = """\
 import pandas as pd
@@ -147,4 +150,91 @@ def test_a_run_that_changed_its_own_input(book: Notebook) -> None:
     book.ask("Grow?", ("grow", None), ("final_answer", "60"))
     assert lines(book) == ["holds (nothing it read has changed)"]
     book.run("other.append(1)")
-    assert lines(book)[0].startswith("cannot say (the question itself changed 'other'")
+    assert "the question itself changed 'other'" in lines(book)[0]
+    assert lines(book)[0].startswith("cannot say")
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.number = 0
+
+    def hit(self) -> int:
+        """Hit."""
+        self.number += 100
+        return self.number
+
+
+def test_a_tool_with_a_state_of_its_own_has_not_changed_by_being_called(book: Notebook) -> None:
+    counter = Counter()
+    book.shell.user_ns |= {"counter": counter}
+    book.run("from archytas_nb import toolbox\ntoolbox.add(counter.hit)")
+    book.ask("Hit?", ("hit", None), ("final_answer", "100"))
+    assert lines(book) == ["holds (nothing it read has changed)"]
+    counter.number = 7
+    assert lines(book)[0].startswith("cannot say")
+
+
+def test_a_program_with_faults_has_read_nothing(book: Notebook) -> None:
+    faulty = "```python\nwith open('x') as file:\n    answer(nothing)\n```"
+    right = '```python\nanswer(size("still"))\n```'
+    book.ask("The size?", faulty, right, protocol="program")
+    assert lines(book) == ["holds (nothing it read has changed)"]
+
+
+ASKING = '''%%tool
+def rows() -> int:
+    """Rows."""
+    return base.execute("select 5").fetchone()[0]
+
+def thought() -> str:
+    """Think."""
+    return str(other_agent("hm?"))'''
+
+
+def test_what_asks_a_model_or_a_database_cannot_be_told(book: Notebook) -> None:
+    book.run(
+        "import sqlite3\nfrom archytas_nb import Agent\nfrom archytas_nb.testing import ScriptedModel"
+    )
+    book.run('base = sqlite3.connect(":memory:")')
+    book.run("inner = ScriptedModel(('final_answer', 'a'))\nother_agent = Agent([], model=inner)")
+    book.run(ASKING)
+    book.ask("Rows?", ("rows", None), ("final_answer", "5"))
+    book.ask("Think?", ("thought", None), ("final_answer", "a"))
+    book.shell.user_ns["base"].close()
+    found = lines(book)
+    assert [line.partition(" (")[0] for line in found] == ["cannot say", "cannot say"]
+    assert "a database" in found[0]
+    assert "a model" in found[1]
+    assert len(book.shell.user_ns["inner"].asked) == 1
+
+
+def test_a_large_input_is_compared_as_a_whole(book: Notebook) -> None:
+    book.run("still = pd.Series(range(1_000_000))\nwords = ['a', *map(str, range(1_500_000))]")
+    book.ask("The size?", ("size", {"values": "still"}), ("final_answer", "many"))
+    book.ask("The words?", ("join", {"sign": "-"}), ("final_answer", "many"))
+    assert lines(book) == ["holds (nothing it read has changed)"] * 2
+    book.run("still.iloc[-1] = 0\nwords[-1] = 'last'")
+    assert all("changed in cell" in line and " → now " in line for line in lines(book))
+
+
+CHECKED = '''%load_ext archytas_nb
+from archytas_nb.testing import ScriptedModel
+numbers = [1, 2]
+script = ScriptedModel(("total", None), ("final_answer", "3"))
+def total() -> int:
+    """The sum."""
+    return sum(numbers)
+from archytas_nb import toolbox
+toolbox.add(total)'''
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_pytest_says_whether_an_answer_of_a_report_is_stale(changed: bool, tmp_path: Path) -> None:
+    cells = [CHECKED, "%agent -m script --protocol react The sum?"]
+    if changed:
+        cells.append("numbers.append(4)")
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    nbformat.write(book, tmp_path / "report.ipynb")
+    done = run_installed_pytest(tmp_path, "--agent-check", "report.ipynb")
+    assert done.code == int(changed), done.out
+    assert ("3 → now 7" in done.out) == changed
