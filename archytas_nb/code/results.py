@@ -45,15 +45,17 @@ class Results:
 
     given: str
     _results: list[Result] = field(default_factory=list)
-    _more: str = ""
+    _numbers: set[float] = field(default_factory=set)  # in the results, and in what the model read
 
     def add(self, result: Result) -> None:
         """Add the result of a call."""
         self._results.append(result)
+        self.add_text(result.text)
+        self._numbers.update(float(each) for each, _ in _inside(result.value) if _is_number(each))
 
     def add_text(self, text: str) -> None:
         """Add what the model read of a call whose value is not in the code."""
-        self._more += f"\n{text}"
+        self._numbers.update(each for each, _ in numbers_in(text))
 
     def same_object(self, value: Any) -> str | None:
         """The expression for an object that is a result; None if it is not."""
@@ -98,11 +100,9 @@ class Results:
         """Whether a number is that of a result or of the question, rounded to so many digits."""
         if any(each == number for each, _ in numbers_in(self.given)):
             return True
-        texts = "\n".join([self._more, *(each.text for each in self._results)])
-        if any(_is_rounded(each, number, digits) for each, _ in numbers_in(texts)):
-            return True
-        inside = itertools.chain.from_iterable(_inside(each.value) for each in self._results)
-        return any(_is_rounded(each, number, digits) for each, _ in inside if _is_number(each))
+        return number in self._numbers or any(
+            _is_rounded(each, number, digits) for each in self._numbers
+        )
 
     def formula(self, number: Any, digits: int | None = None) -> str | None:
         """Two results of which a number is the sum, the difference, …; None unless exactly one."""
