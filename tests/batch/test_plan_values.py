@@ -14,7 +14,7 @@ from archytas_nb.batch import plan as planning
 from archytas_nb.kernel import disclosure
 from tests.batch.planner import Planner
 from tests.batch.test_plan import Answers
-from tests.magics.test_values import Canaries
+from tests.magics.test_canaries import Canaries
 
 CANARIES = Canaries(33)
 FRAME = pd.DataFrame(
