@@ -615,6 +615,7 @@ class Asked:
 
     def _keep(self) -> None:
         """Add the record to the conversation if it is worth keeping; may be called repeatedly."""
+        self.inbox.close()  # the driver has done so, unless an interrupt came instead
         is_new = all(each is not self.exchange for each in self.exchanges)
         if is_new and self.exchange.is_worth_keeping:
             index = index_of(self.exchanges, self.exchange.origin)
