@@ -123,9 +123,12 @@ def main(arguments: list[str] | None = None) -> int:
 RESULTS = Path(__file__).parent / "results"
 KEPT = (
     "report", "report-before", "report-bare",
-    "blind", "blind-program", "blind-before", "blind-without-rules",
+    "blind", "blind-program", "blind-program-before", "blind-before", "blind-without-rules",
 )  # fmt: skip
 """Runs of a whole half that are kept here: as it is now, and with other configurations."""
+
+PARTS = ("report-program-part", "blind-react-beside")
+"""Runs of some tasks of a half, in an order that was fixed beforehand."""
 
 
 def kept(name: str) -> tuple[dict[str, Any], list[Result]]:

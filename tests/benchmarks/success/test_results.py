@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.success.__main__ import KEPT, RESULTS, kept
+from benchmarks.success.__main__ import KEPT, PARTS, RESULTS, kept
 from benchmarks.success.report import table
 from benchmarks.success.runner import Settings
 from benchmarks.success.task import REGISTRY
@@ -17,7 +17,7 @@ PAGE = RESULTS.with_name("RESULTS.md").read_text(encoding="utf-8")
 BLIND = [name for name in KEPT if name.startswith("blind")]
 
 
-@pytest.mark.parametrize("name", [*KEPT, "code"])
+@pytest.mark.parametrize("name", [*KEPT, *PARTS, "code"])
 def test_the_page_says_how_many_tasks_a_run_solved(name: str) -> None:
     data, results = kept(name)
     assert data["solved"] == sum(each.solved for each in results)
@@ -25,7 +25,7 @@ def test_the_page_says_how_many_tasks_a_run_solved(name: str) -> None:
     assert data["model"] in PAGE
 
 
-@pytest.mark.parametrize("name", ["report", "report-bare", "blind", "blind-program"])
+@pytest.mark.parametrize("name", ["report", "report-bare", "blind", "blind-program", *PARTS])
 def test_a_table_of_the_page_is_made_of_the_results_beside_it(name: str) -> None:
     assert table(kept(name)[1]) in PAGE
 
@@ -60,7 +60,7 @@ def test_the_runs_of_the_blind_half_differ_in_the_configuration_alone() -> None:
             assert other[key] == first[key], key
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", [*KEPT, *PARTS])
 def test_results_tell_nothing_that_one_could_tune_by(name: str) -> None:
     _, results = kept(name)
     assert {each.fault for each in results} <= {"", "not solved"}
@@ -71,7 +71,7 @@ ONE_REPLY = 60.0
 """Seconds: a reply that has begun is waited for, and the last turn has half a minute."""
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", [*KEPT, *PARTS])
 def test_no_task_ran_beyond_its_limits(name: str) -> None:
     data, results = kept(name)
     most_seconds = data.get("max_seconds", Settings.max_seconds)
