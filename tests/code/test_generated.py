@@ -54,6 +54,8 @@ def tools() -> dict[str, Any]:
     def note(log: Log, number: int) -> None:
         """Note a number in a log."""
         log.values.append(number)
+        if number < 0:
+            raise ValueError("a negative number, which is noted")
 
     return {"measure": measure, "grow": grow, "pair": pair, "note": note}
 
@@ -94,6 +96,7 @@ class Script:
                 sent: dict[str, Any] = {"name": "lamp"}
                 written = 'measure("lamp")'
             elif op.tool == "note":
+                value, source = (-7, "-7") if op.fails else (value, source)
                 sent = {"log": "log", "number": value}
                 written = f'note("log", {source})'
             else:
@@ -104,7 +107,7 @@ class Script:
             if key in seen:  # the loop makes no call twice that changes nothing
                 continue
             seen.add(key)
-            is_failure = op.tool == "grow" and sent["number"] < 0
+            is_failure = op.tool != "measure" and sent["number"] < 0
             self.calls.append((op.tool, sent, written))
             if is_failure:
                 continue
@@ -138,9 +141,9 @@ class Script:
             calls = [(tool, sent) for tool, sent, _ in self.calls]
             return [*calls, ("final_answer", self.last)]
         programs: list[list[str]] = [[]]
-        for tool, sent, written in self.calls:
+        for _tool, sent, written in self.calls:
             programs[-1].append(written)
-            if tool == "grow" and sent["number"] < 0:
+            if sent.get("number", 0) < 0:
                 programs[-1].append("show(1)")
                 programs.append([])
         answer = self.results[-1][1] if self.results else "1234"
@@ -191,7 +194,8 @@ def law(protocol: str, operations: list[Op]) -> None:
     proof = run.verify()
     assert proof.holds, f"{proof}\n{code}"
     assert namespace["log"].values == after  # the proof was undone
-    assert "-5" not in code  # a call that failed is gone
+    assert "-5" not in code  # a call that failed is gone, unless it has changed something
+    assert code.count("number=-7") == after.count(-7)
 
     statements = "\n".join(line for line in code.splitlines() if not line.startswith("#"))
     for value in script.dependent:  # a value of a call is a variable
