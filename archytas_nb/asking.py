@@ -283,7 +283,8 @@ class RunSetup:
         reading_tools: list[Tool] = []
         if self.hides_values:
             reading_tools += self._comparing_tools()
-        elif found is not None:
+        elif found is not None and not (small and exchange.error is not None):
+            # What a small model can say of an error stands in the question: it only reads on.
             reading_tools += look_tools(exchange.question if small else "")
         if (
             not self.hides_values

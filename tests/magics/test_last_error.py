@@ -192,6 +192,20 @@ def test_an_agent_in_python_is_told_too_unless_it_may_not(told: Any) -> None:
     assert text not in question(namespace={})  # other variables: another place
 
 
+def test_a_small_model_has_no_tools_to_read_variables_beside_an_error(told: Any) -> None:
+    class Small(ScriptedModel):
+        is_small = True
+
+    def tools(model: Any) -> set[str]:
+        return {*Agent([], model).planned("Why? Look at values.")[1]}
+
+    told("values = [1]")
+    assert "look" in tools(Small())
+    told("values[7]")
+    assert "look" not in tools(Small())
+    assert "look" in tools(ScriptedModel())
+
+
 def test_the_trace_names_the_error(told: Any) -> None:
     told("1 / 0")
     run = Agent([], ScriptedModel(("final_answer", "yes"))).run("Why?")
