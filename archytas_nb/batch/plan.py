@@ -70,6 +70,7 @@ SAMPLE = 20
 """The rows for which a program is tried."""
 
 _REPAIRS = 3
+_SMALL_TOKENS = 300  # of a program of a small model
 _SHOWN = 5  # rows that the model is shown
 _FIRST_TRIED = 3  # rows that are tried before the others
 _WARMER = 0.8  # the temperature after the same program was written twice
@@ -419,8 +420,10 @@ class PlannedMap:
     ) -> ModelReply | None:
         """The model's reply, which is kept; None if there is none."""
         limits = self._map.setup.settings.limits
-        small = protocol.small
-        ask = protocol.ask(messages, limits.reply_tokens(small=small), temperature)
+        tokens = limits.reply_tokens(small=protocol.small)
+        if protocol.small:  # which may write on and on, for minutes
+            tokens = min(tokens, _SMALL_TOKENS)
+        ask = protocol.ask(messages, tokens, temperature)
         sent = [attempt, list(ask.messages), ask.temperature]
         text = json.dumps(sent, sort_keys=True, default=str)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
