@@ -143,6 +143,8 @@ def _code(rows: PlannedRows) -> str:
         return code_of_rows(rows).code.text
     except NotPlain as why:
         return f"# not plain Python: {why}"
+    except Exception as error:  # noqa: BLE001 - the answers of a map are not lost for a text
+        return f"# not plain Python: {type(error).__name__}: {error}"
 
 
 def _check_plan(plan: Any, verify: Any, max_fallback: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from archytas_nb.code.derive import Block, Code
 from archytas_nb.code.function import Function
 from archytas_nb.code.literals import Literals, NotWritable, quoted
-from archytas_nb.code.names import Imports, Names, function_of
+from archytas_nb.code.names import Imports, Names, function_of, own_name
 from archytas_nb.code.programs import NotPlain, Translation, bound_names, plain_statements
 from archytas_nb.code.results import Results
 from archytas_nb.code.verify import Difference, Proof
@@ -223,8 +223,11 @@ def code_of_rows(planned: PlannedRows, name: str = "answer_row") -> RowsCode:
 
     def function(tool: Tool) -> str:
         code.called.append(tool)
-        return function_of(tool, planned.namespace)
+        found = function_of(tool, planned.namespace) or imports.member(tool.function)
+        functions.add((found or own_name(tool)).partition(".")[0])
+        return found or own_name(tool)
 
+    functions = set[str]()
     translation = Translation(
         tools=planned.tools,
         function=function,
@@ -237,7 +240,6 @@ def code_of_rows(planned: PlannedRows, name: str = "answer_row") -> RowsCode:
         module=imports.module,
     )
     body = plain_statements(planned.program, translation)
-    functions = {function_of(each, planned.namespace).partition(".")[0] for each in code.called}
     bound = bound_names(ast.Module(body, []))
     both = functions & bound
     if both:
