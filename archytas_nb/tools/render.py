@@ -112,8 +112,13 @@ def _render(value: Any, max_chars: int) -> Rendered:
         return Rendered(data.preview(value), whole=False)
     image = picture(value)
     if image is not None:
-        return Rendered(f"[image: {kind.__name__}]", (image,))
+        return Rendered(image_text(value), (image,))
     return _plain(value)
+
+
+def image_text(value: Any) -> str:
+    """What a model reads of a value that is an image."""
+    return f"[image: {type(value).__name__}]"
 
 
 def _own_text(value: Any) -> str:
@@ -223,6 +228,7 @@ _DRAWN_BY = {
     "application/javascript": "JavaScript",
     "application/pdf": "PDF",
 }
+_CHARTS_IN_HTML = {"vegaEmbed": "Vega-Lite chart", "Plotly.newPlot": "Plotly chart"}
 _HTML_NAMES = {"table": "table", "audio": "audio", "video": "video", "iframe": "page"}
 _TELLING_TAG = re.compile(rf"(?i)<({'|'.join(_HTML_NAMES)})\b")
 
@@ -240,6 +246,9 @@ def rich_name(data: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
     page = str(data.get("text/html", ""))
     if not page:
         return next(mime for mime in data if mime not in _IN_TRACE)
+    for call, name in _CHARTS_IN_HTML.items():
+        if call in page:
+            return name
     found = _TELLING_TAG.search(page)
     return _HTML_NAMES[found[1].lower()] if found else "HTML"
 
@@ -334,7 +343,7 @@ class _Plain:
             self.images.setdefault(id(drawn), (drawn, image))
         if id(drawn) in self.images:
             self.whole = False
-            return f"[image: {kind.__name__}]"
+            return image_text(value)
         if dataclasses.is_dataclass(kind):
             names = [field.name for field in dataclasses.fields(kind) if field.repr]
             return {name: self.convert(getattr(value, name)) for name in names}

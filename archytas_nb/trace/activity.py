@@ -132,16 +132,14 @@ class Activity:
             self._doing = one_line(tidy(event.text), 160)
             self._wait = event.seconds
 
-    def _phase(self) -> str:
-        """What the run is doing, with the time since it began or until the retry."""
-        passed = self._now() - self._since
+    @property
+    def phase(self) -> str:
+        """What the run is doing; of a retry with the seconds until then."""
         if self.is_asking:
             return "waiting for you"
         if self._calls:
-            parts = ["running", self._calls, self._progress]
-            if passed >= 1:
-                parts.append(clock(passed))
-            return " ".join(filter(None, parts))
+            return f"running {self._calls}"
+        passed = self._now() - self._since
         if self._wait and passed >= self._wait:
             return "trying again"
         return _WAIT.sub(f"{math.ceil(self._wait - passed)}", self._doing)
@@ -187,12 +185,21 @@ class Activity:
         return "\n".join(shown)
 
     def status(self, view: RunView) -> str:
-        """One line: what the run does now, its step, the time since it started, and its tokens."""
-        parts = [self._phase()]
+        """One line: what the run does now, and what `passed` says."""
+        return self.phase + self.passed(view)
+
+    def passed(self, view: RunView) -> str:
+        """What follows the phase: the time of a call, the step, the time of the run, its tokens."""
+        text = ""
+        seconds = self._now() - self._since
+        if self._calls and not self.is_asking:
+            text = f" {self._progress}" if self._progress else ""
+            if seconds >= 1:
+                text += f" {clock(seconds)}"
         if view.steps and view.steps[-1].number:
-            parts.append(f"step {view.steps[-1].number}")
-        parts.append(clock(self._now() - self._started))
+            text += f" · step {view.steps[-1].number}"
+        text += f" · {clock(self._now() - self._started)}"
         tokens = view.usage.input_tokens + view.usage.output_tokens
         if tokens:
-            parts.append(f"{tokens:,} tokens")
-        return " · ".join(filter(None, parts))
+            text += f" · {tokens:,} tokens"
+        return text

@@ -28,7 +28,7 @@ from archytas_nb import settings
 from archytas_nb.loop.events import ApprovalForm, FormField, Json, UserQuestion
 from archytas_nb.loop.record import Inbox
 from archytas_nb.trace import html as draw
-from archytas_nb.trace.safe import Html, element, stylesheet
+from archytas_nb.trace.safe import CODE_SHEET, Html, element, stylesheet
 from archytas_nb.words import omit_middle
 
 Way = Literal["controls", "input"]
@@ -58,6 +58,16 @@ def cell_request(kernel: Any) -> dict[str, Any]:
         return {}
 
 
+def keep_busy(kernel: Any, request: dict[str, Any]) -> None:
+    """Have the front end show that the cell of a request still runs.
+
+    What is done on a subshell ends with the status idle, which a front end takes for the kernel's.
+    """
+    if request and _has_subshell(kernel):
+        content = {"execution_state": "busy"}
+        kernel.session.send(kernel.iopub_socket, "status", content, parent=request)
+
+
 def is_notebook(kernel: Any) -> bool:
     """Whether a notebook runs the cell, and a person can be asked."""
     # A console has a person too, but draws no widgets and updates. Only a notebook names its cell.
@@ -84,7 +94,7 @@ def way() -> Way:
         ConfigurationError: The setting ``ask_with`` cannot be read.
     """
     wanted = settings.value("ask_with")
-    kernel = _kernel()
+    kernel = current_kernel()
     if wanted == "input" or kernel is None or not is_notebook(kernel):
         return "input"
     if _has_subshell(kernel):
@@ -118,7 +128,8 @@ def _connected(kernel: Any) -> bool:
     return True
 
 
-def _kernel() -> Any:
+def current_kernel() -> Any:
+    """The kernel of this process; None in a terminal."""
     from IPython import get_ipython
 
     return getattr(get_ipython(), "kernel", None)
@@ -287,7 +298,7 @@ class StopButton:
     @property
     def works(self) -> bool:
         """Whether a click would arrive while the cell runs."""
-        return settings.value("ask_with") != "input" and _has_subshell(_kernel())
+        return settings.value("ask_with") != "input" and _has_subshell(current_kernel())
 
     def _press(self, _: Any = None) -> None:
         """Interrupt the main thread, once; called on another thread."""
@@ -336,7 +347,7 @@ class TellField:
         self._on_sent = on_sent
         self._sent: SimpleQueue[str] = SimpleQueue()  # texts that are still in the field
         self._refused: SimpleQueue[str] = SimpleQueue()
-        self.layout = ipywidgets.Layout(width="auto", flex="1 1 auto")
+        self.layout = ipywidgets.Layout(width="auto", flex="0 1 24em", margin="2px 2px 2px auto")
         self.widget = ipywidgets.Text(placeholder=_TELL, layout=self.layout)
         self.widget.on_msg(self._on_message)
         reachable(self.widget)
@@ -459,7 +470,7 @@ def map_panel(
     retry: Callable[[], object],
 ) -> MapPanel | None:
     """The panel of a map, if a person is at a notebook; see `MapPanel`."""
-    kernel = _kernel()
+    kernel = current_kernel()
     if kernel is None or not is_notebook(kernel) or settings.value("ask_with") == "input":
         return None
     return MapPanel(do, pause, retry)
@@ -500,6 +511,7 @@ _SHEET = (
     ".archytas-nb-form select{min-height:28px}"
     ".archytas-nb-form textarea{font-family:monospace;min-height:7em}"
 )
+_SHEETS = draw.SHEET + CODE_SHEET + _SHEET
 
 
 class Sheet:
@@ -645,7 +657,7 @@ class ApprovalSheet(Sheet):
         # Shown when it is wanted: children that are added later would redraw the other fields.
         self._editor = self._add(ipywidgets.Layout(display="none"))
         edits = self._add(ipywidgets.VBox(self._edit_rows(form.fields), layout=self._editor))
-        head = self._html(stylesheet(draw.SHEET + _SHEET, onload=_KEYS), panel, said)
+        head = self._html(stylesheet(_SHEETS, onload=_KEYS), panel, said)
         self._run = [
             self._button("Run", "run", "primary"),
             self._button("Run, do not ask again in this run", "run all"),
@@ -727,7 +739,7 @@ class ApprovalSheet(Sheet):
 
     def _show(self, faults: dict[str, str]) -> None:
         for name, widget in self._faults.items():
-            text = element("div", faults.get(name, ""), style="color:#d64545;font-size:.9em")
+            text = element("div", faults.get(name, ""), style=f"{draw.BAD};font-size:.9em")
             widget.value = _piece(text)
         for button in self._run:
             button.disabled = bool(faults)
@@ -749,7 +761,7 @@ class QuestionSheet(Sheet):
         asked = element("div", "The agent asks:", style=draw.DIM)
         text = element("div", question.text, style="white-space:pre-wrap;margin:.3em 0")
         said = element("div", note) if note else None
-        head = self._html(stylesheet(draw.SHEET + _SHEET, onload=_KEYS), asked, text, said)
+        head = self._html(stylesheet(_SHEETS, onload=_KEYS), asked, text, said)
         rows = []
         if len(self._choices) > _MOST_BUTTONS:
             options = [(choice, n) for n, choice in enumerate(self._choices)]

@@ -21,9 +21,9 @@ from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, LineView, ProgramView, RunView, Shown, StepView
 from archytas_nb.words import brief, clip, count, one_line
 
-CLASS = "archytas-nb-trace"
+CLASS = safe.CLASS
 FOLDED_ONLY = "archytas-nb-folded"
-"""The classes of a trace, and of the part of a summary that is shown only while it is folded."""
+"""The class of the part of a summary that is shown only while it is folded."""
 CLASSES = f"{CLASS} tex2jax_ignore mathjax_ignore"  # MathJax takes "$5 and $10" for a formula
 SHEET = (
     f".{CLASS} summary::marker{{color:rgba(128,128,128,.9)}}"
@@ -35,11 +35,6 @@ SHEET = (
     f"@media print{{.{CLASS} pre,.{CLASS} div"
     "{max-height:none!important;overflow:visible!important}}"
 )
-CODE_SHEET = "".join(
-    f'.{CLASS} [style*="{colour}" i]{{color:{safe.readable(colour)}!important}}'
-    for colour in safe.CODE_COLOURS
-)
-"""The rules that make the colours of code readable on a light and on a dark background."""
 WIDTH = "56rem"
 LINE = "1px solid rgba(128,128,128,.28)"
 DIM = "opacity:.65"
@@ -65,16 +60,20 @@ _COLOURS = {"✓": _GOOD, "✗": _BAD} | dict.fromkeys("⊘■↻↺✎⇄≡»!
 
 
 def _text_colour(colour: str) -> str:
-    """The style of a coloured text; a page that may not mix colours has the first one."""
+    """The style of a coloured text; a page that may not mix colours shows it as other text."""
     if not colour.startswith("#"):
         return f"color:{colour}"
-    return f"color:{colour};color:{safe.readable(colour)}"
+    return f"color:{safe.readable(colour)}"
 
 
+BAD = _text_colour(_BAD)
+"""The style of a text about what went wrong."""
 _HEAD = (
     "margin:0 0 .5em;display:flex;flex-wrap:wrap;justify-content:space-between;"
     "align-items:baseline;gap:0 1.5em"
 )
+_FACTS = f"{DIM};font-size:.82em"
+_PASSED = f"{_FACTS};white-space:pre;font-variant-numeric:tabular-nums"
 _SUMMARY = (
     "cursor:pointer;padding:.22em 0;border-radius:4px;white-space:nowrap;overflow:hidden;"
     "text-overflow:ellipsis"
@@ -89,7 +88,7 @@ _PROGRAM = f"{PRE};padding:.5em .6em;max-height:34em"
 _ROW = "display:flex;margin:0;padding:0;line-height:1.5"
 _GUTTER = "flex:none;white-space:pre"
 _CODE_OF_LINE = "flex:1 1 auto;min-width:0;white-space:pre-wrap;overflow-wrap:anywhere"
-_FAULT = f"{_text_colour(_BAD)};white-space:pre-wrap"
+_FAULT = f"{BAD};white-space:pre-wrap"
 _CALLS_OF_LINE = (
     f"margin:.1em 0 .4em 3.4em;padding:0 0 0 .8em;border-left:{LINE};white-space:normal"
 )
@@ -170,16 +169,13 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
 def trace_html(*parts: Html | None) -> Html:
     """Parts of a saved trace with its style sheet."""
     sheet = SHEET
-    if any(colour.upper() in (part or "") for part in parts for colour in safe.CODE_COLOURS):
-        sheet += CODE_SHEET
+    if any(safe.has_code(part or "") for part in parts):
+        sheet += safe.CODE_SHEET
     return element("div", safe.stylesheet(sheet, linked=True), *parts, class_=CLASSES, style=ROOT)
 
 
-def question_html(view: RunView, status: str = "") -> Html:
-    """The question, what it continues, the model, and after the run its time and tokens.
-
-    While the run goes on, the `status` is what it does now.
-    """
+def question_html(view: RunView) -> Html:
+    """The question, what it continues, the model, and after the run its time and tokens."""
     question = _question(clip(view.question, _LARGEST_TEXT))
     facts = [view.beside, view.model_name, view.protocol]
     facts.append(one_line(view.server, 200))
@@ -189,15 +185,19 @@ def question_html(view: RunView, status: str = "") -> Html:
     if view.ending is not None and tokens:
         facts.append(f"{tokens:,} tokens")
     line = " · ".join(filter(None, facts))
-    if status:
-        style = f"{DIM};font-size:.82em;font-variant-numeric:tabular-nums"
-        doing = element("span", status, role="status")
-        more = f" · {line}" if line else None
-        return element("div", question, " ", element("span", doing, more, style=style), style=_HEAD)
     if not line:
         return element("div", question, style=_HEAD)
-    facts_line = element("span", line, style=f"{DIM};font-size:.82em")
-    return element("div", question, " ", facts_line, style=_HEAD)
+    return element("div", question, " ", element("span", line, style=_FACTS), style=_HEAD)
+
+
+def phase_html(phase: str) -> Html:
+    """What a run does now; read out when it changes."""
+    return element("span", phase, role="status", style=_FACTS)
+
+
+def passed_html(passed: str) -> Html:
+    """The times, the step and the tokens of a run that goes on."""
+    return element("span", passed, role="timer", style=_PASSED)
 
 
 def _question(text: str) -> Html:
@@ -447,7 +447,7 @@ def _program(step: StepView, program: ProgramView, limits: PageLimits) -> Iterat
     if not program.was_run:
         general.insert(0, "Nothing was run.")
     for text in general:
-        mark = element("span", "✗ ", style=f"{_text_colour(_BAD)};font-weight:600")
+        mark = element("span", "✗ ", style=f"{BAD};font-weight:600")
         yield element("div", mark, clip(text, limits.each), style=PROSE)
     if program.shown:
         shown = clip("\n".join(program.shown), limits.each)
@@ -518,7 +518,7 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
     is_long = len(short) > 300
     if not named:
         result = None
-        if in_line:
+        if in_line and not (call.shown and call.text == NO_OUTPUT):
             result = f" → {call.text}"
         code = element("code", call.name if is_long else short, style=CODE)
         yield element("div", code, result, style=CALL)
@@ -526,7 +526,7 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
         yield from _long_arguments(arguments, long, limits)
     yield from _texts(call, limits)
     for item in call.shown:
-        yield _shown(item, limits, call.name)
+        yield _shown(item, limits, call.signature(_LINE_WIDTH))
     for run in call.runs:
         if run.shown_steps:
             yield _inner_run(run, limits)
@@ -625,13 +625,13 @@ def _drawn(value: Table, cell: str) -> Html:
     return safe.table(value, style=_TABLE, cell=cell, head=";font-weight:600")
 
 
-def _shown(item: Shown, limits: PageLimits, tool: str) -> Html:
+def _shown(item: Shown, limits: PageLimits, call: str) -> Html:
     if item.picture:
         media_type, data = item.picture
         limits.pictures -= len(data)
         drawn = None
         if limits.pictures >= 0:
-            drawn = safe.picture(media_type, data, _PICTURE, f"image from {tool}")
+            drawn = safe.picture(media_type, data, _PICTURE, f"image from {call}")
         if drawn:
             return element("div", drawn)
         size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: too large to show here]"

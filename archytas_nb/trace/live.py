@@ -40,7 +40,7 @@ from archytas_nb.trace.html import (
     PageLimits,
     panel_html,
 )
-from archytas_nb.trace.safe import Html, element, join, stylesheet, tidy
+from archytas_nb.trace.safe import CODE_SHEET, Html, element, join, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import ProgramView, RunView, StepView, advance, fold
 from archytas_nb.words import count
@@ -241,22 +241,25 @@ _STICKY = (
     "@keyframes archytas-nb-busy{to{background-position:100% 0}}"
     f"@media(prefers-reduced-motion:reduce){{.{_BUSY}{{animation:none}}}}"
 )
-_PANE_HEIGHT = "6.4em"
+_PANE_HEIGHT = "4.4em"
 _PANE = (
     f"height:{_PANE_HEIGHT};overflow:hidden;display:flex;flex-direction:column-reverse;"
     "margin:.2em 0 .2em .33em;padding:0 0 0 1em"
 )
 # A widget is as wide as its longest line, unless the line is in a column that may be narrower.
 _ROOT = f"{draw.ROOT};margin:0;display:grid;grid-template-columns:minmax(0,1fr)"
+# As high as the field and the button, which may come later.
+_ROW = {"margin": "0", "min_height": "34px", "flex_flow": "row wrap", "align_items": "center"}
+_ROW |= {"max_width": draw.WIDTH}
 _FRAME = {"padding": ".25em 0", "margin": ".3em 0", "max_width": draw.WIDTH}
 _FRAME |= dict.fromkeys(("border_top", "border_bottom"), LINE)
 
 
-def live_question(view: RunView, number: int = 0, status: str = "") -> Html:
+def live_question(view: RunView, number: int = 0) -> Html:
     """The question, with the style sheets of all pieces; `number` is the run's in this process."""
     hides = stylesheet(_HIDE_COPY.format(f".{_COPY}{number:d}", f".{_LIVE}{number:d}"))
-    sheets = stylesheet(draw.SHEET + draw.CODE_SHEET + _STICKY)
-    question = draw.question_html(view, status)
+    sheets = stylesheet(draw.SHEET + CODE_SHEET + _STICKY)
+    question = draw.question_html(view)
     return element("div", _piece(sheets, hides, question), class_=f"{_LIVE}{number:d}")
 
 
@@ -374,6 +377,8 @@ class LiveLayer:
         self._first = 0  # number of steps without a widget, which were removed
         self._boxes: dict[int, Any] = {}  # the widget of each step, by its number
         self._all: list[Any] = []
+        self._kernel = controls.current_kernel()
+        self._request = controls.cell_request(self._kernel)
         self._lock = threading.RLock()
         self._due = threading.Event()
         self._over = threading.Event()
@@ -393,11 +398,18 @@ class LiveLayer:
         if inbox is not None:
             self._tell = controls.TellField(inbox, self._due.set)
         self._stop = controls.StopButton()
-        self._actions = self._row_of_actions()
+        self._phase = self._html("")
+        self._passed = self._html("")
+        self._actions = self._actions_of_person()
         self._waiting = self._html("")
+        row = self._register(ipywidgets.Layout(**_ROW))
+        self._state = self._register(ipywidgets.HBox([self._phase, self._passed], layout=row))
+        self._offer_actions()
+        self._draw_state()
         self._header = self._register(
             ipywidgets.VBox(
-                [self._head, self._html(busy_line())], layout=self._shared["layout"]
+                [self._head, self._state, self._html(busy_line()), self._waiting],
+                layout=self._shared["layout"],
             ).add_class(_HEADER)
         )
         self._frame = self._register(ipywidgets.Layout(display="none", **_FRAME))
@@ -414,18 +426,15 @@ class LiveLayer:
         LiveLayer._open += 1
         controls.open_place(self._place)
 
-    def _row_of_actions(self) -> Any:
+    def _actions_of_person(self) -> tuple[Any, ...]:
         """The field and the button with which a person acts on the run."""
-        import ipywidgets
-
         actions = []
         for each in (self._tell, self._stop):
             if each is not None:
                 self._register(each.layout)
                 self._register(each.widget.style)
                 actions.append(self._register(each.widget))
-        row = self._register(ipywidgets.Layout(margin="0", justify_content="flex-end"))
-        return self._register(ipywidgets.HBox(actions, layout=row))
+        return tuple(actions)
 
     def update(self, view: RunView, event: ev.Event) -> ev.ApprovalForm | None:
         """Show what an event has changed, a little later if the last drawing was just now.
@@ -503,6 +512,7 @@ class LiveLayer:
             try:
                 with self._lock:
                     if not self._over.is_set():
+                        controls.keep_busy(self._kernel, self._request)
                         self._draw()
             except Exception:  # noqa: BLE001
                 _log.exception("the live trace is not updated until the run has ended")
@@ -510,8 +520,13 @@ class LiveLayer:
 
     def _offer_actions(self) -> None:
         """Show what a person can do with the run, as soon as a click on it would arrive."""
-        if self._actions not in self._header.children and self._stop.works:
-            self._header.children = (*self._header.children, self._actions, self._waiting)
+        if self._actions[-1] not in self._state.children and self._stop.works:
+            self._state.children = (self._phase, self._passed, *self._actions)
+
+    def _draw_state(self) -> None:
+        """Show what the run does now; the phase has a widget of its own, which is read out."""
+        self._phase.value = _piece(draw.phase_html(self._activity.phase))
+        self._passed.value = _piece(draw.passed_html(self._activity.passed(self._view)))
 
     def told_too_late(self) -> list[str]:
         """What the person has told the agent too late, and the run has not said."""
@@ -550,6 +565,7 @@ class LiveLayer:
         if any(box.value for box in self._boxes.values()):
             self._frame.display = ""
         self._head.value = self._question()
+        self._draw_state()
         if form is None:
             self._panel.value = ""
         else:
@@ -563,7 +579,7 @@ class LiveLayer:
             self._static.update(self._copy(), raw=True)
 
     def _question(self) -> Html:
-        return live_question(self._view, self._number, self._activity.status(self._view))
+        return live_question(self._view, self._number)
 
     def _change_boxes(self, numbers: list[int]) -> None:
         removed = [box for number, box in self._boxes.items() if number not in numbers]

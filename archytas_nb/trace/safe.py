@@ -10,17 +10,19 @@ from __future__ import annotations
 import base64
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from html import escape
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 from urllib.parse import quote
 
 from archytas_nb.tools.render import IMAGES, type_name
 from archytas_nb.words import clip, one_line
 
+CLASS = "archytas-nb-trace"
+"""The class of a trace."""
 KEEP = 20_000
 """Maximum number of characters of one text that a view keeps."""
 MAX_ROWS = 60
@@ -249,6 +251,9 @@ def join(*parts: str | None) -> Html:
     return Html(written)
 
 
+_IN_ADDRESS = "!()*+,/:;=@[]{}>"  # of these, every character would else be three
+
+
 def stylesheet(css: str, *, linked: bool = False, onload: str = "") -> Html:
     """A style sheet; nothing in it may come from a run.
 
@@ -258,7 +263,7 @@ def stylesheet(css: str, *, linked: bool = False, onload: str = "") -> Html:
     removed as a whole, but of a ``<style>`` the rules would be left as text.
     """
     if linked:
-        return Html(f'<link rel="stylesheet" href="data:text/css,{quote(css)}">')
+        return Html(f'<link rel="stylesheet" href="data:text/css,{quote(css, _IN_ADDRESS)}">')
     if onload:
         return Html(f'<style onload="{_attribute(onload)}">{css}</style>')
     return Html(f"<style>{css}</style>")
@@ -457,17 +462,29 @@ def _formula_html(_: Any, tokens: Any, index: int, *__: Any) -> str:
 _LONGEST_CODE = 10_000
 _LANGUAGES = {name: name for name in ("python", "sql", "json", "bash")}
 _LANGUAGES |= {"py": "python", "python3": "python", "ipython": "python", "sh": "bash"}
-_PURPLE = "#a35ccf"
-_BLUE = "#2f78c8"
-_COLOURS = {"Keyword": _PURPLE, "Operator.Word": _PURPLE, "Comment": "#808080"}
-_COLOURS |= {"Literal.String": "#2b8a50", "Literal.Number": "#b06a1c"}
-_COLOURS |= {f"Name.{kind}": _BLUE for kind in ("Builtin", "Function", "Class", "Decorator", "Tag")}
-CODE_COLOURS = tuple(sorted(set(_COLOURS.values())))
+_COLOURS = {"k": "#a35ccf", "c": "#808080", "s": "#2b8a50", "n": "#b06a1c", "f": "#2f78c8"}
+"""The colours of code, by the last letter of their class."""
+_CLASS_OF = {"Keyword": "k", "Operator.Word": "k", "Comment": "c"}
+_CLASS_OF |= {"Literal.String": "s", "Literal.Number": "n"}
+_CLASS_OF |= {f"Name.{kind}": "f" for kind in ("Builtin", "Function", "Class", "Decorator", "Tag")}
+_CODE_CLASS = "archytas-nb-"
 
 
 def readable(colour: str) -> str:
     """A colour, mixed with that of the text: no colour is readable on black and on white."""
-    return f"color-mix(in srgb,{colour} 65%,currentColor)"
+    return f"color-mix(in srgb,{colour} 55%,currentColor)"
+
+
+CODE_SHEET = "".join(
+    f".{CLASS} .{_CODE_CLASS}{letter}{{color:{readable(colour)}}}"
+    for letter, colour in _COLOURS.items()
+)
+"""The rules for the colours of code. Where a page may have none, code has the colour of text."""
+
+
+def has_code(page: str) -> bool:
+    """Whether HTML contains code that is coloured."""
+    return any(f'<span class="{_CODE_CLASS}{letter}"' in page for letter in _COLOURS)
 
 
 @lru_cache(maxsize=256)
@@ -478,14 +495,37 @@ def code(value: str, language: str) -> Html:
     if name is None or len(value) > _LONGEST_CODE:
         return text(value)
     try:
-        from pygments import highlight, lexers  # type: ignore[import-untyped]
+        from pygments import lexers  # type: ignore[import-untyped]
     except ImportError:  # IPython brings it
         return text(value)
     lexer = lexers.get_lexer_by_name(name, stripnl=False, ensurenl=False)
-    drawn: str = highlight(value, lexer, _formatter())
-    if not value.endswith("\n"):
-        drawn = drawn.removesuffix("\n")
-    return Html(drawn)
+    return _coloured(lexer.get_tokens(value))
+
+
+def _coloured(tokens: Iterable[tuple[Any, str]]) -> Html:
+    """Tokens of tidy code as HTML; no element spans lines."""
+    written = ""
+    for letter, group in groupby(tokens, lambda token: _letter_of(token[0])):
+        joined = "".join(part for _, part in group)
+        lines = []
+        for line in joined.split("\n"):
+            shown = Html(escape(line, quote=False))
+            if letter and line.strip():
+                shown = element("span", shown, class_=f"{_CODE_CLASS}{letter}")
+            lines.append(shown)
+        written += "\n".join(lines)
+    return Html(written)
+
+
+@cache
+def _letter_of(kind: Any) -> str:
+    """The letter of the colour of a kind of token; empty if it has the colour of text."""
+    while kind is not None:
+        letter = _CLASS_OF.get(str(kind).removeprefix("Token."))
+        if letter:
+            return letter
+        kind = kind.parent
+    return ""
 
 
 def code_lines(value: str, language: str) -> list[Html]:
@@ -493,15 +533,6 @@ def code_lines(value: str, language: str) -> list[Html]:
     lines = [Html(line) for line in code(value, language).split("\n")]  # no span spans lines
     blank = value.count("\n") + 1 - len(lines)  # at the end
     return lines + [Html()] * blank
-
-
-@cache
-def _formatter() -> Any:
-    from pygments import formatters, style, token
-
-    styles = {token.string_to_tokentype(name): colour for name, colour in _COLOURS.items()}
-    colours = type("TraceStyle", (style.Style,), {"styles": styles})
-    return formatters.HtmlFormatter(nowrap=True, noclasses=True, style=colours)
 
 
 # ── formulas ──────────────────────────────────────────────────────────────────────────────────────

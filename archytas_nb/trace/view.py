@@ -15,7 +15,14 @@ from pathlib import PurePath
 from typing import Literal, assert_never
 
 from archytas_nb.loop import events as ev
-from archytas_nb.tools.render import IMAGES, NO_OUTPUT, output_text, rich_media_type, rich_name
+from archytas_nb.tools.render import (
+    IMAGES,
+    NO_OUTPUT,
+    image_text,
+    output_text,
+    rich_media_type,
+    rich_name,
+)
 from archytas_nb.trace.safe import KEEP, Table, table_of
 from archytas_nb.trace.safe import tidy as cleaned
 from archytas_nb.words import edit_in_words, omit_middle, one_line, visible, visible_code
@@ -36,6 +43,7 @@ _TITLES = {
 UNUSABLE = "the reply could not be used"
 """What the model reads if a tool returned nothing."""
 _ANSWER_LIMIT = 100_000
+_NOTES = 3  # of variables that are not watched
 _CHANGES = 30  # maximum number of rows with changes of a call
 _APPROVED = 100_000  # characters of an approved text that the person was shown, and that are kept
 _PROGRAM = 100_000  # characters of a program
@@ -841,6 +849,8 @@ def _approved_texts(texts: dict[str, str]) -> Iterator[tuple[str, str]]:
 def _with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     call = _decided(call, outcome)
     text = outcome.for_person or outcome.result
+    if outcome.images and text == image_text(outcome.value):  # the image itself is shown
+        text = NO_OUTPUT
     if outcome.shared:
         text += f"\n\n{outcome.shared}"
     text = tidy(text)
@@ -909,22 +919,32 @@ def _row(change: ev.Change) -> tuple[str, str, str]:
 
 
 def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
-    if outcome.stored:
+    diff = outcome.diff
+    created = {each.name for each in diff.changes} if diff is not None else set()
+    if outcome.stored and outcome.stored not in created:
         yield f"kept as the variable {outcome.stored}"
     if outcome.called:
         called = []
         for name, times in Counter(outcome.called).items():
             called.append(f"{name} × {times}" if times > 1 else name)
         yield f"called {', '.join(called)}"
-    diff = outcome.diff
     if diff is None:
         return
     if diff.unseen:
-        yield one_line(f"not watched: {', '.join(map(str, diff.unseen))}", 300)
+        yield f"not watched: {_first(diff.unseen)}"
     if diff.not_kept:
-        yield one_line(f"cannot be undone: {', '.join(map(str, diff.not_kept))}", 300)
+        yield f"cannot be undone: {_first(diff.not_kept)}"
     if diff:
         yield "%agent_undo restores the variables"
+
+
+def _first(notes: Sequence[object]) -> str:
+    """The first of some notes about variables, and how many there are besides."""
+    named = ", ".join(one_line(str(each), 80) for each in notes[:_NOTES])
+    more = len(notes) - _NOTES
+    if more <= 0:
+        return named
+    return f"{named} and {more:,} more (%agent_diff lists them)"
 
 
 def _draws_the_same(output: ev.Output, other: ev.Output) -> bool:

@@ -47,7 +47,70 @@ _WATCH_TEXTS = r"""() => {
   window.shownWatch.observe(document.body, changes)
   look()
 }"""
-_WATCH_NOTHING = "() => { window.shownWatch?.disconnect(); clearInterval(window.freezeClock) }"
+_WATCH_LAYOUT = """index => {
+  const area = jupyterapp.shell.currentWidget.content.widgets[index].outputArea.node
+  window.layoutSeen = {shift: 0, heights: []}
+  window.layoutWatch = new PerformanceObserver(list => {
+    for (const each of list.getEntries())
+      if (each.sources.some(source => area.contains(source.node))) layoutSeen.shift += each.value
+  })
+  layoutWatch.observe({type: 'layout-shift'})
+  const look = () => {
+    const height = Math.round(area.getBoundingClientRect().height)
+    if (height !== layoutSeen.heights.at(-1)) layoutSeen.heights.push(height)
+    window.layoutFrame = requestAnimationFrame(look)
+  }
+  look()
+}"""
+# The contrast of each text with what is behind it, as WCAG defines it: colours and opacities of all
+# elements around it are laid over each other.
+_FAINT_TEXTS = r"""selector => {
+  const parsed = colour => {
+    const numbers = colour.match(/[\d.]+(?:e-?\d+)?/g).map(Number)
+    const largest = colour.startsWith('rgb') ? 255 : 1
+    return [...numbers.slice(0, 3).map(each => each / largest), numbers[3] ?? 1]
+  }
+  const over = (top, below) => {
+    const alpha = top[3] + below[3] * (1 - top[3])
+    const mixed = at => (top[at] * top[3] + below[at] * below[3] * (1 - top[3])) / (alpha || 1)
+    return [mixed(0), mixed(1), mixed(2), alpha]
+  }
+  const luminance = colour => {
+    const [red, green, blue] = colour.map(
+      each => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+  }
+  const faint = []
+  let seen = 0
+  for (const root of document.querySelectorAll(selector)) {
+    const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT)
+    while (texts.nextNode()) {
+      const text = texts.currentNode.textContent.trim()
+      const parent = texts.currentNode.parentElement
+      if (!text || parent.tagName === 'STYLE' || !parent.checkVisibility()) continue
+      seen++
+      let ink = parsed(getComputedStyle(parent).color)
+      let ground = [0, 0, 0, 0]
+      for (let each = parent; each; each = each.parentElement) {
+        const style = getComputedStyle(each)
+        const behind = parsed(style.backgroundColor);
+        [ink, ground] = [ink, ground].map(colour => over(colour, behind))
+          .map(colour => [...colour.slice(0, 3), colour[3] * style.opacity])
+      }
+      const [dark, light] = [ink, ground].map(colour => luminance(over(colour, [1, 1, 1, 1])))
+        .sort((one, other) => one - other)
+      const contrast = (light + 0.05) / (dark + 0.05)
+      if (!(contrast >= 4.5)) faint.push(`${text.slice(0, 40)} ${contrast.toFixed(2)}`)
+    }
+  }
+  return {seen, faint}
+}"""
+_WATCH_NOTHING = """() => {
+  window.shownWatch?.disconnect()
+  window.layoutWatch?.disconnect()
+  cancelAnimationFrame(window.layoutFrame)
+  clearInterval(window.freezeClock)
+}"""
 _LEAVE = """async () => {
   const panel = window.jupyterapp.shell.currentWidget
   panel.context.model.dirty = false
@@ -121,7 +184,7 @@ class Lab:
         return env | self._more
 
     def _wait(self, server: subprocess.Popen[bytes], log: Path) -> None:
-        for _ in range(600):
+        for _ in range(2_000):
             try:
                 urllib.request.urlopen(
                     f"http://127.0.0.1:{self._port}/api?token={self._token}"
@@ -131,7 +194,7 @@ class Lab:
                 time.sleep(0.1)
             else:
                 return
-        raise TimeoutError(f"no server after a minute:\n{log.read_text()}")
+        raise TimeoutError(f"no server after minutes:\n{log.read_text()}")
 
     def settings(self, package: str, plugin: str, **values: Any) -> None:
         """Write the settings of one plugin, as its dialog would; pages opened from now on have them."""
@@ -315,6 +378,26 @@ class Desk:
     def longest_freeze(self) -> float:
         """Seconds that the page stood still at most, since it is watched."""
         return float(self.page.evaluate("window.longestFreeze")) / 1000
+
+    def watch_layout(self, index: int) -> None:
+        """From now on, note how far what is seen in the output of a cell moves, and its height.
+
+        What is below the output moves when that grows, as with any cell, and is not counted.
+        """
+        self.page.evaluate(_WATCH_LAYOUT, index)
+
+    @property
+    def layout(self) -> tuple[float, list[int]]:
+        """The layout shift since it is watched, without units, and the heights in pixels."""
+        seen: dict[str, Any] = self.page.evaluate("layoutSeen")
+        return seen["shift"], seen["heights"]
+
+    def faint_texts(self, selector: str) -> list[str]:
+        """The texts whose contrast with what is behind them is below 4.5, each with its contrast."""
+        found: dict[str, Any] = self.page.evaluate(_FAINT_TEXTS, selector)
+        assert found["seen"], f"no text in {selector!r}"
+        faint: list[str] = found["faint"]
+        return faint
 
     def change_theme(self, theme: str) -> None:
         """Settings ▸ Theme."""

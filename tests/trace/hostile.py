@@ -27,9 +27,9 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.trace.activity import Activity
-from archytas_nb.trace.html import CODE_SHEET, SHEET, html, value_html
+from archytas_nb.trace.html import SHEET, html, passed_html, phase_html, value_html
 from archytas_nb.trace.live import live_now, live_question, live_step
-from archytas_nb.trace.safe import stylesheet
+from archytas_nb.trace.safe import CODE_SHEET, stylesheet
 from archytas_nb.trace.view import RunView, advance, fold
 from tests.trace.samples import Made, answer, ask, call, line, png, program
 
@@ -259,7 +259,9 @@ def _live(payload: str, events: list[Event]) -> list[str]:
         activity.take(event)
         streamed = activity.streamed()
         pages += [
-            live_question(view, status=activity.status(view)),
+            live_question(view),
+            phase_html(activity.phase),
+            passed_html(activity.passed(view)),
             live_now(view.steps[-1] if view.steps else None, streamed),
         ]
         if streamed:

@@ -129,12 +129,12 @@ def test_controls_are_used_only_where_a_subshell_exists(
         manager = SimpleNamespace(list_subshell=lambda: subshells)
         kernel.shell_channel_thread = SimpleNamespace(manager=manager)
     monkeypatch.setenv("ARCHYTAS_NB_ASK_WITH", setting)
-    monkeypatch.setattr(controls, "_kernel", lambda: kernel)
+    monkeypatch.setattr(controls, "current_kernel", lambda: kernel)
     monkeypatch.setattr(controls, "_SECONDS_TO_CONNECT", 0.0)
     monkeypatch.setattr(controls, "_display", lambda _: SimpleNamespace(update=lambda *_, **__: 0))
     assert controls.way() == way
     console = SimpleNamespace(**{**vars(kernel), "get_parent": lambda _: {}})
-    monkeypatch.setattr(controls, "_kernel", lambda: console)
+    monkeypatch.setattr(controls, "current_kernel", lambda: console)
     assert controls.way() == "input"
 
 
