@@ -12,6 +12,7 @@ import functools
 import inspect
 import json
 import re
+import reprlib
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -281,16 +282,26 @@ def variables_of(diff: Diff) -> list[str]:
     return list(dict.fromkeys(each[0] for each in found if each))
 
 
+class _Bounded(reprlib.Repr):
+    """The repr of a value: few items, few levels and the beginning of long texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 3
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = 10
+        self.maxstring = self.maxlong = self.maxother = 200
+
+
 def shown(value: Any) -> str:
     """A value, or what it is, in a line."""
     is_small = isinstance(value, (list, tuple, dict, set)) and len(value) <= 10
     if value is None or isinstance(value, (bool, int, float, str)) or is_small:
-        return shorten(one_line(repr(value)), 100)
+        return shorten(one_line(_Bounded().repr(value)), 100)
     return short_value(value)
 
 
 def _noted(value: Any) -> Noted:
-    text = type(value).__name__
+    text = short_value(value)
     with contained():  # it may be what the user's code writes
         text = shown(value)
     return Noted(fingerprint(value), text)
