@@ -13,7 +13,7 @@ from IPython.core.magic_arguments import argument
 
 from archytas_nb.errors import ArchytasError
 from archytas_nb.magics.line import arguments, parser_of, with_options, without_frames
-from archytas_nb.magics.overview import Message
+from archytas_nb.magics.overview import TextResult
 
 if TYPE_CHECKING:
     from archytas_nb.chat.listener import ChatListener, End, Talk
@@ -69,8 +69,8 @@ class ChatMagics(Magics):
                 case "off":
                     return self._off()
             if self._listener is None:
-                return Message("this notebook is not open to a chat; %agent_chat on")
-            return Message("this notebook is open to a chat; %agent_chat off ends that")
+                return TextResult("this notebook is not open to a chat; %agent_chat on")
+            return TextResult("this notebook is open to a chat; %agent_chat off ends that")
         except (ArchytasError, KeyboardInterrupt) as error:
             raise without_frames(error) from None
 
@@ -78,7 +78,7 @@ class ChatMagics(Magics):
         """Stop listening."""
         self._off()
 
-    def _on(self, name: str | None) -> Message:
+    def _on(self, name: str | None) -> TextResult:
         from archytas_nb.chat.listener import KIND, ChatListener
         from archytas_nb.kernel.main_thread import MainThread
         from archytas_nb.kernel.registered import register
@@ -96,20 +96,20 @@ class ChatMagics(Magics):
         listener.start()
         self._listener = listener
         self._registered = register(KIND, listener.url, listener.token)
-        return Message(
+        return TextResult(
             f"open to a chat, with {model}: in the chat of JupyterLab (jupyter-ai 3), mention "
             "@Notebook; other programs start: python -m archytas_nb acp"
         )
 
-    def _off(self) -> Message:
+    def _off(self) -> TextResult:
         listener = self._listener
         self._listener = None
         if listener is None:
-            return Message("this notebook was not open to a chat")
+            return TextResult("this notebook was not open to a chat")
         if self._registered is not None:
             self._registered.unlink(missing_ok=True)
         listener.stop()
-        return Message("this notebook is not open to a chat any more")
+        return TextResult("this notebook is not open to a chat any more")
 
 
 class ChatNotebook:

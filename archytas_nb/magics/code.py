@@ -12,7 +12,7 @@ from IPython.lib.pretty import pretty
 
 from archytas_nb.errors import AnswerChanged, ConfigurationError
 from archytas_nb.magics.line import without_frames
-from archytas_nb.magics.overview import NO_QUESTIONS, Message
+from archytas_nb.magics.overview import NO_QUESTIONS, TextResult
 
 if TYPE_CHECKING:
     from archytas_nb.code.files import FilePart
@@ -66,7 +66,7 @@ def write_code(shell: Any, history: History, file: str | None, which: str, name:
         lines.append(f"run {each.number}: {proof}" if len(runs) > 1 else str(proof))
     if file is None:
         shell.set_next_input("\n\n".join(derive(recorded).text for _, recorded in codes))
-        return Message("\n".join(lines))
+        return TextResult("\n".join(lines))
     parts, chosen = _parts(shell, history, {each.number for each in runs})
     return _write_file(shell, file, parts, chosen, lines)
 
@@ -88,7 +88,7 @@ def _write_file(
     lines += [
         f"{each!r} is the run of a question, which the file does not have" for each in missing
     ]
-    return Message("\n".join([f"written: {path}", *lines]))
+    return TextResult("\n".join([f"written: {path}", *lines]))
 
 
 def _write_rows(
@@ -112,7 +112,7 @@ def _write_rows(
     proof = str(code.proof())
     if file is None:
         shell.set_next_input(text)
-        return Message(proof)
+        return TextResult(proof)
     parts, _ = _parts(shell, history, set())
     part = FilePart(code.code.body, code.code)
     return _write_file(shell, file, [*parts, part], [part], [proof])
@@ -171,7 +171,7 @@ def _write_function(shell: Any, history: History, asked: Asked, name: str) -> An
     except ConfigurationError as error:
         raise UsageError(str(error)) from None
     shell.set_next_input(function.cell)
-    return Message(str(verify(function.proof(code), recorded, _later(history, asked))))
+    return TextResult(str(verify(function.proof(code), recorded, _later(history, asked))))
 
 
 def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> Any:
@@ -198,7 +198,7 @@ def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> 
     text = "\n".join(lines) or NO_QUESTIONS
     if strict and has_changed:
         raise without_frames(AnswerChanged(f"answers do not hold any more:\n{text}"))
-    return Message(text)
+    return TextResult(text)
 
 
 def _changed_in(shell: Any, name: str, after: int) -> int:

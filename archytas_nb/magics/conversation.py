@@ -10,7 +10,7 @@ from IPython.core.magic_arguments import argument
 
 from archytas_nb.magics.history import History, cells_of
 from archytas_nb.magics.line import line_magic_with
-from archytas_nb.magics.overview import NO_QUESTIONS, Message
+from archytas_nb.magics.overview import NO_QUESTIONS, TextResult
 from archytas_nb.magics.settings import Settings
 from archytas_nb.magics.shown import (
     cassette_state,
@@ -59,8 +59,8 @@ class ConversationMagics(Magics):
         from archytas_nb.magics.sent import request_text, requests_table
 
         if args.number is None:
-            return Message(requests_table())
-        return Message(request_text(args.number))
+            return TextResult(requests_table())
+        return TextResult(request_text(args.number))
 
     @line_magic_with()
     def agent_undo(self, _: Any) -> Any:
@@ -73,21 +73,21 @@ class ConversationMagics(Magics):
             raise UsageError("a question is being answered; it can be undone when that has ended")
         last = self.history.forget_last()
         if last is None:
-            return Message(f"nothing to undo: {NO_QUESTIONS}")
+            return TextResult(f"nothing to undo: {NO_QUESTIONS}")
         lines = [f"removed: {last.run.question}"]
         back = undone(last)
         if back:
             lines.append(back)
-        return Message("\n".join(lines))
+        return TextResult("\n".join(lines))
 
     @line_magic_with()
     def agent_diff(self, _: Any) -> Any:
         """Show what the last question changed in the variables."""
         last = self.history.last
         if last is None:
-            return Message(NO_QUESTIONS)
+            return TextResult(NO_QUESTIONS)
         if last.watch is None:
-            return Message(_UNWATCHED)
+            return TextResult(_UNWATCHED)
         return changes(last.diff)
 
     @line_magic_with(argument("name", help="A variable."))
@@ -100,7 +100,7 @@ class ConversationMagics(Magics):
         if not known and args.name not in self.shell.user_ns:
             guess = did_you_mean(args.name, user_names(self.shell.user_ns))
             raise UsageError(f"no variable is named {args.name!r}{guess}")
-        return Message(known or f"there is no record of what changed {args.name!r}")
+        return TextResult(known or f"there is no record of what changed {args.name!r}")
 
     @line_magic_with(
         argument(
@@ -162,7 +162,7 @@ class ConversationMagics(Magics):
         """Delete the conversation and start a new one."""
         number = len(self.history.exchanges)
         self.history.reset()
-        return Message(f"removed: {count(number, 'question')}")
+        return TextResult(f"removed: {count(number, 'question')}")
 
     @line_magic_with(
         argument("path", help="The file; {name} is replaced with the value of a variable.")
@@ -181,7 +181,7 @@ class ConversationMagics(Magics):
             raise UsageError(f"nothing to save: {NO_QUESTIONS}")
         path = expand(args.path, self.shell.user_ns).text
         save_conversation(path, exchanges)
-        return Message(f"saved in {path}: {count(len(exchanges), 'question')}")
+        return TextResult(f"saved in {path}: {count(len(exchanges), 'question')}")
 
     @line_magic_with(
         argument("path", help="The file; {name} is replaced with the value of a variable.")
@@ -200,7 +200,7 @@ class ConversationMagics(Magics):
         path = expand(args.path, self.shell.user_ns).text
         exchanges = load_conversation(path, self.shell.user_ns.keys())
         self.history.load(exchanges)
-        return Message(f"loaded: {count(len(exchanges), 'question')}")
+        return TextResult(f"loaded: {count(len(exchanges), 'question')}")
 
     @line_magic_with(
         argument("decision", choices=("run", "refuse", "stop"), help="What to do with the call."),
@@ -215,7 +215,7 @@ class ConversationMagics(Magics):
 
         if not decide(args.decision, " ".join(args.reason)):
             raise UsageError("no call waits for your decision")
-        return Message(f"decided: {args.decision}")
+        return TextResult(f"decided: {args.decision}")
 
     @line_magic_with()
     def agent_cost(self, _: Any) -> Any:
@@ -265,7 +265,7 @@ class ConversationMagics(Magics):
             if cassette is None:
                 raise UsageError("no cassette is in use; set one with %agent_cassette PATH")
             if not _may_prune(cassette):
-                return Message("nothing was removed")
+                return TextResult("nothing was removed")
             cassette.prune()
         elif args.path or args.mode:
             return None

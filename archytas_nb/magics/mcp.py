@@ -21,7 +21,7 @@ from IPython.core.magic_arguments import argument
 
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.magics.line import arguments, parser_of, with_options, without_frames
-from archytas_nb.magics.overview import Message, Overview
+from archytas_nb.magics.overview import Overview, TextResult
 from archytas_nb.words import count
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class McpMagics(Magics):
 
     # ── servers of others ─────────────────────────────────────────────────────────────────────────
 
-    def _add(self, args: Any, command: str, *, is_command: bool) -> Message:
+    def _add(self, args: Any, command: str, *, is_command: bool) -> TextResult:
         name, target = _server(args, command, is_command=is_command)
         if name in self._connections:
             raise UsageError(f"a server is named {name!r} already; %agent_mcp remove {name}")
@@ -174,9 +174,9 @@ class McpMagics(Magics):
         unknown = [each for each in allowed if each not in connection.names]
         if unknown:
             lines.append(f"--allow names no tool of the server: {', '.join(unknown)}")
-        return Message("\n".join(lines))
+        return TextResult("\n".join(lines))
 
-    def _remove(self, words: list[str]) -> Message:
+    def _remove(self, words: list[str]) -> TextResult:
         known = ", ".join(self._connections) or "none was added"
         if len(words) != 1 or words[0] not in self._connections:
             raise UsageError(f"%agent_mcp remove takes the name of a server: {known}")
@@ -186,7 +186,7 @@ class McpMagics(Magics):
             if toolbox.get(each.name) is each:
                 toolbox.remove(each.name)
         connection.close()
-        return Message(f"removed {connection.name} and {count(len(connection.tools), 'tool')}")
+        return TextResult(f"removed {connection.name} and {count(len(connection.tools), 'tool')}")
 
     # ── serving ───────────────────────────────────────────────────────────────────────────────────
 
@@ -243,13 +243,13 @@ class McpMagics(Magics):
         self._written.append((client, folder, url))
         return f"written: {path}"
 
-    def _stop(self) -> Message:
+    def _stop(self) -> TextResult:
         server = self._server
         self._server = None
         if server is None:
-            return Message("nothing is served")
+            return TextResult("nothing is served")
         server.stop()
-        return Message("\n".join([f"stopped: {server.url}", *self._forget()]))
+        return TextResult("\n".join([f"stopped: {server.url}", *self._forget()]))
 
     def _forget(self) -> list[str]:
         """Remove what was written for other programs; what was removed, for the person."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 NO_QUESTIONS = "no questions have been asked in this conversation"
 
 
-class Message(str):
+class TextResult(str):
     """A text that a cell shows as it is."""
 
     __slots__ = ()

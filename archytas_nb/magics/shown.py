@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from archytas_nb.magics.overview import Message, Overview
+from archytas_nb.magics.overview import Overview, TextResult
 from archytas_nb.words import count, one_line
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
     )
 
 
-def cassette_state(cassette: Cassette | None) -> Message:
+def cassette_state(cassette: Cassette | None) -> TextResult:
     """The cassette in use, and its exchanges so far: replayed, recorded, missed and unused."""
     if cassette is None:
-        return Message("no cassette is in use")
+        return TextResult("no cassette is in use")
     tally = cassette.tally
     counts = {
         "replayed": tally.replayed,
@@ -81,7 +81,7 @@ def cassette_state(cassette: Cassette | None) -> Message:
     }
     parts = [count(cassette.count, "exchange")]
     parts += [f"{number} {what}" for what, number in counts.items() if number]
-    return Message(f"{cassette.path} ({cassette.mode}): {', '.join(parts)}")
+    return TextResult(f"{cassette.path} ({cassette.mode}): {', '.join(parts)}")
 
 
 _SHOWN = 10  # exchanges of a cassette that would be removed

@@ -22,7 +22,7 @@ from archytas_nb.magics.line import (
     with_options,
     without_frames,
 )
-from archytas_nb.magics.overview import Message, Overview
+from archytas_nb.magics.overview import Overview, TextResult
 from archytas_nb.magics.settings import integer, number
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def _public_names(tree: ast.Module, *kinds: type[ast.stmt]) -> list[str]:
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _registered(tools: Sequence[Tool], replaced: Collection[str]) -> Message:
+def _registered(tools: Sequence[Tool], replaced: Collection[str]) -> TextResult:
     """The tools of a cell, each with its first warning."""
     lines = []
     for tool in tools:
@@ -273,10 +273,10 @@ def _registered(tools: Sequence[Tool], replaced: Collection[str]) -> Message:
         if more:
             warning += f" (and {more} more: %tools --check)"
         lines.append(warning)
-    return Message("\n".join(lines))
+    return TextResult("\n".join(lines))
 
 
-def _preview(tools: Sequence[Tool]) -> Message:
+def _preview(tools: Sequence[Tool]) -> TextResult:
     """What the model would read of tools, with their warnings."""
     parts = []
     for tool in tools:
@@ -284,7 +284,7 @@ def _preview(tools: Sequence[Tool]) -> Message:
         cost = f"  about {tool.tokens} tokens in each request"
         parts.append("\n".join([tool.text, "", *warnings, cost]))
     names = ", ".join(tool.name for tool in tools)
-    return Message("\n\n".join([*parts, f"checked and not registered: {names}"]))
+    return TextResult("\n\n".join([*parts, f"checked and not registered: {names}"]))
 
 
 def _table(toolbox: Toolbox) -> Overview:
@@ -302,13 +302,13 @@ def _table(toolbox: Toolbox) -> Overview:
     return Overview(("tool", "what it does"), tuple(rows), empty)
 
 
-def _issues(tools: Sequence[Tool]) -> Message:
+def _issues(tools: Sequence[Tool]) -> TextResult:
     """The warnings about each tool."""
     doubtful = ["\n  ! ".join([tool.name, *tool.issues]) for tool in tools if tool.issues]
-    return Message("\n".join(doubtful) or f"no issues (tools checked: {len(tools)})")
+    return TextResult("\n".join(doubtful) or f"no issues (tools checked: {len(tools)})")
 
 
-def _page(tool: Tool) -> Message:
+def _page(tool: Tool) -> TextResult:
     """One tool as the model reads it: the text, then the JSON schema."""
     schema = json.dumps(tool.schema(), indent=2, ensure_ascii=False)
-    return Message(f"{tool.text}\n\n{schema}\n\nabout {tool.tokens} tokens in each request")
+    return TextResult(f"{tool.text}\n\n{schema}\n\nabout {tool.tokens} tokens in each request")
