@@ -95,7 +95,7 @@ class BoundedConnection:
         """The client's hook before a request is sent."""
         request.extensions["trace"] = self._on_event
         url = request.url
-        sent.record(f"{url.scheme}://{url.netloc.decode()}{url.path}", request.read())
+        sent.requests.record(f"{url.scheme}://{url.netloc.decode()}{url.path}", request.read())
 
     def on_response(self, response: Any) -> None:
         """The client's hook for a response, before its body is read.

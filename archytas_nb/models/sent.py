@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -55,21 +55,41 @@ class Sent:
     body: bytes | None
 
 
-requests: deque[Sent] = deque(maxlen=MAX_REQUESTS)
-"""The requests, in the order in which they were sent."""
+class Requests:
+    """The requests, in the order in which they were sent."""
+
+    def __init__(self) -> None:
+        """Begin an empty list."""
+        self._requests: deque[Sent] = deque(maxlen=MAX_REQUESTS)
+        self._with_body: deque[Sent] = deque()
+        self._bytes_kept = 0
+        self._lock = threading.Lock()  # the rows of a map are sent from several threads
+
+    def __iter__(self) -> Iterator[Sent]:
+        """Those that are listed now, the oldest first."""
+        with self._lock:
+            return iter(tuple(self._requests))
+
+    def __getitem__(self, index: int) -> Sent:
+        """The one at an index, from 0."""
+        return self._requests[index]
+
+    def __len__(self) -> int:
+        """How many are listed."""
+        return len(self._requests)
+
+    def record(self, address: str, body: bytes) -> None:
+        """Keep a request that is about to be sent."""
+        one = Sent(time.time(), address, len(body), purpose.get(), body)
+        with self._lock:
+            self._requests.append(one)
+            self._with_body.append(one)
+            self._bytes_kept += one.size
+            while self._bytes_kept > MAX_BYTES or len(self._with_body) > MAX_REQUESTS:
+                oldest = self._with_body.popleft()
+                oldest.body = None
+                self._bytes_kept -= oldest.size
 
 
-_lock = threading.Lock()
-
-
-def record(address: str, body: bytes) -> None:
-    """Keep a request that is about to be sent."""
-    with _lock:  # the rows of a map are sent from several threads
-        requests.append(Sent(time.time(), address, len(body), purpose.get(), body))
-        kept = 0
-        for each in reversed(requests):
-            kept += len(each.body or b"")
-            if each.body is not None and kept > MAX_BYTES:
-                each.body = None
-            elif each.body is None and each.size:
-                break  # those before it are not kept either
+requests = Requests()
+"""The requests of this process."""

@@ -824,7 +824,7 @@ def test_the_list_equals_what_a_proxy_saw(
     proxied = dataclasses.replace(wire, kind=lambda name, _, key: OpenAIModel(name, url, key))
     url = "http://model.example/v1"
     monkeypatch.setenv("HTTP_PROXY", wire.recorder.proxy)
-    monkeypatch.setattr(sent, "requests", type(sent.requests)(maxlen=sent.MAX_REQUESTS))
+    monkeypatch.setattr(sent, "requests", sent.Requests())
     world = World(7, tmp_path)
     agent = _agent(world, "none", max_steps=8)
     wire.recorder.forget()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from unittest.mock import patch
@@ -698,23 +697,13 @@ def test_a_conversation_from_a_file_holds_no_value_for_the_model(
 # ── what was sent ─────────────────────────────────────────────────────────────────────────────────
 
 
-@contextmanager
-def _nothing_sent() -> Iterator[None]:
-    before = list(sent.requests)
-    sent.requests.clear()
-    try:
-        yield
-    finally:
-        sent.requests.clear()
-        sent.requests.extend(before)
-
-
 def test_the_list_of_what_was_sent_equals_what_arrived(
     shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Byte for byte, also of requests that failed and were sent again."""
     reply = Say(calls=(("count_rows", {}),))
-    with Server(reply, Say("There are {count_rows_1}.")) as server, _nothing_sent():
+    with Server(reply, Say("There are {count_rows_1}.")) as server:
+        monkeypatch.setattr(sent, "requests", sent.Requests())
         monkeypatch.setenv("ARCHYTAS_NB_BASE_URL", server.url)
         monkeypatch.setenv("ARCHYTAS_NB_API_KEY", "k")
         agent = Agent([count_rows], "tiny-1", values="none", namespace={}, protocol="native")
