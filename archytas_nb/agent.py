@@ -781,7 +781,7 @@ class Agent:
 
 def _show_calls(caller: CurrentRun, name: str, event: ev.Event) -> None:
     """Show below a running call what the agent that it asks calls."""
-    from archytas_nb.trace.view import call_view
+    from archytas_nb.trace.calls import call_view
 
     if isinstance(event, ev.RunCalls):
         for call in event.calls:

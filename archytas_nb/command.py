@@ -420,4 +420,4 @@ def _try_model(model: Any) -> str:
             if event.kind == "retry":
                 notes.append(event.text)
             if sys.stderr.isatty():
-                sys.stderr.write(f"{event.text}\n")
+                sys.stderr.write(f"{event.with_wait}\n")

@@ -81,10 +81,10 @@ class _Line:
     """The line of a run; a thread updates its time while the run waits."""
 
     def __init__(self, question: str) -> None:
-        from archytas_nb.trace import activity, view
+        from archytas_nb.trace import activity, fold
 
-        self._view = view.fold(question, ())
-        self._advance = view.advance
+        self._view = fold.fold(question, ())
+        self._advance = fold.advance
         self._activity = activity.Activity()
         self._write = line_writer(wanted=True)
         self._shown = ""

@@ -390,7 +390,7 @@ class Run(Generic[T_co]):
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
         from archytas_nb.trace import value_bundle
-        from archytas_nb.trace.view import fold
+        from archytas_nb.trace.fold import fold
 
         if self._display == "status":
             text = f"<Run {self.status} in {count(len(self.steps), 'step')}>"

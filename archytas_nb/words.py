@@ -22,6 +22,14 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}s"
 
 
+def clock(seconds: float) -> str:
+    """A duration in minutes and seconds."""
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes:
+        return f"{minutes} min {rest} s"
+    return f"{rest} s"
+
+
 def clip(text: str, max_chars: int) -> str:
     """Truncate to ``max_chars`` characters: the head, the number of omitted ones, and the tail."""
     if len(text) <= max_chars:

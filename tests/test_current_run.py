@@ -18,7 +18,8 @@ from archytas_nb.loop import events as ev
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle
 from archytas_nb.trace.activity import Activity
-from archytas_nb.trace.view import RunView, fold
+from archytas_nb.trace.fold import fold
+from archytas_nb.trace.view import RunView
 from tests.cassettes.tapes import no_model
 from tests.scripted import Scripted
 

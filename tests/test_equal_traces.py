@@ -20,7 +20,7 @@ from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, Event, ModelReply, Started, Usage, WireCall
 from archytas_nb.run import Run
 from archytas_nb.trace import bundle
-from archytas_nb.trace.view import fold
+from archytas_nb.trace.fold import fold
 
 Protocol = Literal["react", "native"]
 Call = tuple[str, Any]

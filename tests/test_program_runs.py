@@ -17,8 +17,8 @@ from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace import bundle
+from archytas_nb.trace.fold import fold
 from archytas_nb.trace.text import plain
-from archytas_nb.trace.view import fold
 from tests.scripted import Scripted
 from tests.servers.plays import Say
 from tests.servers.server import Server

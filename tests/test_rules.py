@@ -13,7 +13,7 @@ from archytas_nb.errors import ConfigurationError
 from archytas_nb.rules import MAX_RULES_CHARS
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle
-from archytas_nb.trace.view import fold
+from archytas_nb.trace.fold import fold
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ from archytas_nb.models import endpoint, remote
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import to_json
 from archytas_nb.trace import bundle
-from archytas_nb.trace.view import fold
+from archytas_nb.trace.fold import fold
 from tests.sampling import alternating
 from tests.servers.faults import JSON, faults, page, patience
 from tests.servers.plays import Events, Raw, Say, Status

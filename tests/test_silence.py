@@ -14,8 +14,8 @@ from archytas_nb.errors import ModelError, RunError
 from archytas_nb.models import endpoint, remote
 from archytas_nb.models.capabilities import capabilities_of
 from archytas_nb.run import Run
+from archytas_nb.trace.fold import fold
 from archytas_nb.trace.text import plain
-from archytas_nb.trace.view import fold
 from tests.sampling import alternating
 from tests.servers.anthropic import AnthropicServer
 from tests.servers.faults import faults, patience

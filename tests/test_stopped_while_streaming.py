@@ -12,8 +12,9 @@ from archytas_nb.loop.events import AskModel, Delta, Interrupted, ModelReply
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle
+from archytas_nb.trace.fold import fold
 from archytas_nb.trace.live import TraceView
-from archytas_nb.trace.view import RunView, fold
+from archytas_nb.trace.view import RunView
 
 
 class Stopped(ScriptedModel):

@@ -16,7 +16,7 @@ from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle
-from archytas_nb.trace.view import fold
+from archytas_nb.trace.fold import fold
 from tests.cassettes.tapes import no_model
 from tests.strict import fault_of
 

@@ -547,6 +547,13 @@ class Notice:
     text: str
     seconds: float = field(default=0.0, compare=False)  # the wait before a retry
 
+    @property
+    def with_wait(self) -> str:
+        """The text and the wait, for whom it is told before the wait."""
+        if not self.seconds:
+            return self.text
+        return f"{self.text} in {self.seconds:g} s"
+
 
 @dataclass(frozen=True, slots=True)
 class FormArgument:

@@ -480,8 +480,8 @@ class ServedNotebook:
 
     def _bundle(self) -> dict[str, str]:
         from archytas_nb.trace import bundle
+        from archytas_nb.trace.fold import fold
         from archytas_nb.trace.safe import element
-        from archytas_nb.trace.view import fold
 
         bundles = [bundle(fold(each.question, each.events))[0] for each in self._runs]
         texts = [self._said, *(each["text/plain"] for each in bundles)]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def history(exchanges: Sequence[Exchange]) -> Overview:
     """The exchanges of a conversation, in order."""
-    from archytas_nb.trace.view import ending_text, ending_title
+    from archytas_nb.trace.endings import ending_text, ending_title
 
     rows = []
     for number, exchange in enumerate(exchanges, start=1):

@@ -464,8 +464,7 @@ def with_retries(
         if is_final:
             raise failed from None
         retries += 1
-        again = f"{what}. Trying again in {wait:g} s ({retries} of {max_retries})."
-        yield Notice("retry", again, seconds=wait)
+        yield Notice("retry", f"{what}. Trying again ({retries} of {max_retries})", seconds=wait)
         sleep(wait)
 
 

@@ -6,7 +6,6 @@ Nothing is kept here: a reply or a call is in the view as soon as it is complete
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,8 +13,8 @@ from dataclasses import dataclass, replace
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
 from archytas_nb.trace.safe import tidy
-from archytas_nb.trace.view import RunView, clock
-from archytas_nb.words import count, one_line, shorten, visible_code
+from archytas_nb.trace.view import RunView
+from archytas_nb.words import clock, count, one_line, shorten, visible_code
 
 _STREAMED = 6_000
 _OUTPUT = 4_000
@@ -32,7 +31,6 @@ _DOING = {
     ev.ProgramFaults: "waiting for the model",
     ev.ProgramEnded: "waiting for the model",
 }
-_WAIT = re.compile(r"(?<=Trying again in )[\d.]+(?= s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +132,19 @@ class Activity:
 
     @property
     def phase(self) -> str:
-        """What the run is doing; of a retry with the seconds until then."""
+        """What the run is doing."""
         if self.is_asking:
             return "waiting for you"
         if self._calls:
             return f"running {self._calls}"
-        passed = self._now() - self._since
-        if self._wait and passed >= self._wait:
+        if self._wait and self._left <= 0:
             return "trying again"
-        return _WAIT.sub(f"{math.ceil(self._wait - passed)}", self._doing)
+        return self._doing
+
+    @property
+    def _left(self) -> float:
+        """The seconds until a retry."""
+        return self._wait - (self._now() - self._since)
 
     def streamed(self) -> Streamed | None:
         """What is being written or printed, if anything."""
@@ -189,8 +191,10 @@ class Activity:
         return self.phase + self.passed(view)
 
     def passed(self, view: RunView) -> str:
-        """What follows the phase: the time of a call, the step, the time of the run, its tokens."""
+        """What follows the phase: the time of a call or before a retry, step, time, tokens."""
         text = ""
+        if self._left > 0:
+            text = f" · {clock(math.ceil(self._left))} left"
         seconds = self._now() - self._since
         if self._calls and not self.is_asking:
             text = f" {self._progress}" if self._progress else ""

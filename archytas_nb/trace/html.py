@@ -15,11 +15,11 @@ from dataclasses import replace
 
 from archytas_nb.loop.events import ApprovalForm, Failed, FormArgument
 from archytas_nb.tools.render import NO_OUTPUT
-from archytas_nb.trace import safe
+from archytas_nb.trace import endings, safe
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, LineView, ProgramView, RunView, Shown, StepView
-from archytas_nb.words import brief, clip, count, one_line
+from archytas_nb.words import brief, clip, clock, count, one_line
 
 CLASS = safe.CLASS
 FOLDED_ONLY = "archytas-nb-folded"
@@ -181,7 +181,7 @@ def question_html(view: RunView) -> Html:
     facts.append(one_line(view.server, 200))
     tokens = view.usage.input_tokens + view.usage.output_tokens
     if view.ending is not None and view.seconds >= 1:
-        facts.append(views.clock(view.seconds))
+        facts.append(clock(view.seconds))
     if view.ending is not None and tokens:
         facts.append(f"{tokens:,} tokens")
     line = " · ".join(filter(None, facts))
@@ -650,8 +650,8 @@ def _shown(item: Shown, limits: PageLimits, call: str) -> Html:
 
 
 def _ending(view: RunView, *, reason: bool) -> Html:
-    title = views.ending_title(view.ending)
-    text = views.ending_text(view.ending)
+    title = endings.ending_title(view.ending)
+    text = endings.ending_text(view.ending)
     head = None
     body = None
     if title:
@@ -663,7 +663,7 @@ def _ending(view: RunView, *, reason: bool) -> Html:
     elif text and view.typed:
         body = element("pre", clip(text, _LARGEST_TEXT), style=PRE)
     elif text:
-        body = answer_html(views.answer_markdown(view.ending))
+        body = answer_html(endings.answer_markdown(view.ending))
     grid = None
     if view.table:
         grid = _table(view.table)

@@ -31,6 +31,7 @@ from archytas_nb.tools.render import rich_name
 from archytas_nb.trace import bundle, controls
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
+from archytas_nb.trace.fold import advance, fold
 from archytas_nb.trace.html import (
     CLASSES,
     DIM,
@@ -42,7 +43,7 @@ from archytas_nb.trace.html import (
 )
 from archytas_nb.trace.safe import CODE_SHEET, Html, element, join, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
-from archytas_nb.trace.view import ProgramView, RunView, StepView, advance, fold
+from archytas_nb.trace.view import ProgramView, RunView, StepView
 from archytas_nb.words import count
 
 Mode = Literal["live", "static", "terminal", "quiet"]

@@ -66,6 +66,9 @@ def tidy(text: str, limit: int = KEEP) -> str:
 
     A line that was overwritten with carriage returns (a progress bar) keeps its last state.
     """
+    is_clean = len(text) <= limit and text.isprintable()  # as most texts are
+    if is_clean:
+        return text
     if len(text) > limit:
         text = clip(text, limit)
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")

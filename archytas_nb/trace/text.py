@@ -20,6 +20,7 @@ from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 
 from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
+from archytas_nb.trace import endings
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Table, tidy
 from archytas_nb.trace.view import CallView, LineView, RunView, Shown, StepView
@@ -60,12 +61,12 @@ def plain(view: RunView) -> str:
 
 def markdown(view: RunView) -> str:
     """A run as Markdown: the question in bold, the steps as a block of text, then the answer."""
-    title = views.ending_title(view.ending)
+    title = endings.ending_title(view.ending)
     text = _answer_text(view)
     steps = _steps(view)
     answer = ""
     if not view.typed:
-        answer = views.answer_markdown(view.ending)
+        answer = endings.answer_markdown(view.ending)
 
     question = f"**{escaped(view.question)}**"
     if view.beside:
@@ -259,7 +260,7 @@ def ending_lines(view: RunView) -> str:
     grid = ""
     if view.table:
         grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS))
-    parts = (views.ending_title(view.ending), _answer_text(view), grid)
+    parts = (endings.ending_title(view.ending), _answer_text(view), grid)
     return "\n".join(part for part in parts if part)
 
 
@@ -267,7 +268,7 @@ def _answer_text(view: RunView) -> str:
     """The answer; nothing for a failed run, because the error below the trace says why."""
     if isinstance(view.ending, Failed):
         return ""
-    return views.ending_text(view.ending)
+    return endings.ending_text(view.ending)
 
 
 def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -> list[str]:
@@ -331,7 +332,7 @@ class TerminalLayer:
     def update(self, view: RunView, event: Event) -> None:
         """Print what is new; a call that waits for approval is shown as text below it."""
         if isinstance(event, Notice) and event.kind in {"progress", *_AT_ONCE}:
-            self._write([f"{_INDENT}… {tidy(event.text)}"])
+            self._write([f"{_INDENT}… {tidy(event.with_wait)}"])
         self._steps(view.steps, is_over=False)
 
     def finish(self, view: RunView) -> None:

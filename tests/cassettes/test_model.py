@@ -16,7 +16,7 @@ from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
-from archytas_nb.trace.view import fold
+from archytas_nb.trace.fold import fold
 from tests.cassettes.tapes import ask, no_model
 from tests.scripted import Scripted
 
@@ -139,7 +139,7 @@ def test_retries_are_shown_while_recording_and_not_recorded(
 
     class Troubled(ScriptedModel):
         def complete(self, ask: AskModel) -> Generator[Any, None, ModelReply]:
-            yield Notice("retry", "429 at http://secret.example/v1. Trying again in 1 s (1 of 3).")
+            yield Notice("retry", "429 at http://secret.example/v1. Trying again (1 of 3)")
             yield Notice("protocol", "http://secret.example/v1 takes no schema")
             return (yield from super().complete(ask))
 

@@ -130,7 +130,7 @@ class Talk:
     @property
     def retries(self) -> list[str]:
         return [
-            event.text
+            event.with_wait
             for event in self.events
             if isinstance(event, Notice) and event.kind == "retry"
         ]

@@ -11,8 +11,8 @@ import pytest
 from archytas_nb.agent import Agent
 from archytas_nb.loop.events import Notice
 from archytas_nb.models.endpoint import OpenAIModel
+from archytas_nb.trace.fold import fold
 from archytas_nb.trace.text import plain
-from archytas_nb.trace.view import fold
 from tests.faults.talk import KEY, Talk
 from tests.servers.plays import Say, Status
 from tests.servers.server import Server

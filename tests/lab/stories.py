@@ -126,7 +126,7 @@ class Phases(Typist):
                 Notice("progress", "Loading the local model qwen2.5-coder (3 s)"),
                 Delta("status", "waiting for another question to the local model"),
                 Delta("status", "reading the prompt: 512 of 2,048 tokens"),
-                Notice("retry", "503 Service Unavailable. Trying again in 3 s (1 of 3).", seconds=3),
+                Notice("retry", "503 Service Unavailable. Trying again (1 of 3)", seconds=3),
             ):
                 yield event
                 time.sleep(3 if event.kind == "retry" else 1.5)

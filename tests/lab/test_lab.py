@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 
 from archytas_nb.trace import bundle
-from archytas_nb.trace.view import fold
+from archytas_nb.trace.fold import fold
 from tests.batch.shop import Shop
 from tests.lab.lab import DARK, LIGHT, REPOSITORY, Lab
 from tests.lab.stories import write_map

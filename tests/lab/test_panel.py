@@ -127,7 +127,7 @@ def test_the_last_line_says_what_is_waited_for_in_each_phase(sit: Any, pictures:
         ("loading", "Loading the local model qwen2.5-coder"),
         ("busy", "waiting for another question to the local model · step 1"),
         ("reading", "reading the prompt: 512 of 2,048 tokens · step 1"),
-        ("retry", "Trying again in 2 s (1 of 3)"),
+        ("retry", "Trying again (1 of 3) · 2 s left"),
         ("writing", "writing · step 1"),
         ("running", "running sleep 2 s · step 1"),
     ):

@@ -14,7 +14,7 @@ from archytas_nb.kernel import failure
 from archytas_nb.models.secrets import mask_in
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle
-from archytas_nb.trace.view import fold
+from archytas_nb.trace.fold import fold
 
 CORRECTED = "A letter.\n\n```\nnot this\n```\n\n```python\nx = 1\nprint(x)\n```\n\n```sh\nls\n```"
 

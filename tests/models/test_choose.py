@@ -35,8 +35,8 @@ from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.providers import PROVIDERS, Served, is_small
 from archytas_nb.trace import bundle
+from archytas_nb.trace.fold import fold
 from archytas_nb.trace.html import question_html
-from archytas_nb.trace.view import fold
 from tests.cassettes.tapes import no_model
 from tests.scripted import Scripted
 from tests.servers.plays import HTML, Drop, Hang, Raw, Say

@@ -27,10 +27,11 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.trace.activity import Activity
+from archytas_nb.trace.fold import advance, fold
 from archytas_nb.trace.html import SHEET, html, passed_html, phase_html, value_html
 from archytas_nb.trace.live import live_now, live_question, live_step
 from archytas_nb.trace.safe import CODE_SHEET, stylesheet
-from archytas_nb.trace.view import RunView, advance, fold
+from archytas_nb.trace.view import RunView
 from tests.trace.samples import Made, answer, ask, call, line, png, program
 
 PAYLOADS = [

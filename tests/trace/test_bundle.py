@@ -17,7 +17,7 @@ from nbconvert import HTMLExporter, MarkdownExporter
 from archytas_nb import __version__
 from archytas_nb.loop.events import CallOutcomes
 from archytas_nb.trace import bundle
-from archytas_nb.trace.view import fold
+from archytas_nb.trace.fold import fold
 from tests.chromium import CHROMIUM, FLAGS, needs_chromium
 from tests.live_kernel import live_kernel
 from tests.trace.samples import RECOVERED, SAMPLES, answer, call

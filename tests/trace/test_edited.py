@@ -13,9 +13,10 @@ from archytas_nb.kernel.approval import MAX_VALUE
 from archytas_nb.loop.events import AskModel, CallOutcome, CallOutcomes, RunCalls, ToolCall
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle
+from archytas_nb.trace.fold import advance, fold
 from archytas_nb.trace.html import html
 from archytas_nb.trace.text import markdown, plain
-from archytas_nb.trace.view import RunView, advance, fold
+from archytas_nb.trace.view import RunView
 from tests.scripted import Scripted
 
 STRUCK = re.compile(r"<(span|pre)[^>]*text-decoration:line-through[^>]*>(.*?)</\1>", re.DOTALL)

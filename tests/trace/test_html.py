@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from archytas_nb.loop.events import Output
 from archytas_nb.trace import html as page_module
 from archytas_nb.trace import safe
+from archytas_nb.trace.fold import fold
 from archytas_nb.trace.html import PageLimits, html, step_html
 from archytas_nb.trace.safe import Table, markdown
-from archytas_nb.trace.view import fold
 from tests.chromium import CHROMIUM, FLAGS, needs_chromium
 from tests.trace.hostile import PAYLOADS, faults_of, places
 from tests.trace.samples import SAMPLES, answer, call, long_run, png

@@ -38,6 +38,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.trace import live
 from archytas_nb.trace.activity import Activity, Streamed
+from archytas_nb.trace.fold import advance, fold
 from archytas_nb.trace.html import html, panel_html
 from archytas_nb.trace.live import (
     TraceView,
@@ -48,7 +49,8 @@ from archytas_nb.trace.live import (
     without_arguments,
 )
 from archytas_nb.trace.text import ending_lines, plain
-from archytas_nb.trace.view import RunView, StepView, advance, clock, fold
+from archytas_nb.trace.view import RunView, StepView
+from archytas_nb.words import clock
 from tests.live_kernel import Kernel, live_kernel
 from tests.trace.samples import SAMPLES
 
@@ -260,7 +262,7 @@ def test_the_status_has_the_phase_the_step_the_time_and_the_tokens() -> None:
     view = RunView("q", steps=(StepView(3),), usage=Usage(2, 1200, 0, 34))
     time = 0.0
     activity, form = Activity(lambda: time), ApprovalForm("measure", (), text="measure")
-    retry = Notice("retry", "503. Trying again in 2.5 s (1 of 3).", seconds=2.5)
+    retry = Notice("retry", "503. Trying again (1 of 3)", seconds=2.5)
     for event, later, expected in (
         (None, 0, "starting"),
         (AskModel(1, ()), 5, "waiting for the model"),
@@ -268,8 +270,8 @@ def test_the_status_has_the_phase_the_step_the_time_and_the_tokens() -> None:
         (Delta("status", "reading the prompt: 256 of 443 tokens"), 1, "reading the prompt: 256 of 443 tokens"),
         (Delta("reasoning", "hm"), 0, "thinking"),
         (words("The"), 0, "writing"),
-        (retry, 0, "503. Trying again in 3 s (1 of 3)."),
-        (None, 1, "503. Trying again in 2 s (1 of 3)."),
+        (retry, 0, "503. Trying again (1 of 3) · 3 s left"),
+        (None, 1, "503. Trying again (1 of 3) · 2 s left"),
         (None, 2, "trying again"),
         (words("The"), 0, "writing"),
         (RUNNING, 0, "running measure"),

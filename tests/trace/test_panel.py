@@ -26,11 +26,11 @@ from archytas_nb.loop.events import (
     ToolCall,
 )
 from archytas_nb.tools.tool import BoundCall
+from archytas_nb.trace.fold import fold
 from archytas_nb.trace.html import PageLimits, html, language_of, panel_html, step_html
 from archytas_nb.trace.live import static_copy
 from archytas_nb.trace.safe import code, markdown
 from archytas_nb.trace.text import plain
-from archytas_nb.trace.view import fold
 from tests.scripted import Scripted
 from tests.trace.hostile import PAYLOADS, faults_of
 

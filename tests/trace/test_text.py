@@ -22,10 +22,10 @@ from archytas_nb.loop.events import (
     ToolCall,
     Verdict,
 )
+from archytas_nb.trace.fold import fold
 from archytas_nb.trace.live import TraceView
 from archytas_nb.trace.safe import Table
 from archytas_nb.trace.text import ending_lines, escaped, fenced, grid_lines, markdown, plain
-from archytas_nb.trace.view import fold
 from tests.trace.hostile import PAYLOADS, endings, faults_of, hostile_run
 from tests.trace.samples import HELLO, SAMPLES, ask, long_run
 
@@ -336,8 +336,8 @@ def test_the_calls_and_notes_behind_the_first_outcomes_of_a_step_are_printed_too
 
 
 def test_a_wait_is_printed_immediately_and_once(told: Told) -> None:
-    retry = Notice("retry", "busy; trying again in 1 s")
-    assert told(AskModel(1, HELLO), retry) == ["   … busy; trying again in 1 s"]
+    retry = Notice("retry", "busy. Trying again (1 of 3)", seconds=1.5)
+    assert told(AskModel(1, HELLO), retry) == ["   … busy. Trying again (1 of 3) in 1.5 s"]
     assert told(*ask(1)[1:], RunCalls(1, (ONE,))) == []
     assert told(CallOutcomes((outcome(ONE, "1"),))) == ["1. f(n=1) → 1"]
 
