@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.trace import controls
+from archytas_nb.trace import forms
 
 
 class FrontEnd:
@@ -94,7 +94,7 @@ def appeared(box: Any, title: str) -> Any:
 def front_end(monkeypatch: pytest.MonkeyPatch, *acts: list[Any]) -> Iterator[FrontEnd]:
     """A front end in which controls work while a cell runs."""
     shown = FrontEnd(*acts)
-    monkeypatch.setattr(controls, "way", lambda: "controls")
-    monkeypatch.setattr(controls, "_display", shown.display)
+    monkeypatch.setattr(forms, "way", lambda: "controls")
+    monkeypatch.setattr(forms, "_display", shown.display)
     yield shown
     shown.finish()

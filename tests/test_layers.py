@@ -54,7 +54,7 @@ IMPORTERS = {
     "jupyter_core": {"kernel.registered", "mcp"},
     "openai": {"models.endpoint"},
     "anthropic": {"models.anthropic"},
-    "ipywidgets": {"trace.live", "trace.controls"},
+    "ipywidgets": {"trace.live", "trace.forms"},
     "pygments": {"trace.safe"},
     "pydantic": {"tools"},
     "pydantic_core": {"tools"},
@@ -299,7 +299,7 @@ def test_the_files_were_found_and_read() -> None:
         (
             "trace/text.py",
             "import ipywidgets",
-            "only these may import it: trace.controls, trace.live",
+            "only these may import it: trace.forms, trace.live",
         ),
         (
             "kernel/x.py",

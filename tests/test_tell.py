@@ -21,8 +21,8 @@ from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.tool import Tool
 from archytas_nb.trace import bundle
-from archytas_nb.trace.controls import TellField
 from archytas_nb.trace.fold import fold
+from archytas_nb.trace.forms import TellField
 
 FIRST = "Only rows of 2020, <b>please</b>"
 SECOND = "and round"

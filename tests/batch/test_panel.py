@@ -10,7 +10,7 @@ import pytest
 
 from archytas_nb import Agent, OpenAIModel
 from archytas_nb.batch import engine
-from archytas_nb.trace import controls
+from archytas_nb.trace import forms
 from tests.batch.shop import Shop
 from tests.front_end import find
 from tests.servers.plays import Status
@@ -109,9 +109,9 @@ def test_the_last_failures_and_the_state_of_the_buttons_are_shown(
         def update(self, data: dict[str, Any], **_: Any) -> None:
             shown.append(data)
 
-    monkeypatch.setattr(controls, "_display", lambda _: Handle())
-    monkeypatch.setattr(controls.StopButton, "works", property(lambda _: True))
-    panel = controls.MapPanel(jobs.append, states.append, lambda: retried.append(True))
+    monkeypatch.setattr(forms, "_display", lambda _: Handle())
+    monkeypatch.setattr(forms.StopButton, "works", property(lambda _: True))
+    panel = forms.MapPanel(jobs.append, states.append, lambda: retried.append(True))
     panel.draw([])
     with pytest.raises(LookupError):
         find(panel.box, "Retry what failed")

@@ -21,7 +21,7 @@ from archytas_nb.loop.events import Answered, Failed, Interrupted, Notice, Start
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.tool import Tool
-from archytas_nb.trace import controls
+from archytas_nb.trace import forms
 from tests.front_end import find, front_end, widgets
 from tests.scripted import Scripted
 
@@ -129,13 +129,13 @@ def test_controls_are_used_only_where_a_subshell_exists(
         manager = SimpleNamespace(list_subshell=lambda: subshells)
         kernel.shell_channel_thread = SimpleNamespace(manager=manager)
     monkeypatch.setenv("ARCHYTAS_NB_ASK_WITH", setting)
-    monkeypatch.setattr(controls, "current_kernel", lambda: kernel)
-    monkeypatch.setattr(controls, "_SECONDS_TO_CONNECT", 0.0)
-    monkeypatch.setattr(controls, "_display", lambda _: SimpleNamespace(update=lambda *_, **__: 0))
-    assert controls.way() == way
+    monkeypatch.setattr(forms, "current_kernel", lambda: kernel)
+    monkeypatch.setattr(forms, "_SECONDS_TO_CONNECT", 0.0)
+    monkeypatch.setattr(forms, "_display", lambda _: SimpleNamespace(update=lambda *_, **__: 0))
+    assert forms.way() == way
     console = SimpleNamespace(**{**vars(kernel), "get_parent": lambda _: {}})
-    monkeypatch.setattr(controls, "current_kernel", lambda: console)
-    assert controls.way() == "input"
+    monkeypatch.setattr(forms, "current_kernel", lambda: console)
+    assert forms.way() == "input"
 
 
 @pytest.mark.parametrize(
@@ -162,10 +162,10 @@ def test_a_question_of_the_model_is_answered_with_a_button_a_list_or_a_field(
     from archytas_nb.kernel.person import _answer
     from archytas_nb.loop.events import UserQuestion
 
-    monkeypatch.setattr(controls, "_UNSEEN", 0.0)
+    monkeypatch.setattr(forms, "_UNSEEN", 0.0)
     with front_end(monkeypatch, act):
         asked = UserQuestion("Which?", tuple(choices), default)
-        assert _answer(controls.Controls(Scripted()), asked) == answer
+        assert _answer(forms.Controls(Scripted()), asked) == answer
 
 
 def test_an_argument_that_does_not_fit_cannot_be_run_and_html_stays_text(
@@ -177,7 +177,7 @@ def test_an_argument_that_does_not_fit_cannot_be_run_and_html_stays_text(
     evil = "<img src=x onerror=alert(1)>"
     field = FormField("above", evil, {"type": "string"})
     form = ApprovalForm("delete_rows", (), why=evil, fields=(field,), check=lambda _: evil)
-    sheet = controls.ApprovalSheet(form, note=evil)
+    sheet = forms.ApprovalSheet(form, note=evil)
     find(sheet.box, "Edit").click()
     pages = [each.value for each in widgets(sheet.box) if type(each).__name__ == "HTML"]
     assert sheet._take("typed", {"": "", "above": "new"}) is None
@@ -192,7 +192,7 @@ def test_an_argument_that_does_not_fit_cannot_be_run_and_html_stays_text(
 def test_a_stop_interrupts_once_and_never_what_comes_after_the_run(delay: float | None) -> None:
     """It is pressed three times during the run, about at its end, or afterwards (None)."""
     for _ in range(10):
-        button = controls.StopButton()
+        button = forms.StopButton()
         presses = Thread(target=lambda press=button.widget.click: [press() for _ in range(3)])
         interrupts = 0
         try:
@@ -228,7 +228,7 @@ def test_a_question_that_waits_too_long_has_no_answer(monkeypatch: pytest.Monkey
 
     monkeypatch.setenv("ARCHYTAS_NB_ASK_TIMEOUT", "1")
     with front_end(monkeypatch), pytest.raises(EOFError, match="within 1 s"):
-        controls.Controls(Scripted()).ask("The agent asks: Which?", UserQuestion("Which?", ()))
+        forms.Controls(Scripted()).ask("The agent asks: Which?", UserQuestion("Which?", ()))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_call_is_decided_from_another_thread(
         shell.run_line_magic("agent_answer", line)
 
     def answer() -> None:
-        while not controls._waiting:
+        while not forms._waiting:
             time.sleep(0.01)
         shell.run_line_magic("agent_answer", line)
 
@@ -282,7 +282,7 @@ class Hands:
         self._start(self._press, box, self._random.choice(acts))
         return SimpleNamespace(update=lambda *_, **__: None)
 
-    def begin(self, agent: nb.Agent, stop: controls.StopButton, number: int) -> None:
+    def begin(self, agent: nb.Agent, stop: forms.StopButton, number: int) -> None:
         """Tell the agent something and end the run, each or none of it, at a random moment."""
         for text in self._random.choice(((), ("a",), ("a", "b"))):
             self._start(self._tell, agent, f"{text}{number}.", self._random.random() / 100)
@@ -312,7 +312,7 @@ class Hands:
             self.told.append(text)
 
     @staticmethod
-    def _stop(stop: controls.StopButton, seconds: float) -> None:
+    def _stop(stop: forms.StopButton, seconds: float) -> None:
         time.sleep(seconds)
         stop.widget.click()
 
@@ -334,7 +334,7 @@ def test_whenever_a_run_is_stopped_or_told_something_each_thing_has_one_outcome(
             write(each, name, value)
 
         monkeypatch.setattr(kind, "__setattr__", note)
-    monkeypatch.setattr(controls, "way", lambda: "controls")
+    monkeypatch.setattr(forms, "way", lambda: "controls")
     random = Random(30)
     statuses = Counter(hands_on(random, number, monkeypatch) for number in range(runs))
     print(statuses)
@@ -360,8 +360,8 @@ def hands_on(random: Random, number: int, monkeypatch: pytest.MonkeyPatch) -> st
     script = ScriptedModel(*calls, ("final_answer", "Done."))
     agent = nb.Agent([Tool.from_function(delete, approve=True)], script)
     hands = Hands(random)
-    monkeypatch.setattr(controls, "_display", hands.display)
-    stop = controls.StopButton()
+    monkeypatch.setattr(forms, "_display", hands.display)
+    stop = forms.StopButton()
     endings = []
 
     def on_event(event: Any) -> None:
