@@ -597,7 +597,7 @@ class Asked:
         self, tools: Toolbox, model: Model, show: Callable[[ev.Delta], bool]
     ) -> KernelExecutor:
         """The executor for the calls of the run."""
-        from archytas_nb.trace.forms import Controls
+        from archytas_nb.trace.controls import Controls
 
         user = person_elsewhere.get() or Controls(Keyboard())
         person: Person = person_of(model, user)

@@ -54,7 +54,13 @@ IMPORTERS = {
     "jupyter_core": {"kernel.registered", "mcp"},
     "openai": {"models.endpoint"},
     "anthropic": {"models.anthropic"},
-    "ipywidgets": {"trace.live", "trace.forms"},
+    "ipywidgets": {
+        "trace.live",
+        "trace.front_end",
+        "trace.forms",
+        "trace.header",
+        "trace.map_panel",
+    },
     "pygments": {"trace.safe"},
     "pydantic": {"tools"},
     "pydantic_core": {"tools"},
@@ -299,7 +305,7 @@ def test_the_files_were_found_and_read() -> None:
         (
             "trace/text.py",
             "import ipywidgets",
-            "only these may import it: trace.forms, trace.live",
+            "only these may import it: trace.forms, trace.front_end, trace.header, trace.live",
         ),
         (
             "kernel/x.py",

@@ -22,7 +22,7 @@ from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.tool import Tool
 from archytas_nb.trace import bundle
 from archytas_nb.trace.fold import fold
-from archytas_nb.trace.forms import TellField
+from archytas_nb.trace.header import TellField
 
 FIRST = "Only rows of 2020, <b>please</b>"
 SECOND = "and round"

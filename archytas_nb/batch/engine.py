@@ -44,7 +44,7 @@ from archytas_nb.models.choose import choose_model
 from archytas_nb.progress import line_writer
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
-from archytas_nb.trace.forms import MapPanel, map_panel
+from archytas_nb.trace.map_panel import MapPanel, map_panel
 from archytas_nb.words import one_line
 
 T = TypeVar("T")

@@ -211,7 +211,7 @@ class ConversationMagics(Magics):
 
         It does the same as the buttons of the form, which are gone if the page was reloaded.
         """
-        from archytas_nb.trace.forms import decide
+        from archytas_nb.trace.controls import decide
 
         if not decide(args.decision, " ".join(args.reason)):
             raise UsageError("no call waits for your decision")

@@ -28,7 +28,7 @@ from typing import Any, Literal, Self
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Inbox
 from archytas_nb.tools.render import rich_name
-from archytas_nb.trace import bundle, forms
+from archytas_nb.trace import bundle, front_end, header
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.fold import advance, fold
@@ -56,7 +56,7 @@ def display_mode(shell: Any) -> Mode:
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return "terminal"
-    if forms.is_notebook(kernel):
+    if front_end.is_notebook(kernel):
         return "live"
     return "static"
 
@@ -65,7 +65,7 @@ def _owns_cell() -> bool:
     """Whether the cell contains only the question, so that nothing else is displayed in it."""
     from IPython import get_ipython
 
-    request = forms.cell_request(getattr(get_ipython(), "kernel", None))
+    request = front_end.cell_request(getattr(get_ipython(), "kernel", None))
     code = str(request.get("content", {}).get("code", "")).strip()
     if code.startswith("%%agent"):
         return True
@@ -378,8 +378,8 @@ class LiveLayer:
         self._first = 0  # number of steps without a widget, which were removed
         self._boxes: dict[int, Any] = {}  # the widget of each step, by its number
         self._all: list[Any] = []
-        self._kernel = forms.current_kernel()
-        self._request = forms.cell_request(self._kernel)
+        self._kernel = front_end.current_kernel()
+        self._request = front_end.cell_request(self._kernel)
         self._lock = threading.RLock()
         self._due = threading.Event()
         self._over = threading.Event()
@@ -395,10 +395,10 @@ class LiveLayer:
         self._earlier = self._html("")
         self._panel = self._html("")
         self._inbox = inbox
-        self._tell: forms.TellField | None = None
+        self._tell: header.TellField | None = None
         if inbox is not None:
-            self._tell = forms.TellField(inbox, self._due.set)
-        self._stop = forms.StopButton()
+            self._tell = header.TellField(inbox, self._due.set)
+        self._stop = header.StopButton()
         self._phase = self._html("")
         self._passed = self._html("")
         self._actions = self._actions_of_person()
@@ -425,7 +425,7 @@ class LiveLayer:
         self._clock = threading.Thread(target=self._tick, name="archytas_nb-trace", daemon=True)
         self._clock.start()
         LiveLayer._open += 1
-        forms.open_place(self._place)
+        front_end.open_place(self._place)
 
     def _actions_of_person(self) -> tuple[Any, ...]:
         """The field and the button with which a person acts on the run."""
@@ -470,7 +470,7 @@ class LiveLayer:
     def _note_way(self) -> None:
         """Note how the person is asked: what they type leaves lines below the cell."""
         self._hint = ""
-        if forms.way() == "input":
+        if front_end.way() == "input":
             self._has_asked = True
             self._hint = HINT
 
@@ -486,7 +486,7 @@ class LiveLayer:
             LiveLayer._open -= 1
         self._over.set()
         self._due.set()
-        forms.close_place(self._place)
+        front_end.close_place(self._place)
         with self._lock:
             try:
                 data, metadata = bundle(view)
@@ -513,7 +513,7 @@ class LiveLayer:
             try:
                 with self._lock:
                     if not self._over.is_set():
-                        forms.keep_busy(self._kernel, self._request)
+                        front_end.keep_busy(self._kernel, self._request)
                         self._draw()
             except Exception:  # noqa: BLE001
                 _log.exception("the live trace is not updated until the run has ended")

@@ -10,7 +10,9 @@ import pytest
 
 from archytas_nb import Agent, OpenAIModel
 from archytas_nb.batch import engine
-from archytas_nb.trace import forms
+from archytas_nb.trace import front_end
+from archytas_nb.trace.header import StopButton
+from archytas_nb.trace.map_panel import MapPanel
 from tests.batch.shop import Shop
 from tests.front_end import find
 from tests.servers.plays import Status
@@ -109,9 +111,9 @@ def test_the_last_failures_and_the_state_of_the_buttons_are_shown(
         def update(self, data: dict[str, Any], **_: Any) -> None:
             shown.append(data)
 
-    monkeypatch.setattr(forms, "_display", lambda _: Handle())
-    monkeypatch.setattr(forms.StopButton, "works", property(lambda _: True))
-    panel = forms.MapPanel(jobs.append, states.append, lambda: retried.append(True))
+    monkeypatch.setattr(front_end, "display", lambda _: Handle())
+    monkeypatch.setattr(StopButton, "works", property(lambda _: True))
+    panel = MapPanel(jobs.append, states.append, lambda: retried.append(True))
     panel.draw([])
     with pytest.raises(LookupError):
         find(panel.box, "Retry what failed")

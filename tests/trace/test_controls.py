@@ -17,12 +17,22 @@ import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import RunInterrupted
-from archytas_nb.loop.events import Answered, Failed, Interrupted, Notice, Started, Stopped
+from archytas_nb.loop.events import (
+    Answered,
+    Failed,
+    Interrupted,
+    Notice,
+    Started,
+    Stopped,
+    UserQuestion,
+)
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.tool import Tool
-from archytas_nb.trace import forms
-from tests.front_end import find, front_end, widgets
+from archytas_nb.trace import controls, forms, front_end
+from archytas_nb.trace.header import StopButton
+from tests.front_end import find, widgets
+from tests.front_end import front_end as acting
 from tests.scripted import Scripted
 
 EDIT = [
@@ -82,7 +92,7 @@ def test_a_decision_is_recorded_and_replayed_alike_however_it_was_made(
 ) -> None:
     presses, lines = DECISIONS[decision]
     typed = ask(tmp_path / "typed", Scripted(*lines), monkeypatch)
-    with front_end(monkeypatch, *presses), monkeypatch.context() as patched:
+    with acting(monkeypatch, *presses), monkeypatch.context() as patched:
         pressed = ask(tmp_path / "pressed", Scripted(), patched)
     assert story(pressed) == story(typed)
     recorded = (tmp_path / "pressed").read_bytes()
@@ -129,13 +139,13 @@ def test_controls_are_used_only_where_a_subshell_exists(
         manager = SimpleNamespace(list_subshell=lambda: subshells)
         kernel.shell_channel_thread = SimpleNamespace(manager=manager)
     monkeypatch.setenv("ARCHYTAS_NB_ASK_WITH", setting)
-    monkeypatch.setattr(forms, "current_kernel", lambda: kernel)
-    monkeypatch.setattr(forms, "_SECONDS_TO_CONNECT", 0.0)
-    monkeypatch.setattr(forms, "_display", lambda _: SimpleNamespace(update=lambda *_, **__: 0))
-    assert forms.way() == way
+    monkeypatch.setattr(front_end, "current_kernel", lambda: kernel)
+    monkeypatch.setattr(front_end, "_SECONDS_TO_CONNECT", 0.0)
+    monkeypatch.setattr(front_end, "display", lambda _: SimpleNamespace(update=lambda *_, **__: 0))
+    assert front_end.way() == way
     console = SimpleNamespace(**{**vars(kernel), "get_parent": lambda _: {}})
-    monkeypatch.setattr(forms, "current_kernel", lambda: console)
-    assert forms.way() == "input"
+    monkeypatch.setattr(front_end, "current_kernel", lambda: console)
+    assert front_end.way() == "input"
 
 
 @pytest.mark.parametrize(
@@ -160,12 +170,11 @@ def test_a_question_of_the_model_is_answered_with_a_button_a_list_or_a_field(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from archytas_nb.kernel.person import _answer
-    from archytas_nb.loop.events import UserQuestion
 
     monkeypatch.setattr(forms, "_UNSEEN", 0.0)
-    with front_end(monkeypatch, act):
+    with acting(monkeypatch, act):
         asked = UserQuestion("Which?", tuple(choices), default)
-        assert _answer(forms.Controls(Scripted()), asked) == answer
+        assert _answer(controls.Controls(Scripted()), asked) == answer
 
 
 def test_an_argument_that_does_not_fit_cannot_be_run_and_html_stays_text(
@@ -192,7 +201,7 @@ def test_an_argument_that_does_not_fit_cannot_be_run_and_html_stays_text(
 def test_a_stop_interrupts_once_and_never_what_comes_after_the_run(delay: float | None) -> None:
     """It is pressed three times during the run, about at its end, or afterwards (None)."""
     for _ in range(10):
-        button = forms.StopButton()
+        button = StopButton()
         presses = Thread(target=lambda press=button.widget.click: [press() for _ in range(3)])
         interrupts = 0
         try:
@@ -214,7 +223,7 @@ def test_a_call_that_waits_too_long_is_refused_with_that_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARCHYTAS_NB_ASK_TIMEOUT", "1")
-    with front_end(monkeypatch, [], ["Run"]), monkeypatch.context() as patched:
+    with acting(monkeypatch, [], ["Run"]), monkeypatch.context() as patched:
         run = ask(tmp_path / "late", Scripted(), patched)
     [(_, late), (_, second)] = run.calls
     assert (late.status, second.status) == ("refused", "done")
@@ -224,11 +233,9 @@ def test_a_call_that_waits_too_long_is_refused_with_that_reason(
 
 
 def test_a_question_that_waits_too_long_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    from archytas_nb.loop.events import UserQuestion
-
     monkeypatch.setenv("ARCHYTAS_NB_ASK_TIMEOUT", "1")
-    with front_end(monkeypatch), pytest.raises(EOFError, match="within 1 s"):
-        forms.Controls(Scripted()).ask("The agent asks: Which?", UserQuestion("Which?", ()))
+    with acting(monkeypatch), pytest.raises(EOFError, match="within 1 s"):
+        controls.Controls(Scripted()).ask("The agent asks: Which?", UserQuestion("Which?", ()))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +258,7 @@ def test_a_call_is_decided_from_another_thread(
         shell.run_line_magic("agent_answer", line)
 
     def answer() -> None:
-        while not forms._waiting:
+        while not controls._waiting:
             time.sleep(0.01)
         shell.run_line_magic("agent_answer", line)
 
@@ -260,7 +267,7 @@ def test_a_call_is_decided_from_another_thread(
     acts: list[list[Any]] = [[]]
     if status != "interrupted":
         acts.append(["Run"])
-    with front_end(monkeypatch, *acts), monkeypatch.context() as patched:
+    with acting(monkeypatch, *acts), monkeypatch.context() as patched:
         run = ask(tmp_path / "elsewhere", Scripted(), patched)
     other.join()
     [(_, outcome), *_] = run.calls
@@ -282,7 +289,7 @@ class Hands:
         self._start(self._press, box, self._random.choice(acts))
         return SimpleNamespace(update=lambda *_, **__: None)
 
-    def begin(self, agent: nb.Agent, stop: forms.StopButton, number: int) -> None:
+    def begin(self, agent: nb.Agent, stop: StopButton, number: int) -> None:
         """Tell the agent something and end the run, each or none of it, at a random moment."""
         for text in self._random.choice(((), ("a",), ("a", "b"))):
             self._start(self._tell, agent, f"{text}{number}.", self._random.random() / 100)
@@ -312,7 +319,7 @@ class Hands:
             self.told.append(text)
 
     @staticmethod
-    def _stop(stop: forms.StopButton, seconds: float) -> None:
+    def _stop(stop: StopButton, seconds: float) -> None:
         time.sleep(seconds)
         stop.widget.click()
 
@@ -334,7 +341,7 @@ def test_whenever_a_run_is_stopped_or_told_something_each_thing_has_one_outcome(
             write(each, name, value)
 
         monkeypatch.setattr(kind, "__setattr__", note)
-    monkeypatch.setattr(forms, "way", lambda: "controls")
+    monkeypatch.setattr(front_end, "way", lambda: "controls")
     random = Random(30)
     statuses = Counter(hands_on(random, number, monkeypatch) for number in range(runs))
     print(statuses)
@@ -360,8 +367,8 @@ def hands_on(random: Random, number: int, monkeypatch: pytest.MonkeyPatch) -> st
     script = ScriptedModel(*calls, ("final_answer", "Done."))
     agent = nb.Agent([Tool.from_function(delete, approve=True)], script)
     hands = Hands(random)
-    monkeypatch.setattr(forms, "_display", hands.display)
-    stop = forms.StopButton()
+    monkeypatch.setattr(front_end, "display", hands.display)
+    stop = StopButton()
     endings = []
 
     def on_event(event: Any) -> None:
@@ -391,3 +398,20 @@ def hands_on(random: Random, number: int, monkeypatch: pytest.MonkeyPatch) -> st
     for text in hands.told:
         assert "\n".join(placed).count(text) == 1, (text, placed, run.status)
     return run.status
+
+
+@pytest.mark.parametrize("is_call", [True, False])
+def test_a_press_that_is_not_possible_ends_the_test_with_its_reason(
+    is_call: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask_one() -> None:
+        with acting(monkeypatch, ["Sing"]):
+            if is_call:
+                ask(tmp_path / "none", Scripted(), monkeypatch)
+            else:
+                question = UserQuestion("Which?", ())
+                controls.Controls(Scripted()).ask("The agent asks: Which?", question)
+
+    monkeypatch.setattr("tests.front_end.SECONDS_TO_APPEAR", 0.1)
+    with pytest.raises(AssertionError, match="no control 'Sing'"):
+        ask_one()

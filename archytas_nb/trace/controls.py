@@ -1,0 +1,120 @@
+"""Asks a person with buttons and fields below the cell, while the cell runs.
+
+    asked ──▶ is there a subshell? ──no──▶ `input()`, as everywhere else
+                    │ yes
+                    ▼
+              the form is shown ──▶ button, field or Enter ──▶ the line that says the same
+
+An answer is the same line that is typed into `input()`, so that what is decided, recorded and
+replayed does not depend on how it was said.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from archytas_nb.loop.events import ApprovalForm, UserQuestion
+from archytas_nb.trace import front_end
+from archytas_nb.trace.forms import ApprovalSheet, Decided, QuestionSheet, Sheet
+
+
+class _Person(Protocol):
+    """Who is asked where there are no controls; see `archytas_nb.kernel.person.Person`."""
+
+    @property
+    def there(self) -> bool: ...
+
+    def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str: ...
+
+
+class Controls:
+    """Asks with controls where they work, and another person elsewhere.
+
+    Args:
+        otherwise: Who is asked where there are no controls.
+    """
+
+    def __init__(self, otherwise: _Person) -> None:
+        self._otherwise = otherwise
+        self._next: list[str] = []  # the lines after the one that was returned
+        self._seen: ApprovalForm | None = None  # what was shown when they were decided on
+
+    @property
+    def there(self) -> bool:
+        """Whether a question would be answered."""
+        return self._otherwise.there
+
+    def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
+        """Show the controls and wait; return the line that says the same.
+
+        Raises:
+            EOFError, OSError: There will be no answer.
+            KeyboardInterrupt: The person interrupted instead of answering.
+        """
+        lines = self._next
+        self._next = []
+        note = _note_of(prompt)
+        if lines and not note and self._is_as_seen(form):
+            self._next = lines[1:]
+            return lines[0]
+        if form is None or front_end.way() == "input":
+            return self._otherwise.ask(prompt, form)
+        if isinstance(form, UserQuestion):
+            first = prompt.startswith(_ASKS)
+            [line] = _answered(QuestionSheet(form, "" if first else note or prompt))
+            return line
+        line, *self._next = _answered(ApprovalSheet(form, note))
+        self._seen = form
+        return line
+
+    def _is_as_seen(self, form: ApprovalForm | UserQuestion | None) -> bool:
+        """Whether a call is the one that was shown, apart from what the person changed in it."""
+        seen = self._seen
+        if seen is None or not isinstance(form, ApprovalForm):
+            return False
+        same = {each.name: each.text for each in seen.arguments}
+        others = [each for each in form.arguments if each.before is None]
+        is_same = all(same.get(each.name) == each.text for each in others)
+        return is_same and (form.tool, form.why) == (seen.tool, seen.why)
+
+
+_ASKS = "The agent asks: "
+
+
+def _note_of(prompt: str) -> str:
+    """What is said above the line that asks, such as why an edit was not accepted."""
+    note, _, _ = prompt.rpartition("\n")
+    return note.strip()
+
+
+_waiting: list[Sheet] = []  # the forms that wait for a person, the innermost last
+
+
+def decide(what: Decided, reason: str = "") -> bool:
+    """Decide about the call that waits, from any thread; returns False if none does."""
+    for sheet in reversed(tuple(_waiting)):
+        if isinstance(sheet, ApprovalSheet):
+            sheet.decide(what, reason)
+            return True
+    return False
+
+
+def _answered(sheet: Sheet) -> list[str]:
+    """Show a sheet and wait for what the person does."""
+    place = None
+    handle = None
+    if front_end.places and sheet.fits_trace:
+        place = front_end.places[-1]
+        place.children = (sheet.box,)
+    else:
+        handle = front_end.display(sheet.box)
+    _waiting.append(sheet)
+    try:
+        return sheet.wait()
+    finally:
+        _waiting.remove(sheet)
+        if place is not None:
+            place.children = ()
+        if handle is not None:
+            handle.update({}, raw=True)
+        sheet.close()

@@ -1,0 +1,140 @@
+"""Whether a front end takes clicks while a cell runs, and where controls are shown in it.
+
+A front end that sends the messages of widgets on a subshell delivers a click while the main thread
+is busy. The click arrives on another thread.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any, Literal
+
+from archytas_nb import settings
+
+Way = Literal["controls", "input"]
+"""How a person is asked."""
+
+_SECONDS_TO_CONNECT = 1.0  # until a front end has answered to its first widget; 0.1 s is usual
+_without: set[int] = set()  # kernels, by id, whose front end has not made a subshell
+
+
+def cell_request(kernel: Any) -> dict[str, Any]:
+    """The message that the front end sent to run the cell; empty where there is none."""
+    try:
+        return dict(kernel.get_parent("shell"))
+    except (AttributeError, TypeError):
+        return {}
+
+
+def keep_busy(kernel: Any, request: dict[str, Any]) -> None:
+    """Have the front end show that the cell of a request still runs.
+
+    What is done on a subshell ends with the status idle, which a front end takes for the kernel's.
+    """
+    if request and has_subshell(kernel):
+        content = {"execution_state": "busy"}
+        kernel.session.send(kernel.iopub_socket, "status", content, parent=request)
+
+
+def is_notebook(kernel: Any) -> bool:
+    """Whether a notebook runs the cell, and a person can be asked."""
+    # A console has a person too, but draws no widgets and updates. Only a notebook names its cell.
+    is_cell = "cellId" in cell_request(kernel).get("metadata", {})
+    return is_cell and bool(getattr(kernel, "_allow_stdin", False))
+
+
+def has_subshell(kernel: Any) -> bool:
+    """Whether the front end has made a subshell; ipykernel 6 has none."""
+    thread = getattr(kernel, "shell_channel_thread", None)
+    manager = getattr(thread, "manager", None)
+    if manager is None or not hasattr(manager, "list_subshell"):
+        return False
+    return bool(manager.list_subshell())
+
+
+def way() -> Way:
+    """How a person is asked here and now.
+
+    Where no widget was shown before, an empty one is: a front end makes its subshell for the first
+    one. One that makes none is not tried again.
+
+    Raises:
+        ConfigurationError: The setting ``ask_with`` cannot be read.
+    """
+    wanted = settings.value("ask_with")
+    kernel = current_kernel()
+    if wanted == "input" or kernel is None or not is_notebook(kernel):
+        return "input"
+    if has_subshell(kernel):
+        return "controls"
+    if wanted == "auto" and id(kernel) in _without:
+        return "input"
+    if _connected(kernel):
+        return "controls"
+    _without.add(id(kernel))
+    return "input"
+
+
+def _connected(kernel: Any) -> bool:
+    """Show an empty widget, and wait until the front end has made a subshell for it."""
+    import ipywidgets
+
+    probe = ipywidgets.VBox()
+    handle = None
+    if not places:
+        handle = display(probe)
+    ends = time.monotonic() + _SECONDS_TO_CONNECT
+    try:
+        while not has_subshell(kernel):
+            if time.monotonic() > ends:
+                return False
+            time.sleep(0.01)
+    finally:
+        if handle is not None:
+            handle.update({}, raw=True)
+        probe.close()
+    return True
+
+
+def current_kernel() -> Any:
+    """The kernel of this process; None in a terminal."""
+    from IPython import get_ipython
+
+    return getattr(get_ipython(), "kernel", None)
+
+
+def display(widget: Any) -> Any:
+    """Display a widget, without a text that would be left where it cannot be drawn."""
+    from IPython.display import display as show
+
+    model = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    data = {"application/vnd.jupyter.widget-view+json": model}
+    return show(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+
+# ── where controls are shown ──────────────────────────────────────────────────────────────────────
+
+places: list[Any] = []  # the boxes of the traces that are shown, the innermost last
+
+
+def open_place(box: Any) -> None:
+    """Have what is asked shown in a box of a trace."""
+    places.append(box)
+
+
+def close_place(box: Any) -> None:
+    """No longer show anything there."""
+    with suppress(ValueError):
+        places.remove(box)
+
+
+def reachable(widget: Any) -> Any:
+    """A widget whose messages are not sent to the shell that runs the cell.
+
+    ipykernel 7.4 has a front end reply to the shell that wrote a widget last, which is the busy
+    one; other versions do not, and have no such attribute.
+    """
+    if hasattr(widget.comm, "_reply_subshell_for"):
+        widget.comm._reply_subshell_for = None  # noqa: SLF001
+    return widget
