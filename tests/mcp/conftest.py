@@ -84,6 +84,15 @@ class Served:
         """The value of an expression in the kernel, as text."""
         return self.kernel.run(expression).result
 
+    def shown(self, text: str) -> str:
+        """What is shown below the cell that serves, as soon as this text is in it."""
+        while True:
+            message = self.kernel.client.get_iopub_msg(timeout=60)
+            if message["msg_type"] == "update_display_data":
+                shown: str = message["content"]["data"]["text/plain"]
+                if text in shown:
+                    return shown
+
 
 @pytest.fixture(scope="package")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import Implementation
+from mcp_types import REQUEST_TIMEOUT, Implementation
 
 from tests.mcp.conftest import Served
 
@@ -172,13 +173,88 @@ def test_requests_of_others_are_rejected(
     assert httpx2.post(served.url, headers=given, json=body).status_code == status
 
 
-def test_a_client_of_an_older_protocol_is_served(served: Served) -> None:
-    async def work(client: Client) -> Any:
-        return client.protocol_version, await client.call_tool("count", {"word": "abc"})
+def handshake(served: Served, http: httpx2.Client, version: str) -> dict[str, Any]:
+    """What the server answers to a program that begins with a version of the protocol."""
+    http.headers |= {
+        "Authorization": f"Bearer {served.token}",
+        "Accept": "application/json, text/event-stream",
+    }
+    params = {
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "old", "version": "1"},
+    }
+    return asked(served, http, "initialize", params)
 
-    version, result = served.talk(work, mode="legacy")
-    assert version < "2026"
-    assert text(result) == "3"
+
+def asked(
+    served: Served, http: httpx2.Client, method: str, params: dict[str, Any]
+) -> dict[str, Any]:
+    """The result of a request, in the session that the answer to an earlier one began."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    answer = http.post(served.url, json=body)
+    if "mcp-session-id" in answer.headers:
+        http.headers["mcp-session-id"] = answer.headers["mcp-session-id"]
+    [data] = [line for line in answer.text.splitlines() if line.startswith("data: {")]
+    result: dict[str, Any] = json.loads(data.removeprefix("data: "))["result"]
+    return result
+
+
+OLDER = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_each_older_handshake_is_served(served: Served, version: str) -> None:
+    with httpx2.Client(timeout=60) as http:
+        assert handshake(served, http, version)["protocolVersion"] == version
+        if version >= "2025-06-18":  # since then it is sent with each request
+            http.headers["mcp-protocol-version"] = version
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert http.post(served.url, json=note).status_code == 202
+        tools = asked(served, http, "tools/list", {})["tools"]
+        assert "count" in [each["name"] for each in tools]
+        given = {"name": "count", "arguments": {"word": "abc"}}
+        result = asked(served, http, "tools/call", given)
+        assert result["content"] == [{"type": "text", "text": "3"}]
+        assert http.delete(served.url).status_code == 200
+
+
+@pytest.mark.parametrize("version", ["1999-01-01", "2030-01-01", "new"])
+def test_a_handshake_of_an_unknown_version_is_answered_with_a_known_one(
+    served: Served, version: str
+) -> None:
+    with httpx2.Client(timeout=60) as http:
+        assert handshake(served, http, version)["protocolVersion"] == OLDER[-1]
+        assert http.delete(served.url).status_code == 200
+
+
+def test_a_call_that_the_program_no_longer_waits_for_is_interrupted(served: Served) -> None:
+    async def work(client: Client) -> Any:
+        with pytest.raises(MCPError) as raised:
+            await client.call_tool("sleep", {"seconds": 3600}, read_timeout_seconds=1)
+        # It would wait for an hour if the other one was still running.
+        return raised.value.code, await client.call_tool("count", {"word": "ab"})
+
+    served.kernel.run("seen.clear()")
+    code, result = served.talk(work)
+    assert code == REQUEST_TIMEOUT
+    assert text(result) == "2"
+    assert "Interrupted" in served.shown("sleep(seconds=3600")
+    assert served.value("seen") == "['sleeps', True]"
+
+
+@pytest.mark.parametrize("wait", ["time.sleep(3600)", "await asyncio.sleep(3600)"])
+def test_a_tool_has_its_own_timeout(served: Served, wait: str) -> None:
+    kind = "async def" if wait.startswith("await") else "def"
+    served.kernel.run(
+        f"import asyncio\n@tool(timeout=0.5)\n{kind} short() -> str:\n    'Wait.'\n    {wait}"
+    )
+    said, is_error = call(served, "notebook_call", {"name": "short"})
+    assert is_error
+    assert "0.5 s" in said
+    assert "0.5 s" in served.shown("short(")
+    assert call(served, "count", {"word": "ab"}) == ("2", False)
+    assert served.value("1 + 1") == "2"
 
 
 def over_stdio(runtime: str, work: Callable[[Client], Awaitable[Any]]) -> Any:
