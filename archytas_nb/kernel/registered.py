@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,6 +32,14 @@ class Registered:
     pid: int
     url: str
     token: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the notebook."""
+        path = Path(self.notebook)
+        if path.suffix == ".ipynb":
+            return path.parent
+        return path
 
 
 def _folder() -> Path:
@@ -60,13 +69,32 @@ def register(kind: str, url: str, token: str) -> Path:
 
 
 def registered(kind: str) -> list[Registered]:
-    """The kernels that listen on this machine; the files of dead ones are removed."""
-    found = []
+    """The kernels that listen on this machine."""
+    return [each for _, each, is_alive in _read(kind) if is_alive]
+
+
+def remove_dead(kind: str) -> list[Registered]:
+    """Remove the files of kernels that were killed, and return what they contained."""
+    dead = []
+    for path, each, is_alive in _read(kind):
+        if not is_alive:
+            path.unlink(missing_ok=True)
+            dead.append(each)
+    return dead
+
+
+def _read(kind: str) -> Iterator[tuple[Path, Registered, bool]]:
+    """Each file, with what it contains and whether its kernel is alive."""
     for path in sorted(_folder().glob(f"archytas_nb-{kind}-*.json")):
         with suppress(OSError, ValueError, TypeError):
             each = Registered(**json.loads(path.read_text(encoding="utf-8")))
-            if psutil.pid_exists(each.pid):
-                found.append(each)
-            else:
-                path.unlink()
-    return found
+            yield path, each, _is_alive(each.pid, path.stat().st_mtime)
+
+
+def _is_alive(pid: int, written: float) -> bool:
+    """Whether the process that wrote a file at this time is running, and not a later one."""
+    try:
+        started: float = psutil.Process(pid).create_time()
+    except psutil.Error:
+        return False
+    return started <= written + 1  # clocks of files are less exact

@@ -81,7 +81,7 @@ class ChatMagics(Magics):
     def _on(self, name: str | None) -> TextResult:
         from archytas_nb.chat.listener import KIND, ChatListener
         from archytas_nb.kernel.main_thread import MainThread
-        from archytas_nb.kernel.registered import register
+        from archytas_nb.kernel.registered import register, remove_dead
 
         try:
             main = MainThread()
@@ -95,6 +95,7 @@ class ChatMagics(Magics):
         listener = ChatListener(ChatNotebook(self.magics_of_agent, main, name))
         listener.start()
         self._listener = listener
+        remove_dead(KIND)
         self._registered = register(KIND, listener.url, listener.token)
         return TextResult(
             f"open to a chat, with {model}: in the chat of JupyterLab (jupyter-ai 3), mention "

@@ -10,6 +10,7 @@ import shlex
 import threading
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -198,7 +199,7 @@ class McpMagics(Magics):
         _import_libraries("server", "bridge")
         from archytas_nb.kernel.main_thread import MainThread
         from archytas_nb.kernel.registered import register
-        from archytas_nb.mcp import bridge, clients, server
+        from archytas_nb.mcp import bridge, server
 
         try:
             main = MainThread()
@@ -208,40 +209,57 @@ class McpMagics(Magics):
                 "inputs"
             ) from None
         notebook = ServedNotebook(self.magics_of_agent, main)
+        is_written = bool(args.write) and self._may_write(args.write)
+        lines = self._remove_dead()
         try:
             self._server = server.NotebookServer(notebook, args.port)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             raise UsageError(f"--port {args.port}: {error}; leave it out for a free port") from None
         started = self._server
         atexit.unregister(self._at_exit)  # so that it runs once
         atexit.register(self._at_exit)
         started.start()
         self._registered = register(bridge.KIND, started.url, started.token)
-        url = started.url
-        token = started.token
-        lines = [f"serving {count(len(notebook.tools()), 'tool')} at {url}"]
-        if args.write:
-            lines.append(self._write(args.write, url, token))
+        lines.append(f"serving {count(len(notebook.tools()), 'tool')} at {started.url}")
+        if is_written:
+            lines += self._write(args.write, started)
         else:
-            lines += ["for Claude Code:", f"  {clients.command(url, token)}"]
-            lines += [
-                "for others: the address above, with the header",
-                f"  Authorization: Bearer {token}",
-            ]
+            lines += _to_paste(args.write, started)
         notebook.show("\n".join(lines))
 
-    def _write(self, client: str, url: str, token: str) -> str:
+    def _may_write(self, client: str) -> bool:
         from archytas_nb.kernel.person import confirm
         from archytas_nb.mcp import clients
 
-        folder = Path.cwd()
-        path = folder / clients.FILES[client].path
+        path = Path.cwd() / clients.FILES[client].path
         asked = f"Write the address and the token of this notebook into {str(path)!r}? [y/n] "
-        if confirm(asked) is not True:
-            return f"nothing was written; for {client}: {clients.FILES[client].entry(url, token)}"
-        clients.write_entry(client, folder, url, token)
-        self._written.append((client, folder, url))
-        return f"written: {path}"
+        return confirm(asked) is True
+
+    def _write(self, client: str, started: NotebookServer) -> list[str]:
+        from archytas_nb.mcp import clients
+
+        folder = Path.cwd()
+        try:
+            path = clients.write_entry(client, folder, started.url, started.token)
+        except ConfigurationError as error:
+            return [f"nothing was written: {error}", *_to_paste(client, started)]
+        self._written.append((client, folder, started.url))
+        return [f"written: {path}"]
+
+    def _remove_dead(self) -> list[str]:
+        """Remove what kernels that were killed have left; what was removed, for the person."""
+        from archytas_nb.kernel.registered import remove_dead
+        from archytas_nb.mcp import bridge, clients
+
+        lines = []
+        for each in remove_dead(bridge.KIND):
+            for folder in {each.folder, Path.cwd()}:
+                for client, file in clients.FILES.items():
+                    with suppress(ConfigurationError):  # it is not written to any more
+                        if clients.remove_entry(client, folder, each.url):
+                            path = folder / file.path
+                            lines.append(f"removed from {path}: a kernel that was killed")
+        return lines
 
     def _stop(self) -> TextResult:
         server = self._server
@@ -278,6 +296,21 @@ class McpMagics(Magics):
             rows.append((state, name, each.address, tools))
         empty = "nothing is served, and no server was added"
         return Overview(("", "name", "address", "tools"), tuple(rows), empty)
+
+
+def _to_paste(client: str | None, started: NotebookServer) -> list[str]:
+    """What the person adds to a program themselves; without its name, for several."""
+    from archytas_nb.mcp import clients
+
+    if client:
+        entry = clients.text_of_entry(client, started.url, started.token)
+        return [f"for {client}, in {clients.FILES[client].path}:", entry]
+    return [
+        "for Claude Code:",
+        f"  {clients.command(started.url, started.token)}",
+        "for others: the address above, with the header",
+        f"  Authorization: Bearer {started.token}",
+    ]
 
 
 def _server(args: Any, command: str, *, is_command: bool) -> tuple[str, str | list[str]]:

@@ -24,6 +24,7 @@ from typing import Any
 import httpx2
 import jupyter_core.paths
 import mcp_types as types
+import psutil  # type: ignore[import-untyped]
 from jsonschema import SchemaError  # type: ignore[import-untyped]
 from jsonschema.exceptions import best_match  # type: ignore[import-untyped]
 from jsonschema.validators import validator_for  # type: ignore[import-untyped]
@@ -309,8 +310,12 @@ class ServerConnection:
                 )
             return
         folder = Path(jupyter_core.paths.jupyter_runtime_dir())
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in folder.glob("archytas_nb-mcp-*.log"):
+            _, _, pid = each.stem.rpartition("-")
+            if pid.isdigit() and not psutil.pid_exists(int(pid)):  # its kernel was killed
+                each.unlink(missing_ok=True)
         self.log = folder / f"archytas_nb-mcp-{self.name}-{os.getpid()}.log"
-        self.log.parent.mkdir(parents=True, exist_ok=True)
         environment = {**get_default_environment(), **self._environment}
         with self.log.open("w", encoding="utf-8") as log:
             yield started(self.target, environment, log, self._on_end)

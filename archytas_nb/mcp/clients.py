@@ -67,6 +67,14 @@ def command(url: str, token: str) -> str:
     return f"claude mcp add --transport http {NAME} {url} --header {header}"
 
 
+def text_of_entry(client: str, url: str, token: str) -> str:
+    """The content of the file of a program that lists nothing else."""
+    file = FILES[client]
+    entry: Any = file.entry(url, token)
+    servers = [entry] if file.is_list else {NAME: entry}
+    return json.dumps({file.key: servers}, indent=2)
+
+
 def write_entry(client: str, folder: Path, url: str, token: str) -> Path:
     """Add the server to the file of a program, in place of an earlier entry of the same name.
 
@@ -74,7 +82,8 @@ def write_entry(client: str, folder: Path, url: str, token: str) -> Path:
         The file.
 
     Raises:
-        ConfigurationError: The file cannot be read as JSON, or not be written.
+        ConfigurationError: The file cannot be read as JSON, such as one with comments, or not be
+            written.
     """
     file = FILES[client]
     return _changed(file, folder, file.entry(url, token))
@@ -162,6 +171,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     """Replace a file at once; it contains a token, so only its owner may read it."""
+    path = path.resolve()  # of a link, the file that it names
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")

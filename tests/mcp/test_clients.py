@@ -9,6 +9,7 @@ import pytest
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.mcp import clients
+from tests.live_kernel import Kernel, live_kernel
 
 URL = "http://127.0.0.1:1/mcp"
 
@@ -42,10 +43,80 @@ def test_a_file_is_made_where_there_is_none(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["mcpServers"]["notebook"]["url"] == URL
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"mcpServers": 3}', "[" * 100_000])
+def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    kept.write_text('{"theme": "dark"}')
+    (tmp_path / ".mcp.json").symlink_to(kept)
+    clients.write_entry("claude", tmp_path, URL, "t")
+    assert (tmp_path / ".mcp.json").is_symlink()
+    assert {*json.loads(kept.read_text())} == {"theme", "mcpServers"}
+
+
+@pytest.mark.parametrize("client", clients.FILES)
+def test_the_text_to_paste_is_what_would_be_written(client: str, tmp_path: Path) -> None:
+    path = clients.write_entry(client, tmp_path, URL, "t")
+    assert json.loads(clients.text_of_entry(client, URL, "t")) == json.loads(path.read_text())
+
+
+COMMENTED = '{\n  // mine\n  "mcpServers": {},\n}\n'
+BROKEN = ["{", "[]", '{"mcpServers": 3}', "[" * 100_000, COMMENTED, "{} // mine"]
+
+
+@pytest.mark.parametrize("content", BROKEN)
 def test_a_file_that_cannot_be_read_is_left_alone(content: str, tmp_path: Path) -> None:
     path = tmp_path / ".mcp.json"
     path.write_text(content)
     with pytest.raises(ConfigurationError, match=r"mcp\.json"):
         clients.write_entry("claude", tmp_path, URL, "t")
     assert path.read_text() == content
+
+
+def serve(kernel: Kernel, options: str = "") -> str:
+    """Serve in a kernel that has just started; what is shown."""
+    assert kernel.run("%load_ext archytas_nb").status == "ok"
+    line = f"%agent_mcp serve {options}"
+    cell = kernel.run(line, person=True, answers=["y"], wait=120)
+    assert cell.status == "ok", cell.error
+    shown: str = cell.displayed[0]["text/plain"]
+    return shown
+
+
+def test_what_is_written_is_removed_with_the_kernel_or_by_the_next_one(tmp_path: Path) -> None:
+    runtime = tmp_path / "runtime"
+    project = tmp_path / "project"
+    project.mkdir()
+    names = {
+        "JUPYTER_RUNTIME_DIR": str(runtime),
+        "JPY_SESSION_NAME": str(project / "one.ipynb"),
+    }
+
+    def left() -> tuple[int, list[str]]:
+        """How many kernels are registered, and what the file of Claude Code lists."""
+        files = list(runtime.glob("archytas_nb-served-*"))
+        listed = json.loads((project / ".mcp.json").read_text())["mcpServers"]
+        return len(files), [*listed]
+
+    with live_kernel(project, **names) as kernel:
+        assert str(project) in serve(kernel, "--write claude")
+        assert left() == (1, ["notebook"])
+        kernel.manager.restart_kernel()  # the kernel is told to end, and ends
+        kernel.client.wait_for_ready(timeout=60)
+        assert left() == (0, [])
+
+        serve(kernel, "--write claude")
+        kernel.manager.restart_kernel(now=True)  # it is killed
+        kernel.client.wait_for_ready(timeout=60)
+        assert left() == (1, ["notebook"])
+
+        commented = project / ".vscode" / "mcp.json"
+        commented.parent.mkdir()
+        commented.write_text(COMMENTED)
+        shown = serve(kernel, "--write vscode")
+        assert left() == (1, [])
+        assert commented.read_text() == COMMENTED
+        assert "nothing was written" in shown
+        entry = json.loads(shown[shown.index("\n{") :])["servers"]["notebook"]
+        assert entry["url"] in shown
+        assert "Bearer" in entry["headers"]["Authorization"]
+        assert kernel.run("%agent_mcp stop").status == "ok"
+        assert left() == (0, [])
