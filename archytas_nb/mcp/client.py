@@ -148,6 +148,9 @@ class ServerConnection:
         self._task: Future[None] | None = None
         self._end: asyncio.Event | None = None
         self._has_ended = threading.Event()
+        self._is_closed = False
+        self._connecting = asyncio.Lock()
+        self._added: dict[str, Any] = {}  # what the tools were when they were added
 
     @property
     def address(self) -> str:
@@ -185,6 +188,7 @@ class ServerConnection:
 
     def close(self) -> None:
         """End the connection, and the server if it was started here; its log is removed."""
+        self._is_closed = True
         self._end_task()
         self.remove_log()
 
@@ -222,6 +226,7 @@ class ServerConnection:
 
     def _read(self, described: Sequence[Any]) -> None:
         self.names = [each.name for each in described]
+        self._added = _promises(described)
         for each in described:
             name = f"{self.name}_{re.sub(r'[^A-Za-z0-9_]', '_', each.name)}"
             if len(name) > _MAX_NAME:
@@ -247,25 +252,66 @@ class ServerConnection:
                 self.tools.append(made)
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """Call a tool from any loop; cancelling it cancels the request."""
-        if self._client is None or self._lost:
-            raise McpError(self._no_longer())
-        work = self._client.call_tool(tool, arguments, read_timeout_seconds=_SECONDS_OF_A_CALL)
+        """Call a tool from any loop; cancelling it cancels the request.
+
+        A call is sent once. If the connection ends meanwhile, it may have been carried out.
+        """
         try:
-            result = await asyncio.wrap_future(_loop.submit(work))
-        except asyncio.CancelledError:
+            result = await asyncio.wrap_future(_loop.submit(self._sent(tool, arguments)))
+        except (asyncio.CancelledError, McpError):
             raise
         except Exception as error:  # noqa: BLE001 - also of an answer that is not valid
             if getattr(error, "code", None) == types.CONNECTION_CLOSED:
                 self._lost = self._lost or "it has closed the connection"
+            if self._lost:
                 raise McpError(self._no_longer()) from None
             raise McpError(f"the server {self.name!r} failed: {_reason(error)}") from None
         return value_of(result)
+
+    async def _sent(self, tool: str, arguments: dict[str, Any]) -> Any:
+        async with self._connecting:
+            if self._lost and isinstance(self.target, str) and not self._is_closed:
+                await self._connect_again(tool)
+        if self._client is None or self._lost:
+            raise McpError(self._no_longer())
+        return await self._client.call_tool(
+            tool, arguments, read_timeout_seconds=_SECONDS_OF_A_CALL
+        )
+
+    async def _connect_again(self, tool: str) -> None:
+        """Connect to an address after the connection has ended.
+
+        Raises:
+            McpError: The server does not answer, or has another tool of this name now.
+        """
+        before = self._task
+        if before is not None and self._end is not None:
+            self._end.set()
+            if self._client is None:
+                before.cancel()
+            await asyncio.wait([asyncio.wrap_future(before)], timeout=_SECONDS_TO_CLOSE)
+        ready: Future[list[Any]] = Future()
+        self._task = _loop.submit(self._own(ready))
+        try:
+            found = await asyncio.wait_for(asyncio.wrap_future(ready), SECONDS_TO_CONNECT)
+        except Exception as error:  # noqa: BLE001 - of any library below
+            raise McpError(
+                f"the server {self.name!r} ({self.address}) does not answer: {_reason(error)}; "
+                "the next call connects again"
+            ) from None
+        if _promises(found).get(tool) != self._added[tool]:
+            raise McpError(
+                f"the server {self.name!r} was replaced: its tool {tool!r} is not the one that was "
+                f"added; %agent_mcp remove {self.name}, and add it again"
+            )
+        self._lost = ""
 
     def _no_longer(self) -> str:
         text = f"the server {self.name!r} is no longer connected"
         if self._lost:
             text += f": {self._lost}"
+        if isinstance(self.target, str) and not self._is_closed:
+            return f"{text}; the call may have been carried out, and the next one connects again"
         return f"{text}; %agent_mcp remove {self.name}, and add it again"
 
     def _on_end(self, status: int | None) -> None:
@@ -279,6 +325,7 @@ class ServerConnection:
     async def _own(self, ready: Future[list[Any]]) -> None:
         """Open the connection, keep it until `close`, and close it, all in one task."""
         self._end = asyncio.Event()
+        self._has_ended.clear()
         try:
             async with self._transport() as transport, Client(transport) as client:
                 tools = await _listed(client)
@@ -286,7 +333,8 @@ class ServerConnection:
                     _bound_output(each)
                 self._client = client
                 ready.set_result(tools)
-                await self._end.wait()
+                if not self._is_closed:
+                    await self._end.wait()
         except BaseException as error:
             if not ready.done():
                 ready.set_exception(error)
@@ -296,14 +344,25 @@ class ServerConnection:
             self._client = None
             self._has_ended.set()
 
+    async def _look_for_end(self, response: Any) -> None:
+        """Notice that a server no longer knows the session, as after it was restarted.
+
+        The protocol has the status 404 for that; some servers answer 400.
+        """
+        request = response.request
+        is_of_session = request.method == "POST" and "mcp-session-id" in request.headers
+        if is_of_session and response.status_code in (400, 404):
+            self._lost = "it does not know this session any more"
+
     @contextlib.asynccontextmanager
     async def _transport(self) -> AsyncIterator[Any]:
         if isinstance(self.target, str):
             timeout = httpx2.Timeout(30.0, read=_SECONDS_OF_A_CALL)
             # A compressed body could be of any length.
             headers = {**self._headers, "Accept-Encoding": "identity"}
+            hooks = {"response": [_bound, self._look_for_end]}
             async with httpx2.AsyncClient(
-                headers=headers, timeout=timeout, event_hooks={"response": [_bound]}
+                headers=headers, timeout=timeout, event_hooks=hooks
             ) as http:
                 yield streamable_http_client(
                     self.target, http_client=http, max_sse_event_size=MAX_MESSAGE
@@ -383,6 +442,12 @@ class _Check:
             return ""
         path = error.json_path.removeprefix("$").removeprefix(".")
         return shorten(": ".join(filter(None, [path, error.message])), 300)
+
+
+def _promises(tools: Sequence[Any]) -> dict[str, Any]:
+    """What a person or a model relied on when a tool was added, by its name."""
+    told = {"description", "input_schema", "annotations"}
+    return {each.name: each.model_dump(include=told) for each in tools}
 
 
 async def _set(event: asyncio.Event) -> None:

@@ -38,7 +38,7 @@ for _name in ("mcp", "uvicorn"):
 PATH = "/mcp"
 HOST = "127.0.0.1"
 SECONDS_BETWEEN_PROGRESS = 5.0
-"""Some programs give up after a minute without a sign of life."""
+"""Some programs give up after a minute without a notification."""
 _SECONDS_TO_STOP = 5.0
 _VARIABLES = "notebook://variables"
 _VARIABLE = "notebook://variable/"

@@ -64,12 +64,12 @@ def variable(name: str) -> str:
 
 
 def main() -> None:
-    """Serve over stdio, or over HTTP after --http; the address is printed."""
+    """Serve over stdio, or over HTTP after --http PORT; the address is printed."""
     print("the demo server has started", file=sys.stderr, flush=True)
-    if sys.argv[1:] != ["--http"]:
+    if sys.argv[1:2] != ["--http"]:
         server.run("stdio")
         return
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.create_server(("127.0.0.1", int(sys.argv[2])))
     print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
     config = uvicorn.Config(server.streamable_http_app(), log_level="error")
     asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))

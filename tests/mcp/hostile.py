@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import secrets
 import sys
 import threading
 from collections.abc import Iterator
@@ -31,7 +32,11 @@ def _tool(name: str, **more: Any) -> dict[str, Any]:
 
 _LIMITED = {"properties": {"count": {"type": "integer", "maximum": 3}}, "required": ["count"]}
 _EXPLODES = {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": _BOMB}
-NAMES = "large html untyped null broken nested picture silent dead asking get-sum compressed page"
+NAMES = "large html untyped null broken nested picture silent dead asking get-sum compressed page forgets"
+received: list[str] = []
+"""The names of the tools that were called over HTTP."""
+sessions: set[str] = set()
+"""The sessions over HTTP; a call of `forgets` ends all, as if the server was restarted."""
 TOOLS = [
     *map(_tool, NAMES.split()),
     _tool("unfit", outputSchema=_X),
@@ -101,25 +106,43 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        named = message.get("params", {}).get("name")
+        named = message.get("params", {}).get("name", "")
+        session = self.headers["Mcp-Session-Id"]
+        if message["method"] == "initialize":
+            session = secrets.token_hex(8)
+            sessions.add(session)
+        if session not in sessions:  # answered as the official example server does it
+            error = {"code": -32000, "message": "no valid session"}
+            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+            self._send(400, body, {})
+            return
+        if message["method"] == "tools/call":
+            received.append(named)
+        if named == "forgets":
+            sessions.clear()
         if named == "dead":
             self.close_connection = True
             return
-        body = answer(message)
-        kind = "application/json"
-        if named == "page":
-            kind = "text/html"
+        self._answer(message, named, {"Mcp-Session-Id": session})
+
+    def _answer(self, message: dict[str, Any], named: str, headers: dict[str, str]) -> None:
         if message.get("id") is None:
-            self.send_response(202)
-            body = b""
-        else:
-            self.send_response(200)
+            self._send(202, b"", headers)
+            return
+        body = answer(message)
+        if named == "page":
+            headers["Content-Type"] = "text/html"
         if named == "compressed":
             body = gzip.compress(b" " * 200_000_000 + (body or b""), 1)
-            self.send_header("Content-Encoding", "gzip")
+            headers["Content-Encoding"] = "gzip"
         if body is None:
             threading.Event().wait()
-        self.send_header("Content-Type", kind)
+        self._send(200, body or b"", headers)
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         try:

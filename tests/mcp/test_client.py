@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 from tests.mcp.conftest import Served
 
@@ -74,18 +77,31 @@ def test_servers_that_cannot_be_used_say_why(served: Served) -> None:
         assert "UsageError" in said(line)
 
 
-def test_a_server_at_an_address(served: Served, demo: list[str]) -> None:
+@contextmanager
+def over_http(demo: list[str], port: int) -> Iterator[str]:
+    """Start the server at a port, 0 for a free one; its address. In the end it is killed."""
+    command = [*demo, "--http", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.kill()
+
+
+def test_a_server_at_an_address_may_be_restarted(served: Served, demo: list[str]) -> None:
     kernel = served.kernel
     kernel.run(ASK)
-    with subprocess.Popen([*demo, "--http"], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        kernel.run(f"address = {server.stdout.readline().strip()!r}")
-        added = kernel.run('get_ipython().run_line_magic("agent_mcp", f"add {address} --name web")')
+    with over_http(demo, 0) as address:
+        added = kernel.run(f"%agent_mcp add {address} --name web")
         assert added.status == "ok", added.error
         assert "('done', '3')" in kernel.run('ask(("web_add", {"a": 1}))').result
-        server.kill()
-        gone = kernel.run('ask(("web_add", {"a": 1}), ("web_add", {"a": 1}))').result
-        assert gone.count("no longer connected") == 2
+    gone = kernel.run('ask(("web_add", {"a": 1}), ("web_add", {"a": 2}))').result
+    assert gone.count("'error'") == 2
+    assert "ended" in kernel.run("%agent_mcp").result
+    with over_http(demo, urlsplit(address).port or 0):
+        assert "('done', '4')" in kernel.run('ask(("web_add", {"a": 2}))').result
+        assert "ended" not in kernel.run("%agent_mcp").result
     assert kernel.run("%agent_mcp remove web").status == "ok"
     assert "web_add" not in kernel.run("%tools").result
 

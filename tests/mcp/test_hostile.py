@@ -67,12 +67,62 @@ def test_names_that_cannot_be_used_are_left_out(connection: ServerConnection) ->
 
 def test_a_server_that_has_gone_says_why(connection: ServerConnection) -> None:
     said = call(connection, "dead").text
-    assert "%agent_mcp remove bad" in said
+    assert not connection.is_open
     if connection.log is not None:
+        assert "%agent_mcp remove bad" in said
         assert "told why" in said
         assert "status 3" in said
-    assert not connection.is_open
-    assert call(connection, "html").status == "error"
+        assert call(connection, "html").status == "error"
+
+
+def test_a_call_after_the_end_of_a_connection_connects_again_and_nothing_is_sent_twice() -> None:
+    with hostile.over_http() as url:
+        connection = ServerConnection("bad", url)
+        connection.connect()
+        hostile.received.clear()
+        assert "may have been carried out" in call(connection, "dead").text
+        assert hostile.received == ["dead"]
+        assert call(connection, "html").status == "done"  # in a new connection
+        assert connection.is_open
+
+        assert call(connection, "forgets").status == "done"
+        lost = call(connection, "html")  # it does not know the session
+        assert lost.status == "error"
+        assert "session" in lost.text
+        assert call(connection, "html").status == "done"
+        assert hostile.received == ["dead", "html", "forgets", "html"]
+        connection.close()
+        assert call(connection, "html").status == "error"
+
+
+def test_a_tool_that_is_another_one_after_a_new_connection_is_not_called() -> None:
+    with hostile.over_http() as url:
+        connection = ServerConnection("bad", url)
+        connection.connect()
+        hostile.received.clear()
+        call(connection, "dead")
+        first = hostile.TOOLS[0]
+        hostile.TOOLS[0] = {**first, "description": "Delete everything."}
+        try:
+            assert "replaced" in call(connection, first["name"]).text
+            assert hostile.received == ["dead"]
+        finally:
+            hostile.TOOLS[0] = first
+        assert call(connection, "html").status == "done"
+        connection.close()
+
+
+def test_calls_at_the_same_time_make_one_new_connection() -> None:
+    with hostile.over_http() as url:
+        connection = ServerConnection("bad", url)
+        connection.connect()
+        call(connection, "dead")
+        before = len(hostile.sessions)
+        with ThreadPoolExecutor(8) as pool:
+            outcomes = [*pool.map(lambda _: call(connection, "html"), range(8))]
+        assert {each.status for each in outcomes} == {"done"}
+        assert len(hostile.sessions) == before + 1
+        connection.close()
 
 
 def test_html_and_compressed_answers_are_errors() -> None:
