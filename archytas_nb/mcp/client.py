@@ -24,7 +24,6 @@ from typing import Any
 import httpx2
 import jupyter_core.paths
 import mcp_types as types
-import psutil  # type: ignore[import-untyped]
 from jsonschema import SchemaError  # type: ignore[import-untyped]
 from jsonschema.exceptions import best_match  # type: ignore[import-untyped]
 from jsonschema.validators import validator_for  # type: ignore[import-untyped]
@@ -34,7 +33,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from archytas_nb.errors import ConfigurationError, ToolError
-from archytas_nb.mcp.process import MAX_MESSAGE, fault_of, started
+from archytas_nb.mcp.process import MAX_MESSAGE, fault_of, is_running, started
 from archytas_nb.tools.foreign import checkable, tool_of
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import one_line, shorten
@@ -372,7 +371,7 @@ class ServerConnection:
         folder.mkdir(parents=True, exist_ok=True)
         for each in folder.glob("archytas_nb-mcp-*.log"):
             _, _, pid = each.stem.rpartition("-")
-            if pid.isdigit() and not psutil.pid_exists(int(pid)):  # its kernel was killed
+            if pid.isdigit() and not is_running(int(pid)):  # its kernel was killed
                 each.unlink(missing_ok=True)
         self.log = folder / f"archytas_nb-mcp-{self.name}-{os.getpid()}.log"
         environment = {**get_default_environment(), **self._environment}

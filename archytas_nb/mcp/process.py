@@ -30,6 +30,11 @@ _SECONDS_TO_END = 2.0
 _ID = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]*")')
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is a process with this number."""
+    return bool(psutil.pid_exists(pid))
+
+
 @asynccontextmanager
 async def started(
     command: Sequence[str],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -146,6 +148,23 @@ def test_a_call_that_is_not_answered_ends_with_the_connection() -> None:
         connection.close()
         assert waiting.result(60).status == "error"
     assert not log.exists()
+
+
+def test_the_log_of_a_kernel_that_was_killed_is_removed_by_the_next_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    left = tmp_path / f"archytas_nb-mcp-other-{ended.pid}.log"
+    mine = tmp_path / f"archytas_nb-mcp-other-{os.getpid()}.log"
+    for each in (left, mine):
+        each.touch()
+    connection = ServerConnection("bad", COMMAND)
+    connection.connect()
+    connection.close()
+    assert not left.exists()
+    assert mine.exists()
 
 
 def children() -> set[int]:
