@@ -374,7 +374,7 @@ class PlannedMap:
             temperature = _WARMER if text and text == last else None
             last = text
             if not text:
-                messages = [*base, *protocol.again(reply.text[:500] or "…", action.fault)]
+                messages = [*base, *protocol.read_again(action)]
                 continue
             program = self._program(text)
             if program.faults:

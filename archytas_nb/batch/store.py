@@ -30,7 +30,8 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -323,7 +324,9 @@ class Store:
     def _write(self, database: sqlite3.Connection, key: str, row: RowResult, owner: str) -> None:
         if key in self._known:
             self._known[key] = row.spent
-        answer, usage, spent = map(json.dumps, (row.answer, astuple(row.usage), astuple(row.spent)))
+        answer = json.dumps(row.answer)
+        usage = _numbers(row.usage)
+        spent = _numbers(row.spent)
         values = key, row.status, answer, row.error, usage, row.seconds, spent, row.kind
         database.execute(_PUT, (*values, owner))
 
@@ -446,6 +449,14 @@ def _has_ended(owner: str) -> bool:
 
 
 # ── rows as they are kept ─────────────────────────────────────────────────────────────────────────
+
+
+_NUMBERS = attrgetter(*(each.name for each in fields(Usage)))
+
+
+def _numbers(usage: Usage) -> str:
+    """A usage as the file has it."""
+    return json.dumps(_NUMBERS(usage))
 
 
 def _rows(database: sqlite3.Connection, keys: Iterable[str]) -> dict[str, tuple[RowResult, str]]:

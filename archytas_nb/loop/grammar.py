@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import string
 from collections.abc import Collection, Iterable, Mapping
 
 from archytas_nb.loop.events import Json
@@ -33,6 +34,17 @@ MAX_STATEMENTS = 30
 MAX_COMMENT = 160
 """Maximum number of characters in the comment that begins a corrected program."""
 
+STATEMENTS_LEFT_OUT = (
+    "assert", "async", "await", "class", "def", "except", "finally", "from", "global", "import",
+    "lambda", "nonlocal", "raise", "return", "try", "with", "yield",
+)  # fmt: skip
+"""The words that begin a statement which a program cannot have.
+
+A model that wants to write one is given no token but the word itself as the beginning of a name: it
+would write ``defparcel_cost`` and go on to the limit. So no line begins with a name that begins
+with one of them. Words that begin many names, as ``del`` does, are not among them.
+"""
+
 _SHARED = r"""
 identifier ::= [A-Za-z_] [A-Za-z0-9_]{0,40}
 number ::= "-"? [0-9]{1,16} ("." [0-9]{1,16})?
@@ -42,6 +54,7 @@ binary ::= " + " | " - " | " * " | " / " | " // " | " % " | " ** " | compare | "
 compare ::= " == " | " != " | " < " | " <= " | " > " | " >= " | member
 member ::= " in " | " not in " | " is " | " is not "
 targets ::= identifier (", " identifier)*
+rest ::= [A-Za-z0-9_]{0,40}
 indent ::= "" | "    " | "        " | "            "
 """
 
@@ -74,9 +87,9 @@ loop ::= (" for " targets " in " partfree (" if " partfree)*){1,2}
 
 _STATEMENTS = r"""
 line ::= assignment | action | condition | "pass" | "break" | "continue"
-assignment ::= targets " = " expr@ (", " expr@)* | change | identifier "[" expr@ "] = " expr@
-change ::= identifier (" += " | " -= " | " *= " | " /= ") expr@
-action ::= "answer(" answered ")" | "show(" expr@ (", " expr@)* ")" | last | call@ | name@ method@
+assignment ::= start (", " identifier)* " = " expr@ (", " expr@)* | change | start "[" expr@ "] = " expr@
+change ::= start (" += " | " -= " | " *= " | " /= ") expr@
+action ::= "answer(" answered ")" | "show(" expr@ (", " expr@)* ")" | last | call@ | subject method@
 last ::= "give_up(" string@ ")"
 condition ::= ("if " | "elif " | "while ") expr@ ":" | "else:" | "for " targets " in " expr@ ":"
 """
@@ -158,6 +171,19 @@ def _choice(options: Iterable[str]) -> str:
     return " | ".join(options)
 
 
+def _not_beginning_with(words: Collection[str], written: str = "") -> str:
+    """A name that does not begin with one of these words, or its rest after what is written."""
+    towards = {each[len(written)] for each in words if each.startswith(written)}
+    letters = string.ascii_letters + "_"
+    if written:
+        letters += string.digits
+    options = [f"[{''.join(each for each in letters if each not in towards)}] rest"]
+    for letter in sorted(towards):
+        if written + letter not in words:
+            options.append(f'"{letter}" ({_not_beginning_with(words, written + letter)})?')
+    return _choice(options)
+
+
 class ProgramGrammar:
     """The grammar of programs over some tools.
 
@@ -187,7 +213,7 @@ class ProgramGrammar:
         comment = f'"# Corrected: " [^\\n`]{{8,{MAX_COMMENT}}} "\\n"' if is_corrected else ""
         first = ""
         if calls_first:
-            first = f'((identifier " = ")? ({_choice(self._calls("free"))}) | last) "\\n"'
+            first = f'((start " = ")? ({_choice(self._calls("free"))}) | last) "\\n"'
         lines = rf'(indent line "\n"){{{int(not calls_first)},{MAX_STATEMENTS}}}'
         root = rf'root ::= "```python\n" {comment} {first} {lines} "```"'
         return self._with(root, None, inputs=calls_first)
@@ -208,7 +234,7 @@ class ProgramGrammar:
             names: The names that its input may have.
             may_answer: Whether it may be an answer instead; otherwise the model may give up.
         """
-        line = f'(identifier " = ")? ({_choice(self._calls())})'
+        line = f'(start " = ")? ({_choice(self._calls())})'
         line += f' | "answer(" ({self._known("bound")}) ")"' if may_answer else " | last"
         return self._with(f"root ::= ({line}) {_END}", names, inputs=True)
 
@@ -319,6 +345,8 @@ class ProgramGrammar:
         if names is not None:
             rules += self._expressions("bound", names)
         rules.append(_STATEMENTS.replace("@", kind))
+        rules.append(f"start ::= {_not_beginning_with(STATEMENTS_LEFT_OUT)}")
+        rules.append(f"subject ::= {'start' if names is None else 'namebound'}")
         if inputs:
             rules.append(_INPUTS.replace("@", kind))
         if results:

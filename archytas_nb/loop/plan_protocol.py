@@ -55,6 +55,7 @@ _LANGUAGE = (
     "It runs in a sandbox: `row`, the functions below, and plain Python with math, datetime, re "
     "and json; no files, no network, no await."
 )
+_PLAIN = "Write plain statements for one row: no functions, no imports."
 _WHOLE = "Write the whole program again. It has to answer every row."
 _MAX_FAILURES = 6000  # characters of what is said about a program that was tried
 _MAX_ERROR = 500
@@ -77,6 +78,10 @@ class PlanProtocol(ProgramProtocol):
     """
 
     judge = "judge"
+    _shorter = (
+        "Write a shorter one: a variable for each result, and one answer(…). No functions, no "
+        "comments."
+    )
 
     def _rules(self) -> str:
         judge = ""
@@ -115,6 +120,8 @@ class PlanProtocol(ProgramProtocol):
             parts.append("\n".join(["Some of the rows:", *samples]))
         else:
             parts.append("The values of the rows are not shown to you.")
+        if self.small:  # what it reads last, it heeds
+            parts.append(_PLAIN)
         return [self.system, {"role": "user", "content": "\n\n".join(parts)}]
 
     def again(self, program: str, report: str) -> list[Message]:
@@ -123,6 +130,11 @@ class PlanProtocol(ProgramProtocol):
             {"role": "assistant", "content": fenced(program)},
             {"role": "user", "content": report},
         ]
+
+    def read_again(self, action: Action) -> list[Message]:
+        """The messages that follow when there was no program in a reply that can be tried."""
+        said = action.thought or "(A reply that could not be used.)"
+        return [{"role": "assistant", "content": said}, {"role": "user", "content": action.fault}]
 
     def ask(self, messages: Sequence[Message], tokens: int, temperature: float | None) -> AskModel:
         """The request for a program."""

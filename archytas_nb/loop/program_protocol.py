@@ -160,6 +160,7 @@ class ProgramProtocol(Wire):
     examples = EXAMPLE_ANSWERS
     known_hint = KNOWN_HINT.format("answer(…)")
     no_tool_hint = NO_TOOL_HINT.format("give_up(…)")
+    _shorter = "Write a shorter one, or only its first part."
 
     def __init__(
         self,
@@ -303,7 +304,7 @@ class ProgramProtocol(Wire):
             lines = program.count("\n") + 1
             fault = (
                 f"Your program was too long: it was cut off in line {lines}, and nothing of it was "
-                f"run. Write a shorter one, or only its first part."
+                f"run. {self._shorter}"
             )
             return Action(fault=fault, truncated="other", reasoning=reasoning)
         if program.strip():

@@ -96,6 +96,8 @@ def known_secrets() -> list[tuple[str, str]]:
 
 def mask_all(text: str) -> str:
     """The text with the secrets masked that are known, and strings that look like secrets."""
+    if not text:
+        return text
     for name, value in known_secrets():
         text = replaced(text, value, f"{{{name}}}")
     return mask_secrets(text)

@@ -1,8 +1,11 @@
 """Seconds, requests and memory of a planned map beside asking row by row, at no latency and at 200 ms, in one run.
 
-``python -m benchmarks.speed.plan [ROWS] [SINGLE_ROWS] [--dask]`` maps ROWS rows (10,000) with three lookups each by a
-program, and SINGLE_ROWS rows (400) row by row, by a model that replies to each row with such a program. The floor is
-the same program in the sandbox alone: a session for each row, and the functions called directly.
+``python -m benchmarks.speed.plan [ROWS] [SINGLE_ROWS]`` maps ROWS rows (10,000) with three lookups each by a program,
+and SINGLE_ROWS rows (400) row by row, by a model that replies to each row with such a program. The floor is the same
+program in the sandbox alone: a session for each row, and the functions called directly.
+
+``python -m benchmarks.speed.plan --dask [ROWS]`` maps ROWS rows (1,000) by the program on a local Dask cluster, beside
+the threads of this process.
 """
 
 from __future__ import annotations
@@ -125,7 +128,7 @@ def floor(count: int) -> float:
     return time.perf_counter() - started
 
 
-def main(count: int = 10_000, single: int = 400, *, dask: bool = False) -> None:
+def main(count: int = 10_000, single: int = 400) -> None:
     mapped(50, 0.0, plan=True)  # everything is loaded
     sample = min(1000, count)
     base = floor(sample) / sample
@@ -148,21 +151,34 @@ def main(count: int = 10_000, single: int = 400, *, dask: bool = False) -> None:
             f"planned is {alone / single / (seconds / count):.1f} × faster a row",
             flush=True,
         )
-    if dask:
-        import distributed
 
-        cluster = distributed.LocalCluster(
-            n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None
-        )
-        with cluster, distributed.Client(cluster) as client:
-            mapped(50, 0.0, plan=True, verify=0, executor=client.get_executor())
-            seconds, _, out = mapped(
-                count, 0.0, plan=True, verify=0, executor=client.get_executor()
+
+def main_on_dask(count: int = 1000) -> None:
+    """The same on a local Dask cluster, beside the threads of this process."""
+    import distributed
+
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None
+    )
+    with cluster, distributed.Client(cluster) as client:
+        for latency in (0.0, 0.2):
+            options = {"plan": True, "verify": 0}
+            mapped(50, latency, executor=client.get_executor(), **options)  # everything is loaded
+            seconds, requests, out = mapped(
+                count, latency, executor=client.get_executor(), **options
             )
-        same = out["answer"].equals(mapped(count, 0.0, plan=True, verify=0)[2]["answer"])
-        print(f"Dask, 2 workers: {count:,} rows, {seconds:.1f} s, same answers: {same}")
+            here, _, expected = mapped(count, latency, **options)
+            print(
+                f"{1000 * latency:3.0f} ms, Dask, 2 workers: {count:,} rows, {seconds:.1f} s "
+                f"({1000 * seconds / count:.2f} ms a row, {seconds / here:.1f} × without it), "
+                f"{requests} requests, same answers: {out['answer'].equals(expected['answer'])}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
     numbers = [int(each) for each in sys.argv[1:] if each.isdecimal()]
-    main(*numbers, dask="--dask" in sys.argv)
+    if "--dask" in sys.argv:
+        main_on_dask(*numbers[:1])
+    else:
+        main(*numbers)

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.grammar import ProgramGrammar, compared_in, names_bound_in
+from archytas_nb.loop.grammar import (
+    STATEMENTS_LEFT_OUT,
+    ProgramGrammar,
+    compared_in,
+    names_bound_in,
+)
 
 TOOLS: dict[str, Any] = {
     "average": {"properties": {"measure": {"enum": ["length", 'a "b"']}, "of": {}}},
@@ -85,6 +90,34 @@ def test_a_tool_is_called_with_its_parameters_and_legal_values() -> None:
     assert '"now()"' in call
 
 
+@given(
+    st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,12}", fullmatch=True)
+    | st.builds(
+        "{}{}".format, st.sampled_from(STATEMENTS_LEFT_OUT), st.sampled_from(["", "_a", "x"])
+    )
+    | st.sampled_from([word[:-1] for word in STATEMENTS_LEFT_OUT])
+)
+def test_a_line_begins_with_any_name_but_those_that_begin_with_a_statement_left_out(
+    name: str,
+) -> None:
+    defined = rules(ProgramGrammar(TOOLS).program())
+    text = defined["start"].replace("rest", defined["rest"])
+    begins = re.compile(re.sub(r'[" ]', "", text))
+    assert bool(begins.fullmatch(name)) == (not name.startswith(STATEMENTS_LEFT_OUT))
+
+
+def test_where_names_are_any_a_line_begins_with_no_other_one() -> None:
+    made = ProgramGrammar(TOOLS)
+    for grammar in (made.program(), made.program(calls_first=True)):
+        defined = rules(grammar)
+        assert defined["subject"] == "start"
+        beginnings = [defined["root"], defined["assignment"], defined["change"], defined["action"]]
+        for body in beginnings:
+            # An identifier stands only behind something else.
+            assert not re.search(r"(^|\| |\()(identifier|namefree|targets)", body), body
+    assert rules(made.line(["x"]))["subject"] == "namebound"
+
+
 def test_required_arguments_are_always_written_and_first() -> None:
     properties = {"to": {}, "subject": {}, "urgent": {}}
     tools = {"send": {"properties": properties, "required": ["to", "subject"]}}
@@ -96,7 +129,7 @@ def test_required_arguments_are_always_written_and_first() -> None:
 
 def test_the_first_line_is_a_call_with_plain_values_or_an_answer() -> None:
     made = ProgramGrammar({"send": {"properties": {"to": {}}, "required": ["to"]}})
-    call = '(identifier " = ")? ("send(" ("to=" inputbound) ")")'
+    call = '(start " = ")? ("send(" ("to=" inputbound) ")")'
     assert rules(made.first_call([], may_answer=False))["root"].startswith(f"({call} | last) ")
     first = rules(made.first_call(["x"], may_answer=True))
     assert first["root"].startswith(f'({call} | "answer(" (stringbound | filledbound) ")") ')
