@@ -87,8 +87,8 @@ loop ::= (" for " targets " in " partfree (" if " partfree)*){1,2}
 
 _STATEMENTS = r"""
 line ::= assignment | action | condition | "pass" | "break" | "continue"
-assignment ::= start (", " identifier)* " = " expr@ (", " expr@)* | change | start "[" expr@ "] = " expr@
-change ::= start (" += " | " -= " | " *= " | " /= ") expr@
+assignment ::= start (", " identifier)* " = " expr@ (", " expr@)* | change
+change ::= start "[" expr@ "] = " expr@ | start (" += " | " -= " | " *= " | " /= ") expr@
 action ::= "answer(" answered ")" | "show(" expr@ (", " expr@)* ")" | last | call@ | subject method@
 last ::= "give_up(" string@ ")"
 condition ::= ("if " | "elif " | "while ") expr@ ":" | "else:" | "for " targets " in " expr@ ":"
@@ -174,13 +174,13 @@ def _choice(options: Iterable[str]) -> str:
 def _not_beginning_with(words: Collection[str], written: str = "") -> str:
     """A name that does not begin with one of these words, or its rest after what is written."""
     towards = {each[len(written)] for each in words if each.startswith(written)}
+    ends = {each[-1] for each in words if each[:-1] == written}
     letters = string.ascii_letters + "_"
     if written:
         letters += string.digits
     options = [f"[{''.join(each for each in letters if each not in towards)}] rest"]
-    for letter in sorted(towards):
-        if written + letter not in words:
-            options.append(f'"{letter}" ({_not_beginning_with(words, written + letter)})?')
+    for letter in sorted(towards - ends):
+        options += [f'"{letter}" ({_not_beginning_with(words, written + letter)})?']
     return _choice(options)
 
 
