@@ -46,8 +46,15 @@ from archytas_nb.batch.program import (
 from archytas_nb.batch.row import Effects
 from archytas_nb.batch.store import OPEN, RowResult
 from archytas_nb.code.rows import PlannedRows, RowColumn
-from archytas_nb.kernel.person import Keyboard, block
-from archytas_nb.loop.events import CallOutcome, Message, ModelReply, ProgramFaults, Usage
+from archytas_nb.kernel.person import ASKS, Keyboard, block
+from archytas_nb.loop.events import (
+    CallOutcome,
+    Message,
+    ModelReply,
+    ProgramFaults,
+    Usage,
+    UserQuestion,
+)
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.plan_protocol import (
     PlanProtocol,
@@ -61,6 +68,7 @@ from archytas_nb.loop.reply import as_text
 from archytas_nb.progress import line_writer
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.tools.declaration import declaration
+from archytas_nb.trace.controls import Controls
 from archytas_nb.words import count, shorten
 
 By: TypeAlias = Literal["program", "agent"] | None
@@ -76,8 +84,13 @@ _FIRST_TRIED = 3  # rows that are tried before the others
 _WARMER = 0.8  # the temperature after the same program was written twice
 _RELATIVE = 1e-9  # difference of numbers that are equal
 _MAX_LISTED = 10  # rows on which program and agent disagree
-_CHOOSE = "Run it, change it, ask row by row, or stop? [run/change/rows/stop] "
-_CHOOSE_WITHOUT_ROWS = "Run it, change it, or stop? [run/change/stop] "
+_CHOICES: Mapping[str, str] = {
+    "run": "Run it",
+    "change": "change it",
+    "rows": "ask row by row",
+    "stop": "or stop",
+}
+_WISH = "What should change?"
 _NOT_COMPARED = (
     "values is {values!r}, so no row can be asked singly to compare; verify=0 uses it all the same"
 )
@@ -630,7 +643,7 @@ class PlannedMap:
         """The decision; an empty one means that the program is changed as the second text says."""
         trouble = self._trouble(tried, agreement)
         self._record["why"] = trouble
-        person = Keyboard()
+        person = Controls(Keyboard())
         panel = self._panel(tried, agreement)
         if not person.there:
             self._show(panel, final=True)
@@ -640,15 +653,22 @@ class PlannedMap:
         writer = line_writer(wanted=True)
         writer(panel, final=True)
         with suppress(EOFError, OSError):
+            choices = dict(_CHOICES)
+            if self._hides_values:
+                del choices["rows"]
+            question = UserQuestion(f"{', '.join(choices.values())}?", tuple(choices))
             for _ in range(3):
-                answer = person.ask(_CHOOSE_WITHOUT_ROWS if self._hides_values else _CHOOSE)
-                answer = answer.strip().casefold()
-                if answer in ("run", "stop") or (answer == "rows" and not self._hides_values):
+                said = person.ask(f"{ASKS}{question.text} [{'/'.join(choices)}] ", question).strip()
+                answer = said.casefold()
+                if answer in choices and answer != "change":
                     return answer, ""  # type: ignore[return-value]
+                wish = ""
                 if answer == "change":
-                    wish = person.ask("What should change? ").strip()
-                    if wish:
-                        return "", wish
+                    wish = person.ask(f"{ASKS}{_WISH} ", UserQuestion(_WISH)).strip()
+                elif len(said.split()) > 1:
+                    wish = said
+                if wish:
+                    return "", wish
         self._record["why"] = trouble or "nobody decided"
         return "stop", ""
 
@@ -762,15 +782,16 @@ class PlannedMap:
         share = number / len(self._distinct)
         if share <= self._options.max_fallback:
             return True
-        person = Keyboard()
+        person = Controls(Keyboard())
         if not person.there:
             return False
-        prompt = (
+        text = (
             f"The program does not answer {number:,} of {len(self._distinct):,} rows. "
-            "Ask about them singly? [y/n] "
+            "Ask about them singly?"
         )
         with suppress(EOFError, OSError):
-            return person.ask(prompt).strip().casefold() in ("y", "yes")
+            answer = person.ask(f"{ASKS}{text} [y/n] ", UserQuestion(text, ("yes", "no")))
+            return answer.strip().casefold() in ("y", "yes")
         return False
 
     def _ask_singly(self, tried: Tried, numbers: Sequence[int]) -> None:

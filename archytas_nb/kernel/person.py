@@ -10,6 +10,9 @@ from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import ApprovalForm, UserQuestion
 from archytas_nb.words import escape, omit_middle, visible
 
+ASKS = "The agent asks: "
+"""How the prompt of a question of the agent begins."""
+
 
 class Person(Protocol):
     """Someone who answers questions: any object with these two members."""
@@ -144,7 +147,7 @@ def _answer(person: Person, asked: UserQuestion) -> str:
         how = "Answer with a number or in your own words: "
     if asked.default:
         how = f"Press Enter for {escape(omit_middle(asked.default, 80))}, or answer: "
-    prompt = f"The agent asks: {quoted(asked.text)}\n{listed}{how}"
+    prompt = f"{ASKS}{quoted(asked.text)}\n{listed}{how}"
     for is_second in (False, True):
         typed = person.ask(prompt, asked).strip() or asked.default
         for choice in choices:  # before the numbers: a choice may itself look like one

@@ -190,7 +190,7 @@ class ArchytasNB(Settings, Magics):
             data = options.rows_of(args.on, names)
             agent = self._agent(args, settings, is_replay=is_replay(None))
             frame = mapped(
-                agent._setup.for_rows(is_planned=args.plan),  # noqa: SLF001 - as Agent.map
+                agent._setup.for_rows(is_planned=args.plan is True),  # noqa: SLF001 - as Agent.map
                 data, prompt,
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
                 store=args.store, progress=True, name=args.model or "default",

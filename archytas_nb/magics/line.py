@@ -188,7 +188,7 @@ def options_in(line: str, parser: ArgumentParser) -> Iterator[Option]:
     """The options that a line begins with; none after an unknown one.
 
     A value is one word, a text in quotes, or an expression: a space inside brackets does not end
-    it.
+    it. A value that may be left out is one of the option's choices.
     """
     known = options_of(parser)
     found = _OPTION.match(line)
@@ -200,6 +200,9 @@ def options_in(line: str, parser: ArgumentParser) -> Iterator[Option]:
         end = begin
         if action is not None and action.nargs != 0:
             value, end = _value_at(line, begin)
+            if action.nargs == "?" and sign != "=" and value not in (action.choices or ()):
+                value = ""  # it is left out, and this is the next word
+                end = begin
         yield Option(name, sign, action, begin, value, end)
         if action is None:
             return
@@ -239,6 +242,9 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
         if action.nargs == 0:
             if sign == "=":
                 raise UsageError(f"the option {name!r} does not take a value")
+            options.append(name)
+            continue
+        if not value and action.nargs == "?" and sign != "=":
             options.append(name)
             continue
         if not value:

@@ -113,10 +113,15 @@ MAP_FLAGS = (
     _value("COST", "Maximum cost: 3 (USD) or '500000 tokens'; by default unlimited.", "--budget"),
     _value("N", "Maximum requests per minute; by default unlimited.", "--rpm", type=number),
     _value("PATH", f"The file in which results are stored ({STORE}).", "--store", default=STORE),
-    _switch(
+    argument(
         "--plan",
-        "Have the model write one program for all rows, which is tried on a sample; rows that it "
-        "does not answer are asked singly.",
+        nargs="?",
+        choices=("auto",),
+        const=True,
+        default=False,
+        help="Have the model write one program for all rows, which is tried on a sample; rows that "
+        "it does not answer are asked singly. --plan auto does so only if the prompt names a "
+        "column and there are tools, and asks row by row if the plan cannot be used.",
     ),
     _value(
         "N",

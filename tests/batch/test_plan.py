@@ -178,21 +178,22 @@ class Answers:
         return self._answers.pop(0)
 
 
+@pytest.mark.parametrize("wish", [["change", "with tax"], ["Twice, with tax"]])
 def test_a_person_decides_changes_the_plan_and_is_not_asked_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    wish: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     frame = data(60)
     store = str(tmp_path / "map.sqlite")
-    person = Answers(monkeypatch, "change", "with tax", "run")
+    person = Answers(monkeypatch, *wish, "run")
     twice = PROGRAM.replace(")", ") * 2", 1)
     model = Planner(PROGRAM, twice, single=cost)
     out = planned(frame, model, store=store)
     assert list(out["answer"]) == [2 * each for each in expected(frame)]
     assert "with tax" in model.plans[1][-1]["content"]
-    assert len(person.asked) == 3
+    assert len(person.asked) == len(wish) + 1
     again = planned(frame, Planner(), store=store)
     pd.testing.assert_frame_equal(out, again)
-    assert len(person.asked) == 3
+    assert len(person.asked) == len(wish) + 1
 
 
 def test_a_person_sees_the_whole_plan_in_a_narrow_terminal_and_no_control_characters(

@@ -81,10 +81,11 @@ def _option(action: argparse.Action) -> str:
 
 
 def _value(action: argparse.Action) -> str:
-    return str(
+    value = str(
         action.metavar
         or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
     )
+    return f"[{value}]" if action.nargs == "?" and action.option_strings else value
 
 
 def _settings() -> Iterator[str]:

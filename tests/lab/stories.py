@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 
+from tests.batch.test_plan import PROMPT
 from tests.lab.lab import REPOSITORY
 
 # The cassette belongs to the quickstart alone.
@@ -311,6 +312,30 @@ df = pd.DataFrame({{"text": [f"row {{n}}" for n in range(8)]}}, index=list("abcd
         f"%agent_map --on df --type Label --out labels --workers 2 --model tiny "
         f"--store {Path(name).stem}.sqlite Label {{text}}.",
         'labels[["label", "number", "status"]]',
+    )
+
+
+def write_plan(folder: Path) -> None:
+    """Write the notebook in which a person decides on the plan of a map."""
+    _write(
+        folder / "plan.ipynb",
+        CONTROLS,
+        """\
+import archytas_nb as nb
+from tests.batch.planner import Planner
+from tests.batch.test_plan import PROGRAM, cost, data
+
+@nb.tool(pure=True)
+def price_of(product: str) -> float:
+    "Get the price of a product."
+    return float(len(product))
+
+twice = PROGRAM.replace(")", ") * 2", 1)
+planner = Planner(PROGRAM, twice, single=cost)
+df = data(60)""",
+        f"%agent_map --on df --type float --out out --plan --model planner --store plan.sqlite "
+        f"{PROMPT}",
+        "float(out.answer.sum()), len(planner.plans), set(out.by)",
     )
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.batch.shop import Shop
+from tests.batch.test_plan import data, expected
 from tests.lab.lab import Lab
-from tests.lab.stories import CONTROLS, write_map
+from tests.lab.stories import CONTROLS, write_map, write_plan
 from tests.lab.test_lab import STATIC, bundles
 from tests.servers.plays import Hang, Status
 from tests.servers.server import Server
@@ -133,3 +134,32 @@ def test_a_map_is_paused_continued_and_stopped_with_buttons(
     [line] = bundles(desk.outputs(2))
     assert "7 of 8 rows done" in line["text/plain"]
     assert "stopped by an interrupt" in line["text/plain"]
+
+
+def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any, pictures: Path) -> None:
+    write_plan(lab.work)
+    desk = sit("plan.ipynb")
+    for cell in range(2):
+        desk.run_cell(cell)
+    desk.run_cell(2)
+    desk.wait_for_text("asked singly as well: 10 of 10 agree")
+    desk.page.locator(FORM).wait_for()
+    desk.page.wait_for_timeout(600)
+    desk.picture(pictures / "plan.png", 2)
+    assert desk.page.locator(".jp-Stdin").count() == 0
+    click(desk, "change")
+    field = desk.page.locator(FORM).get_by_placeholder("Your answer")
+    field.fill("Twice as much.")
+    desk.page.wait_for_timeout(800)  # what is entered earlier was typed before it was asked
+    click(desk, "Answer")
+    desk.wait_for_text("asked singly as well: 0 of 10 agree")
+    desk.picture(pictures / "plan-changed.png", 2)
+    click(desk, "run")
+    desk.wait_until_run(2)
+    assert desk.page.locator(FORM).count() == 0
+    desk.picture(pictures / "plan-run.png", 2)
+    desk.run_cell(3)
+    desk.wait_until_run(3)
+    shown = desk.outputs(3)[0]["data"]["text/plain"]
+    frame = data(60)
+    assert shown == repr((2 * sum(expected(frame)), 2, {"program"}))

@@ -104,3 +104,35 @@ def test_the_advice_for_a_tool_that_requires_approval_lets_the_map_run(
         assert list(run(shell, line)["number"]) == [1, 2]
         shell.run_line_magic("config", "ArchytasNB.allow = []")
         shop.paid.clear()
+
+
+def test_a_plan_is_made_always_or_where_it_can_be_used(
+    shell: InteractiveShell, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def mapped(setup: Any, data: Any, prompt: str, **options: Any) -> None:
+        asked.append((options["plan"], prompt))
+
+    monkeypatch.setattr("archytas_nb.batch.map.mapped", mapped)
+    for line in (
+        "--on df Label it.",
+        "--on df --plan Label it.",
+        "--plan --on df Label it.",
+        "--on df --plan auto Label it.",
+        "--plan=auto --on df Label it.",
+        "--on df --plan automatic labels",
+        "--on df --plan -- auto labels",
+    ):
+        run(shell, line)
+    assert asked == [
+        (False, "Label it."),
+        (True, "Label it."),
+        (True, "Label it."),
+        ("auto", "Label it."),
+        ("auto", "Label it."),
+        (True, "automatic labels"),
+        (True, "auto labels"),
+    ]
+    with pytest.raises(UsageError):
+        run(shell, "--on df --plan=never Label it.")
