@@ -7,6 +7,7 @@ holds for another object with the same content. What cannot be read has no finge
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import marshal
 import types
 from collections.abc import Iterable
@@ -81,7 +82,7 @@ class _Reading:
         if self._left < 0:
             raise _TooLargeError
         if cls is types.CodeType:
-            return self._all(b"code", self._of_code(value), depth)
+            return _code_digest(value)
         if _is_constant(cls):
             return _named(cls, _atom(value))
         plain = _plain(value) if cls in _NESTED else None
@@ -100,7 +101,8 @@ class _Reading:
         self._alive.append(value)
         return found
 
-    def _all(self, name: bytes, values: Iterable[Any], depth: int) -> bytes:
+    def all(self, name: bytes, values: Iterable[Any], depth: int) -> bytes:
+        """The digest of several values, in their order."""
         parts = [name, *(self.digest(each, depth) for each in values)]
         return _joined(parts)
 
@@ -112,7 +114,7 @@ class _Reading:
             return _named(cls, f"{value.__module__}.{value.__qualname__}".encode())
         if is_of(cls, "pydantic", "BaseModel"):
             own = (vars(value), value.__pydantic_extra__, value.__pydantic_private__)
-            return self._all(_named(cls, b""), own, depth)
+            return self.all(_named(cls, b""), own, depth)
         kinds, why = kinds_of(value)
         if why and why not in ("class", "module", "function"):
             self.unread.append(why)
@@ -129,7 +131,7 @@ class _Reading:
                 each_digest = sorted(self.digest(each, depth) for each in set(read))
                 parts += each_digest
             elif not kind.keyed:
-                parts.append(self._all(b"items", read, depth))
+                parts.append(self.all(b"items", read, depth))
             else:
                 parts.append(self._keyed(kind, read, depth))
         return _joined(parts)
@@ -143,11 +145,13 @@ class _Reading:
             found += [self.digest(key, depth), self.digest(each, depth)]
         return _joined(found)
 
-    @staticmethod
-    def _of_code(code: types.CodeType) -> tuple[Any, ...]:
-        """What a code object does, wherever it stands."""
-        named = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-        return (code.co_code, code.co_consts, *named, code.co_flags, code.co_exceptiontable)
+
+@functools.lru_cache(maxsize=4096)
+def _code_digest(code: types.CodeType) -> bytes:
+    """The digest of what code does, wherever it stands; code never changes, so it is kept."""
+    named = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    parts = (code.co_code, code.co_consts, *named, code.co_flags, code.co_exceptiontable)
+    return _Reading().all(b"code", parts, 0)
 
 
 def _named(cls: Any, content: bytes) -> bytes:
@@ -156,7 +160,7 @@ def _named(cls: Any, content: bytes) -> bytes:
 
 def _joined(parts: list[bytes]) -> bytes:
     """A short digest of several: each has its length, so that no two lists are the same."""
-    whole = b"".join(part for each in parts for part in (str(len(each)).encode(), b":", each))
+    whole = b"".join([b"%d:%b" % (len(each), each) for each in parts])
     return digest_of_bytes(whole).to_bytes(16)
 
 
@@ -186,8 +190,9 @@ def _plain(value: Any) -> bytes | None:
 
 def _is_constant(cls: Any) -> bool:
     """Whether the values of a type do not change; a dtype has attributes, which nobody sets."""
-    is_dtype = is_of(cls, "numpy", "dtype") or is_of(cls, "pandas", "ExtensionDtype")
-    return is_atom(cls) or is_dtype
+    if is_atom(cls):
+        return True
+    return is_of(cls, "numpy", "dtype") or is_of(cls, "pandas", "ExtensionDtype")
 
 
 def _atom(value: Any) -> bytes:
