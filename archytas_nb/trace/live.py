@@ -21,6 +21,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, Self
@@ -422,10 +423,19 @@ class LiveLayer:
         model = {"version_major": 2, "version_minor": 0, "model_id": top.model_id}
         data = {"application/vnd.jupyter.widget-view+json": model}
         self._live: Any = _display(data, display_id=True)
-        self._clock = threading.Thread(target=self._tick, name="archytas_nb-trace", daemon=True)
-        self._clock.start()
+        self._clock = self._started_clock()
         LiveLayer._open += 1
         front_end.open_place(self._place)
+
+    def _started_clock(self) -> threading.Thread:
+        """The thread that draws while the main thread waits."""
+        # ipykernel 7.0 sends what a thread draws only if its context knows the cell.
+        run = copy_context().run
+        thread = threading.Thread(
+            target=run, args=(self._tick,), name="archytas_nb-trace", daemon=True
+        )
+        thread.start()
+        return thread
 
     def _actions_of_person(self) -> tuple[Any, ...]:
         """The field and the button with which a person acts on the run."""

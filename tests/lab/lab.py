@@ -152,6 +152,7 @@ class Lab:
             "IdentityProvider.token": self._token,
             "ServerApp.root_dir": self.work,
             "LabApp.expose_app_in_browser": True,
+            "JupyterNotebookApp.expose_app_in_browser": True,
         }
         command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root"]
         command += [f"--{name}={value}" for name, value in options.items()]
@@ -205,7 +206,11 @@ class Lab:
     @property
     def address(self) -> str:
         """Where JupyterLab opens, with nothing in it."""
-        return f"http://127.0.0.1:{self._port}/lab?token={self._token}&reset"
+        return self.address_of("lab")
+
+    def address_of(self, page: str) -> str:
+        """Where a page opens, such as ``lab/tree/a.ipynb``, with nothing beside it."""
+        return f"http://127.0.0.1:{self._port}/{page}?token={self._token}&reset"
 
     def saved(self, notebook: str) -> dict[str, Any]:
         """What is in the file."""

@@ -7,8 +7,10 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -440,6 +442,24 @@ def test_the_clock_of_a_running_tool_skips_no_second(
     seconds = list(dict.fromkeys(map(int, shown)))
     assert seconds == list(range(1, len(seconds) + 1))
     assert len(seconds) >= 26
+
+
+def test_what_the_clock_draws_is_sent_from_the_context_of_the_cell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ipykernel 7.0 keeps the cell there, and sends nothing from a thread without it."""
+    cell: ContextVar[str] = ContextVar("cell")
+    cell.set("the cell")
+    seen: SimpleQueue[str | None] = SimpleQueue()
+    display = SimpleNamespace(update=lambda *_, **__: None)
+    monkeypatch.setattr(live, "_display", lambda *_, **__: display)
+    monkeypatch.setattr(live.LiveLayer, "_open", 0)
+    monkeypatch.setattr(live.LiveLayer, "_draw", lambda _: seen.put(cell.get(None)))
+    layer = live.LiveLayer(RunView("q"), live.Displays())
+    try:
+        assert seen.get(timeout=30) == "the cell"
+    finally:
+        layer.finish(RunView("q"))
 
 
 HERE = Path(__file__).parent
