@@ -20,6 +20,7 @@ from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import Usage
 from archytas_nb.sandbox import pool
 from archytas_nb.tools.render import render
+from archytas_nb.tools.variables import name_of
 from archytas_nb.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -45,14 +46,14 @@ def mapped(
     plan: bool | Literal["auto"] = False,
     verify: int = 10,
     max_fallback: float = 0.2,
-    expression: str = "data",
+    expression: str = "",
     on_planned: Callable[[PlannedRows], object] | None = None,
     **options: Any,
 ) -> Any:
     """Ask about every row, as `Agent.map`; the other options are those of the engine's `Map`.
 
-    `expression` is that of the data, for the code of a map that was planned; `on_planned` is called
-    with what this is derived from.
+    `expression` is that of the data, for the code of a map that was planned; without it, the code
+    has the name of their variable. `on_planned` is called with what the code is derived from.
     """
     from archytas_nb.batch.engine import Map
 
@@ -78,6 +79,7 @@ def mapped(
         planned = PlannedMap(asked, prompt, questions, columns, plan_options)
         found, values, answered_by, known = planned.results()
         if known.get("used"):
+            expression = expression or name_of(data, setup.variables) or "data"
             code = planned.for_code(found, values, answered_by, expression, library or "list")
             known = known | {"code": _code(code)}
             if on_planned is not None:

@@ -52,9 +52,16 @@ def check(code: Code, recorded: Recorded) -> Check:
     if reads.changed_by_run:  # the code would change it once more
         by_run = min(reads.changed_by_run)
         return Check("cannot say", f"{names}: the question itself changed {by_run!r}", changed)
+    return _compared(code, recorded, names, changed)
+
+
+def _compared(code: Code, recorded: Recorded, names: str, changed: tuple[str, ...]) -> Check:
+    """Check the answer by the values that the code gives now."""
     proof = verify(code, recorded, from_now=True)
     if proof.differences:
         return Check("changed", names, changed, proof.differences)
+    if proof.values and proof.why:  # other calls, and the same answer
+        return Check("holds", f"{names}, the answer did not", changed)
     if proof.was_run and proof.why:
         return Check("changed", f"{names}: {proof.why}", changed)
     if proof.why:
@@ -62,7 +69,8 @@ def check(code: Code, recorded: Recorded) -> Check:
     if proof.not_compared:
         left = proof.not_compared[0]
         return Check("cannot say", f"{names}: {left} cannot be compared", changed)
-    looked = reads.looked.intersection(changed)
+    looked = set(changed)
+    looked &= recorded.reads.looked if recorded.reads is not None else set()
     if looked or not proof.values:
         what = f"the model read {min(looked)!r} itself" if looked else "no value to compare"
         return Check("cannot say", f"{names}: {what}", changed)

@@ -353,7 +353,8 @@ class _Derivation:
         if faults:  # a variable is gone, or another one now
             values = _as_sent(visible, made.call.input)
         values |= made.objects
-        last = max((n for n, each in enumerate(tool.parameters) if each.name in values), default=-1)
+        given = [each.name in values or _is_shared(each) for each in tool.parameters]
+        last = max((n for n, is_given in enumerate(given) if is_given), default=-1)
         for number, each in enumerate(tool.parameters):
             if each.injected:
                 yield each, "globals()"
@@ -361,7 +362,7 @@ class _Derivation:
                 value = values[each.name]
                 sent = made.objects.get(each.name, _sent(made.call.input, each))
                 yield each, self._argument(each, value, sent, seen, notes)
-            elif each.positional and number < last:
+            elif _is_shared(each) or (each.positional and number < last):
                 yield each, self._literals.text(each.fresh_default())
 
     def _argument(
@@ -521,7 +522,8 @@ class _Derivation:
         if recorded.is_typed:
             self._typed()
         else:
-            unknown = self._results.unknown_numbers(answer.text)
+            sent = [made.call.input for made in self._code.calls]
+            unknown = self._results.unknown_numbers(answer.text, sent)
             for each in unknown:
                 answer.notes.append(f"{each} is not a result: the model worked it out by itself")
 
@@ -679,6 +681,11 @@ def _assigned(name: str, expression: str) -> str:
 
 def _is_scalar(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, bytes))
+
+
+def _is_shared(parameter: Parameter) -> bool:
+    """Whether calls in plain Python share a default that the calls of a run did not share."""
+    return parameter.fresh_default() is not parameter.default
 
 
 def _is_number(value: Any) -> bool:

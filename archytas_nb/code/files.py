@@ -15,6 +15,9 @@ from archytas_nb.code.names import Imports, Names
 from archytas_nb.code.programs import bound_names
 from archytas_nb.kernel.python import mentions
 
+MARK = "written by %agent_code"
+"""Stands in each file, which may be written again."""
+
 _OURS = re.compile(
     r"(\s*)(?:(\w+)\s*=\s*)?%(?:agent\w*|tools|load_ext\s+archytas_nb|reload_ext\s+archytas_nb"
     r"|config\s+ArchytasNB)\b.*"
@@ -308,6 +311,7 @@ def notebook(parts: Sequence[FilePart], pretty: Callable[[Any], str] = repr) -> 
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
+        "archytas_nb": MARK,
     }
     book = v4.new_notebook(cells=cells, metadata=metadata)  # type: ignore[no-untyped-call]
     return str(v4.writes(book)) + "\n"  # type: ignore[no-untyped-call]
@@ -337,6 +341,7 @@ def write(path: Path, parts: Sequence[FilePart], namespace: Mapping[str, Any], p
     Raises:
         ValueError: It is neither a notebook nor a Python file.
         OSError: It cannot be written.
+        FileExistsError: There is a file that was not written by this.
         ImportError: A library for notebooks is not installed.
     """
     if path.suffix == ".ipynb":
@@ -347,6 +352,10 @@ def write(path: Path, parts: Sequence[FilePart], namespace: Mapping[str, Any], p
         text = script(parts)
     else:
         raise ValueError(f"{str(path)!r} is neither a notebook (.ipynb) nor a Python file (.py)")
+    if path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace"):
+        raise FileExistsError(
+            f"{str(path)!r} exists and was not {MARK}; choose another name, or remove the file"
+        )
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -403,7 +412,7 @@ def _file(texts: list[str], between: str) -> str:
     has_import = re.search(r"^import asyncio$", whole, re.MULTILINE)
     if "asyncio.run(" in whole and not has_import:
         texts.insert(0, "import asyncio")
-    return between.join(texts) + "\n"
+    return f"# The code of runs, {MARK}.\n\n{between.join(texts)}\n"
 
 
 def _slug(question: str) -> str:

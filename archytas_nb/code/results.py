@@ -125,11 +125,19 @@ class Results:
             return None
         return f"round({text}, {digits})" if digits else f"round({text})"
 
-    def unknown_numbers(self, text: str) -> list[str]:
-        """The numbers in a text that are neither of a result nor of the question."""
+    def unknown_numbers(self, text: str, sent: Sequence[Any] = ()) -> list[str]:
+        """The numbers in a text that are neither of a result nor of the question.
+
+        Args:
+            text: The text.
+            sent: The arguments of the calls, whose numbers are known, too.
+        """
+        arguments = {number for each in sent for number, _ in numbers_in(str(each))}
         found = [
             shown for number, shown in numbers_in(text)
-            if not _is_common(number) and not self.is_known(number, digits_of(shown))
+            if not _is_common(number)
+            and number not in arguments
+            and not self.is_known(number, digits_of(shown))
         ]  # fmt: skip
         return list(dict.fromkeys(found))
 

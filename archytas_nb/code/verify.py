@@ -137,7 +137,7 @@ def verify(
         )
     notes: tuple[NotCovered, ...] = ()
     other: list[str] = []
-    compared = _Comparison(code, recorded, variables)
+    compared = _Comparison(code, recorded, variables, from_now=from_now)
     tried = transaction(namespace=variables)
     had_builtins = "__builtins__" in variables
     try:
@@ -153,6 +153,7 @@ def verify(
         not_covered = tried.undo()
         if not had_builtins:
             variables.pop("__builtins__", None)
+    proof = replace(proof, differences=compared.differences())
     why = proof.why
     has_failed = bool(proof.why or proof.differences)
     if has_failed and not from_now:
@@ -205,6 +206,30 @@ def _unknown_state(recorded: Recorded, notes: tuple[NotCovered, ...], other: Seq
 
 
 @dataclass(frozen=True, slots=True)
+class _Moment:
+    """A value, and what it was at the time: it may be restored to something else later."""
+
+    value: Any
+    text: str
+    digest: Any
+
+    @classmethod
+    def of(cls, value: Any) -> _Moment:
+        """The value as it is."""
+        return cls(value, shown(value), None if isinstance(value, Gone) else _digest(value))
+
+    def settled(self) -> Any:
+        """The value, or only its description if it has changed since."""
+        if isinstance(self.value, Gone) or _digest(self.value) == self.digest:
+            return self.value
+        return Gone(self.text)
+
+
+def _digest(value: Any) -> Any:
+    return fingerprint(value).digest
+
+
+@dataclass(frozen=True, slots=True)
 class _Value:
     """A value of the code that is proved, with its content at that moment."""
 
@@ -238,8 +263,11 @@ class _NotingCalls(ast.NodeTransformer):
 class _Comparison:
     """Runs code in the namespace, and compares the values of its calls with those of the run."""
 
-    def __init__(self, code: Code, recorded: Recorded, variables: dict[str, Any]) -> None:
+    def __init__(
+        self, code: Code, recorded: Recorded, variables: dict[str, Any], *, from_now: bool
+    ) -> None:
         self._code = code
+        self._from_now = from_now
         self._recorded = recorded
         self._reads = recorded.reads if recorded.reads is not None else Reads({}, variables)
         self._variables = variables
@@ -249,7 +277,7 @@ class _Comparison:
         self._answer: Any = None
         self._changed: set[str] = set()  # the variables that the code has changed
         self._why = ""
-        self._differences: list[Difference] = []
+        self._differences: list[tuple[str, _Moment, _Moment]] = []
         self._not_compared: list[str] = []
         self._count = 0
 
@@ -294,19 +322,28 @@ class _Comparison:
 
     @contextmanager
     def _functions_there(self) -> Iterator[None]:
-        """Have the functions that are no variables, but defined in a module of the user."""
-        added = []
+        """Have the functions that are no variables, but defined in a module of the user.
+
+        Whether an answer holds does not depend on the name of a function, which may be gone.
+        """
+        variables = self._variables
+        before = {}
         for expression, tool in self._code.tools.items():
             function = inspect.unwrap(tool.function)
-            where = getattr(function, "__globals__", self._variables)
-            if expression not in self._variables and where.get(expression) is tool.function:
-                self._variables[expression] = tool.function
-                added.append(expression)
+            where = getattr(function, "__globals__", variables)
+            is_of_module = expression not in variables and where.get(expression) is tool.function
+            is_gone = expression.isidentifier() and not callable(variables.get(expression))
+            if is_of_module or (self._from_now and is_gone):
+                before[expression] = variables.get(expression, _DELETED)
+                variables[expression] = tool.function
         try:
             yield
         finally:
-            for name in added:
-                self._variables.pop(name, None)
+            for name, value in before.items():
+                if value is _DELETED:
+                    variables.pop(name, None)
+                else:
+                    variables[name] = value
 
     def _noting(self, function: Callable[..., Any], expression: str) -> Callable[..., Any]:
         """A function as the code has it, which notes what it returns."""
@@ -349,8 +386,11 @@ class _Comparison:
         expected = self._code.calls
         made = [made.call.name for made in expected]
         if made != [each.tool.name for each in self._values]:
+            if self._code.answer.has_value:  # which may be the same
+                self._compare_answer()
             made_now = count(len(self._values), "call")
-            return Proof(why=f"it made {made_now}, and the run {len(expected)}")
+            why = f"it made {made_now}, and the run {len(expected)}"
+            return Proof(self._count - len(self._differences), self._count, why=why)
         for call, now in zip(expected, self._values, strict=True):
             what = f"the value of {now.tool.name}"
             self._compare(what, call.outcome.call_id, call.outcome.value, now.value, now.content)
@@ -360,9 +400,18 @@ class _Comparison:
         return Proof(
             self._count - len(self._differences),
             self._count,
-            tuple(self._differences),
             not_compared=tuple(dict.fromkeys(self._not_compared)),
         )
+
+    def differences(self) -> tuple[Difference, ...]:
+        """The values that are not equal, after everything was undone."""
+        return tuple(
+            Difference(what, before.settled(), now.settled())
+            for what, before, now in self._differences
+        )
+
+    def _differs(self, what: str, before: Any, now: Any) -> None:
+        self._differences.append((what, _Moment.of(before), _Moment.of(now)))
 
     def _compare(
         self, what: str, call_id: str, before: Any, now: Any, content: Fingerprint
@@ -379,7 +428,7 @@ class _Comparison:
             self._not_compared.append(f"{what} ({shown(now)})")
         else:
             self._count += 1
-            self._differences.append(Difference(what, before, now))
+            self._differs(what, before, now)
 
     def _compare_variables(self) -> None:
         """Compare what the code has left in the variables with what the run has left there."""
@@ -393,7 +442,7 @@ class _Comparison:
         for name in sorted(self._changed - self._reads.left.keys() - known):
             self._count += 1
             now = self._variables.get(name, _DELETED)
-            self._differences.append(Difference(f"the variable {name!r}", _NOT_CHANGED, now))
+            self._differs(f"the variable {name!r}", _NOT_CHANGED, now)
 
     def _compare_variable(self, name: str, left: Noted | None) -> None:
         """Compare a variable with what the run has left in it; None if it was deleted."""
@@ -401,7 +450,7 @@ class _Comparison:
         if name not in self._variables:
             self._count += 1
             if left is not None:
-                self._differences.append(Difference(what, Gone(left.text), _DELETED))
+                self._differs(what, Gone(left.text), _DELETED)
             return
         now = self._variables[name]
         content = fingerprint(now)
@@ -412,14 +461,14 @@ class _Comparison:
         else:
             self._count += 1
             before = Gone(left.text) if left is not None else _DELETED
-            self._differences.append(Difference(what, before, now))
+            self._differs(what, before, now)
 
     def _compare_answer(self) -> None:
         """Compare the answer, which the run may have read from a text."""
         answer = self._code.answer
         self._count += 1
         if not self._is_the_answer():
-            self._differences.append(Difference(_ANSWER, answer.value, self._answer))
+            self._differs(_ANSWER, answer.value, self._answer)
 
     def _is_the_answer(self) -> bool:
         answer = self._code.answer

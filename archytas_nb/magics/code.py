@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
 from pathlib import Path
@@ -10,14 +11,18 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.lib.pretty import pretty
 
-from archytas_nb.errors import AnswerChanged, ConfigurationError
+from archytas_nb.errors import AnswerChanged, ConfigurationError, ToolError
 from archytas_nb.magics.line import without_frames
 from archytas_nb.magics.overview import NO_QUESTIONS, TextResult
+from archytas_nb.tools.names import legal_name
 
 if TYPE_CHECKING:
     from archytas_nb.code.files import FilePart
     from archytas_nb.code.rows import PlannedRows
     from archytas_nb.magics.history import Asked, History
+
+_CELL_NAMES = ("tool", "asyncio")
+"""What the cell of a tool imports, which is made from a run."""
 
 
 def chosen_runs(history: History, which: str) -> list[Asked]:
@@ -121,8 +126,16 @@ def _write_rows(
 def _check_name(shell: Any, name: str) -> None:
     if not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"--as: {name!r} is not a valid name of a function")
-    if name in shell.user_ns:
-        raise UsageError(f"--as: {name!r} is a variable already; choose another name")
+    try:
+        legal_name(name)
+    except ToolError:
+        expected = "expected letters from a to z, digits and _, and no action such as final_answer"
+        raise UsageError(f"--as: {name!r} is not a valid name of a tool; {expected}") from None
+    if name in _CELL_NAMES or hasattr(builtins, name):
+        raise UsageError(f"--as: the cell needs {name!r} as it is; choose another name")
+    for each in (name, f"test_{name}"):
+        if each in shell.user_ns:
+            raise UsageError(f"--as: {each!r} is a variable already; choose another name")
 
 
 def _later(history: History, asked: Asked) -> list[Any]:
@@ -195,7 +208,7 @@ def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> 
             if cell:
                 text = text.replace(f"{name} changed", f"{name} changed in cell {cell}", 1)
         lines.append(f"cell {each.execution}: {text}")
-    text = "\n".join(lines) or NO_QUESTIONS
+    text = "\n".join(lines) or "no question was answered in these runs"
     if strict and has_changed:
         raise without_frames(AnswerChanged(f"answers do not hold any more:\n{text}"))
     return TextResult(text)
@@ -203,6 +216,7 @@ def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> 
 
 def _changed_in(shell: Any, name: str, after: int) -> int:
     """The last cell after another one that changed a variable; 0 if none says so."""
+    from archytas_nb.code.files import cell_part, without_magics
     from archytas_nb.kernel.python import mentions
     from archytas_nb.tools.variables import user_names
 
@@ -210,11 +224,14 @@ def _changed_in(shell: Any, name: str, after: int) -> int:
     names = {name} | {each for each in user_names(shell.user_ns) if shell.user_ns[each] is value}
     found = 0
     mentioned = 0
-    for number, source in enumerate(shell.history_manager.input_hist_parsed):
+    for number, source in enumerate(shell.history_manager.input_hist_raw):
         if number <= after or not any(each in source for each in names):
             continue
+        cell = cell_part(source)
+        if cell is None:
+            continue
         try:
-            all_names = mentions(shell.transform_cell(source))
+            all_names = mentions(without_magics(cell.source))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         if any(each in names and changed for each, _, changed in all_names):

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from archytas_nb.errors import AnswerChanged
+from archytas_nb.errors import AnswerChanged, RunInterrupted
 from tests.code.notebook import Notebook
 from tests.pytest_plugin.runs import run_installed_pytest
 
@@ -128,7 +128,51 @@ def test_a_tool_that_was_defined_differently(book: Notebook) -> None:
     book.run(TOOLS)  # the same again
     assert lines(book) == ["holds (nothing it read has changed)"]
     book.run(TOOLS.replace("sign.join(words)", "sign.join(words[::-1])"))
-    assert lines(book)[0].startswith("'one-two' → now 'two-one' (join changed")
+    cell = book.shell.execution_count - 1
+    assert lines(book) == [f"'one-two' → now 'two-one' (join changed in cell {cell})"]
+
+
+def test_a_tool_whose_function_has_another_name_now(book: Notebook) -> None:
+    book.ask("The words?", ("join", {"sign": "-"}), ("final_answer", "one-two"))
+    book.run("del join\nwords.append('three')")
+    assert lines(book)[0].startswith("'one-two' → now 'one-two-three' (words changed")
+    book.run("join = 5")
+    assert lines(book)[0].startswith("'one-two' → now 'one-two-three' (words changed")
+    assert book.shell.user_ns["join"] == 5
+
+
+def test_a_program_that_makes_other_calls_now_is_judged_by_its_answer(book: Notebook) -> None:
+    program = """\
+number = 0
+while number < above(offset=1) + 1:
+    number += 1
+answer(number * 10)"""
+    book.ask("How many?", f"```python\n{program}\n```", protocol="program")
+    assert lines(book) == ["holds (nothing it read has changed)"]
+    book.run("other.append(30)")
+    assert lines(book)[0].startswith("30 → now 40 (other changed")
+    book.run("other.append(1)\nother.remove(30)")  # the same calls, and the same answer
+    assert lines(book)[0].startswith("holds (other changed")
+
+
+STOP = '''%%tool
+def stop(number: int) -> int:
+    """Stop."""
+    log.append(number)
+    if number > 1:
+        raise KeyboardInterrupt
+    return number'''
+
+
+def test_a_question_that_was_stopped_has_no_answer(book: Notebook) -> None:
+    book.run("%config ArchytasNB.undo = True\nlog = []")
+    book.run(STOP)
+    with pytest.raises(RunInterrupted):
+        book.ask("Stop?", ("stop", {"number": 1}), ("stop", {"number": 2}))
+    assert str(book.run("%agent_check")) == "no question was answered in these runs"
+    # A value is shown as it was before it was undone.
+    assert "the variable 'log' was [1, 2] and is [1]" in str(book.run("%agent_code"))
+    assert book.shell.user_ns["log"] == [1, 2]
 
 
 def test_a_helper_of_a_tool_that_was_defined_differently(book: Notebook) -> None:

@@ -113,6 +113,14 @@ def test_a_number_that_is_no_result_is_marked() -> None:
     assert "# 5076" not in run.code()
 
 
+def test_a_number_that_a_call_got_is_marked_once() -> None:
+    shipped = ("ship", {"order_id": 55, "sku": "XK-12"})
+    run = asked([ship], shipped, ("final_answer", "Order 55 is on its way, of 77"))
+    assert "55 is not" not in run.code()
+    assert "# 55 is a number of the model's own" in run.code()
+    assert "# 77 is not a result" in run.code()
+
+
 def test_a_typed_number_that_is_no_result_is_marked() -> None:
     run = asked([mean_mass], GENTOO, ("final_answer", 17.25), output_type=float)
     assert "17.25 is not a result" in run.code()

@@ -269,8 +269,30 @@ def test_a_tool_that_calls_one_with_approval_requires_approval(book: Notebook) -
     assert toolbox["sent"].may_require_approval
 
 
+def test_only_a_file_of_its_own_is_written_again(book: Notebook, tmp_path: Path) -> None:
+    book.ask("Gentoo?", GENTOO, ("final_answer", "5076"))
+    for name in ("all.py", "test_all.py", "all.ipynb"):
+        file = tmp_path / name
+        file.write_text("mine = 1\n")
+        with pytest.raises(UsageError, match="exists and was not written by %agent_code"):
+            book.shell.run_line_magic("agent_code", str(file))
+        assert file.read_text() == "mine = 1\n"
+        file.unlink()
+        for _ in range(2):
+            assert "verified: 1 of 1" in str(book.run(f"%agent_code {file}"))
+
+
 def test_a_name_that_is_taken_is_refused(book: Notebook) -> None:
     book.ask("Gentoo?", GENTOO, ("final_answer", "5076"))
+    book.run("def test_gap():\n    pass")
+    for name in ("größe", "final_answer"):
+        with pytest.raises(UsageError, match="not a valid name of a tool"):
+            book.shell.run_line_magic("agent_code", f"--as {name}")
+    for name in ("print", "tool"):
+        with pytest.raises(UsageError, match="as it is"):
+            book.shell.run_line_magic("agent_code", f"--as {name}")
+    with pytest.raises(UsageError, match="'test_gap' is a variable already"):
+        book.shell.run_line_magic("agent_code", "--as gap")
     with pytest.raises(UsageError, match="a variable already"):
         book.shell.run_line_magic("agent_code", "--as mean_mass")
     with pytest.raises(UsageError, match="not a valid name"):

@@ -229,3 +229,16 @@ def test_what_has_changed_since_is_named() -> None:
     )  # fmt: skip
     assert run.verify().holds  # nothing was returned, and what it left is not known
     assert mean_mass("Gentoo") == 5076.0
+
+
+def collect(item: str, into: list[str] = []) -> list[str]:  # noqa: B006 - as users write
+    """Collect an item."""
+    into.append(item)
+    return into
+
+
+def test_a_default_that_calls_in_plain_python_would_share_is_given() -> None:
+    items = [("collect", {"item": each}) for each in ("apple", "pear")]
+    run = asked([collect], *items, ("final_answer", "done"))
+    assert str(run.verify()) == "verified: 2 of 2 values equal, no model asked"
+    assert run.code().count("into=[]") == 2

@@ -117,6 +117,15 @@ def test_a_program_that_is_no_plain_function_says_so(program: str) -> None:
         rows.code_of_rows(replace(found, program=program))
 
 
+def test_the_loop_goes_over_the_variable_of_the_data() -> None:
+    program = "answer(price_of(row.product) + 1)"
+    names = {"price_of": price_of, "parcels": FRAME.iloc[:2]}
+    agent = Agent([price_of], model=Planner(program), namespace=names, context="none")
+    out = agent.map(names["parcels"], "A {product}?", type=float, plan=True, store=None, verify=0)
+    exec(out.attrs["plan"]["code"], names)
+    assert names["answers"] == list(out["answer"]) == [2.0, 3.0]
+
+
 def test_a_tool_with_side_effects_is_not_called_for_the_proof() -> None:
     _, found = planned(FRAME.iloc[:2], "answer(price_of(product=row.product))", pure=False)
     CALLS.clear()
