@@ -68,10 +68,8 @@ def _text_colour(colour: str) -> str:
 
 BAD = _text_colour(_BAD)
 """The style of a text about what went wrong."""
-_HEAD = (
-    "margin:0 0 .5em;display:flex;flex-wrap:wrap;justify-content:space-between;"
-    "align-items:baseline;gap:0 1.5em"
-)
+STATE_HEIGHT = "26px"
+"""Of the line below the question: while a run goes on its state, afterwards what answered it."""
 _FACTS = f"{DIM};font-size:.82em"
 _PASSED = f"{_FACTS};white-space:pre;font-variant-numeric:tabular-nums"
 _SUMMARY = (
@@ -153,7 +151,7 @@ def html(view: RunView) -> Html:
     The reason of a failure is left out: it is in the error below the trace.
     """
     ending = _ending(view, reason=False)
-    return trace_html(question_html(view), _steps(view.shown_steps), ending)
+    return trace_html(head_html(view), _steps(view.shown_steps), ending)
 
 
 def value_html(view: RunView, *, with_steps: bool) -> Html:
@@ -162,7 +160,7 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
     folded = None
     if steps and with_steps:
         title = element("em", count(len(steps), "step"), style=DIM)
-        folded = _details(title, question_html(view), _steps(steps))
+        folded = _details(title, head_html(view), _steps(steps))
     return trace_html(_ending(view, reason=True), folded)
 
 
@@ -174,9 +172,22 @@ def trace_html(*parts: Html | None) -> Html:
     return element("div", safe.stylesheet(sheet, linked=True), *parts, class_=CLASSES, style=ROOT)
 
 
+def head_html(view: RunView) -> Html:
+    """The question, and below it the facts about the run."""
+    line = facts_of(view)
+    if not line:
+        return question_html(view)
+    facts = element("div", line, style=f"{_FACTS};min-height:{STATE_HEIGHT}")
+    return join(question_html(view), facts)
+
+
 def question_html(view: RunView) -> Html:
-    """The question, what it continues, the model, and after the run its time and tokens."""
-    question = _question(clip(view.question, _LARGEST_TEXT))
+    """The question."""
+    return element("div", _question(clip(view.question, _LARGEST_TEXT)))
+
+
+def facts_of(view: RunView) -> str:
+    """What a question continues, the model, and after the run its time and tokens."""
     facts = [view.beside, view.model_name, view.protocol]
     facts.append(one_line(view.server, 200))
     tokens = view.usage.input_tokens + view.usage.output_tokens
@@ -184,10 +195,7 @@ def question_html(view: RunView) -> Html:
         facts.append(clock(view.seconds))
     if view.ending is not None and tokens:
         facts.append(f"{tokens:,} tokens")
-    line = " · ".join(filter(None, facts))
-    if not line:
-        return element("div", question, style=_HEAD)
-    return element("div", question, " ", element("span", line, style=_FACTS), style=_HEAD)
+    return " · ".join(filter(None, facts))
 
 
 def phase_html(phase: str) -> Html:
@@ -203,14 +211,14 @@ def passed_html(passed: str) -> Html:
 def _question(text: str) -> Html:
     """The question as a heading; of a long one the beginning, and all of it when unfolded."""
     heading = {"role": "heading", "aria_level": "2"}
-    style = "white-space:pre-wrap;font-weight:600;flex:0 1 auto;min-width:0"
+    style = "white-space:pre-wrap;font-weight:600"
     if len(text) <= _LONG_QUESTION and text.count("\n") < _QUESTION_LINES:
         return element("strong", text, style=style, **heading)
     first = one_line(text, _LONG_QUESTION // 2)
     title = element("strong", first, style="font-weight:600", **heading)
     whole = element("div", text, style="white-space:pre-wrap;margin:.2em 0 .4em 1.2em")
     summary = element("summary", title, style="cursor:pointer")
-    return element("details", summary, whole, style="flex:0 1 auto;min-width:0")
+    return element("details", summary, whole)
 
 
 def answer_html(answer: str) -> Html:

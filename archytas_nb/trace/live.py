@@ -234,7 +234,8 @@ _HIDE_ERROR = (
 )
 # An element stays in view only if none around it, up to the notebook, clips what overflows.
 _STICKY = (
-    f".{_HEADER}{{position:sticky;top:0;z-index:3;background:var(--jp-layout-color0,Canvas)}}"
+    f".{_HEADER}{{position:sticky;top:0;z-index:3;background:var(--jp-layout-color0,Canvas);"
+    "--jp-widgets-inline-height:24px;--jp-widgets-margin:1px}"
     ":is(.jp-Cell-outputWrapper,.jp-Cell-outputArea,.jp-OutputArea-child,.jp-OutputArea-output,"
     f".widget-box):has(.{_HEADER}){{overflow:visible!important}}"
     f".{_BUSY}{{height:2px;margin-top:-2px;background:linear-gradient(90deg,transparent,"
@@ -250,8 +251,9 @@ _PANE = (
 )
 # A widget is as wide as its longest line, unless the line is in a column that may be narrower.
 _ROOT = f"{draw.ROOT};margin:0;display:grid;grid-template-columns:minmax(0,1fr)"
-# As high as the field and the button, which may come later.
-_ROW = {"margin": "0", "min_height": "34px", "flex_flow": "row wrap", "align_items": "center"}
+# As high as the field and the button, which may come later, and as the facts in the final trace.
+_ROW = {"margin": "0", "min_height": draw.STATE_HEIGHT}
+_ROW |= {"flex_flow": "row wrap", "align_items": "center"}
 _ROW |= {"max_width": draw.WIDTH}
 _FRAME = {"padding": ".25em 0", "margin": ".3em 0", "max_width": draw.WIDTH}
 _FRAME |= dict.fromkeys(("border_top", "border_bottom"), LINE)
@@ -347,6 +349,9 @@ def _piece(*parts: Html) -> Html:
     return element("div", element("div", *parts), class_=CLASSES, style=_ROOT)
 
 
+_EMPTY_PANE = live_now(None, None)
+
+
 # ── widgets ───────────────────────────────────────────────────────────────────────────────────────
 
 INTERVAL = 0.05
@@ -388,11 +393,14 @@ class LiveLayer:
         self._hint = HINT  # how to change an argument of a call that waits
         self._number = next(_numbers)
         self._html_type = ipywidgets.HTML
+        self._column_type = ipywidgets.VBox
         # One layout and one style serve all: each would be a model, and a message, of its own.
         self._shared = {"layout": self._register(ipywidgets.Layout(margin="0"))}
         self._head = self._html(self._question())
         self._shared["style"] = self._register(self._head.style)
-        self._now = self._html(live_now(None, None))
+        # While the pane is empty it keeps its place, but nothing that is seen moves with it.
+        self._pane = self._register(ipywidgets.Layout(margin="0", visibility="hidden"))
+        self._now = self._html(live_now(None, None), layout=self._pane)
         self._earlier = self._html("")
         self._panel = self._html("")
         self._inbox = inbox
@@ -408,17 +416,15 @@ class LiveLayer:
         self._state = self._register(ipywidgets.HBox([self._phase, self._passed], layout=row))
         self._offer_actions()
         self._draw_state()
-        self._header = self._register(
-            ipywidgets.VBox(
-                [self._head, self._state, self._html(busy_line()), self._waiting],
-                layout=self._shared["layout"],
-            ).add_class(_HEADER)
-        )
+        parts = [self._head, self._state, self._html(busy_line()), self._waiting]
+        self._header = self._column(parts).add_class(_HEADER)
         self._frame = self._register(ipywidgets.Layout(display="none", **_FRAME))
         self._steps = self._register(ipywidgets.VBox([self._earlier], layout=self._frame))
-        self._place = self._register(ipywidgets.VBox(layout=self._shared["layout"]))
-        parts = [self._header, self._steps, self._now, self._panel, self._place]
-        top = self._register(ipywidgets.VBox(parts, layout=self._shared["layout"]))
+        self._place = self._column([])
+        self._begin(self._column([self._header, self._steps, self._now, self._panel, self._place]))
+
+    def _begin(self, top: Any) -> None:
+        """Show the copy and the widgets, and start the clock."""
         self._static: Any = _display(self._copy(), display_id=True)
         model = {"version_major": 2, "version_minor": 0, "model_id": top.model_id}
         data = {"application/vnd.jupyter.widget-view+json": model}
@@ -537,7 +543,9 @@ class LiveLayer:
     def _draw_state(self) -> None:
         """Show what the run does now; the phase has a widget of its own, which is read out."""
         self._phase.value = _piece(draw.phase_html(self._activity.phase))
-        self._passed.value = _piece(draw.passed_html(self._activity.passed(self._view)))
+        passed = self._activity.passed(self._view)
+        facts = draw.facts_of(self._view)
+        self._passed.value = _piece(draw.passed_html(" · ".join(filter(None, [passed, facts]))))
 
     def told_too_late(self) -> list[str]:
         """What the person has told the agent too late, and the run has not said."""
@@ -569,6 +577,9 @@ class LiveLayer:
         form = self._activity.form
         if form and not form.decision and steps:  # the panel shows the call in full
             steps = (*steps[:-1], without_arguments(steps[-1]))
+        now = self._what_happens(steps[-1] if steps else None, streamed)
+        if now == _EMPTY_PANE:  # before the steps grow, which moves it
+            self._show_now(now)
         for step in steps[:-1]:
             self._boxes[step.number].value = live_step(step, newest=False)
         for step in steps[-1:]:
@@ -581,13 +592,20 @@ class LiveLayer:
             self._panel.value = ""
         else:
             self._panel.value = _piece(panel_html(form, hint=self._hint))
-        if self._activity.is_asking:  # the panel or the form has the place of the pane
-            self._now.value = ""
-        else:
-            self._now.value = live_now(steps[-1] if steps else None, streamed)
+        self._show_now(now)
         is_due = self._drawn_at - self._copied_at >= self._pause
         if self._view is not self._copied and is_due:
             self._static.update(self._copy(), raw=True)
+
+    def _what_happens(self, step: StepView | None, streamed: Streamed | None) -> str:
+        """The pane; while the person is asked, the panel or the form has its place."""
+        if self._activity.is_asking:
+            return ""
+        return live_now(step, streamed)
+
+    def _show_now(self, now: str) -> None:
+        self._pane.visibility = "hidden" if now == _EMPTY_PANE else "visible"
+        self._now.value = now
 
     def _question(self) -> Html:
         return live_question(self._view, self._number)
@@ -612,8 +630,11 @@ class LiveLayer:
         form = self._activity.form
         return {**data, "text/html": static_copy(self._view, self._number, form)}
 
-    def _html(self, value: str) -> Any:
-        return self._register(self._html_type(value, **self._shared))
+    def _html(self, value: str, **more: Any) -> Any:
+        return self._register(self._html_type(value, **{**self._shared, **more}))
+
+    def _column(self, parts: list[Any]) -> Any:
+        return self._register(self._column_type(parts, layout=self._shared["layout"]))
 
     def _register(self, widget: Any) -> Any:
         self._all.append(widget)

@@ -49,10 +49,23 @@ _WATCH_TEXTS = r"""() => {
 }"""
 _WATCH_LAYOUT = """index => {
   const area = jupyterapp.shell.currentWidget.content.widgets[index].outputArea.node
-  window.layoutSeen = {shift: 0, heights: []}
+  const [width, height] = [innerWidth, innerHeight]
+  const shown = (from, to, limit) => Math.max(0, Math.min(to, limit) - Math.max(from, 0)) / limit
+  const shift = ({previousRect: one, currentRect: two}) => {
+    const [x, y] = ['x', 'y'].map(at => Math.min(one[at], two[at]))
+    const seen = shown(x, Math.max(one.right, two.right), width)
+      * shown(y, Math.max(one.bottom, two.bottom), height)
+    const moved = Math.max(Math.abs(one.x - two.x), Math.abs(one.y - two.y))
+    return seen * moved / Math.max(width, height)
+  }
+  window.layoutSeen = {inside: 0, below: 0, heights: []}
   window.layoutWatch = new PerformanceObserver(list => {
-    for (const each of list.getEntries())
-      if (each.sources.some(source => area.contains(source.node))) layoutSeen.shift += each.value
+    for (const each of list.getEntries()) for (const source of each.sources) {
+      const {node, previousRect, currentRect} = source
+      if (!previousRect.width || !currentRect.width) continue
+      if (!area.contains(node)) layoutSeen.below += shift(source)
+      else if (!node.closest?.('.jp-OutputArea-promptOverlay')) layoutSeen.inside += shift(source)
+    }
   })
   layoutWatch.observe({type: 'layout-shift'})
   const look = () => {
@@ -385,17 +398,17 @@ class Desk:
         return float(self.page.evaluate("window.longestFreeze")) / 1000
 
     def watch_layout(self, index: int) -> None:
-        """From now on, note how far what is seen in the output of a cell moves, and its height.
-
-        What is below the output moves when that grows, as with any cell, and is not counted.
-        """
+        """From now on, note how far what is seen in and below an output moves, and its height."""
         self.page.evaluate(_WATCH_LAYOUT, index)
 
     @property
-    def layout(self) -> tuple[float, list[int]]:
-        """The layout shift since it is watched, without units, and the heights in pixels."""
+    def layout(self) -> tuple[float, float, list[int]]:
+        """The layout shift in the output, that of what is below, and the heights in pixels.
+
+        A shift is what browsers define: the part of the page that moves, times how far it moves.
+        """
         seen: dict[str, Any] = self.page.evaluate("layoutSeen")
-        return seen["shift"], seen["heights"]
+        return seen["inside"], seen["below"], seen["heights"]
 
     def faint_texts(self, selector: str) -> list[str]:
         """The texts whose contrast with what is behind them is below 4.5, each with its contrast."""
