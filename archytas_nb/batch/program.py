@@ -25,6 +25,7 @@ from archytas_nb.loop.events import CallOutcome, Json, ProgramCall, ProgramEnded
 from archytas_nb.loop.limits import call_key
 from archytas_nb.loop.reply import as_text
 from archytas_nb.sandbox.rows import RowProgram
+from archytas_nb.syntax import parsed
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.words import one_line
@@ -70,7 +71,7 @@ def tools_of_programs(tools: Sequence[Tool], *, judges: bool) -> dict[str, Tool]
 def with_type_names(program: str) -> str:
     """A program in which types that are given to `judge` are values, on the same lines."""
     try:
-        tree = ast.parse(program)
+        tree = parsed(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return program
     lines = [each.encode() for each in program.split("\n")]

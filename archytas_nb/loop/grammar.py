@@ -18,6 +18,7 @@ import string
 from collections.abc import Collection, Iterable, Mapping
 
 from archytas_nb.loop.events import Json
+from archytas_nb.syntax import parsed
 
 BUILTINS = (
     "abs", "all", "any", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "range",
@@ -443,7 +444,7 @@ def names_bound_in(lines: Iterable[str]) -> list[str]:
 def compared_in(statement: str) -> list[str]:
     """The variables among which ``name = min(…)`` or ``name = max(…)`` chooses."""
     try:
-        (made,) = ast.parse(statement).body
+        (made,) = parsed(statement).body
     except (SyntaxError, ValueError):
         return []
     call = getattr(made, "value", None)
@@ -457,7 +458,7 @@ def compared_in(statement: str) -> list[str]:
 def _only_call(statement: str) -> tuple[str, str]:
     """Of ``target = name(…)`` or ``name(…)`` what stands before the name, and the name."""
     try:
-        (made,) = ast.parse(statement).body
+        (made,) = parsed(statement).body
     except (SyntaxError, ValueError):
         return "", ""
     call = getattr(made, "value", None)

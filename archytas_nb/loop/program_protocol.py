@@ -40,6 +40,7 @@ from archytas_nb.loop.wire import (
     system_message,
     user_content,
 )
+from archytas_nb.syntax import parsed
 from archytas_nb.words import clip, one_line
 
 MAX_REPORT = 6000
@@ -328,7 +329,7 @@ class ProgramProtocol(Wire):
     def _is_program(self, text: str) -> bool:
         """Whether a text without a code block is a program that calls one of its functions."""
         try:
-            tree = ast.parse(text.strip())
+            tree = parsed(text.strip())
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
         functions = {*PROGRAM_ENDINGS, *self._names}
@@ -339,7 +340,7 @@ class ProgramProtocol(Wire):
 def texts_answered(program: str) -> list[str]:
     """What a program writes into its answers itself: their texts, without what is filled in."""
     try:
-        tree = ast.parse(program)
+        tree = parsed(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from archytas_nb.loop.events import PROGRAM_ENDINGS, Fault
 from archytas_nb.sandbox.rewrite import bound_by, names_bound, rewritten
+from archytas_nb.syntax import parsed
 from archytas_nb.tools.declaration import PRIVATE
 
 MAX_PROGRAM = 100_000
@@ -33,36 +34,40 @@ _MISSING = frozenset(
 )  # fmt: skip
 """The builtins that the sandbox lacks."""
 
+_RUN_TEXTS = frozenset({"eval", "exec"})
+"""The builtins that run what nobody checked, and could bind the names of the sandbox itself."""
+
 
 def prepared(
-    text: str, names: Collection[str], *, is_part: bool = False
+    text: str, names: Collection[str], bound: Collection[str] = (), *, is_part: bool = False
 ) -> tuple[str, tuple[Fault, ...]]:
     """The text to run, with the same lines, and the faults that are seen without its types.
 
     Args:
         text: The program.
         names: The names of the tools.
+        bound: The names that were bound before the program.
         is_part: Whether it is a part of a program, which need not end with an answer.
     """
     if len(text) > MAX_PROGRAM:
         return text, (_too_long(f"{len(text):,} characters", f"{MAX_PROGRAM:,}"),)
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     try:
-        tree = ast.parse(text)
+        tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return text, (_syntax_fault(error, text),)
     parts = sum(1 for _ in ast.walk(tree))
     if parts > MAX_PARTS:
         return text, (_too_long(f"{parts:,} names, values and operations", f"{MAX_PARTS:,}"),)
     functions = frozenset({*names, *PROGRAM_ENDINGS})
-    said = dict.fromkeys(_faults(tree, functions))
+    said = dict.fromkeys(_faults(tree, functions, bound))
     if not said and not is_part and not _has_result(tree):
         line = text.rstrip("\n").count("\n") + 1
         said[line, "the program ends without a result: end it with answer(…) or show(…)"] = None
     faults = tuple(fault_at(line, fault, text) for line, fault in sorted(said))
     if faults:
         return text, faults
-    fed = rewritten(text, tree, functions)
+    fed = rewritten(text, tree, functions, bound)
     if len(fed) > 2 * MAX_PROGRAM:
         return text, (_too_long(f"{len(fed):,} characters in the sandbox", f"{2 * MAX_PROGRAM:,}"),)
     return fed, ()
@@ -101,8 +106,10 @@ def called(node: ast.AST) -> str:
     return ""
 
 
-def _faults(tree: ast.Module, functions: frozenset[str]) -> Iterator[tuple[int, str]]:
-    bound = frozenset(names_bound(tree))
+def _faults(
+    tree: ast.Module, functions: frozenset[str], before: Collection[str]
+) -> Iterator[tuple[int, str]]:
+    bound = frozenset({*names_bound(tree), *before})
     used = _used_as_functions(tree, functions)
     checks: tuple[Callable[[ast.AST], str], ...] = (
         _unsupported,
@@ -166,9 +173,12 @@ def _lambda_fault(node: ast.AST, functions: frozenset[str]) -> str:
 
 
 def _missing_fault(node: ast.AST, bound: frozenset[str]) -> str:
-    is_name = isinstance(node, ast.Name) and node.id in _MISSING - bound
-    if is_name:
-        return f"there is no {node.id!r} here: use your functions and plain Python"  # type: ignore[attr-defined]
+    if not isinstance(node, ast.Name) or node.id in bound:
+        return ""
+    if node.id in _MISSING:
+        return f"there is no {node.id!r} here: use your functions and plain Python"
+    if node.id in _RUN_TEXTS:
+        return f"{node.id!r} cannot be used here: write the code itself in the program"
     return ""
 
 

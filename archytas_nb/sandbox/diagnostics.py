@@ -21,6 +21,7 @@ from archytas_nb.loop.events import PROGRAM_ENDINGS, Fault
 from archytas_nb.sandbox.check import MODULES, called, fault_at
 from archytas_nb.sandbox.interpreter import Interpreter
 from archytas_nb.sandbox.rewrite import names_bound
+from archytas_nb.syntax import parsed
 from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.declaration import python_name, records, stubs
 from archytas_nb.tools.parameter import Parameter
@@ -128,7 +129,7 @@ class _Diagnostics:
         self._names = frozenset(names)
         self._records = records(tools.values(), typed)
         try:
-            self._tree: ast.Module | None = ast.parse(text)
+            self._tree: ast.Module | None = parsed(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self._tree = None
         self._bound: frozenset[str] = frozenset()

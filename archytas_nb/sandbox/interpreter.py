@@ -19,7 +19,7 @@ from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyError, MontySe
 
 from archytas_nb.sandbox import pool
 from archytas_nb.sandbox.bounds import Bounds
-from archytas_nb.sandbox.rewrite import PRELUDE
+from archytas_nb.sandbox.prelude import NAMES, PRELUDE, unbinding
 from archytas_nb.sandbox.snapshots import end
 
 T = TypeVar("T")
@@ -28,8 +28,6 @@ _LARGE_DUMP = 1_000_000  # bytes; larger ones are made less often
 _DUMP_SHARE = 20  # seconds between two of them, for each second that one takes
 _ATTEMPTS = 3  # how often a worker that was lost is replaced for the same work
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
-_UNBIND = "try:\n    raise ValueError\nexcept ValueError as {}:\n    pass\n"
-"""The sandbox has no `del`; the name of a caught exception is unbound behind its block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +188,13 @@ class Interpreter:
         self.names = self._bound_names()
 
     def _bound_names(self) -> tuple[str, ...]:
-        return tuple(self.evaluate("list(locals())"))
+        return tuple(self.evaluate(NAMES))
 
     def unbind(self, names: Collection[str]) -> None:
         """Unbind these names, those that are bound."""
         bound = [name for name in self.names if name in names]
         if bound:
-            self.evaluate("".join(map(_UNBIND.format, bound)))
+            self.evaluate("".join(map(unbinding, bound)))
 
 
 def policy() -> Any:

@@ -2,7 +2,7 @@
 
 The sandbox lacks methods as values (``max(d, key=d.get)``), methods of builtin types
 (``str.upper``), ``del``, iterators of generator expressions, and calls of tools inside of its own
-functions (``sorted(names, key=lambda each: size(each))``). `PRELUDE` replaces the functions;
+functions (``sorted(names, key=lambda each: size(each))``). The prelude replaces the functions;
 the rest is rewritten.
 """
 
@@ -12,118 +12,29 @@ import ast
 import builtins
 from collections.abc import Collection, Iterator
 
-PRELUDE = """\
-_sandbox_round = round
-_sandbox_sorted = sorted
-_sandbox_max = max
-_sandbox_min = min
+from archytas_nb.sandbox.prelude import CONTAINERS
+from archytas_nb.syntax import parsed
+from archytas_nb.tools.declaration import PRIVATE
 
-
-def round(number, ndigits=None):
-    if isinstance(number, float) and isinstance(ndigits, int) and 0 <= ndigits < 300:
-        return float(f'{number:.{ndigits}f}')
-    return _sandbox_round(number, ndigits)
-
-
-def _sandbox_keys(items, key):
-    keys = [key(each) for each in items]
-    return lambda place: keys[place]
-
-
-def sorted(items, *, key=None, reverse=False):
-    if key is None:
-        return _sandbox_sorted(items, reverse=reverse)
-    items = list(items)
-    key = _sandbox_keys(items, key)
-    return [items[each] for each in _sandbox_sorted(range(len(items)), key=key, reverse=reverse)]
-
-
-def max(*items, key=None, **named):
-    if key is None:
-        return _sandbox_max(*items, **named)
-    items = list(items[0]) if len(items) == 1 else items
-    if not items:
-        return _sandbox_max([], **named)
-    return items[_sandbox_max(range(len(items)), key=_sandbox_keys(items, key))]
-
-
-def min(*items, key=None, **named):
-    if key is None:
-        return _sandbox_min(*items, **named)
-    items = list(items[0]) if len(items) == 1 else items
-    if not items:
-        return _sandbox_min([], **named)
-    return items[_sandbox_min(range(len(items)), key=_sandbox_keys(items, key))]
-
-
-def map(function, *items):
-    return [function(*each) for each in zip(*items)]
-
-
-def filter(function, items):
-    return [each for each in items if (each if function is None else function(each))]
-
-
-def _sandbox_lazy(values, is_found):
-    is_many, value, items, *tests = values
-    for each in items:
-        given = each if is_many else [each]
-        for test in tests:
-            if not test(*given):
-                break
-        else:
-            found = value(*given)
-            if is_found(found):
-                return [found]
-    return []
-
-
-def _sandbox_wrong(kind, value):
-    raise TypeError(f"expected '{kind.__name__}', got '{type(value).__name__}'")
-
-
-def _sandbox_sort(items, **named):
-    if not isinstance(items, list):
-        raise AttributeError(f"'{type(items).__name__}' object has no attribute 'sort'")
-    items[:] = sorted(items, **named)
-
-
-def _sandbox_delete(items, key):
-    if not isinstance(items, (list, dict)):
-        raise TypeError(f"'{type(items).__name__}' object doesn't support item deletion")
-    items.pop(key)
-
-
-def _sandbox_any(values):
-    return bool(_sandbox_lazy(values, lambda each: each))
-
-
-def _sandbox_all(values):
-    return not _sandbox_lazy(values, lambda each: not each)
-
-
-def _sandbox_next(values, *default):
-    found = _sandbox_lazy(values, lambda each: True)
-    if found:
-        return found[0]
-    if default:
-        return default[0]
-    raise StopIteration
-"""
-"""What a session runs first."""
-
-
-_CONTAINERS = (str, bytes, list, tuple, dict, set, frozenset)
-_METHODS = frozenset(name for kind in _CONTAINERS for name in dir(kind) if not name.startswith("_"))
-_TYPES = frozenset(kind.__name__ for kind in _CONTAINERS)
+_METHODS = frozenset(name for kind in CONTAINERS for name in dir(kind) if not name.startswith("_"))
+_TYPES = frozenset(kind.__name__ for kind in CONTAINERS)
 _OF_CLASSES = frozenset({"fromkeys", "fromhex", "maketrans"})  # methods of the type itself
 _LAZY = frozenset({"any", "all", "next"})
 _VIEWS = frozenset({"keys", "values", "items"})
 
 
-def rewritten(text: str, tree: ast.Module, tools: Collection[str]) -> str:
-    """The program in the forms that the sandbox has, line by line."""
-    edits = _Edits(text)
+def rewritten(
+    text: str, tree: ast.Module, tools: Collection[str], bound: Collection[str] = ()
+) -> str:
+    """The program in the forms that the sandbox has, line by line.
+
+    Args:
+        text: The program.
+        tree: The same, parsed.
+        tools: The functions whose calls leave the sandbox.
+        bound: The names that were bound before: they are no builtins.
+    """
+    edits = _Edits(text, {*names_bound(tree), *bound})
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
@@ -138,7 +49,7 @@ def rewritten(text: str, tree: ast.Module, tools: Collection[str]) -> str:
             _sort(node, edits)
     changed = edits.applied()
     try:
-        ast.parse(changed)
+        parsed(changed)
     except SyntaxError:  # two changes in one place
         return text
     return changed
@@ -149,10 +60,10 @@ def _method(node: ast.Attribute, edits: _Edits, *, is_called: bool) -> None:
     name = node.attr
     if name not in _METHODS or not edits.has(node):
         return
-    if isinstance(node.value, ast.Name) and node.value.id in _TYPES:
+    kind = edits.builtin(node.value)
+    if kind in _TYPES:
         if name not in _OF_CLASSES:
-            kind = node.value.id
-            method = f"it.{name}(*each) if isinstance(it, {kind}) else _sandbox_wrong({kind}, it)"
+            method = f"_sandbox_check({PRIVATE}{kind}, it).{name}(*each)"
             edits.replace(node, f"(lambda it, *each: {method})")
         return
     dot = edits.offset_of(b".", edits.end(node.value), edits.end(node))
@@ -160,8 +71,8 @@ def _method(node: ast.Attribute, edits: _Edits, *, is_called: bool) -> None:
         return
     # A field of a record may have the name of a method, so only values of builtin types have one.
     method = f"(lambda *each, **named: it.{name}(*each, **named))"
-    is_builtin = f"isinstance(it, ({', '.join(sorted(_TYPES))}))"
-    edits.insert(edits.start(node), f"(lambda it: {method} if {is_builtin} else it.{name})(")
+    has_methods = "_sandbox_has_methods(it)"
+    edits.insert(edits.start(node), f"(lambda it: {method} if {has_methods} else it.{name})(")
     edits.cut(dot, dot + 1)
     edits.cut(edits.end(node) - len(name.encode()), edits.end(node), ")")
 
@@ -171,9 +82,10 @@ def _call(node: ast.Call, edits: _Edits, tools: Collection[str]) -> None:
     if name in tools:
         for each in [*node.args, *(each.value for each in node.keywords)]:
             _materialize(each, edits, is_view_too=True)
-    if name in _LAZY and node.args and isinstance(node.args[0], ast.GeneratorExp):
+    is_lazy = edits.builtin(node.func) in _LAZY
+    if is_lazy and node.args and isinstance(node.args[0], ast.GeneratorExp):
         generator = node.args[0]
-        if name == "next" or _may_call(generator, tools):
+        if name == "next" or _may_call(generator, tools, edits):
             _lazy(node, generator, edits)
 
 
@@ -181,18 +93,18 @@ def _materialize(node: ast.expr, edits: _Edits, *, is_view_too: bool) -> None:
     """A range or a view of a dict becomes a list: outside of the sandbox, it would be a text."""
     if not isinstance(node, ast.Call) or not edits.has(node):
         return
-    is_range = isinstance(node.func, ast.Name) and node.func.id == "range"
+    is_range = edits.builtin(node.func) == "range"
     is_view = isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS and not node.args
     if is_range or (is_view and is_view_too):
-        edits.wrap(node, "list(", ")")
+        edits.wrap(node, f"{PRIVATE}list(", ")")
 
 
-def _may_call(node: ast.AST, tools: Collection[str]) -> bool:
+def _may_call(node: ast.AST, tools: Collection[str], edits: _Edits) -> bool:
     """Whether a call of a tool, or of a function that the program may have defined, is inside."""
     for each in ast.walk(node):
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Name):
             name = each.func.id
-            if name in tools or not hasattr(builtins, name):
+            if name in tools or not edits.builtin(each.func):
                 return True
     return False
 
@@ -268,12 +180,19 @@ def _sort(node: ast.Expr, edits: _Edits) -> None:
 class _Edits:
     """Changes of a text at the places of its nodes, in bytes; the lines stay where they are."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, bound: Collection[str]) -> None:
         self._text = text.encode()
+        self._bound = bound
         self._starts = [0]
         for line in self._text.split(b"\n"):
             self._starts.append(self._starts[-1] + len(line) + 1)
         self._changes: list[tuple[int, int, int, str]] = []  # start, end, order, new text
+
+    def builtin(self, node: ast.expr) -> str:
+        """The name of the builtin that a node is; empty if it is none."""
+        if not isinstance(node, ast.Name) or node.id in self._bound:
+            return ""
+        return node.id if hasattr(builtins, node.id) else ""
 
     def start(self, node: ast.AST) -> int:
         """Where a node begins."""
@@ -291,7 +210,7 @@ class _Edits:
         """Whether the node is where it says: older versions of Python misplace it in f-strings."""
         source = self._text[self.start(node) : self.end(node)]
         try:
-            found = ast.parse(b"(" + source + b"\n)", mode="eval").body
+            found = parsed(b"(" + source + b"\n)", mode="eval").body
         except (SyntaxError, ValueError):
             return False
         return ast.dump(found) == ast.dump(node)
@@ -379,4 +298,6 @@ def bound_by(node: ast.AST) -> str:
         return (node.asname or node.name).partition(".")[0]
     if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
         return node.name or ""
+    if isinstance(node, ast.MatchMapping):
+        return node.rest or ""
     return ""

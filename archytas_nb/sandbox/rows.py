@@ -37,7 +37,7 @@ from archytas_nb.sandbox.diagnostics import type_faults
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.inputs import as_input, call_of
 from archytas_nb.sandbox.interpreter import KILL, Interpreter, ignore, policy
-from archytas_nb.sandbox.rewrite import PRELUDE
+from archytas_nb.sandbox.prelude import PRELUDE
 from archytas_nb.sandbox.snapshots import (
     NO_METHODS,
     RETURN_NONE,
@@ -49,6 +49,7 @@ from archytas_nb.sandbox.snapshots import (
     waits_for_calls,
 )
 from archytas_nb.sandbox.values import from_sandbox, to_sandbox
+from archytas_nb.syntax import parsed
 from archytas_nb.tools.declaration import by_python_name
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import clip, count
@@ -135,7 +136,7 @@ class RowProgram:
 
     def _faults_for_rows(self) -> tuple[Fault, ...]:
         """What is wrong with a program for rows, apart from what is wrong with any program."""
-        tree = ast.parse(self._fed)
+        tree = parsed(self._fed)
         named = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
         waits = [each for each in ast.walk(tree) if isinstance(each, ast.Await)]
         if waits:

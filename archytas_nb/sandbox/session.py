@@ -35,6 +35,7 @@ from archytas_nb.sandbox.diagnostics import type_faults
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.interpreter import Interpreter
 from archytas_nb.sandbox.notebook import NotebookVariables
+from archytas_nb.sandbox.prelude import BEGINNING
 from archytas_nb.sandbox.requests import Requests, StopProgram
 from archytas_nb.sandbox.running import Running
 from archytas_nb.sandbox.short import short
@@ -58,8 +59,6 @@ T = TypeVar("T")
 
 _MAX_ASSIGNED = 50  # variables that a program is told it assigned
 _ATTEMPTS = 3  # to read one of them
-_HEAD = "{0}[:300] if isinstance({0}, (str, bytes, list, tuple)) else {0}"
-"""A value that is short for the model, or the beginning of one that is long."""
 _AS_AT_LAST_CALL = "the variables are as they were at the last call"
 
 
@@ -174,9 +173,10 @@ class Session:
     def _run(self, text: str, *, is_part: bool) -> ProgramFaults | ProgramWaits | ProgramEnded:
         text = text.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
         self._interpreter.surely(partial(self._begin, is_part=is_part))
-        fed, faults = prepared(text, tuple(self._tools), is_part=is_part)
+        bound = self._interpreter.names
+        fed, faults = prepared(text, tuple(self._tools), bound, is_part=is_part)
         if not faults:
-            names = (*self._interpreter.names, *self._notebook.names())
+            names = (*bound, *self._notebook.names())
             faults = type_faults(fed, text, self._tools, names, self._interpreter)
         if faults:
             return ProgramFaults(faults)
@@ -200,8 +200,11 @@ class Session:
         self._take_back()
 
     def _take_back(self) -> None:
-        """Unbind the notebook's variables: the next program reads them again."""
-        self._interpreter.unbind(self._notebook.lent)
+        """Unbind the notebook's variables, which the next program reads again, and functions.
+
+        A variable of an earlier program may have the name of a function that came later.
+        """
+        self._interpreter.unbind({*self._notebook.lent, *self._requests.functions})
         self._interpreter.keep()
         self._notebook.lent.clear()
 
@@ -335,7 +338,7 @@ class Session:
         """A short text of a variable's value."""
         for _ in range(_ATTEMPTS):
             try:
-                value = self._interpreter.evaluate(_HEAD.format(name))
+                value = self._interpreter.evaluate(f"{BEGINNING}({name})")
                 return short(from_sandbox(value, self._handles))
             except RecursionError:
                 break

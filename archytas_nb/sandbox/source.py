@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from itertools import accumulate
 
+from archytas_nb.syntax import parsed
 from archytas_nb.tools.declaration import PRIVATE
 
 CHECKPOINT = f"{PRIVATE}checkpoint"
@@ -93,7 +94,8 @@ class Source:
 def _parsed(text: str) -> ast.Module:
     """The tree of a program; an empty one where the sandbox has a syntax that this Python lacks."""
     try:
-        return ast.parse(text)
+        tree: ast.Module = parsed(text)
+        return tree
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module(body=[], type_ignores=[])
 

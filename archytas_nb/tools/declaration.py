@@ -26,6 +26,7 @@ import typing_extensions
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import PROGRAM_ENDINGS
+from archytas_nb.syntax import parsed
 from archytas_nb.tools import signature
 from archytas_nb.tools.annotation import enum_choices, inner_type, is_union, type_text
 from archytas_nb.tools.parameter import MISSING, Parameter
@@ -109,7 +110,7 @@ def _listed(parameters: Sequence[Parameter], texts: Iterable[str]) -> str:
 def _expression(text: str) -> str:
     """The name of a type, if it is nothing but that."""
     try:
-        tree = ast.parse(text, mode="eval")
+        tree = parsed(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "Any"
     if "\n" in text or not all(isinstance(node, _IN_TYPES) for node in ast.walk(tree)):

@@ -25,6 +25,7 @@ from archytas_nb.sandbox.check import MAX_PROGRAM, MODULES
 from archytas_nb.sandbox.session import Bounds, Session
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import live_kernel
+from tests.sandbox.programs import uncheck
 from tests.servers.plays import Say
 from tests.servers.server import Server
 
@@ -408,7 +409,9 @@ def test_fifty_lookups_are_one_request_and_the_page_has_the_figures() -> None:
 # ── what the model is told, and what is kept from it ──────────────────────────────────────────────
 
 
-def test_without_context_a_program_reads_no_variable_and_gives_names_to_tools() -> None:
+def test_without_context_a_program_reads_no_variable_and_gives_names_to_tools(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for option, answer in (("none", "0"), ("mentioned", "3")):
         _, run, model = asked(
             "answer(plan)",
@@ -419,8 +422,10 @@ def test_without_context_a_program_reads_no_variable_and_gives_names_to_tools() 
         )
         assert run.answer == answer
         assert len(model.asked) == (2 if option == "none" else 1)
-    caught = 'try:\n    answer(eval("plan"))\nexcept NameError:\n    answer("undefined")'
-    _, run, _ = asked(caught, tools=[size], namespace={"plan": 3}, context="none")
+    caught = 'try:\n    answer(plan)\nexcept NameError:\n    answer("undefined")'
+    with monkeypatch.context() as patch:
+        uncheck(patch)
+        _, run, _ = asked(caught, tools=[size], namespace={"plan": 3}, context="none")
     assert run.answer == "undefined"
     names = {"mine": Table(5)}
     _, run, _ = asked('answer(size("mine"))', tools=[size], namespace=names, context="none")

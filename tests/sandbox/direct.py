@@ -15,7 +15,7 @@ from pydantic_monty import (
     NameLookupSnapshot,
 )
 
-from archytas_nb.sandbox.rewrite import PRELUDE
+from archytas_nb.sandbox.prelude import PRELUDE
 
 Ran = tuple[dict[str, str], list[str], str]
 """The variables at the end, the calls in order, and the kind of the error."""
@@ -71,14 +71,15 @@ def in_python(source: str, names: Sequence[str]) -> Ran:
     return {name: repr(namespace.get(name)) for name in names}, calls, error
 
 
-_READ = "try:\n    _text = repr({})\nexcept NameError:\n    _text = 'None'\n_text"
+_OWN = "_repr, _missing = repr, NameError\n"  # the program may bind these names
+_READ = "try:\n    _text = _repr({})\nexcept _missing:\n    _text = 'None'\n_text"
 
 
 def in_sandbox(pool: Monty, source: str, names: Sequence[str]) -> Ran:
     calls: list[str] = []
     error = ""
     with pool.checkout(limits={"max_feed_duration_secs": 5.0}) as session:
-        session.feed_run(PRELUDE)
+        session.feed_run(_OWN + PRELUDE)
         try:
             drive(session.feed_start(source), calls)
         except MontyError as raised:

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from archytas_nb.loop.events import (
     CallOutcome,
     ProgramCall,
@@ -13,6 +15,7 @@ from archytas_nb.loop.events import (
     ProgramFaults,
     ProgramWaits,
 )
+from archytas_nb.sandbox import session
 from archytas_nb.sandbox.session import Bounds, Session, State
 from archytas_nb.tools.tool import Tool
 
@@ -71,10 +74,17 @@ def ended(text: str) -> str:
     return text if has_value else f"{text}\nshow()"
 
 
+def uncheck(patch: pytest.MonkeyPatch) -> None:
+    """Run programs without the check before they run: the sandbox has to hold by itself."""
+    patch.setattr(session, "prepared", lambda text, *_, **__: (text, ()))
+    patch.setattr(session, "type_faults", lambda *_, **__: ())
+
+
 class Programs:
     """Sessions of one conversation.
 
     Attributes:
+        tools: Those of the next session.
         calls: Those of the last program.
         waits: What the last program waited for, each time.
         answered: Makes a call.
@@ -85,6 +95,7 @@ class Programs:
     ) -> None:
         self.namespace = {} if namespace is None else namespace
         self.bounds = bounds
+        self.tools = TOOLS
         self.calls: list[ProgramCall] = []
         self.waits: list[ProgramWaits] = []
         self.answered: Callable[[ProgramCall], CallOutcome] = self.call
@@ -92,7 +103,7 @@ class Programs:
 
     def opened(self, state: State | None) -> Session:
         """A session of a state."""
-        return Session(TOOLS, self.namespace, state, self.bounds)
+        return Session(self.tools, self.namespace, state, self.bounds)
 
     def next_question(self) -> None:
         """Close the session, and open one of its state."""

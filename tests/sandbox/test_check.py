@@ -150,6 +150,8 @@ CASES = [
     ("x = [1, 2]\ndel x[0], x[1]", 2, ["delete"]),
     ("x = (1\ny = 2", 1, ["not valid Python"]),
     ("open('file')", 1, ["'open'"]),
+    ("eval('1 + 1')", 1, ["'eval'", "in the program"]),
+    ("run = exec\nrun('price = 3')", 1, ["'exec'", "in the program"]),
     ("answer(1, 2)", 1, ["answer"]),
     ("answer(text='x')", 1, ["answer"]),
     ("def f(a):\n    return a\nf()", 3, ["f", "'a'"]),

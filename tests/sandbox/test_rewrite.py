@@ -11,7 +11,8 @@ from pydantic_monty import Monty, MontyError
 
 from archytas_nb.sandbox.check import prepared
 from archytas_nb.sandbox.handles import Handles
-from archytas_nb.sandbox.rewrite import PRELUDE, rewritten
+from archytas_nb.sandbox.prelude import PRELUDE
+from archytas_nb.sandbox.rewrite import rewritten
 from archytas_nb.sandbox.values import to_sandbox
 from tests.sandbox.direct import TOOLS, drive, in_python, in_sandbox, pool
 

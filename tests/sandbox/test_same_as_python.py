@@ -154,6 +154,22 @@ programs = st.lists(statements, min_size=1, max_size=5).map(
 )
 
 
+_BUILTINS = (
+    "list", "dict", "str", "int", "float", "bool", "tuple", "set", "len", "sum", "min", "max",
+    "abs", "round", "sorted", "range", "zip", "any", "all", "next", "map", "filter", "isinstance",
+    "type", "enumerate", "repr", "print", "ValueError", "TypeError", "Exception",
+)  # fmt: skip
+bindings = st.tuples(st.sampled_from(_BUILTINS), expressions).map(
+    lambda each: [f"{each[0]} = {each[1]}"]
+)
+rebinding = st.lists(st.one_of(bindings, statements), min_size=1, max_size=5).map(
+    lambda each: (
+        "\n".join(["a, b, c, d = 1, 2.5, 'x', [3, 1, 2]", *chain.from_iterable(each)]) + "\n"
+    )
+)
+"""Programs that bind names of builtins."""
+
+
 # ── the law ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -175,6 +191,19 @@ def _check(pool: Any, text: str) -> None:
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
 @given(programs)
 def test_a_program_has_the_values_and_the_calls_that_it_has_in_python(pool: Any, text: str) -> None:
+    _check(pool, text)
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+@given(rebinding)
+def test_a_program_may_bind_the_names_of_builtins_as_in_python(pool: Any, text: str) -> None:
+    _check(pool, text)
+
+
+@pytest.mark.slow
+@settings(max_examples=2_000, suppress_health_check=list(HealthCheck), deadline=None)
+@given(rebinding)
+def test_many_programs_bind_the_names_of_builtins_as_in_python(pool: Any, text: str) -> None:
     _check(pool, text)
 
 

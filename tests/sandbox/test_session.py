@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pytest
 
 from archytas_nb.loop.events import CallOutcome, ProgramCall, ProgramEnded, ProgramFaults
 from archytas_nb.sandbox.session import Bounds
-from tests.sandbox.programs import Frame, Programs
+from tests.sandbox.programs import TOOLS, Frame, Programs, uncheck
 
 
 @pytest.fixture
@@ -144,10 +146,13 @@ HIDDEN = {"api_key": "k", "_own": 1, "json": json, "Frame": Frame, "get_ipython"
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_what_a_program_may_not_name_is_undefined(name: str) -> None:
+def test_what_a_program_may_not_name_is_undefined(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     programs = Programs(dict(HIDDEN))
     assert isinstance(programs.reply(name), ProgramFaults)
-    ended = programs.run(f'try:\n    eval("{name}")\nexcept NameError:\n    show("undefined")')
+    uncheck(monkeypatch)
+    ended = programs.run(f'try:\n    {name}\nexcept NameError:\n    show("undefined")')
     assert ended.shown == ("'undefined'",)
     programs.session.close()
 
@@ -283,6 +288,70 @@ def test_a_program_may_replace_a_builtin(programs: Programs) -> None:
     assert programs.run("max = price('a')").assigned == {"max": "1.5"}
 
 
+_IN_PROGRAMS = """\
+d = {'x': 1, 'y': 2}
+a = [max(d, key=d.get), sorted([2, 1], key=lambda each: price('a', each)), round(2.675, 2)]
+a += [any(price(each) > 1 for each in 'ab'), list(map(str.upper, 'ab'))]
+del a[0]
+price(item='b')
+"""
+
+
+def _without(text: str, names: Collection[str]) -> str:
+    """The lines of a program that do not read one of the names themselves."""
+    lines = []
+    for line in text.splitlines():
+        read = {each.id for each in ast.walk(ast.parse(line)) if isinstance(each, ast.Name)}
+        if not read & set(names):
+            lines.append(line)
+    return "\n".join(lines)
+
+
+_READ = {each.id for each in ast.walk(ast.parse(_IN_PROGRAMS)) if isinstance(each, ast.Name)}
+_BUILTINS = [each for each in dir(builtins) if not each.startswith("_")]
+_BUILTINS = [each for each in _BUILTINS if each not in ("None", "True", "False")]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param([each for each in _BUILTINS if each not in _READ], id="all others"),
+        pytest.param(_BUILTINS, id="all"),
+        *(pytest.param([each], id=each, marks=pytest.mark.slow) for each in _BUILTINS),
+    ],
+)
+def test_no_name_that_a_program_binds_is_read_by_the_session_itself(
+    programs: Programs, names: list[str]
+) -> None:
+    programs.namespace["table"] = [1]
+    text = _without(f"text = 'long' * 100\ntable\n{_IN_PROGRAMS}", names)
+    expected = programs.reply(text)
+    programs.next_question()
+    ended = programs.run("\n".join(f"{each} = 5" for each in names))
+    assert (ended.lost, ended.error) == ("", None)
+    assert set(ended.assigned.values()) == {"5"}
+    assert programs.reply(text) == expected
+    programs.next_question()
+    assert programs.reply(text) == expected
+    assert programs.run(names[0]).shown == ("5",)
+
+
+def test_an_answer_of_an_earlier_program_is_no_variable(programs: Programs) -> None:
+    reply = programs.reply("match {'a': 1}:\n    case {**answer}:\n        show(1)")
+    assert isinstance(reply, ProgramFaults)
+    assert "'answer' is one of your functions" in reply.faults[0].text
+
+
+def test_a_tool_that_came_later_is_called_whatever_was_assigned_before() -> None:
+    programs = Programs()
+    programs.tools = {"rows": TOOLS["rows"]}
+    programs.session = programs.opened(None)
+    assert programs.run("price = 3").assigned == {"price": "3"}
+    programs.tools = TOOLS
+    programs.next_question()
+    assert programs.run("price('ab')").shown == ("3.0",)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -319,8 +388,8 @@ def test_a_call_that_is_not_in_the_text_of_the_program_has_no_line() -> None:
     assert [each.line for each in programs.calls] == [1, 0, 3]
     programs.run("\nlist(map(price, ['a', 'b']))")
     assert [each.line for each in programs.calls] == [0, 0]
-    programs.run("\nshow(eval('price(\"a\")'))\nlist(map(lambda each: price(each), ['a']))")
-    assert [each.line for each in programs.calls] == [0, 3]
+    programs.run("\nlist(map(lambda each: price(each), ['a']))")
+    assert [each.line for each in programs.calls] == [2]
     programs.session.close()
 
 

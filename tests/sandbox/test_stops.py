@@ -19,7 +19,7 @@ import pytest
 from archytas_nb.loop.events import ProgramEnded, ProgramWaits
 from archytas_nb.sandbox import pool
 from archytas_nb.sandbox.session import Bounds
-from tests.sandbox.programs import Programs
+from tests.sandbox.programs import Programs, uncheck
 
 TEN_CALLS = (
     "found = {}\nfor n in range(10):\n    found[n] = price('a' * n)\nlast = price('end')\nshow()"
@@ -378,7 +378,7 @@ BOMBS = {
     "print": "while True:\n    print('a' * 10 ** 5)",
     "show": "while True:\n    show('a')",
     "sorted": "sorted(range(10 ** 9))",
-    "lookups": "while True:\n    try:\n        eval('missing')\n    except NameError:\n        pass",
+    "lookups": "while True:\n    try:\n        missing\n    except NameError:\n        pass",
     "caught": "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass",
 }  # fmt: skip
 
@@ -389,7 +389,9 @@ SAMPLE = {"loop", "power", "list", "recursion", "nested list", "join", "print", 
 @pytest.mark.parametrize(
     "name", [pytest.param(each, marks=() if each in SAMPLE else pytest.mark.slow) for each in BOMBS]
 )
-def test_a_program_that_asks_for_too_much_ends_with_an_error(name: str) -> None:
+def test_a_program_that_asks_for_too_much_ends_with_an_error(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     programs = Programs(bounds=Bounds(seconds=0.3, calls=200))
     programs.run("kept = 1")
     biggest = 0
@@ -407,7 +409,9 @@ def test_a_program_that_asks_for_too_much_ends_with_an_error(name: str) -> None:
     watching = threading.Thread(target=watch)
     watching.start()
     started = time.monotonic()
-    ended = programs.run(BOMBS[name])
+    with monkeypatch.context() as patch:
+        uncheck(patch)
+        ended = programs.run(BOMBS[name])
     seconds = time.monotonic() - started
     is_over.set()
     watching.join()
