@@ -27,6 +27,8 @@ _OUR_CELL = re.compile(r"%%(?:agent\w*)\b")
 _TOOL_CELL = re.compile(r"%%tool\b[^\n]*\n?")
 _PYTHON_CELL = re.compile(r"%%(?:time|capture|prun)\b[^\n]*\n")
 """The first line of a cell whose magic runs the rest as Python."""
+_FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)
+"""Stands at the beginning of a file, in whatever cell it stood."""
 _MAGIC = re.compile(r"(\s*)(?:(?:[\w, ]+=\s*)?[%!].*|\?{0,2}[\w.*]+\?{1,2})\s*")
 
 
@@ -405,6 +407,8 @@ def without_awaits(source: str) -> str:
 
 def _file(texts: list[str], between: str) -> str:
     """A file of these texts, with what their awaits need."""
+    futures = dict.fromkeys(line for each in texts for line in _FUTURE.findall(each))
+    texts = [_FUTURE.sub("", each).strip("\n") for each in texts]
     texts = [each for each in texts if each.strip()]
     whole = "\n".join(texts)
     if "asyncio.run(listed(" in whole:
@@ -412,6 +416,8 @@ def _file(texts: list[str], between: str) -> str:
     has_import = re.search(r"^import asyncio$", whole, re.MULTILINE)
     if "asyncio.run(" in whole and not has_import:
         texts.insert(0, "import asyncio")
+    if futures:
+        texts.insert(0, "\n".join(futures))
     return f"# The code of runs, {MARK}.\n\n{between.join(texts)}\n"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from archytas_nb.code.derive import Answer, Block, Code, indented
 from archytas_nb.code.literals import Literals, NotWritable, quoted
 from archytas_nb.code.names import Imports, Names
+from archytas_nb.code.programs import bound_names
 from archytas_nb.code.recorded import Recorded
 from archytas_nb.code.results import Results
 from archytas_nb.errors import ConfigurationError
@@ -84,7 +85,11 @@ class Function:
     def test(self) -> str:
         """A test function, which calls it with the values of the run."""
         call = f"asyncio.run({self.call})" if self.is_async else self.call
-        return f"def test_{self.name}():\n    assert {call} == {self.expected}"
+        expected = self.expected
+        if 'float("nan")' in expected:  # which equals nothing
+            call = f"repr({call})"
+            expected = f"repr({expected})"
+        return f"def test_{self.name}():\n    assert {call} == {expected}"
 
     @property
     def cell(self) -> str:
@@ -299,12 +304,7 @@ def _docstring(recorded: Recorded, arguments: list[_Argument]) -> str:
 
 def _global_names(tree: ast.Module, recorded: Recorded) -> list[str]:
     """The statement for variables of the user that the code assigns."""
-    stored = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    names = sorted(stored & set(user_names(recorded.namespace)) - {recorded.out})
+    names = sorted(bound_names(tree) & set(user_names(recorded.namespace)) - {recorded.out})
     return [f"global {', '.join(names)}"] if names else []
 
 

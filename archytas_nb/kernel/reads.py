@@ -54,7 +54,10 @@ _MODULES = {
 }
 _MEMBERS = {
     **dict.fromkeys(["now", "today", "utcnow", "perf_counter", "monotonic"], _TIME),
-    **dict.fromkeys(["random", "default_rng", "RandomState"], _RANDOM),
+    **dict.fromkeys(
+        ["random", "default_rng", "RandomState", "sample", "shuffle", "urandom", "uuid1", "uuid4"],
+        _RANDOM,
+    ),
     **dict.fromkeys(
         ["read_csv", "read_parquet", "read_excel", "read_json", "read_table", "read_feather",
          "read_pickle", "scan_csv", "scan_parquet", "loadtxt", "genfromtxt", "read_text",

@@ -235,6 +235,18 @@ def thought() -> str:
     return str(other_agent("hm?"))'''
 
 
+DRAWN = """%%tool
+def drawn() -> float:
+    'Draw a row.'
+    return float(frame.sample(1)["mass"].iloc[0])"""
+
+
+def test_rows_that_are_drawn_are_random(book: Notebook) -> None:
+    book.run(DRAWN)
+    book.ask("Drawn?", ("drawn", None), ("final_answer", "2"))
+    assert lines(book) == ["cannot say (it depends on random numbers: 'drawn' uses 'sample')"]
+
+
 def test_what_asks_a_model_or_a_database_cannot_be_told(book: Notebook) -> None:
     book.run(
         "import sqlite3\nfrom archytas_nb import Agent\nfrom archytas_nb.testing import ScriptedModel"

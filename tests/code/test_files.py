@@ -261,6 +261,43 @@ def test_a_text_with_values_names_the_argument_and_one_thing_is_one_parameter(
     assert book.shell.user_ns["told"]("Adelie") == "Adelie (ADELIE): 3700.5"
 
 
+def test_what_python_code_defines_is_left_by_the_tool(book: Notebook) -> None:
+    code = "import math\nclass Unit:\n    size = 2\nfor each in [1, 2]:\n    pass\nmath.floor(2.5)"
+    book.ask("--python undoable Two?", ("python", {"code": code}), ("final_answer", "2"))
+    assert str(book.run("%agent_code --as two")) == "verified: 4 of 4 values equal, no model asked"
+    cell = book.next[-1]
+    book.run("%agent_undo")
+    book.run(cell)
+    book.run("test_two()")
+    assert book.shell.user_ns["Unit"].size == book.shell.user_ns["each"] == 2
+
+
+def test_a_number_that_equals_nothing_is_tested_by_its_text(book: Notebook) -> None:
+    book.run('MASSES["Emu"] = float("nan")')
+    book.ask("Emu?", ("mean_mass", {"species": "Emu"}), ("final_answer", "unknown"))
+    assert str(book.run("%agent_code --as heavy")).startswith("verified: 2 of 2")
+    book.run(book.next[-1])
+    book.run("test_heavy()")
+    book.run('MASSES["Emu"] = 1.5')
+    with pytest.raises(AssertionError):
+        book.run("test_heavy()")
+
+
+LATER = """%%tool
+async def scaled(number: int) -> int:
+    'Scale a number.'
+    return number * SCALE"""
+
+
+def test_an_import_of_a_later_cell_that_has_to_be_the_first(book: Notebook, tmp_path: Path) -> None:
+    book.run("from __future__ import annotations\nSCALE = 3")
+    book.run(LATER)
+    book.ask("44?", ("scaled", {"number": 44}), ("final_answer", "132"))
+    for name in ("all.py", "test_all.py"):
+        assert "verified: 1 of 1" in str(book.run(f"%agent_code {tmp_path / name}"))
+        subprocess.run([sys.executable, tmp_path / name], check=True)
+
+
 def test_a_tool_that_calls_one_with_approval_requires_approval(book: Notebook) -> None:
     book.run(SEND)
     book.ask("--approve auto Send 70", ("send", {"number": 70}), ("final_answer", "sent"))
