@@ -155,6 +155,11 @@ class McpMagics(Magics):
         name, target = _server(args, command, is_command=is_command)
         if name in self._connections:
             raise UsageError(f"a server is named {name!r} already; %agent_mcp remove {name}")
+        if self._server is not None and target == self._server.url:
+            raise UsageError(
+                f"{target!r} is this notebook: its tools are there already, and a call of the cell "
+                "would wait for the end of the cell"
+            )
         names = self.shell.user_ns
         headers = dict(_header(each, names) for each in args.header)
         environment = dict(_variable(each, names) for each in args.env)

@@ -44,9 +44,11 @@ def chosen(notebook: str) -> Registered:
     if not every:
         raise ConfigurationError("no notebook is served: run %agent_mcp serve in one")
     listed = ", ".join(repr(each.notebook) for each in every)
+    which = "several notebooks are served"
+    if notebook:
+        which = f"{len(found)} served notebooks end with {notebook!r}; served are"
     raise ConfigurationError(
-        f"{len(found)} served notebooks end with {notebook!r}; served are: {listed}. Name one with "
-        "--notebook, or run %agent_mcp serve in it"
+        f"{which}: {listed}. Name one with --notebook, or run %agent_mcp serve in it"
     )
 
 

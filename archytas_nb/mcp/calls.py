@@ -24,6 +24,9 @@ from archytas_nb.loop.events import (
 from archytas_nb.run import Run
 from archytas_nb.words import did_you_mean
 
+MAX_ARGUMENTS = 1_000
+"""How many arguments a call may have: each is checked, and shown in the notebook."""
+
 
 class ProgramModel:
     """A program in the place of the model: it makes one call, and its run ends with the outcome.
@@ -68,8 +71,11 @@ def run_call(
         condition that is broken in the notebook itself.
     """
     if tool not in agent.tools:
-        guess = did_you_mean(tool, list(agent.tools))
-        return CallOutcome("error", f"The notebook has no tool named {tool!r}{guess}."), None
+        guess = did_you_mean(tool, list(agent.tools)) or "."
+        return CallOutcome("error", f"The notebook has no tool named {tool!r}{guess}"), None
+    if len(arguments) > MAX_ARGUMENTS:
+        text = f"{tool} was not called: it has {len(arguments):,} arguments, and at most "
+        return CallOutcome("error", f"{text}{MAX_ARGUMENTS:,} are read."), None
     model = ProgramModel(caller, tool, arguments)
     run: Run[Any] | None
     try:

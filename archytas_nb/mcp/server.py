@@ -28,6 +28,7 @@ from mcp.shared.exceptions import MCPError
 from archytas_nb.loop.events import CallOutcome, Json
 from archytas_nb.tools.tool import Tool
 from archytas_nb.version import __version__
+from archytas_nb.words import shorten, visible
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ HOST = "127.0.0.1"
 SECONDS_BETWEEN_PROGRESS = 5.0
 """Some programs give up after a minute without a notification."""
 _SECONDS_TO_STOP = 5.0
+_MAX_CALLER = 60  # characters of the name of a program
 _VARIABLES = "notebook://variables"
 _VARIABLE = "notebook://variable/"
 INSTRUCTIONS = (
@@ -195,6 +197,13 @@ def described_tool(tool: Tool) -> types.Tool:
     )
 
 
+def _offered(tools: Mapping[str, Tool]) -> list[types.Tool]:
+    """The tools as they are listed; `notebook_call` reaches one with the name of a fixed tool."""
+    fixed = {each.name for each in FIXED_TOOLS}
+    own = [described_tool(each) for each in tools.values() if each.name not in fixed]
+    return [*own, *FIXED_TOOLS]
+
+
 def content_of(outcome: CallOutcome) -> types.CallToolResult:
     """The outcome of a call as the program reads it."""
     content: list[Any] = [types.TextContent(type="text", text=outcome.text)]
@@ -220,8 +229,7 @@ def _handlers(notebook: ServedNotebook) -> Server[Any]:
     Context = ServerRequestContext[Any]  # noqa: N806 - a type
 
     async def list_tools(_: Context, __: Any) -> types.ListToolsResult:
-        tools = [described_tool(each) for each in notebook.tools().values()]
-        return types.ListToolsResult(tools=[*tools, *FIXED_TOOLS])
+        return types.ListToolsResult(tools=_offered(notebook.tools()))
 
     async def call_tool(
         context: Context, params: types.CallToolRequestParams
@@ -234,7 +242,7 @@ def _handlers(notebook: ServedNotebook) -> Server[Any]:
             return types.CallToolResult(content=[types.TextContent(type="text", text=listed)])
         if name == _CALL.name:
             named = arguments.get("name")
-            given = arguments.get("arguments", {})
+            given = arguments.get("arguments") or {}
             if not isinstance(named, str) or not isinstance(given, dict):
                 return failed("notebook_call takes a name (a string) and arguments (an object).")
             name = named
@@ -289,7 +297,17 @@ def _caller(context: Any) -> str:
     params = context.session.client_params
     if params is None or not params.client_info.name:
         return "another program"
-    return str(params.client_info.title or params.client_info.name)
+    return shorten(visible(params.client_info.title or params.client_info.name), _MAX_CALLER)
+
+
+def _raise_exit(error: BaseException | None) -> None:
+    """Raise an error in place of one that would end the loop of the server.
+
+    Raises:
+        MCPError: The work on the main thread tried to end the kernel, or was interrupted.
+    """
+    if error is not None and not isinstance(error, Exception):
+        raise MCPError(types.INTERNAL_ERROR, f"the notebook failed: {type(error).__name__}")
 
 
 async def _result(future: Future[T], context: Any, notebook: ServedNotebook) -> T:
@@ -304,6 +322,7 @@ async def _result(future: Future[T], context: Any, notebook: ServedNotebook) -> 
         while True:
             done, _ = await asyncio.wait([waiting], timeout=SECONDS_BETWEEN_PROGRESS)
             if done:
+                _raise_exit(waiting.exception())
                 return waiting.result()
             waited += SECONDS_BETWEEN_PROGRESS
             state = "waiting until a cell of the notebook has ended"

@@ -17,6 +17,7 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import REQUEST_TIMEOUT, Implementation
 
+from tests.live_kernel import live_kernel
 from tests.mcp.conftest import Served
 
 
@@ -65,6 +66,48 @@ def test_a_tool_that_was_defined_later_can_be_called(served: Served) -> None:
     given = {"name": "later", "arguments": {}}
     assert call(served, "notebook_call", given) == ("late", False)
     assert call(served, "notebook_call", {"arguments": {}})[1]
+
+
+def test_a_tool_with_the_name_of_a_fixed_one_is_listed_once_and_can_be_called(
+    served: Served,
+) -> None:
+    served.kernel.run("@tool\ndef notebook_tools() -> str:\n    'Mine.'\n    return 'mine'")
+    listed = [each.name for each in served.talk(lambda client: client.list_tools()).tools]
+    assert len(listed) == len({*listed})
+    assert "count:" in call(served, "notebook_tools")[0]
+    given = {"name": "notebook_tools", "arguments": None}
+    assert call(served, "notebook_call", given) == ("mine", False)
+    served.kernel.run("from archytas_nb import toolbox; toolbox.remove('notebook_tools')")
+
+
+def test_a_call_with_very_many_arguments_is_not_made(served: Served) -> None:
+    said, is_error = call(served, "count", {f"a{number}": number for number in range(5_000)})
+    assert is_error
+    assert "5,000" in said
+
+
+def test_a_result_that_ends_the_process_when_it_is_shown_ends_nothing(served: Served) -> None:
+    served.kernel.run(
+        "class Exits:\n    def __repr__(self): raise SystemExit(3)\n"
+        "@tool\ndef exits() -> object:\n    'Exit.'\n    return Exits()"
+    )
+
+    async def work(client: Client) -> Any:
+        with pytest.raises(MCPError, match="SystemExit"):
+            await client.call_tool("notebook_call", {"name": "exits"})
+        return await client.call_tool("count", {"word": "ab"})
+
+    assert text(served.talk(work)) == "2"
+
+
+def test_the_name_of_a_program_is_shortened_and_made_visible(served: Served) -> None:
+    name = "\x1b[31m<b>" + "x" * 10_000
+    info = Implementation(name="long", title=name, version="1")
+    served.talk(lambda client: client.call_tool("count", {"word": "abcdefg"}), client_info=info)
+    shown = served.shown('count(word="abcdefg")')
+    assert "\x1b" not in shown
+    assert "x" * 100 not in shown
+    assert "<b>xxx" in shown
 
 
 def test_what_a_call_changes_can_be_undone(served: Served) -> None:
@@ -327,9 +370,51 @@ def test_a_thousand_calls_leave_nothing_behind(served: Served) -> None:
     assert after[1] <= before[1] + 5
 
 
-def test_nothing_listens_unless_asked(served: Served) -> None:
+LISTENING = """
+import psutil
+def listening():
+    every = psutil.Process().net_connections("inet")
+    return {each.laddr for each in every if each.status == "LISTEN"}
+"""
+
+
+def test_nothing_listens_unless_asked(tmp_path: Path) -> None:
+    with live_kernel(tmp_path, JUPYTER_RUNTIME_DIR=str(tmp_path / "runtime")) as kernel:
+
+        def value(expression: str) -> str:
+            return kernel.run(expression).result
+
+        def run(*lines: str) -> None:
+            for line in lines:
+                cell = kernel.run(line, wait=120)
+                assert cell.status == "ok", cell.error
+
+        run(LISTENING, "before = listening()", "%load_ext archytas_nb")
+        run("from archytas_nb.testing import ScriptedModel")
+        run("script = ScriptedModel(('final_answer', 'Yes.'), protocol='native')")
+        run("%agent --model script Is it?", "%agent_mcp", "%agent_chat")
+        assert value("listening() == before") == "True"
+        for begin, end in (
+            ("%agent_mcp serve", "%agent_mcp stop"),
+            ("%agent_chat on --model script", "%agent_chat off"),
+        ):
+            run(begin)
+            assert value("[each.ip for each in listening() - before]") == "['127.0.0.1']"
+            run(end)
+            assert value("listening() == before") == "True"
+        assert value("import os; os.listdir(os.environ['JUPYTER_RUNTIME_DIR'])") == "[]"
+
+
+def test_a_notebook_that_is_served_is_not_served_again_or_added_to_itself(served: Served) -> None:
     assert "already" in served.kernel.run("%agent_mcp serve").printed
-    assert "served" in served.kernel.run("%agent_mcp").result
+    header = f'--header "Authorization: Bearer {served.token}"'
+    assert (
+        "this notebook"
+        in served.kernel.run(f"%agent_mcp add {served.url} --name me {header}").printed
+    )
+    state = served.kernel.run("%agent_mcp").result
+    assert "served" in state
+    assert "me_count" not in state
 
 
 def test_values_stay_in_the_notebook_if_it_says_so(served: Served) -> None:
