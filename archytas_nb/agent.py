@@ -460,6 +460,8 @@ class Agent:
                 objects such as figures.
             origin: Where the question comes from, such as a cell: it replaces the exchange of an
                 earlier question with the same origin, and continues the conversation before it.
+            code: Whether the answer, if it is text, is to end with a block of Python code. A model
+                that leaves it out is asked for it once more.
             observers: Called with every event, and with the output of running tools.
             progress: Whether to show a progress line; None shows it in a terminal or a notebook.
             model, tools, max_steps, max_seconds, max_total_tokens, max_reply_tokens: As for the
@@ -764,7 +766,9 @@ class Agent:
                 )
         setup = self._setup.for_question(options)
         given: dict[str, Any] = {**options}
-        about = {name: given[name] for name in ("until", "images", "origin") if name in given}
+        about = {
+            name: given[name] for name in ("until", "images", "origin", "code") if name in given
+        }
         exchange, check = prepare.read_question(setup.variables, run.question, output_type, **about)
         there = {id(each) for each in self.exchanges}
         self._runs = [each for each in self._runs if id(each[0]) in there]

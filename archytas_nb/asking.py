@@ -289,6 +289,7 @@ class RunSetup:
         if (
             not self.hides_values
             and self._may_see_cells()
+            and not (small and exchange.error is not None)
             and are_offered(exchange.question, small=small)
         ):
             reading_tools.append(cells_tool(mask_in(self.variables)))

@@ -98,6 +98,7 @@ class SavedQuestion:
     variables_are_sent: bool = False
     error: LastError | None = None
     values: ValuesName = "all"
+    wants_code: bool = False
     said: str = ""
     model: str = ""
     compaction: Compaction = field(default_factory=Compaction)
@@ -222,6 +223,7 @@ def _saved(exchange: Exchange) -> SavedQuestion:
         variables_are_sent=context.is_offered,
         error=exchange.error,
         values=exchange.values,
+        wants_code=exchange.wants_code,
         said=exchange.said,
         model=exchange.model,
         # That of a part of the conversation does not hold for all of it.
@@ -273,6 +275,7 @@ def _exchange(saved: SavedQuestion, known: Collection[str]) -> Exchange:
         context=Context(saved.variables, tuple(saved.names), is_offered=saved.variables_are_sent),
         error=saved.error,
         values=saved.values,
+        wants_code=saved.wants_code,
         said=saved.said,
         model=saved.model,
         compaction=saved.compaction,

@@ -36,6 +36,7 @@ class Options(TypedDict, total=False):
     until: Until | None
     images: Any
     origin: str
+    code: bool
     observers: Sequence[Observer]
     progress: bool | None
     model: str | Model | None
@@ -65,6 +66,8 @@ def read_question(
     until: Until | None = None,
     images: Any = (),
     origin: str = "",
+    *,
+    code: bool = False,
 ) -> tuple[Exchange, AnswerCheck | None]:
     """Validate everything about a question first, so that a mistake costs nothing."""
     if not isinstance(question, str):
@@ -81,7 +84,10 @@ def read_question(
     if is_one:
         images = [images]
     encoded_images = tuple(map(encode_image, images))
-    return Exchange(question, images=encoded_images, form=form, origin=origin), check
+    exchange = Exchange(
+        question, images=encoded_images, form=form, origin=origin, wants_code=code and form is None
+    )
+    return exchange, check
 
 
 def toolbox_of(tools: Any) -> Toolbox | None:

@@ -31,6 +31,7 @@ _PLAIN = frozenset(
     }
 )  # fmt: skip
 _MAX_KINDS = 3  # of a column, whose type is named
+_WORDS = 4  # of a text that has to be read to be understood, on average
 _MAX_CHARS = 20_000  # of a value that identifies its row
 
 
@@ -111,8 +112,26 @@ class Columns:
         named = {f"{{{each.label}}}": f"row.{each.name}" for each in self.columns}
         return {label: name for label, name in named.items() if label in prompt}
 
-    def text_of(self, values: Values, *, hides_values: bool = False) -> str:
-        """A row for the model and the person: with long values shortened, or with types only."""
+    def free_texts(self) -> list[str]:
+        """The names of the columns with texts to be read: most rows have one of their own."""
+        found = []
+        for at, column in enumerate(self.columns):
+            texts = [row[at] for row in self.rows if isinstance(row[at], str)]
+            words = sum(len(each.split()) for each in texts)
+            if len(set(texts)) > len(self.rows) / 2 and words >= _WORDS * len(texts):
+                found.append(column.name)
+        return found
+
+    def text_of(
+        self, values: Values, *, hides_values: bool = False, without: Collection[str] = ()
+    ) -> str:
+        """A row for the model and the person: with long values shortened, or with types only.
+
+        Args:
+            values: The values of the row.
+            hides_values: Whether no value is in it.
+            without: The names of columns whose values are not in it.
+        """
         if hides_values:
             parts = []
             for column, value in zip(self.columns, values, strict=True):
@@ -121,7 +140,7 @@ class Columns:
             return f"Row({', '.join(parts)})"
         handles = Handles()
         shown = [
-            f"{column.name}={short(to_sandbox(value, handles))}"
+            f"{column.name}={'…' if column.name in without else short(to_sandbox(value, handles))}"
             for column, value in zip(self.columns, values, strict=True)
         ]
         return f"Row({', '.join(shown)})"

@@ -15,10 +15,12 @@ through the same states, and makes only what is missing.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import math
 import random
+import re
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -49,6 +51,7 @@ from archytas_nb.code.rows import PlannedRows, RowColumn
 from archytas_nb.kernel.person import ASKS, Keyboard, block
 from archytas_nb.loop.events import (
     CallOutcome,
+    Fault,
     Message,
     ModelReply,
     ProgramFaults,
@@ -91,6 +94,11 @@ _CHOICES: Mapping[str, str] = {
     "stop": "or stop",
 }
 _WISH = "What should change?"
+_WORD = re.compile(r"[^\W\d_]{2}")
+_IS_FREE = (
+    "row.{name} is another text in each row, and may say this in other words. Leave this line out, "
+    'and find out with judge(question=f"Is it true that …? {{row.{name}}}", type="bool")'
+)
 _NOT_COMPARED = (
     "values is {values!r}, so no row can be asked singly to compare; verify=0 uses it all the same"
 )
@@ -384,15 +392,18 @@ class PlannedMap:
                 break
             action = protocol.program_of(reply)
             text = action.program
-            temperature = _WARMER if text and text == last else None
+            is_repeated = bool(text) and text == last
+            temperature = _WARMER if is_repeated else None
+            kept = "" if is_repeated else text  # what a model reads again, it writes again
             last = text
             if not text:
                 messages = [*base, *protocol.read_again(action)]
                 continue
             program = self._program(text)
-            if program.faults:
-                report = faults_of_program(ProgramFaults(program.faults))
-                messages = [*base, *protocol.again(text, report)]
+            faults = program.faults or self._literal_faults(program)
+            if faults:
+                report = faults_of_program(ProgramFaults(faults))
+                messages = [*base, *protocol.again(kept, report)]
                 continue
             tried = self._try(program)
             if self._map.limiter.reason:
@@ -401,7 +412,7 @@ class PlannedMap:
                 best = tried
             if self._is_good(tried):
                 break
-            messages = [*base, *protocol.again(text, self._report(tried))]
+            messages = [*base, *protocol.again(kept, self._report(tried))]
         return best
 
     def _protocol(self) -> PlanProtocol:
@@ -413,16 +424,36 @@ class PlannedMap:
     def _first_messages(self, protocol: PlanProtocol) -> list[Message]:
         form = self._map.answers.form
         columns = self._columns
-        samples = [columns.text_of(columns.rows[each]) for each in self._sample[:_SHOWN]]
+        free_texts = columns.free_texts()
+        left_out = free_texts if protocol.small else []  # it would compare with these texts
+        shown = [columns.rows[each] for each in self._sample[:_SHOWN]]
+        samples = [columns.text_of(each, without=left_out) for each in shown]
         if self._hides_values:
-            samples = []
+            samples = free_texts = []
         return protocol.first(
             self._prompt,
             "" if form is None else form.text,
             [each.text for each in columns.columns],
             columns.in_prompt(self._prompt),
             samples,
+            free_texts,
         )
+
+    def _literal_faults(self, program: RowProgram) -> tuple[Fault, ...]:
+        """What is wrong with a program that looks in a free text for words that were made up."""
+        free = set() if self._hides_values else set(self._columns.free_texts())
+        compared = [
+            each for each in ast.walk(ast.parse(program.text)) if isinstance(each, ast.Compare)
+        ]
+        for node in compared:
+            sides = [node.left, *node.comparators]
+            named = [each.attr for each in sides if isinstance(each, ast.Attribute)]
+            literals = [each.value for each in sides if isinstance(each, ast.Constant)]
+            texts = [each for each in literals if isinstance(each, str) and _WORD.search(each)]
+            if texts and free.intersection(named) and texts[0] not in self._prompt:
+                source = program.text.split("\n")[node.lineno - 1].strip()
+                return (Fault(node.lineno, source, _IS_FREE.format(name=named[0])),)
+        return ()
 
     def _reply(
         self,

@@ -29,6 +29,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from archytas_nb.loop import code_block
+from archytas_nb.loop.calls import split_thoughts
 from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import (
     ANSWER,
@@ -141,7 +143,10 @@ def react_loop(
     loop = _Loop(
         wire, guards, past, exchange, conversation, checks, thinking, ModelFacts(model), told=told
     )
-    exchange.ending = yield from loop.run()
+    ending = yield from loop.run()
+    if exchange.wants_code and isinstance(ending, Answered):
+        ending = yield from loop.with_code(ending)
+    exchange.ending = ending
     return exchange.ending
 
 
@@ -446,6 +451,28 @@ class _Loop:
         if not action.truncated:
             yield from self._check(action.answer)
         return Stopped(limit, as_text(action.answer))
+
+    def with_code(self, ending: Answered) -> Flow:
+        """An answer with its block of code; if it lacks it, the model is asked once more."""
+        if code_block.block_in(ending.text) or self.guards.limit_reached():
+            return ending
+        yield Notice("check", "the answer has no code: the model is asked for it")
+        self.guards.steps += 1
+        request = code_block.request_again(
+            self._request(""),
+            self.exchange,
+            ending.text,
+            self.wire.instructions,
+            has_grammars=self.facts.has_grammars,
+        )
+        reply = yield replace(request, step=self.guards.steps)
+        try:
+            received = yield from self._reply_or_end(reply)
+        except _RunEndedError as over:
+            return over.ending if isinstance(over.ending, Interrupted) else ending
+        self.guards.add_usage(received, message_tokens(request.messages))
+        block = code_block.block_in(split_thoughts(received.text)[0])
+        return replace(ending, text=f"{ending.text}\n\n{block}") if block else ending
 
     def _correct(self, action: Action, correction: str) -> None:
         self._add(StepRecord(action.thought, correction=correction, reasoning=action.reasoning))

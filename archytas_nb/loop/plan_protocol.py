@@ -30,12 +30,15 @@ Each run ends with answer(value): the answer for this row, a value of the type t
 For a row that the functions cannot answer, call give_up(reason): a person's assistant then \
 answers it.{judge}
 
-For example, asked "How warm is {{room}}, in Fahrenheit?" for rows with `room: str | None`:
+For example, asked "How warm is {{room}}, in Fahrenheit? Open its window if it is above 80." for \
+rows with `room: str | None`:
 ```python
 if row.room is None:
     give_up("the room is missing")
-celsius = warmth_of(room=row.room)
-answer(celsius * 9 / 5 + 32)
+fahrenheit = warmth_of(room=row.room) * 9 / 5 + 32
+if fahrenheit > 80:
+    open_window(room=row.room)
+answer(fahrenheit)
 ```
 
 The functions:
@@ -55,7 +58,13 @@ _LANGUAGE = (
     "It runs in a sandbox: `row`, the functions below, and plain Python with math, datetime, re "
     "and json; no files, no network, no await."
 )
+_FREE = (
+    "Free text: {names}. What it says is not known before it is read: put what has to be found out "
+    'into the question of judge, as in is_so = judge(question=f"Is it true that …? '
+    '{{row.{first}}}", type="bool"), and go on with if is_so: … else: …'
+)
 _PLAIN = "Write plain statements for one row: no functions, no imports."
+_UNUSABLE = "(A reply that could not be used.)"
 _WHOLE = "Write the whole program again. It has to answer every row."
 _MAX_FAILURES = 6000  # characters of what is said about a program that was tried
 _MAX_ERROR = 500
@@ -100,6 +109,7 @@ class PlanProtocol(ProgramProtocol):
         columns: Sequence[str],
         named: Mapping[str, str],
         samples: Sequence[str],
+        free_texts: Sequence[str] = (),
     ) -> list[Message]:
         """The messages of the first request.
 
@@ -109,6 +119,7 @@ class PlanProtocol(ProgramProtocol):
             columns: The columns with their types.
             named: What ``{column}`` in the prompt stands for.
             samples: A few rows; may be empty.
+            free_texts: The columns whose values have to be read to be understood.
         """
         parts = [f"For each row of the table: {prompt}"]
         if named:
@@ -116,6 +127,9 @@ class PlanProtocol(ProgramProtocol):
             parts.append(f"In it, {meant}.")
         parts.append(f"Call answer with a value of this type: {form or 'str'}")
         parts.append("\n".join(["The attributes of row:", *columns]))
+        if free_texts and self.judge in self._names:
+            names = ", ".join(f"row.{each}" for each in free_texts)
+            parts.append(_FREE.format(names=names, first=free_texts[0]))
         if samples:
             parts.append("\n".join(["Some of the rows:", *samples]))
         else:
@@ -125,15 +139,13 @@ class PlanProtocol(ProgramProtocol):
         return [self.system, {"role": "user", "content": "\n\n".join(parts)}]
 
     def again(self, program: str, report: str) -> list[Message]:
-        """The messages that follow when a program is to be written again."""
-        return [
-            {"role": "assistant", "content": fenced(program)},
-            {"role": "user", "content": report},
-        ]
+        """The messages when a program is to be written again; without it, it is left out."""
+        said = fenced(program) if program else _UNUSABLE
+        return [{"role": "assistant", "content": said}, {"role": "user", "content": report}]
 
     def read_again(self, action: Action) -> list[Message]:
         """The messages that follow when there was no program in a reply that can be tried."""
-        said = action.thought or "(A reply that could not be used.)"
+        said = action.thought or _UNUSABLE
         return [{"role": "assistant", "content": said}, {"role": "user", "content": action.fault}]
 
     def ask(self, messages: Sequence[Message], tokens: int, temperature: float | None) -> AskModel:

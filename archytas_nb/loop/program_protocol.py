@@ -230,7 +230,9 @@ class ProgramProtocol(Wire):
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer if one is required."""
-        return question_message(exchange, "Call answer with a value of this type:")
+        how = "Call answer with a value of this type:"
+        # The grammar of a small model's programs has only short texts.
+        return question_message(exchange, how, can_write_code=not self.small)
 
     def step(self, step: StepRecord) -> list[Message]:
         """The program, then the report about it; a program that was left behind is not sent.

@@ -148,6 +148,7 @@ class Exchange:
     context: Context | None = None
     error: LastError | None = None  # of the cell before it
     values: ValuesName = "all"  # what the model may learn of values
+    wants_code: bool = False  # the answer is to end with a block of Python code
     said: str = ""  # what the model reads of its answer, if that is not the answer itself
     rules: str = ""  # the file with the instructions
     program_state: Any = None  # the variables of programs at the end; None if there are none

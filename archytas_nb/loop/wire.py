@@ -31,6 +31,13 @@ _PAUSE = "(Interrupted by a message from the user.)"
 _ROLE = "You answer a data scientist who works in a live Jupyter notebook."
 
 
+CODE = (
+    "End the answer with the whole code of the cell as one block of code that begins with "
+    "```python."
+)
+"""What the model reads below a question whose answer is to end with code."""
+
+
 class ToolCard(Protocol):
     """The interface of a tool for a wire protocol."""
 
@@ -73,6 +80,11 @@ class Wire(ABC):
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)
         self._instructions = instructions
+
+    @property
+    def instructions(self) -> str:
+        """The user's instructions."""
+        return self._instructions
 
     def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
@@ -134,8 +146,14 @@ def system_message(rules: str, instructions: str) -> Message:
     return {"role": "system", "content": replace_surrogates(text)}
 
 
-def question_message(exchange: Exchange, how: str) -> Message:
-    """The message of a question; ``how`` introduces the type of the answer."""
+def question_message(exchange: Exchange, how: str, *, can_write_code: bool = True) -> Message:
+    """The message of a question.
+
+    Args:
+        exchange: The question.
+        how: What introduces the type of the answer.
+        can_write_code: Whether the text of an answer can have a block of code.
+    """
     text = exchange.question
     context = exchange.context
     if context is not None and context.is_offered and context.text:
@@ -146,6 +164,8 @@ def question_message(exchange: Exchange, how: str) -> Message:
         text = f"{text}\n\n({how} {exchange.form.text})"
     if exchange.hint:
         text = f"{text}\n\n{exchange.hint}"
+    if exchange.wants_code and can_write_code:
+        text = f"{text}\n\n{CODE}"
     return {"role": "user", "content": user_content(text, exchange.images)}
 
 

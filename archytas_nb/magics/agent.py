@@ -61,10 +61,7 @@ _OF_AGENT = (
 )
 """The settings that are arguments of `Agent` as they are."""
 _CHOSEN = (*_OF_AGENT, "tools", "allow", "ask_user", "python", "quiet")
-_FIX = (
-    "Why did cell [{number}] fail? Explain it in one or two sentences, then write the whole "
-    "corrected cell as one block of code that begins with ```python."
-)
+_FIX = "Fix cell [{number}], which failed, and say in one or two sentences why it failed."
 """What `%agent_fix` asks."""
 _log = logging.getLogger("archytas_nb")
 
@@ -364,6 +361,7 @@ class ArchytasNB(Settings, Magics):
                 "until": until,
                 "images": images,
                 "origin": self.history.origin(cell),
+                "code": args.cell,
             }
             return question, out, keywords
 

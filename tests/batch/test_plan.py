@@ -248,6 +248,43 @@ def test_equal_judgements_are_made_once_and_typed(tmp_path: Path) -> None:
     assert planned(frame, Planner(), prompt="Classify {text}.", **options).equals(out)
 
 
+@pytest.mark.parametrize(
+    "condition",
+    ['row.text == "The soup was cold on day 3."', '"good" in row.text', 'row.text != "awful"'],
+)
+def test_a_free_text_is_judged_and_not_searched_for_made_up_words(condition: str) -> None:
+    texts = [f"The soup was cold on day {number}." for number in range(40)]
+    frame = pd.DataFrame({"text": texts, "meal": ["lunch", "dinner"] * 20})
+    prompt = "Does {text} speak of cold soup?"
+    judged = 'answer(judge(f"JUDGE {row.text}", "bool"))'
+    model = Planner(f"answer({condition})", judged, judged=lambda question: "true")
+    out = planned(frame, model, prompt=prompt, type=bool, verify=0)
+    assert list(out["answer"]) == [True] * 40
+    assert len(model.plans) == 2
+    assert "Free text: row.text." in model.plans[0][-1]["content"]
+    assert f"Line 1 `answer({condition})`: row.text is another text" in str(model.plans[1])
+    for fine in ('"soup" in row.text', '"@" in row.text', 'row.meal == "brunch"'):
+        model = Planner(f"answer({fine} or len(row.text) > 9)")
+        planned(frame, model, prompt=prompt, type=bool, verify=0)
+        assert len(model.plans) == 1, fine
+
+
+def test_a_small_model_reads_no_free_text_that_it_would_copy_and_what_it_repeats_is_left_out() -> (
+    None
+):
+    texts = [f"The soup was cold on day {number}." for number in range(40)]
+    frame = pd.DataFrame({"text": texts, "meal": ["lunch", "dinner"] * 20})
+    model = Planner('answer(row.text == "made up")')
+    model.is_small = True  # type: ignore[attr-defined]
+    out = planned(frame, model, prompt="Is {text} true?", type=bool, verify=0)
+    assert set(out["status"]) == {"open"}
+    first, again, third = (each[1:] for each in model.plans[:3])
+    assert "Row(text=…, meal='lunch')" in first[0]["content"]
+    assert "cold on day" not in str(first)
+    assert "made up" in again[1]["content"]
+    assert "made up" not in third[1]["content"]
+
+
 ODD = pd.DataFrame(
     {
         "class": ["a", None, "b"] * 7,

@@ -230,12 +230,13 @@ def test_the_corrected_cell_is_put_below_and_not_run(
     told("x = 0\n1 / x")
     shell = InteractiveShell.instance()
     replies = [("final_answer", CORRECTED)] * 2
-    model = shell.user_ns["m"] = ScriptedModel(*replies, ("final_answer", "No idea."))
+    model = shell.user_ns["m"] = ScriptedModel(*replies, ("final_answer", "No idea."), "Still not.")
     shell.run_line_magic("agent_fix", "-m m and keep x")
     asked = str(model.asked[0].messages[-1]["content"])
-    assert asked.startswith("Why did cell [1] fail?")
+    assert asked.startswith("Fix cell [1], which failed")
     assert "and keep x\n\n" in asked
-    assert asked.endswith("line 2: 1 / x")
+    assert "line 2: 1 / x\n\n" in asked
+    assert asked.endswith("one block of code that begins with ```python.")
     assert added == [("x = 1\nprint(x)", False)]
     assert shell.user_ns["x"] == 0
     shell.run_line_magic("agent", "-m m --cell Write it.")
@@ -244,6 +245,41 @@ def test_the_corrected_cell_is_put_below_and_not_run(
     shell.run_line_magic("agent", "-m m --cell Write it.")
     assert len(added) == 2
     assert "no cell was added" in capsys.readouterr().out
+    assert len(model.asked) == 4
+
+
+def test_a_model_that_leaves_the_code_out_is_asked_for_it_once_more(
+    told: Any, added: list[tuple[str, bool]]
+) -> None:
+    told("x = 0\n1 / x")
+    shell = InteractiveShell.instance()
+    answer = ("final_answer", "x is zero.")
+    model = shell.user_ns["m"] = ScriptedModel(answer, "Here it is:\n```python\nx = 1\n```\nBye.")
+    run = shell.run_line_magic("agent_fix", "-m m")
+    assert added == [("x = 1", False)]
+    assert run.answer == "x is zero.\n\n```python\nx = 1\n```"
+    assert run.question.startswith("Fix cell [1]")
+    assert "```python" not in run.question
+    again = [str(each["content"]) for each in model.asked[1].messages]
+    assert "line 2: 1 / x" in again[1]
+    assert again[2] == "x is zero."
+    assert not model.asked[1].tools
+    # What follows continues the whole answer.
+    shell.user_ns["m"] = model = ScriptedModel(("final_answer", "Yes."))
+    shell.run_line_magic("agent", "-m m Are you sure?")
+    assert "```python\\nx = 1" in str(model.asked[0].messages[-2]["content"])
+
+
+def test_code_is_asked_for_again_only_while_the_run_may_go_on(
+    told: Any, added: list[tuple[str, bool]]
+) -> None:
+    told("1 / 0")
+    shell = InteractiveShell.instance()
+    shell.user_ns["m"] = model = ScriptedModel(("final_answer", "It is zero."))
+    run = shell.run_line_magic("agent_fix", "-m m --max-steps 1")
+    assert run.answer == "It is zero."
+    assert len(model.asked) == 1
+    assert added == []
 
 
 def test_there_is_nothing_to_correct_where_nothing_failed_or_may_be_seen(

@@ -23,8 +23,8 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     InteractiveShell.clear_instance()
 
 
-def answered(text: str) -> ScriptedModel:
-    return ScriptedModel(("final_answer", text))
+def answered(text: str, *more: str) -> ScriptedModel:
+    return ScriptedModel(("final_answer", text), *more)
 
 
 def test_a_right_cell_passes_and_what_failed_does_not(shell: InteractiveShell) -> None:
@@ -38,5 +38,5 @@ def test_a_right_cell_passes_and_what_failed_does_not(shell: InteractiveShell) -
         shell, CELLS[0], model=answered(f"Run it again.\n```python\n{CELLS[0].source}\n```")
     )
     assert (again.is_explained, again.is_corrected) == (False, False)
-    silent = attempt(shell, CELLS[0], model=answered("I cannot say."))
+    silent = attempt(shell, CELLS[0], model=answered("I cannot say.", "Nor now."))
     assert not silent.is_corrected
