@@ -47,6 +47,7 @@ class Block:
         has_value: Whether that is known.
         name: The variable that it is assigned to; empty if it is not.
         call_id: The call that ran such code.
+        is_assertion: Whether it asserts that the code gives the answer of the run.
     """
 
     source: str
@@ -56,6 +57,7 @@ class Block:
     has_value: bool = False
     name: str = ""
     call_id: str = ""
+    is_assertion: bool = False
 
     @property
     def text(self) -> str:
@@ -467,6 +469,8 @@ class _Derivation:
             for made in program.calls:
                 self._call(made)
             return
+        if any(each.outcome.edit is not None for each in program.calls):
+            raise NotPlain("a person changed the arguments of one of them")
         done = [each for each in program.calls if each.is_done]
         is_written_again = any(each.call.id in self._repeated for each in done)
         if program.has_failed and is_written_again:
@@ -582,7 +586,8 @@ class _Derivation:
         except NotWritable:
             return
         if len(expected) <= WIDTH * 3 and not _has_nan(answer.value):
-            self._code.blocks.append(Block(f"assert {answer.name} == {expected}"))
+            source = f"assert {answer.name} == {expected}"
+            self._code.blocks.append(Block(source, is_assertion=True))
 
 
 # ── what is read of calls ─────────────────────────────────────────────────────────────────────────

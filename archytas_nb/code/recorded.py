@@ -153,4 +153,8 @@ def _made(call: ev.ToolCall, outcome: ev.CallOutcome, line: int = 0) -> Recorded
 
 def _of_program(call: ev.ProgramCall, outcome: ev.CallOutcome) -> RecordedCall:
     made = _made(ev.ToolCall(outcome.call_id, call.name, call.input), outcome, call.line)
-    return replace(made, objects=call.objects, values=call.values)
+    edited = outcome.edit.arguments if outcome.edit is not None else ()
+    changed = {each.name for each in edited}
+    objects = {name: value for name, value in call.objects.items() if name not in changed}
+    values = {name: value for name, value in call.values.items() if name not in changed}
+    return replace(made, objects=objects, values=values)

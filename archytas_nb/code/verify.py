@@ -295,7 +295,8 @@ class _Comparison:
                 for line in self._code.imports:
                     python(line, self._live)
                 for block in self._code.blocks:
-                    self._run_block(block)
+                    if not block.is_assertion:  # the answer is compared
+                        self._run_block(block)
             except Exception as error:  # noqa: BLE001 - code of the model and tools of the user
                 self._why = f"it raised {type(error).__name__}: {one_line(str(error), 200)}"
                 return

@@ -147,13 +147,17 @@ def _parts(
     shell: Any, history: History, numbers: set[int]
 ) -> tuple[list[FilePart], list[FilePart]]:
     """The cells of the notebook with the code of runs in the places of their questions."""
-    from archytas_nb.code.derive import derive
+    from archytas_nb.code.derive import comment, derive
     from archytas_nb.code.files import FilePart, cell_part
     from archytas_nb.kernel.ran import failed_in
 
     asked: dict[int, list[Asked]] = {}
     for each in history.runs:
         asked.setdefault(each.execution, []).append(each)
+    calls: dict[int, list[Asked]] = {}  # by other programs
+    for each in history.asked:
+        if each.after and each.run.diff:
+            calls.setdefault(each.after, []).append(each)
     parts: list[FilePart] = []
     chosen: list[FilePart] = []
     failed = failed_in(shell)
@@ -167,6 +171,9 @@ def _parts(
             parts.append(part)
             if each.number in numbers:
                 chosen.append(part)
+        for each in calls.get(number, []):
+            code = derive(each.run.recorded())
+            parts.append(FilePart(f"{comment(code.question)}\n{code.body}"))
     return parts, chosen
 
 

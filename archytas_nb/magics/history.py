@@ -82,6 +82,7 @@ class Asked(NamedTuple):
     run: Run
     exchange: Exchange | None  # None where it came to nothing and was not kept
     origin: str = ""  # what asked, as in `Turn`
+    after: int = 0  # of a call by another program: the number of the last cell before it
 
 
 class History:
@@ -281,15 +282,19 @@ class History:
         """Keep a map that was planned, of which there is code; it is no part of a conversation."""
         self.planned = planned
 
-    def add_call(self, run: Run) -> None:
+    def add_call(self, run: Run, after: int) -> None:
         """Keep the run of a call by another program, so that its changes can be undone.
 
         It is no part of a conversation.
+
+        Args:
+            run: The run.
+            after: The number of the last cell that was run before it.
         """
         if run.watch is not None:
             self._count += 1
             self.last = run
-            self.asked.append(Asked(self._count, 0, run, None))
+            self.asked.append(Asked(self._count, 0, run, None, after=after))
             self._discard_old()
 
     def _remember(self, run: Run, turn: Turn, cell: Cell, *, is_kept: bool) -> None:

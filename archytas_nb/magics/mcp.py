@@ -504,7 +504,7 @@ class ServedNotebook:
         with TraceView(f"{caller} calls {tool}", mode) as view:
             outcome, run = run_call(agent, caller, tool, arguments, observers=[view.on_event])
         if run is not None:
-            self._magics.history.add_call(run)
+            self._magics.history.add_call(run, self._shell.execution_count - 1)
             if mode == "quiet":
                 self._runs = [*self._runs[1 - SHOWN :], run]
                 self._main.later(self._update)

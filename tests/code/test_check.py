@@ -132,6 +132,13 @@ def test_a_tool_that_was_defined_differently(book: Notebook) -> None:
     assert lines(book) == [f"'one-two' → now 'two-one' (join changed in cell {cell})"]
 
 
+def test_a_typed_answer_that_changed_has_both_values(book: Notebook) -> None:
+    book.ask("--type float --out mean The sum?", ("total", None), ("final_answer", 7.5))
+    book.run("frame['mass'] *= 2")
+    cell = book.shell.execution_count - 1
+    assert lines(book) == [f"7.5 → now 15.0 (frame changed in cell {cell})"]
+
+
 def test_a_tool_whose_function_has_another_name_now(book: Notebook) -> None:
     book.ask("The words?", ("join", {"sign": "-"}), ("final_answer", "one-two"))
     book.run("del join\nwords.append('three')")

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import archytas_nb as nb
+from archytas_nb import asking
 from archytas_nb.loop.events import ModelReply
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
+from tests.scripted import Scripted
 
 MASSES = {"Gentoo": 5076.0, "Adelie": 3700.5, "Chinstrap": 3733.25}
 
@@ -142,6 +144,23 @@ def test_failed_calls_go_and_dependent_values_are_variables() -> None:
     assert "# a guess: 4711 is" in run.code()
     assert "# 7.5 is a number of the model's own" in run.code()
     proved(run, 2)
+
+
+@pytest.mark.parametrize("protocol", ["react", "native", "program"])
+def test_the_code_holds_what_a_person_had_run(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "Keyboard", lambda: Scripted("order_id=99", "y"))
+    given = {"order_id": 4711, "sku": "XK-12"}
+    replies: list[Any] = [("ship", given), ("final_answer", "done")]
+    if protocol == "program":
+        replies = [program("shipped = ship(4711, sku='XK-12')\nanswer(shipped)")]
+    tool = nb.Tool.from_function(ship, approve=True)
+    model = ScriptedModel(*replies, protocol=protocol)  # type: ignore[arg-type]
+    agent = nb.Agent([tool], model=model, protocol=protocol, namespace={"ship": ship})  # type: ignore[arg-type]
+    run = agent.run("Ship XK-12 of order 4711")
+    assert body(run) == 'ship_result = ship(order_id=99, sku="XK-12")'
+    assert "4711)" not in run.code()
 
 
 def test_a_value_of_the_question_stays_a_literal() -> None:

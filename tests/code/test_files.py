@@ -12,6 +12,8 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
+from archytas_nb import Agent
+from archytas_nb.mcp.calls import run_call
 from archytas_nb.tools.toolbox import toolbox
 from tests.code.notebook import Notebook
 
@@ -132,6 +134,36 @@ def test_a_run_that_a_cell_uses_is_named(book: Notebook, tmp_path: Path) -> None
     book.ask("Emu?", ("mean_mass", {"species": "Emu"}), ("final_answer", "4"))
     said = str(book.run(f"%agent_code {tmp_path / 'emu.py'}"))
     assert "'run' is the run of a question" in said
+
+
+def test_a_call_of_another_program_stands_where_it_was_made(book: Notebook, tmp_path: Path) -> None:
+    magics = book.shell.magics_manager.registry["ArchytasNB"]
+    book.run("%config ArchytasNB.undo = True\nnumbers = [1]")
+    book.run(PUSH)
+    book.ask("Push 30?", ("push", {"value": 30}), ("final_answer", "2"))
+    agent = Agent(namespace=book.shell.user_ns, context="none", protocol="native", undo=True)
+    outcome, run = run_call(agent, "other program", "push", {"value": 55})
+    assert outcome.value == 3
+    assert run is not None
+    magics.history.add_call(run, book.shell.execution_count - 1)
+    book.ask("Push 40?", ("push", {"value": 40}), ("final_answer", "4"))
+    for name in ("all.py", "test_all.py", "all.ipynb"):
+        said = str(book.run(f"%agent_code {tmp_path / name} --runs all"))
+        assert said.count("verified: 2 of 2") == 2
+    check = f"{(tmp_path / 'all.py').read_text()}\nassert numbers == [1, 30, 55, 40]"
+    subprocess.run([sys.executable, "-c", check], check=True)
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path]
+    assert "2 passed" in subprocess.run(tests, check=True, capture_output=True, text=True).stdout
+    book.run("%agent_undo\nnumbers.append(0)")  # the last question; the call is still there
+    book.run(f"%agent_code {tmp_path / 'all.py'} --runs all")
+    assert "value=55" not in (tmp_path / "all.py").read_text()  # as nothing after it is chosen
+
+
+PUSH = """%%tool
+def push(value: int) -> int:
+    'Push.'
+    numbers.append(value)
+    return len(numbers)"""
 
 
 def test_runs_are_chosen_by_number(book: Notebook) -> None:
