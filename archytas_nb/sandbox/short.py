@@ -16,6 +16,7 @@ from archytas_nb.sandbox.values import (
     scalar,
 )
 from archytas_nb.tools.data import STOPS
+from archytas_nb.tools.render import is_written_as_text
 from archytas_nb.words import escape, shorten
 
 MAX_SHORT = 200
@@ -78,6 +79,8 @@ class _Repr:
         try:
             plain = scalar(value)
         except Opaque:
+            if is_written_as_text(type(value)):
+                return self._written(repr(value))
             size = getattr(value, "shape", None)
             what = f" of shape {size}" if type(size) is tuple else ""
             return self._written(f"<{type(value).__name__}{what}>")

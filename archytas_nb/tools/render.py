@@ -44,7 +44,7 @@ _PARTS = 8  # parts of an item whose size is measured
 _LAZY = (
     types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice,
 )  # fmt: skip
-_AS_TEXT = {"decimal", "fractions", "pathlib", "uuid", "re"}  # modules of values shown as str()
+_AS_TEXT = {"decimal", "fractions", "pathlib", "uuid", "re"}  # modules of such types
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _ANSI = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]")
 
@@ -253,6 +253,12 @@ def rich_name(data: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
     return _HTML_NAMES[found[1].lower()] if found else "HTML"
 
 
+def is_written_as_text(kind: type[Any]) -> bool:
+    """Whether the text of its values says all that a model needs to know of them."""
+    modules = {each.__module__.partition(".")[0] for each in kind.__mro__}
+    return not modules.isdisjoint(_AS_TEXT)
+
+
 # ── values ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -303,8 +309,7 @@ class _Plain:
             return _bytes_text(value)
         if issubclass(kind, (dt.date, dt.time)):
             return value.isoformat()
-        modules = {each.__module__.partition(".")[0] for each in kind.__mro__}
-        if modules & _AS_TEXT or issubclass(kind, (dt.timedelta, complex, range)):
+        if is_written_as_text(kind) or issubclass(kind, (dt.timedelta, complex, range)):
             return str(value)
         if data.is_scalar(value):
             return self.convert(value.item())

@@ -409,7 +409,8 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         (set(), "set()"), (frozenset({1}), "frozenset({1})"), ({"a": [1]}, "{'a': [1]}"),
         (Order(1, "x"), "Order(id=1, parts='x')"), (Point(1, 2), "Point(x=1, y=2)"),
         (Plain(), "<Plain>"), (np.zeros((2, 3)), "<ndarray of shape (2, 3)>"), (Color.RED, "'red'"),
-        ("a\nb\u202e", "'a\\nb\\u202e'"),
+        ("a\nb\u202e", "'a\\nb\\u202e'"), (fractions.Fraction(1, 3), "Fraction(1, 3)"),
+        ([pathlib.PurePosixPath("a/b")], "[PurePosixPath('a/b')]"),
     ],
 )  # fmt: skip
 def test_a_short_text_says_what_a_value_is(value: Any, expected: str) -> None:
