@@ -29,6 +29,12 @@ ModelErrorKind = Literal[
     "unreachable", "timeout", "auth", "not_found", "rate_limit", "server", "bad_reply", "overflow",
     "deadline", "refused", "no_tools",
 ]  # fmt: skip
+ENDPOINT_FAILURES: frozenset[ModelErrorKind] = frozenset(
+    {"unreachable", "timeout", "server", "bad_reply"}
+)
+"""Kinds of failures of the endpoint itself: it may answer another question."""
+REFUSED_FOR_ALL: frozenset[ModelErrorKind] = frozenset({"auth", "not_found", "rate_limit"})
+"""Kinds of failures that are the same for every question, so that a map stops."""
 
 
 class UsersFrames:

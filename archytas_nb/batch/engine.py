@@ -32,9 +32,9 @@ from archytas_nb.answers import Answers
 from archytas_nb.asking import ModelChoice, RunSetup
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.row import Effects, ask_elsewhere, ask_row, unless_refused
-from archytas_nb.batch.store import FAILURES, OPEN, REFUSALS, RowResult, Store, stored
+from archytas_nb.batch.store import OPEN, RowResult, Store, stored
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
-from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.errors import ENDPOINT_FAILURES, REFUSED_FOR_ALL, ConfigurationError, ModelError
 from archytas_nb.kernel.person import Keyboard, ask_user, confirm
 from archytas_nb.kernel.python import python
 from archytas_nb.loop.events import Usage
@@ -633,17 +633,17 @@ class Map:
             self.paid += result.usage - self._found.get(key, OPEN).usage
             self._found[key] = result
             self._asked += 1
-            is_down = self._outage.end(began, failed=result.kind in FAILURES)
+            is_down = self._outage.end(began, failed=result.kind in ENDPOINT_FAILURES)
             self._retried.discard(key)
             self._failures.pop(key, None)
             if result.status == "failed":
                 self._last_failure = one_line(result.error, 80)
                 self._failures[key] = one_line(result.error, 200)
-            if result.kind in FAILURES | REFUSALS:
+            if result.kind in ENDPOINT_FAILURES | REFUSED_FOR_ALL:
                 self.limiter.failure = result.error
             elif result.status == "done":
                 self.limiter.failure = ""
-            if result.kind in REFUSALS or is_down:
+            if result.kind in REFUSED_FOR_ALL or is_down:
                 error = ModelError(result.error, kind=result.kind)  # type: ignore[arg-type]
                 self._error = self._error or error
                 self.limiter.stop(f"the endpoint: {result.error}")

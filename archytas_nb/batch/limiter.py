@@ -11,8 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
-from archytas_nb.batch.store import FAILURES, REFUSALS
-from archytas_nb.errors import ModelError
+from archytas_nb.errors import ENDPOINT_FAILURES, REFUSED_FOR_ALL, ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.loop.limits import REPLY_TOKENS, Clock
 from archytas_nb.loop.model import ModelFacts
@@ -223,7 +222,7 @@ class RowModel:
             else:
                 return reply
 
-            if failed.kind in FAILURES | REFUSALS:
+            if failed.kind in ENDPOINT_FAILURES | REFUSED_FOR_ALL:
                 limiter.failure = one_line(str(failed))
             is_rate = failed.kind == "rate_limit"
             if is_rate and limiter.replies != replies:  # the others get on: so will this row

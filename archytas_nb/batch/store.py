@@ -38,14 +38,9 @@ from typing import Literal
 from filelock import FileLock, Timeout
 
 from archytas_nb.cassettes.match import scrub
-from archytas_nb.errors import ConfigurationError
+from archytas_nb.errors import ENDPOINT_FAILURES, REFUSED_FOR_ALL, ConfigurationError
 from archytas_nb.links import trusted_target
 from archytas_nb.loop.events import Json, Usage
-
-FAILURES = frozenset({"unreachable", "timeout", "server", "bad_reply"})
-"""Kinds of failures of the endpoint itself: it may answer to another row."""
-REFUSALS = frozenset({"auth", "not_found", "rate_limit"})
-"""Kinds of failures that are the same for every row."""
 
 LEASE = 30.0
 """Seconds after which an owner that shows no sign of life is gone."""
@@ -120,7 +115,7 @@ class RowResult:
     @property
     def ended_by_model(self) -> bool:
         """Whether the model was asked, and the row failed by what it replied, if it failed."""
-        return self.status != "open" and self.kind not in FAILURES | REFUSALS
+        return self.status != "open" and self.kind not in ENDPOINT_FAILURES | REFUSED_FOR_ALL
 
     def repeated(self) -> RowResult:
         """The result of an equal row."""
