@@ -6,7 +6,7 @@ import fnmatch
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Never, TypeAlias, TypedDict, TypeVar, get_args
+from typing import Any, Never, TypeAlias, TypedDict, TypeVar
 
 from archytas_nb import settings
 from archytas_nb.answers import Answers, Until
@@ -20,7 +20,7 @@ from archytas_nb.loop.model import Model
 from archytas_nb.loop.record import Exchange
 from archytas_nb.rules import Instructions, read_instructions
 from archytas_nb.sandbox.bounds import Bounds
-from archytas_nb.settings import SETTINGS
+from archytas_nb.settings import QUESTION_SETTINGS, SETTINGS
 from archytas_nb.tools.data import encode_image, is_data
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
@@ -122,14 +122,6 @@ def _meant(values: Sequence[Any]) -> str:
     return ""
 
 
-_NAMES = (
-    "protocol", "instructions", "tools", "max_steps", "max_errors", "max_seconds",
-    "max_total_tokens", "max_reply_tokens", "program_bounds", "approve", "ask_user", "allow",
-    "context", "values", "compaction", "python", "undo",
-)  # fmt: skip
-"""The settings of a question; all but ``tools`` are arguments of `Agent` as well."""
-
-
 @dataclass(frozen=True, slots=True)
 class QuestionSettings:
     """The settings of one question, as they are when it is asked.
@@ -212,13 +204,8 @@ class AgentSettings:
     def check(self) -> None:
         """Raise ValueError if an argument is invalid; ConfigurationError if a setting is."""
         values = self._values()
-        for name, known in (
-            ("protocol", SETTINGS["protocol"].choices),
-            ("python", get_args(PythonMode)),
-            ("context", get_args(ContextName)),
-            ("values", SETTINGS["values"].choices),
-            ("compaction", SETTINGS["compaction"].choices),
-        ):
+        for name in ("protocol", "python", "context", "values", "compaction"):
+            known = SETTINGS[name].choices
             if values[name] not in known:
                 expected = f"one of {', '.join(map(repr, known))}"
                 raise invalid_argument(name, values[name], expected)
@@ -242,7 +229,7 @@ class AgentSettings:
 
     def _values(self) -> dict[str, Any]:
         """The value of each setting by name, before it is validated."""
-        others = [name for name in _NAMES if name not in self.given]
+        others = [name for name in QUESTION_SETTINGS if name not in self.given]
         return {**settings.values(others), **self.given}
 
 

@@ -372,6 +372,12 @@ _LIST = (
     ),
 )  # fmt: skip
 SETTINGS: Mapping[str, Setting] = {each.name: each for each in _LIST}
+QUESTION_SETTINGS = (
+    "protocol", "instructions", "tools", "max_steps", "max_errors", "max_seconds",
+    "max_total_tokens", "max_reply_tokens", "program_bounds", "approve", "ask_user", "allow",
+    "context", "values", "compaction", "python", "undo",
+)  # fmt: skip
+"""The settings of one question; all but ``tools`` are arguments of `Agent` as well."""
 OTHER_VARIABLES = (f"{PREFIX}CASSETTE_REPORT", f"{PREFIX}CASSETTE_RERUN")
 """Variables that the pytest plugin sets for its kernels; they are no settings."""
 

@@ -37,7 +37,7 @@ from archytas_nb.magics.line import (
 from archytas_nb.magics.models import held_model, model_settings
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.settings import Settings
-from archytas_nb.settings import configure, values
+from archytas_nb.settings import QUESTION_SETTINGS, configure, values
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
@@ -47,20 +47,8 @@ if TYPE_CHECKING:
     from archytas_nb.run import Run
     from archytas_nb.trace.live import Mode
 
-_LIMITS = ("max_steps", "max_errors", "max_seconds", "max_total_tokens", "max_reply_tokens")
-_OF_AGENT = (
-    *_LIMITS,
-    "protocol",
-    "instructions",
-    "approve",
-    "context",
-    "values",
-    "compaction",
-    "undo",
-    "program_bounds",
-)
-"""The settings that are arguments of `Agent` as they are."""
-_CHOSEN = (*_OF_AGENT, "tools", "allow", "ask_user", "python", "quiet")
+_OF_QUESTION = (*QUESTION_SETTINGS, "quiet")
+"""The settings that an option may override for one question."""
 _FIX = "Fix cell [{number}], which failed, and say in one or two sentences why it failed."
 """What `%agent_fix` asks."""
 _log = logging.getLogger("archytas_nb")
@@ -467,9 +455,9 @@ class ArchytasNB(Settings, Magics):
 
     def _settings(self, given: dict[str, Any]) -> Any:
         """The settings of a question: what is given with it, else what is configured."""
-        chosen = {name: given[name] for name in _CHOSEN if name in given}
+        chosen = {name: given[name] for name in _OF_QUESTION if name in given}
         try:
-            configured = values([name for name in _CHOSEN if name not in given])
+            configured = values([name for name in _OF_QUESTION if name not in given])
         except ConfigurationError as error:
             raise UsageError(str(error)) from None
         return SimpleNamespace(**chosen, **configured)
@@ -497,15 +485,9 @@ class ArchytasNB(Settings, Magics):
         code = settings.python
         if is_small and "python" not in vars(args):
             code = "off"  # a small model is not offered to write code unless the question says so
-        return Agent(
-            tools=tools,
-            model=model,
-            namespace=self.shell.user_ns,
-            allow=allow,
-            ask_user=asks_user,
-            python=code,
-            **{name: getattr(settings, name) for name in _OF_AGENT},
-        )
+        arguments = {name: getattr(settings, name) for name in QUESTION_SETTINGS}
+        arguments |= {"tools": tools, "allow": allow, "ask_user": asks_user, "python": code}
+        return Agent(model=model, namespace=self.shell.user_ns, **arguments)
 
     def _model(self, name: str | None, confirm: Confirm | None = None) -> Model:
         """The model for this question; made once, so that a cassette and a connection last.

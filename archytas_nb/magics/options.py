@@ -34,12 +34,13 @@ def _overrides(name: str, metavar: str = "") -> Any:
     """An option that overrides the setting of the same name for one question."""
     trait: Any = Settings.class_traits()[name.strip("-").replace("-", "_")]
     words = getattr(trait, "values", None)
+    text = trait.help.replace("%", "%%")  # argparse formats it
     if isinstance(trait, Bool):
-        return argument(name, action=BooleanOptionalAction, default=SUPPRESS, help=trait.help)
+        return argument(name, action=BooleanOptionalAction, default=SUPPRESS, help=text)
 
     shown = metavar or "|".join(words or ())
     return argument(
-        name, type=trait.read, metavar=shown, choices=words, default=SUPPRESS, help=trait.help
+        name, type=trait.read, metavar=shown, choices=words, default=SUPPRESS, help=text
     )
 
 

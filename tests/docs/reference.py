@@ -77,7 +77,12 @@ def _magic(magic: Any) -> Iterator[str]:
 def _option(action: argparse.Action) -> str:
     names = [name for name in action.option_strings if name != "-h"] or [action.dest.upper()]
     value = "" if action.nargs == 0 or not action.option_strings else f" {_value(action)}"
-    return f"- `{', '.join(names)}{value}`: {action.help}"
+    return f"- `{', '.join(names)}{value}`: {help_of(action)}"
+
+
+def help_of(action: argparse.Action) -> str:
+    """What an option is for, as argparse formats it."""
+    return (action.help or "") % vars(action)
 
 
 def _value(action: argparse.Action) -> str:

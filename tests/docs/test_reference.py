@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.settings import Settings
-from tests.docs.reference import MAGICS, PAGE, page
+from tests.docs.reference import MAGICS, PAGE, help_of, page
 
 
 def test_the_reference_is_up_to_date() -> None:
@@ -18,7 +18,7 @@ def test_every_option_and_every_setting_stands_in_it() -> None:
     for magic in MAGICS.values():
         for action in parser_of(magic)._actions:
             assert all(f"{name}" in text for name in action.option_strings if name.startswith("--"))
-            assert action.help
-            assert action.help in text
+            assert help_of(action)
+            assert help_of(action) in text
     for name in Settings.class_own_traits(config=True):
         assert f"`{name}`" in text

@@ -8,7 +8,16 @@ import pandas as pd
 import pytest
 from IPython.core.error import UsageError
 
-from archytas_nb.magics.options import answer_type, chosen_tools, condition, picture, variable
+from archytas_nb.magics.line import parser_of, with_options
+from archytas_nb.magics.options import (
+    _overrides,
+    answer_type,
+    chosen_tools,
+    condition,
+    picture,
+    variable,
+)
+from archytas_nb.settings import SETTINGS
 from archytas_nb.tools.toolbox import Toolbox
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -32,6 +41,17 @@ def plot() -> int:
 @pytest.fixture
 def box() -> Toolbox:
     return Toolbox(count_birds, plot, count_eggs)
+
+
+def test_any_setting_can_have_an_option_with_its_help() -> None:
+    @with_options(*(_overrides(f"--{name.replace('_', '-')}") for name in SETTINGS))
+    def magic(line: str) -> None:
+        """Do."""
+
+    shown = " ".join(parser_of(magic).format_help().split())
+    assert "%agent_undo" in SETTINGS["undo"].text
+    for setting in SETTINGS.values():
+        assert setting.text.split()[-1] in shown
 
 
 def test_tools_are_chosen_by_name_and_by_glob_in_the_order_of_the_toolbox(box: Toolbox) -> None:
