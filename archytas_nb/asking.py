@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from archytas_nb.choices import PythonMode, ValuesName
+from archytas_nb.choices import ActiveProtocol, PythonMode, ValuesName
 from archytas_nb.driver import (
     AnswerCheck,
     Driver,
@@ -336,7 +336,7 @@ class RunSetup:
         is_live = self.namespace is None or self.namespace is live_namespace()
         return is_live and self.settings.context != "none"
 
-    def protocol(self, model: Model | None) -> ev.ActiveProtocol:
+    def protocol(self, model: Model | None) -> ActiveProtocol:
         """The wire protocol for a model; ``"react"`` where none is known yet."""
         if self.settings.protocol != "auto":
             return self.settings.protocol
@@ -347,7 +347,7 @@ class RunSetup:
         return model.protocol
 
     def wire(
-        self, protocol: ev.ActiveProtocol, tools: Toolbox, exchange: Exchange, *, small: bool
+        self, protocol: ActiveProtocol, tools: Toolbox, exchange: Exchange, *, small: bool
     ) -> Wire:
         """A wire protocol for a question with these tools, for a small model or another."""
         instructions = self.settings.instructions.text
@@ -390,7 +390,7 @@ class RunSetup:
         )
 
     def past_of(
-        self, exchange: Exchange, exchanges: Sequence[Exchange], protocol: ev.ActiveProtocol
+        self, exchange: Exchange, exchanges: Sequence[Exchange], protocol: ActiveProtocol
     ) -> tuple[tuple[Exchange, ...], Exchange | None]:
         """The exchanges that a model may read before a question, and the one that it replaces.
 
@@ -403,7 +403,7 @@ class RunSetup:
         exchange.is_apart = len(past) + 1 < exchange.number
         return past, earlier
 
-    def why_refused(self, exchange: Exchange, protocol: ev.ActiveProtocol) -> str:
+    def why_refused(self, exchange: Exchange, protocol: ActiveProtocol) -> str:
         """Why a question is not asked that would tell values; empty if it is."""
         if is_asked_unseen():
             return ASKED_UNSEEN

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-ProtocolName: TypeAlias = Literal["auto", "react", "native", "program"]
+ActiveProtocol: TypeAlias = Literal["react", "native", "program"]
+"""The wire protocol that a run uses: the text protocol, function calling, or programs."""
+
+ProtocolName: TypeAlias = Literal["auto", ActiveProtocol]
 """The values of the setting ``protocol``."""
 
 Policy: TypeAlias = Literal["ask", "auto", "deny"]

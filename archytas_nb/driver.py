@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import (
     CassetteMiss,
     ConditionError,
@@ -88,7 +89,7 @@ class Driver:
     model: Model
     executor: KernelExecutor
     guards: Guards  # new for this run
-    wire: Callable[[ev.ActiveProtocol], Wire]
+    wire: Callable[[ActiveProtocol], Wire]
     check: AnswerCheck | None = None  # None if any answer is accepted
     summarises: bool = False  # what is dropped of a long conversation
     may_fall_back: bool = False  # to the text protocol, if function calling fails
@@ -105,7 +106,7 @@ class Driver:
     _host: RunHost | None = field(default=None, init=False)  # once there were calls
     _missed: CassetteMiss | None = field(default=None, init=False)  # what a tool asked in vain
 
-    def events(self, protocol: ev.ActiveProtocol) -> Events:
+    def events(self, protocol: ActiveProtocol) -> Events:
         """Yield every event, the ending last; an interrupt thrown into it ends the run properly."""
         server = ModelFacts(self.model).server
         yield from self._emit(ev.Started(self.run.model, protocol, server, self.exchange.told))
@@ -295,7 +296,7 @@ class Driver:
             return replace(ending, reason=disclosure.filled(ending.reason))
         return ending
 
-    def _flow(self, protocol: ev.ActiveProtocol) -> Flow:
+    def _flow(self, protocol: ActiveProtocol) -> Flow:
         self.run.protocol = protocol
         return react_loop(
             self.wire(protocol), self.guards, self.past, self.exchange,

@@ -6,11 +6,11 @@ import json
 from collections.abc import Generator
 from typing import Any, Self, TypeAlias
 
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import UsersFrames
 from archytas_nb.loop.events import (
     ANSWER,
     FAIL,
-    ActiveProtocol,
     AskModel,
     Delta,
     ModelReply,

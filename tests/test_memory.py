@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from archytas_nb.agent import Agent
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import ConfigurationError, TaskFailed
-from archytas_nb.loop.events import ANSWER, FAIL, ActiveProtocol
+from archytas_nb.loop.events import ANSWER, FAIL
 from archytas_nb.testing import ScriptedModel
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

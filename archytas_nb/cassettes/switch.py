@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from archytas_nb.cassettes import DEFAULT
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
 from archytas_nb.loop.events import (
-    ActiveProtocol,
     ApprovalForm,
     AskModel,
     Delta,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.words import clip
 
 T = TypeVar("T")
@@ -22,9 +23,6 @@ Json: TypeAlias = Any
 
 Message: TypeAlias = dict[str, Json]
 """A message as it is sent: ``{"role": …, "content": …, …}``. It is never modified."""
-
-ActiveProtocol: TypeAlias = Literal["react", "native", "program"]
-"""The wire protocol that a run uses: the text protocol, function calling, or programs."""
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
 NoReplyKind = Literal[

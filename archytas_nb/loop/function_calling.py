@@ -10,11 +10,11 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.calls import resolve_name, split_thoughts
 from archytas_nb.loop.events import (
     ANSWER,
     FAIL,
-    ActiveProtocol,
     AskModel,
     Json,
     Message,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.events import (
-    ActiveProtocol,
     AskModel,
     Delta,
     Json,

@@ -12,13 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self
 
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.calls import split_thoughts
 from archytas_nb.loop.events import (
     ANSWER,
     PROGRAM_ANSWER,
     PROGRAM_ENDINGS,
     REFUSED,
-    ActiveProtocol,
     AskModel,
     Fault,
     Message,

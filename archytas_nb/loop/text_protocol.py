@@ -11,10 +11,10 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.events import (
     ANSWER,
     FAIL,
-    ActiveProtocol,
     AskModel,
     CallOutcome,
     Json,

@@ -1,7 +1,7 @@
 """A wire protocol: the form in which a conversation is sent and replies are read.
 
-`Wire` is the base class of the text protocol and of function calling. A record always results in
-the same messages, whatever is added to it later, so that the server's prompt cache keeps matching.
+`Wire` is the base class of all of them. A record always results in the same messages, whatever is
+added to it later, so that the server's prompt cache keeps matching.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol, Self
 
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.events import (
     ANSWER,
     FAIL,
-    ActiveProtocol,
     AskModel,
     Json,
     Message,
@@ -57,7 +57,7 @@ class ToolCard(Protocol):
 
 
 class Wire(ABC):
-    """Base class of both wire protocols, with the tools and the user's instructions.
+    """Base class of the wire protocols, with the tools and the user's instructions.
 
     Attributes:
         name: The protocol's name.
@@ -136,7 +136,7 @@ class Wire(ABC):
         """
 
 
-# ── messages of both wire protocols ───────────────────────────────────────────────────────────────
+# ── messages of several wire protocols ────────────────────────────────────────────────────────────
 
 
 def system_message(rules: str, instructions: str) -> Message:

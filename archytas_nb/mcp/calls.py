@@ -11,9 +11,9 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from archytas_nb.agent import Agent
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import ArchytasError, RunInterrupted
 from archytas_nb.loop.events import (
-    ActiveProtocol,
     AskModel,
     CallOutcome,
     Delta,

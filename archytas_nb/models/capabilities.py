@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import Literal
 
-from archytas_nb.loop.events import ActiveProtocol
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.models.providers import OPENAI_URL
 
 

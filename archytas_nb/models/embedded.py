@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
-from archytas_nb.loop.events import ActiveProtocol, AskModel, Delta, Json, Message, Notice
+from archytas_nb.loop.events import AskModel, Delta, Json, Message, Notice
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import process, weights

@@ -19,8 +19,9 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from archytas_nb import settings
+from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.loop.events import ActiveProtocol, AskModel, Notice
+from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import refusals, secrets
