@@ -50,6 +50,24 @@ def test_every_name_stands_in_the_code() -> None:
     assert len(NAMES) > 30
 
 
+def packages_in_the_table() -> dict[str, set[str]]:
+    """The modules that each package has in the table of packages."""
+    found: dict[str, set[str]] = {}
+    package = ""
+    table = TEXT.partition("| in | about | modules |")[2].partition("\n\n")[0]
+    for line in table.splitlines()[2:]:
+        first, rest = line.removeprefix("| ").split("|", 1)
+        package = first.strip().strip("`/") or package
+        found.setdefault(package, set()).update(re.findall(r"`(\w+\.py)`", rest))
+    return found
+
+
+@pytest.mark.parametrize(("package", "named"), packages_in_the_table().items())
+def test_the_table_of_a_package_names_all_of_its_modules(package: str, named: set[str]) -> None:
+    modules = {file.name for file in (ROOT / "archytas_nb" / package).glob("*.py")}
+    assert named == modules - {"__init__.py"}
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_a_command_exists(module: str) -> None:
     assert importlib.util.find_spec(module) is not None
@@ -87,7 +105,7 @@ def test_the_question_to_a_scripted_model_shows_both_outcomes() -> None:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
     )
-    assert "42" in done.stdout
+    assert "double(number=21) → 42" in done.stdout
     assert "double was not called" in done.stdout
 
 
