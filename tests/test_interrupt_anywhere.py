@@ -13,6 +13,7 @@ from archytas_nb.run import Run
 from tests import invariants
 from tests.interrupts import AtLine, pressing
 from tests.invariants import PROTOCOLS, Protocol, Teller, Tools
+from tests.sampling import few_of
 
 REPLIES = [[("put", {"place": "a", "n": 1}), ("wait", {"n": 1})], [("put", {"place": "b", "n": 2})]]
 OURS = (
@@ -22,7 +23,7 @@ OURS = (
     "agent.py:_asked",
     "agent.py:_events",
 )
-EVERY = 23
+EVERY = few_of(47, 11)
 """Every so many lines there is an interrupt: a prime, so that it hits a loop at different places."""
 
 
@@ -58,10 +59,13 @@ def lines(protocol: Protocol, *where: str) -> int:
     return at.count
 
 
+@pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_interrupt_between_any_two_lines_loses_no_outcome(protocol: Protocol) -> None:
+def test_an_interrupt_between_any_two_lines_loses_no_outcome(
+    protocol: Protocol, every: int
+) -> None:
     statuses = set()
-    for line in range(1, lines(protocol, *OURS), EVERY):
+    for line in range(1, lines(protocol, *OURS), every):
         talk = Talk(protocol)
         statuses.add(talk.ask(AtLine(*OURS, line=line)).status)
         talk.goes_on()

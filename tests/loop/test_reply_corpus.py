@@ -22,7 +22,7 @@ from archytas_nb.loop.reply import Action, read_action, read_arguments
 from tests.loop import damages, forms, truths  # noqa: F401 - two of them fill KINDS
 from tests.loop.replies import ADD, read
 from tests.loop.truths import KINDS, Call, Style, Truth
-from tests.sampling import alternating
+from tests.sampling import alternating, few_of
 
 
 def same(calls: Any, meant: Any) -> bool:
@@ -146,12 +146,13 @@ def _mark_by_mark(truth: Truth, style: Style) -> None:
             assert right_or_told(text[:n] + mark + text[n:], truth), f"with two {mark} at {n}"
 
 
+@pytest.mark.parametrize("every", few_of(3, 1))
 @pytest.mark.parametrize("style", STYLES[::2])
-def test_a_truncated_reply_never_runs_with_fewer_arguments(style: Style) -> None:
+def test_a_truncated_reply_never_runs_with_fewer_arguments(style: Style, every: int) -> None:
     for truth in truths.built_in():
         text = written(truth, style)
         for n, rest in itertools.product(
-            range(len(text)), ("", "\n```", "\nObservation: 3", text, "\n" + text)
+            range(0, len(text), every), ("", "\n```", "\nObservation: 3", text, "\n" + text)
         ):
             assert right_or_told(text[:n] + rest, truth), text[:n] + rest
 
