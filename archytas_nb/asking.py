@@ -601,8 +601,8 @@ class Asked:
         from archytas_nb.trace.controls import Controls
 
         user = person_elsewhere.get() or Controls(Keyboard())
-        person: Person = person_of(model, user)
         settings = self.setup.settings
+        person: Person = person_of(model, user, hides_values=self.setup.hides_values)
         return KernelExecutor(
             tools,
             self.setup.variables,

@@ -31,12 +31,12 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
 from archytas_nb.loop.model import Model, ModelFacts, told_to
-from archytas_nb.loop.record import Exchange, Inbox
+from archytas_nb.loop.record import Exchange, Inbox, columns_in, kinds_in
 from archytas_nb.loop.reply import prose_of
 from archytas_nb.loop.wire import Wire
 from archytas_nb.models import sent
 from archytas_nb.run import Run
-from archytas_nb.tools.current import host
+from archytas_nb.tools.current import follow_into_threads, host
 
 T = TypeVar("T")
 
@@ -217,6 +217,7 @@ class Driver:
                 for each, line in zip(request.calls, request.lines, strict=False)
             }
             if self.disclosure is not None:
+                follow_into_threads()
                 callers |= self._callers_by_name(request, self.disclosure)
             if self._host is None:
                 self._host = RunHost(self)
@@ -347,16 +348,27 @@ class Driver:
         if self._missed is None:  # the first is the cause
             self._missed = error
 
-    def purpose(self) -> sent.Purpose:
+    def purpose(self, *, is_of_tool: bool = False) -> sent.Purpose:
         """What a request is sent for, for the list of what was sent."""
         exchange = self.exchange
+        exchanges = (*self.past, exchange)
         variables: tuple[str, ...] = ()
         if exchange.context is not None and exchange.context.is_offered:
             variables = exchange.context.names
+        kinds = kinds_in(exchanges)
+        if is_of_tool:
+            kinds = ("what a tool asks",)
         learned: dict[str, int] = {}
         if self.disclosure is not None:
             learned = dict(self.disclosure.learned)
-        return sent.Purpose(exchange.question, exchange.values, variables, learned)
+        return sent.Purpose(
+            exchange.question,
+            exchange.values,
+            variables,
+            columns_in(exchanges),
+            kinds,
+            learned,
+        )
 
     @property
     def _written(self) -> str:
@@ -439,7 +451,7 @@ class RunHost:
                 seconds=driver.guards.seconds_left(),
                 about="what a tool asks",
             )
-            sent.purpose.set(driver.purpose())
+            sent.purpose.set(driver.purpose(is_of_tool=True))
             try:
                 reply = _returned_by(driver.model.complete(request))
             except CassetteMiss as error:

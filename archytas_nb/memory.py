@@ -95,6 +95,7 @@ class SavedQuestion:
     hint: str = ""
     variables: str = ""
     names: list[str] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
     variables_are_sent: bool = False
     error: LastError | None = None
     values: ValuesName = "all"
@@ -220,6 +221,7 @@ def _saved(exchange: Exchange) -> SavedQuestion:
         hint=exchange.hint,
         variables=context.text,
         names=list(context.names),
+        columns=list(context.columns),
         variables_are_sent=context.is_offered,
         error=exchange.error,
         values=exchange.values,
@@ -272,7 +274,12 @@ def _exchange(saved: SavedQuestion, known: Collection[str]) -> Exchange:
         form=saved.form,
         origin=saved.origin,
         hint=saved.hint,
-        context=Context(saved.variables, tuple(saved.names), is_offered=saved.variables_are_sent),
+        context=Context(
+            saved.variables,
+            tuple(saved.names),
+            is_offered=saved.variables_are_sent,
+            columns=tuple(saved.columns),
+        ),
         error=saved.error,
         values=saved.values,
         wants_code=saved.wants_code,

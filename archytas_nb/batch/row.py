@@ -145,7 +145,7 @@ def row_executor(
         tools,
         setup.variables,
         setup.settings.approve,
-        person_of(model, Keyboard()),
+        person_of(model, Keyboard(), hides_values=setup.hides_values),
         allow=setup.settings.allow,
         clock=clock,
     )

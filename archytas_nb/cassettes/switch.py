@@ -304,16 +304,17 @@ class CassetteModel:
         )
         return reply, refusal
 
-    def person(self, real: Person) -> Person:
+    def person(self, real: Person, *, hides_values: bool = False) -> Person:
         """The user, whose answers are recorded; the real one is asked only if that is allowed.
 
-        A question that a tool asks has a user whose answers are recorded already.
+        A question that a tool asks has a user whose answers are recorded already. What is asked is
+        not recorded if values stay here.
         """
         from archytas_nb.kernel.person import is_recorded
 
         if is_recorded(real):
             return real
-        return _RecordedPerson(self, real)
+        return _RecordedPerson(self, real, hides_values=hides_values)
 
     def told(self, take: Callable[[], list[str]], question: str) -> Callable[[], list[str]]:
         """What the person has told the agent before each request; it is recorded."""
@@ -385,12 +386,17 @@ class CassetteModel:
 _TOLD = "(told to the agent before request {}, text {}, of the question) {}"
 
 
+_NOT_RECORDED = "(what the user was asked, which may hold values)"
+"""In place of a question to the user. Only a replay answers by it: it may be another question."""
+
+
 class _RecordedPerson:
     """A user whose answers are recorded and replayed."""
 
     is_recorded = True
 
-    def __init__(self, model: CassetteModel, real: Person) -> None:
+    def __init__(self, model: CassetteModel, real: Person, *, hides_values: bool) -> None:
+        self._hides_values = hides_values
         self._model = model
         self._cassette = model.cassette
         self._real = real
@@ -414,7 +420,11 @@ class _RecordedPerson:
         whole = prompt
         if isinstance(form, ApprovalForm):
             whole = f"{form.text}\n{prompt}"
-        found = cassette.find_answer(whole, self._origin, is_user_there=self._real.there)
+        found = None
+        if self._hides_values:
+            whole = _NOT_RECORDED
+        if not self._hides_values or cassette.mode == "replay":
+            found = cassette.find_answer(whole, self._origin, is_user_there=self._real.there)
         answer: str | None
         if found is not None:
             answer = found.answer

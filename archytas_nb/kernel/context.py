@@ -34,6 +34,7 @@ MAX_CONTEXT_CHARS = 1500
 """Characters of a digest."""
 _LISTED = 4000  # maximum number of characters that `variables` returns
 _MAX_COLUMNS = 600  # maximum number of characters about the columns of one frame
+_MAX_COLUMN = 100  # maximum number of characters of the name of one
 _DISTINCT_ROWS = 200_000  # maximum number of rows for counting different values
 _FREQUENT = 20  # maximum number of values of a column that are listed
 _CARDS = 40  # maximum number of columns with statistics
@@ -90,7 +91,14 @@ def context_of(
             known = past[-1].context.state
         others = [name for name, state in now.items() if known.get(name) != state]
     names += [name for name in others if name not in names and name not in (hidden or ())]
-    return Context(digest(variables, names, hidden=hidden), tuple(names), now)
+    text = digest(variables, names, hidden=hidden)
+    columns = [
+        f"{name}.{column}"
+        for name in names
+        for column in _shown_columns(variables[name], hidden)
+        if column[:_MAX_COLUMN] in text  # there may be no room for it
+    ]
+    return Context(text, tuple(names), now, columns=tuple(columns))
 
 
 def digest(
@@ -230,7 +238,7 @@ def described(name: str, value: Any, hidden: Collection[str] | None = None) -> s
 def written_type(kind: type) -> str:
     """The name of a class, or of its base class if it is not found under its name in its module.
 
-    Such a class was made while running, as by `type`, and may be named after values.
+    Such a class was made while running, in a function or by `type`, perhaps with a value as name.
     """
     for each in type.__dict__["__mro__"].__get__(kind):
         name: str = type.__dict__["__name__"].__get__(each)
@@ -238,7 +246,7 @@ def written_type(kind: type) -> str:
         found: Any = sys.modules.get(str(each.__module__))
         for step in path.split("."):
             found = vars(found).get(step) if hasattr(found, "__dict__") else None
-        if found is each or path.endswith(f"<locals>.{name}"):
+        if found is each:
             return name
     return "object"
 
@@ -249,8 +257,8 @@ def _head(value: Any, *, is_bare: bool = False) -> str:
     if data.is_data(value):
         if hasattr(value, "columns"):
             rows, columns = value.shape
-            return f"{kind} of {rows} rows × {columns} columns"
-        shape = " × ".join(map(str, value.shape))
+            return f"{kind} of {rows:d} rows × {columns:d} columns"
+        shape = " × ".join(f"{size:d}" for size in value.shape)
         values = _bare(value.dtype) if is_bare else value.dtype
         return f"{kind} of {shape} values of type {values}"
     if type(value) in (list, tuple, set, frozenset, dict):
@@ -275,9 +283,7 @@ def _columns(frame: Any, hidden: Collection[str] | None = None) -> str:
 
     A small model finds both more reliably than in one line of names with types in parentheses.
     """
-    names = _names_of(frame)
-    if hidden is not None:
-        names = [_name_or_place(place, each, hidden) for place, each in enumerate(names, 1)]
+    names = _shown_columns(frame, hidden)
     lines = list[str]()
     for place, name in enumerate(names):
         column = _column(frame, place)
@@ -285,16 +291,22 @@ def _columns(frame: Any, hidden: Collection[str] | None = None) -> str:
         kind = str(column.dtype)
         if hidden is not None:
             kind = _bare(column.dtype)
-        lines.append(f"\n  {name:.100}: {kind:.60}{counts}")
+        lines.append(f"\n  {name:.{_MAX_COLUMN}}: {kind:.60}{counts}")
         if sum(map(len, lines)) > _MAX_COLUMNS:
             lines[-1] = f"\n  … {len(names) - place} more columns"
             break
     return shorten(", ".join(names), _MAX_COLUMNS // 2) + "".join(lines)
 
 
-def _name_or_place(place: int, name: str, hidden: Collection[str]) -> str:
-    """The name of a column, or its place if the name may have been made from values."""
-    return f"column_{place}" if name in hidden else name
+def _shown_columns(frame: Any, hidden: Collection[str] | None) -> list[str]:
+    """The names of the columns, or their places where the names may have been made from values."""
+    with contained():
+        names = _names_of(frame)
+        hidden = () if hidden is None else hidden
+        return [
+            f"column_{place}" if name in hidden else name for place, name in enumerate(names, 1)
+        ]
+    return []
 
 
 def columns_in(namespace: Mapping[str, Any]) -> set[str]:
@@ -360,7 +372,7 @@ def _cards(value: Any, names: list[str]) -> list[str]:
     if not hasattr(value, "columns"):
         return [_card(value)]
     found = [(name, _column(value, n)) for n, name in enumerate(names[:_CARDS])]
-    lines = [f"  {name:.100}: {each.dtype!s:.60}, {_card(each)}" for name, each in found]
+    lines = [f"  {name:.{_MAX_COLUMN}}: {each.dtype!s:.60}, {_card(each)}" for name, each in found]
     if len(names) > _CARDS:
         return [*lines, f"  … {len(names) - _CARDS} more columns"]
     return lines

@@ -202,7 +202,7 @@ class Disclosure:
         """What the model may learn of a call; the value itself stays for programs and people."""
         call = self._calls.get(outcome.call_id)
         shown = outcome.for_person or outcome.result
-        if call is not None and call.name in self._open_tools and outcome.status == "done":
+        if call is not None and self._is_open(call) and outcome.status == "done":
             self._count("answers of you and comparisons")
             return replace(outcome.with_text(outcome.result, outcome.for_person), images=())
         stored = outcome.stored
@@ -227,6 +227,13 @@ class Disclosure:
         told = outcome.with_text(text, shown)
         return replace(told, images=(), stored=stored)
 
+    def _is_open(self, call: ev.ToolCall) -> bool:
+        """Whether the result of a call is no value of the user.
+
+        What a program asks may offer values to choose from.
+        """
+        return call.name in self._open_tools and call.id not in self._by_program
+
     def _may_quote(self, call: ev.ToolCall | None) -> bool:
         """Whether the reason why a call was refused may say something of a value.
 
@@ -237,12 +244,15 @@ class Disclosure:
         return call.name in self._code_tools and call.id in self._by_reference
 
     def _may_leave(self, value: Any) -> bool:
-        """Whether a value may be told: numbers, booleans and members of enumerations."""
+        """Whether a value may be told: numbers, booleans and members of enumerations.
+
+        An enumeration that was made while running may have values as members.
+        """
         if self.values != "scalars":
             return False
-        if isinstance(value, enum.Enum):
-            return True
         kind = type(value)
+        if isinstance(value, enum.Enum):
+            return written_type(kind) == kind.__name__
         is_number = isinstance(value, numbers.Number) or kind.__name__ in ("bool", "bool_")
         return is_number and kind.__module__ in _NUMBERS
 

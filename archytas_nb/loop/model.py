@@ -144,12 +144,15 @@ def start_question(model: object, origin: str, execution: str) -> None:
         start(origin, execution)
 
 
-def person_of(model: object, person: Any) -> Any:
-    """The person who is asked during a run; a recorded model records the answers as well."""
+def person_of(model: object, person: Any, *, hides_values: bool = False) -> Any:
+    """The person who is asked during a run; a recorded model records the answers as well.
+
+    What the person is asked is not recorded if it may hold values that stay here.
+    """
     recorded = getattr(model, "person", None)
     if recorded is None:
         return person
-    return recorded(person)
+    return recorded(person, hides_values=hides_values)
 
 
 def told_to(model: object, take: Callable[[], list[str]], question: str) -> Callable[[], list[str]]:

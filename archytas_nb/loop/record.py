@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from base64 import b32encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,6 +121,7 @@ class Context:
     tools: tuple[str, ...] = ()  # those that read variables
     preferred_tools: tuple[str, ...] = ()  # if one fits, a small model uses these
     is_offered: bool = True  # False if one fits: then neither the text nor the tools are sent
+    columns: tuple[str, ...] = ()  # of the variables that are frames, as ``df.column``
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,49 @@ class Exchange:
             case Failed():  # an endpoint's error may name an address, which is private
                 return "(I could not go on here.)"
         return getattr(self.ending, "text", "") or "(The run ended here.)"
+
+
+def columns_in(exchanges: Iterable[Exchange]) -> tuple[str, ...]:
+    """The columns that are described in these questions."""
+    found = (each.context for each in exchanges)
+    offered = (each for each in found if each is not None and each.is_offered)
+    return tuple(dict.fromkeys(column for each in offered for column in each.columns))
+
+
+def kinds_in(exchanges: Iterable[Exchange]) -> tuple[str, ...]:
+    """Which kinds of data of the notebook are sent with these exchanges, in words for a person.
+
+    Not listed are what a person wrote, the tools, and what the model itself wrote.
+    """
+    return tuple(dict.fromkeys(kind for each in exchanges for kind in _kinds_of(each)))
+
+
+def _kinds_of(exchange: Exchange) -> Iterator[str]:
+    are_shown = exchange.values == "all"
+    if exchange.context is not None and exchange.context.text and exchange.context.is_offered:
+        yield "names, types and sizes"
+        if are_shown and exchange.context.columns:
+            yield "counts of values"
+    if exchange.error is not None:
+        yield "errors and code of cells" if are_shown else "types of errors"
+    if exchange.images:
+        yield "pictures"
+    for step in exchange.steps:
+        for outcome in step.outcomes:
+            yield from _kinds_of_outcome(outcome, are_shown=are_shown)
+
+
+def _kinds_of_outcome(outcome: CallOutcome, *, are_shown: bool) -> Iterator[str]:
+    if outcome.status == "error":
+        yield "errors" if are_shown else "types of errors"
+    elif outcome.status == "done":
+        yield "results" if are_shown else "types of results"
+    if outcome.images:
+        yield "pictures"
+    if are_shown and (outcome.printed or outcome.shared):
+        yield "prints"
+    if are_shown and outcome.changed:
+        yield "changes of variables"
 
 
 class Inbox:

@@ -15,8 +15,8 @@ _MAX_NAMES = 60
 
 
 def requests_table() -> str:
-    """All requests, a line for each, and their sum."""
-    rows = [("", "time", "bytes", "values", "question", "described", "learned")]
+    """All requests, a line for each, and what was in them together."""
+    rows = [("", "time", "bytes", "values", "question", "data", "learned")]
     for number, each in enumerate(sent.requests, 1):
         about = each.purpose or sent.Purpose(f"({each.address})", "")
         learned = ", ".join(f"{times} {what}" for what, times in about.learned.items())
@@ -27,7 +27,7 @@ def requests_table() -> str:
                 f"{each.size:,}",
                 about.values,
                 clip(" ".join(about.question.split()), _MAX_NAMES),
-                clip(", ".join(about.variables), _MAX_NAMES),
+                "; ".join(about.kinds),
                 learned,
             )
         )
@@ -37,9 +37,15 @@ def requests_table() -> str:
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     total = sum(each.size for each in sent.requests)
     addresses = ", ".join(dict.fromkeys(each.address for each in sent.requests))
-    return "\n".join(
-        [*lines, f"{count(len(rows) - 1, 'request')}, {total:,} bytes, to {addresses}"]
-    )
+    sums = [f"{count(len(rows) - 1, 'request')}, {total:,} bytes, to {addresses}"]
+    purposes = [each.purpose for each in sent.requests if each.purpose is not None]
+    together = {
+        "data": dict.fromkeys(kind for each in purposes for kind in each.kinds),
+        "variables described": dict.fromkeys(it for each in purposes for it in each.variables),
+        "columns named": dict.fromkeys(it for each in purposes for it in each.columns),
+    }
+    sums += [f"{what}: {', '.join(found) or 'none'}" for what, found in together.items()]
+    return "\n".join([*lines, *sums])
 
 
 def request_text(number: str) -> str:

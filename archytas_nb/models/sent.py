@@ -23,12 +23,17 @@ class Purpose:
         question: The question, or the beginning of it.
         values: The setting ``values`` of the question.
         variables: The variables that are described in it.
+        columns: The columns that are described in it, or were in an earlier question of the
+            conversation, as ``df.column``.
+        kinds: The kinds of data of the notebook that are in it, in words.
         learned: What the model has learned of values so far, with the number of times.
     """
 
     question: str = ""
     values: str = "all"
     variables: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     learned: Mapping[str, int] = field(default_factory=dict)
 
 

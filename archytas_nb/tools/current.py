@@ -7,10 +7,12 @@ it runs calls.
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from functools import partial
 from numbers import Real
 from typing import Any, Protocol, TypeVar
 
@@ -68,6 +70,58 @@ class Host(Protocol):
 
 host: ContextVar[Host | None] = ContextVar("host", default=None)
 """The run whose calls are running."""
+
+
+@functools.cache
+def follow_into_threads() -> None:
+    """From now on, threads and work for executors belong to the run whose call starts them.
+
+    Only if values of the run stay here: then a thread must not ask a model with them either. Work
+    that is handed on in another way, such as by a queue to a thread that runs already, is not
+    followed.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # which most notebooks do not need
+
+    start_thread = threading.Thread.start
+    submit_work: Callable[..., Any] = ThreadPoolExecutor.submit
+
+    @functools.wraps(start_thread)
+    def start(self: threading.Thread) -> None:
+        asking = _hiding()
+        if asking is not None:
+            self.run = partial(_run_for, asking, self.run)  # type: ignore[method-assign]
+        start_thread(self)
+
+    @functools.wraps(submit_work)
+    def submit(self: ThreadPoolExecutor, work: Any, /, *args: Any, **kwargs: Any) -> Any:
+        asking = _hiding()
+        if asking is None:
+            return submit_work(self, work, *args, **kwargs)
+        token = host.set(None)  # a thread that the executor starts works for others as well
+        try:
+            return submit_work(self, partial(_run_for, asking, work), *args, **kwargs)
+        finally:
+            host.reset(token)
+
+    threading.Thread.start = start  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = submit  # type: ignore[assignment, method-assign]
+
+
+def _hiding() -> Host | None:
+    """The run whose calls are running, if its values stay here."""
+    asking = host.get()
+    if asking is None or asking.values == "all":
+        return None
+    return asking
+
+
+def _run_for(asking: Host, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Do something in another thread, as a part of a call of this run."""
+    token = host.set(asking)
+    try:
+        return work(*args, **kwargs)
+    finally:
+        host.reset(token)
 
 
 class CurrentRun:

@@ -241,6 +241,30 @@ def test_approvals_are_replayed_without_a_user(
     assert sum("answered" in line for line in lines) >= 2
 
 
+def test_what_is_approved_is_not_recorded_if_values_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer is used again only in a replay: in mode auto it may be another call."""
+    path = tmp_path / "x.jsonl"
+    script = (("delete", {"name": "{plan}"}), ("final_answer", "Done."))
+
+    def ask(mode: Any, person: Scripted) -> nb.Run:
+        monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+        model = CassetteModel(Cassette(path, mode), lambda: ScriptedModel(*script))
+        tools = nb.Toolbox()
+        tools.add(delete, approve=lambda name: f"{name} is gone then")
+        options: dict[str, Any] = {"values": "none", "protocol": "native"}
+        return nb.Agent(tools, model, namespace={"plan": "Zq918273645"}, **options).run("Do.")
+
+    person = Scripted("y")
+    assert [outcome.status for _, outcome in ask("record", person).calls] == ["done"]
+    assert "Zq918273645" in person.prompts[0]
+    assert "Zq918273645" not in path.read_text()
+    replayed = ask("replay", Scripted(there=False))
+    assert [outcome.status for _, outcome in replayed.calls] == ["done"]
+    assert [outcome.status for _, outcome in ask("auto", Scripted("n")).calls] == ["refused"]
+
+
 def test_auto_asks_the_user_only_what_is_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     real = Scripted("blue", "red")

@@ -403,7 +403,8 @@ class World:
         return self.random.choice(calls)
 
     def answer(self) -> str:
-        names = [*self.namespace, "nobody"]
+        # A model cannot write the name of a variable that it did not read.
+        names = [*(name for name in self.namespace if not re.search(r"\d{9}", name)), "nobody"]
         return f"It is {{{self.random.choice(names)}}} of {{total:,}} in {{patients}}."
 
     def program(self) -> str:

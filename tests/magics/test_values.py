@@ -6,9 +6,13 @@ conversations.
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import enum
 import json
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from unittest.mock import patch
@@ -77,6 +81,22 @@ class _Checked(pydantic.BaseModel):
     @classmethod
     def _below(cls, _: int) -> int:
         raise ValueError(f"must be below {NUMBER}")
+
+
+class _Strict(pydantic.BaseModel):
+    """An argument without other keys."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+    size: int
+
+
+class _First:
+    """A person who chooses what comes first."""
+
+    there = True
+
+    def ask(self, *_: Any) -> str:
+        return "1"
 
 
 def _checked(_: str) -> str:
@@ -266,6 +286,108 @@ WAYS: dict[str, Way] = {
 }
 
 
+class _Wide(pd.DataFrame):
+    """A frame that says of its shape what it likes."""
+
+    @property
+    def shape(self) -> Any:
+        return CANARY, CANARY
+
+
+def _class_in_function() -> Any:
+    """A class that says that it stands in a function."""
+    return type(CANARY, (), {"__qualname__": f"f.<locals>.{CANARY}"})()
+
+
+def _pivot() -> pd.DataFrame:
+    """Make a table whose columns are values."""
+    rows = pd.DataFrame({"ward": [CANARY, "b"], "days": [1, NUMBER]})
+    return rows.pivot_table(columns="ward", values="days")
+
+
+def _fails_in_body() -> int:
+    """Check something in the body."""
+    return _Checked(size=1).size
+
+
+def _fails_from() -> int:
+    """Fail after something else has failed."""
+    try:
+        raise KeyError(CANARY)
+    except KeyError as error:
+        raise FileNotFoundError(2, CANARY, f"/nowhere/{CANARY}") from error
+
+
+def _of_kind(kind: Literal["a", "b"]) -> int:
+    """Take a kind."""
+    return 1
+
+
+def _of_size(size: int) -> int:
+    """Take a size."""
+    return size
+
+
+def _of_item(item: _Strict) -> int:
+    """Take an item."""
+    return item.size
+
+
+_TEXT = _returning(CANARY)
+_MADE = enum.StrEnum("Kind", {"A": CANARY})  # type: ignore[misc]
+
+
+def _program(tools: list[Any], *programs: str, **variables: Any) -> Way:
+    return (tools, [_PROGRAM.format(each) for each in programs], variables, _IN_PROGRAMS)
+
+
+_IN_PROGRAMS = {"protocol": "program"}
+WAYS |= {
+    "the shape of a frame": ([_returning(_Wide({"a": [1]}))], [("result", {})], {}, {}),
+    "the place of a class": ([_class_in_function], [("_class_in_function", {})], {}, {}),
+    "a member of an enumeration that was made": (
+        [_returning(_MADE.A)],
+        [("result", {})],
+        {},
+        {"values": "scalars"},
+    ),
+    "columns of a pivot table": ([_pivot], [("_pivot", {})], {}, {}),
+    "columns of a pivot table in a program": _program([_pivot], "x = _pivot()\nx['a']\nshow(x)"),
+    "the text of a check in a body": ([_fails_in_body], [("_fails_in_body", {})], {}, {}),
+    "the name of a file": ([_fails_from], [("_fails_from", {})], {}, {}),
+    "the name of a file in a program": _program([_fails_from], "_fails_from()"),
+    "a legal value": ([_of_kind], [("_of_kind", {"kind": "{plan}"})], {"plan": CANARY}, {}),
+    "a legal value in a program": _program([_of_kind, _TEXT], "_of_kind(kind=result())"),
+    "a number that is a text": _program([_of_size, _TEXT], "_of_size(size=result())"),
+    "a key of an argument": _program([_of_item, _TEXT], "_of_item(item={result(): 1, 'size': 1})"),
+    "keys of a variable": (
+        [_of_item],
+        [("_of_item", {"item": {"$var": "plan"}})],
+        {"plan": {CANARY: 1, "size": "a"}},
+        {},
+    ),
+    "a text of JSON": ([_of_item], [("_of_item", {"item": "{plan}"})], {"plan": CANARY}, {}),
+    "the name of an argument": _program([_TEXT], "x = result()\nresult(**{x: 1})"),
+    "a missing key in a program": _program([_TEXT], "x = result()\nd = {'a': 1}\nd[x]"),
+    "a text that is no number": _program([_TEXT], "int(result())"),
+    "a text with percents": _program([_TEXT], "'%d' % result()"),
+    "an error that is caught": _program(
+        [_TEXT], "try:\n    int(result())\nexcept Exception as error:\n    show(error)"
+    ),
+    "base64": _program([_TEXT], "import base64\nshow(base64.b64encode(result().encode()))"),
+    "digits with separators": _program([], "show(f'{n:,}')\nshow(f'{n:e}')\nshow(n)", n=NUMBER),
+    "text of JSON in a program": _program([_TEXT], "import json\njson.loads(result())"),
+    "a date": _program([_TEXT], "import datetime\ndatetime.date.fromisoformat(result())"),
+    "how a text is parted": _program([_TEXT], "print('a', 'b', sep=result())"),
+    "choices of a question": (
+        [_TEXT],
+        [_PROGRAM.format("x = ask_user(question='Which?', choices=[result(), 'b'])\nshow(x)")],
+        {},
+        {**_IN_PROGRAMS, "ask_user": True},
+    ),
+}
+
+
 def _ask(way: Way) -> bytes:
     """All that is sent when two questions are asked."""
     tools, replies, namespace, given = way
@@ -279,14 +401,24 @@ def _ask(way: Way) -> bytes:
         _NAMED.clear()
         variables = _NAMED
     agent = Agent(tools, model, namespace=variables, **options)
-    for question in ("How many?", "And then?"):
-        assert agent.run(question).answer == "Done."
+    with patch.object(asking_module, "Keyboard", _First):
+        for question in ("How many?", "And then?"):
+            assert agent.run(question).answer == "Done."
     model.check()
     return bodies(model)
 
 
-SHUT = ["an object that is compared", "categories of a variable", "an interval of a variable"]
-"""`compare` is there only with the setting; of columns, no categories are described."""
+SHUT = [
+    "an object that is compared",
+    "categories of a variable",
+    "an interval of a variable",
+    "the shape of a frame",
+    "a legal value",
+    "keys of a variable",
+    "a text of JSON",
+]
+"""`compare` and variables as arguments are there only with the setting; of columns, no categories
+are described, and a shape is numbers."""
 SOUGHT = (CANARY.encode(), str(NUMBER).encode())
 
 
@@ -656,6 +788,98 @@ def test_a_tool_does_not_ask_a_model_by_itself() -> None:
     assert CANARY.encode() not in bodies(model)
 
 
+def _in_thread(ask: Callable[[], None]) -> None:
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+
+
+def _in_thread_of_thread(ask: Callable[[], None]) -> None:
+    _in_thread(lambda: _in_thread(ask))
+
+
+def _in_timer(ask: Callable[[], None]) -> None:
+    timer = threading.Timer(0, ask)
+    timer.start()
+    timer.join()
+
+
+def _in_new_pool(ask: Callable[[], None]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(ask).result()
+
+
+def _in_task(ask: Callable[[], None]) -> None:
+    asyncio.run(asyncio.to_thread(ask))
+
+
+_POOL = ThreadPoolExecutor(1)
+
+
+def _in_pool_from_before(ask: Callable[[], None]) -> None:
+    _POOL.submit(ask).result()
+
+
+@pytest.mark.parametrize("values", ["none", "all"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        _in_thread, _in_thread_of_thread, _in_timer, _in_new_pool, _in_task, _in_pool_from_before,
+    ],
+)  # fmt: skip
+def test_a_tool_does_not_ask_a_model_in_a_thread(
+    way: Callable[[Callable[[], None]], None], values: Any
+) -> None:
+    other = ScriptedModel("Yes.", "Yes.", protocol="native")
+    refused: list[str] = []
+
+    def ask() -> None:
+        try:
+            Agent([], other, namespace={}, protocol="native").run(CANARY, progress=False)
+        except ConfigurationError as error:
+            refused.append(str(error))
+
+    def begin() -> None:
+        """Begin."""
+        way(ask)
+
+    model = ScriptedModel(("begin", {}), "Done.", protocol="native")
+    agent = Agent([begin], model, values=values, namespace={}, protocol="native")
+    assert agent.run("Which?").answer == "Done."
+    asked = [len(other.asked), len(refused)]
+    assert asked == ([0, 1] if values == "none" else [1, 0])
+    # The thread of the executor works for others as well.
+    if way is _in_pool_from_before:
+        way(ask)
+        assert len(other.asked) == asked[0] + 1
+
+
+def test_a_thread_that_outlives_its_call_does_not_ask_a_model() -> None:
+    other = ScriptedModel("Yes.", protocol="native")
+    errors: list[BaseException] = []
+    has_ended = threading.Event()
+
+    def ask() -> None:
+        has_ended.wait(30)
+        try:
+            Agent([], other, namespace={}, protocol="native").run(CANARY, progress=False)
+        except ConfigurationError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=ask)
+
+    def begin() -> None:
+        """Begin."""
+        thread.start()
+
+    model = ScriptedModel(("begin", {}), "Done.", protocol="native")
+    Agent([begin], model, values="none", namespace={}, protocol="native").run("Which?")
+    has_ended.set()
+    thread.join()
+    assert len(errors) == 1
+    assert other.asked == []
+
+
 def test_a_reason_to_give_up_is_filled_for_the_user() -> None:
     model = ScriptedModel(("fail_task", "{plan} is missing."), "Done.", protocol="native")
     agent = Agent([], model, values="none", namespace={"plan": CANARY}, protocol="native")
@@ -720,3 +944,95 @@ def test_the_list_of_what_was_sent_equals_what_arrived(
         number = len(sent.requests)
         shown = str(shell.run_line_magic("agent_sent", str(number)))
         assert json.loads(shown) == json.loads(arrived[-1])
+
+
+def _fails() -> int:
+    """Fail."""
+    raise ValueError(CANARY)
+
+
+def _prints() -> int:
+    """Print."""
+    print(CANARY)
+    return NUMBER
+
+
+_SIZES = "names, types and sizes"
+_TYPES = "types of errors"
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds", "learned"),
+    [
+        (
+            "all",
+            [
+                (_SIZES, "counts of values"),
+                (_SIZES, "counts of values", "results", "prints"),
+                (_SIZES, "counts of values", "results", "prints", "errors"),
+            ],
+            {},
+        ),
+        (
+            "none",
+            [(_SIZES,), (_SIZES, "types of results"), (_SIZES, "types of results", _TYPES)],
+            {},
+        ),
+        (
+            "scalars",
+            [(_SIZES,), (_SIZES, "types of results"), (_SIZES, "types of results", _TYPES)],
+            {"numbers and booleans": 1},
+        ),
+    ],
+)
+def test_the_list_says_which_kinds_of_data_and_which_columns_were_sent(
+    values: Any,
+    kinds: list[tuple[str, ...]],
+    learned: dict[str, int],
+    shell: InteractiveShell,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    namespace = {"stays": pd.DataFrame({"ward": ["b"], "days": [1]}), "plan": CANARY}
+    replies = Say(calls=(("_prints", {}),)), Say(calls=(("_fails", {}),)), Say("Done.")
+    monkeypatch.setattr(sent, "requests", sent.Requests())
+    with Server(*replies) as server:
+        monkeypatch.setenv("ARCHYTAS_NB_BASE_URL", server.url)
+        monkeypatch.setenv("ARCHYTAS_NB_API_KEY", "k")
+        agent = Agent(
+            [_prints, _fails], "tiny-1", values=values, namespace=namespace, protocol="native",
+            context="all",
+        )  # fmt: skip
+        agent.run("How many?", progress=False)
+        asked = [each.purpose for each in sent.requests if each.purpose is not None]
+        assert [each.kinds for each in asked] == kinds
+        assert {each.columns for each in asked} == {("stays.ward", "stays.days")}
+        assert dict(asked[-1].learned) == learned
+        shell.run_line_magic("load_ext", "archytas_nb")
+        table = str(shell.run_line_magic("agent_sent", "")).splitlines()
+        assert "columns named: stays.ward, stays.days" in table
+        assert f"data: {', '.join(kinds[-1])}" in table
+
+
+def test_a_column_that_was_made_from_a_value_is_listed_by_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    namespace: dict[str, Any] = {}
+
+    def makes() -> None:
+        """Make a table."""
+        namespace["table"] = pd.DataFrame({CANARY: [1]})
+
+    replies = Say(calls=(("makes", {}),)), Say("Done."), Say("Done.")
+    monkeypatch.setattr(sent, "requests", sent.Requests())
+    with Server(*replies) as server:
+        monkeypatch.setenv("ARCHYTAS_NB_BASE_URL", server.url)
+        monkeypatch.setenv("ARCHYTAS_NB_API_KEY", "k")
+        options: dict[str, Any] = {"values": "none", "protocol": "native", "context": "all"}
+        agent = Agent([makes], "tiny-1", namespace=namespace, **options)
+        agent.run("Make it.", progress=False)
+        agent.run("What is in table?", progress=False)
+        last = sent.requests[-1]
+        assert last.purpose is not None
+        assert last.purpose.columns == ("table.column_1",)
+        assert last.body is not None
+        assert CANARY.encode() not in last.body
