@@ -26,11 +26,12 @@ STATIC = {"text/plain", "text/markdown", "text/html"}
 
 
 def bundles(outputs: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """What is displayed, by media type, as the file has it; not the output that the widgets leave empty."""
+    """What is displayed, by media type, as the file has it; not what the widgets leave, which is empty."""
     return [
         {kind: "".join(text) for kind, text in output["data"].items()}
         for output in outputs
-        if output["output_type"] in {"display_data", "execute_result"} and output["data"]
+        if output["output_type"] in {"display_data", "execute_result"}
+        and any(output["data"].values())
     ]
 
 

@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import pytest
 from nbconvert import HTMLExporter, MarkdownExporter
 
 from tests.lab.lab import DARK, LIGHT, Lab
 from tests.lab.test_lab import STATIC, bundles
 
 
-# nbconvert says so of the output that the widgets leave empty.
-@pytest.mark.filterwarnings("ignore:Your element with mimetype")
 def test_a_call_waits_in_the_trace_and_is_edited_refused_or_interrupted_there(
     lab: Lab, sit: Any, browser: Any, pictures: Path
 ) -> None:

@@ -533,7 +533,7 @@ def test_a_live_run_ends_as_a_static_display(kernel: BlockingKernelClient) -> No
     assert "did not finish" in static["content"]["data"]["text/plain"]
     assert "did not finish" in static["content"]["data"]["text/html"]
     assert set(final["content"]["data"]) == {"text/plain", "text/markdown", "text/html"}
-    assert emptied["content"]["data"] == {}
+    assert emptied["content"]["data"] == {"text/html": ""}
     opened = {each["content"]["comm_id"] for each in of_type(messages, "comm_open")}
     closed = {each["content"]["comm_id"] for each in of_type(messages, "comm_close")}
     assert opened
