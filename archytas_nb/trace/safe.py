@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from archytas_nb.tools.render import IMAGES, type_name
+from archytas_nb.trace.footnotes import read_footnotes
 from archytas_nb.words import clip, one_line
 
 CLASS = "archytas-nb-trace"
@@ -45,7 +46,7 @@ _CONTROLS = re.compile(
 )
 _NUMBER = re.compile(r"[-+−]?[\d,._]*\d(?:\.\d*)?(?:[eE][-+]?\d+)?\s?%?")
 _BLANK = {"", "…", "nan", "NaT", "None", "<NA>", "inf", "-inf"}
-_TAGS = {"code", "details", "div", "em", "img", "p", "pre", "span", "strong", "summary"}
+_TAGS = {"code", "details", "div", "em", "img", "p", "pre", "span", "strong", "summary", "sup"}
 _TAGS |= {"table", "tbody", "td", "th", "thead", "tr"}
 _ATTRIBUTES = {"style", "class", "open", "src", "alt", "role", "aria-level", "tabindex"}
 _LINKS = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
@@ -337,6 +338,7 @@ def _parser() -> Any:
     parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
     parser.validateLink = lambda url: bool(_LINKS.fullmatch(url))  # type: ignore[method-assign]
     parser.inline.ruler.before("escape", "formula", _formula)
+    read_footnotes(parser)
     parser.core.ruler.push("bare links", _link_addresses)
     parser.core.ruler.push("tasks", _mark_tasks)
     rules = {
@@ -346,6 +348,9 @@ def _parser() -> Any:
         "fence": _code_block,
         "code_block": _code_block,
         "formula": _formula_html,
+        "footnote": _footnote_mark,
+        "footnote_open": _footnote,
+        "footnote_close": lambda *_: "</p>\n",
         "th_open": _aligned_cell,
         "td_open": _aligned_cell,
     }
@@ -390,6 +395,15 @@ def _link(_: Any, tokens: Any, index: int, *__: Any) -> str:
     # noopener, noreferrer: the linked page learns nothing about the notebook.
     address = escape(str(tokens[index].attrGet("href") or ""), quote=True)
     return f'<a href="{address}" target="_blank" rel="noopener noreferrer">'
+
+
+def _footnote_mark(_: Any, tokens: Any, index: int, *__: Any) -> str:
+    return element("sup", tokens[index].content)
+
+
+def _footnote(_: Any, tokens: Any, index: int, *__: Any) -> str:
+    # No link between the two: an id would be one of the whole notebook.
+    return f'<p style="margin:.3em 0;font-size:.88em">{element("sup", tokens[index].content)} '
 
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*_]", re.IGNORECASE)

@@ -155,6 +155,26 @@ def test_addresses_become_links_tasks_boxes_and_headings_have_a_level() -> None:
     assert 'role="heading" aria-level="4"' in page
 
 
+def test_a_footnote_has_its_mark_in_the_text_and_other_brackets_stay() -> None:
+    """Also one of a single word, which Markdown would take for the address of a link."""
+    page = safe.markdown(
+        "About 5 kg[^a], not [^b-z].\n\n[^a]: Means of *all* years,\nsee `read`.\n[^2]: https://example.org"
+    )
+    shown = re.sub("<[^>]+>", "", page).split("\n")
+    assert "kg<sup>a</sup>, not [^b-z]." in page
+    assert shown == [
+        "About 5 kga, not [^b-z].",
+        "a Means of all years,",
+        "see read.",
+        "2 https://example.org",
+    ]
+    assert "<em>all</em>" in page
+    assert re.findall(r'href="([^"]*)"', page) == ["https://example.org"]
+    assert safe.markdown("a[^x]\n\n[^x]: <b>") == (
+        '<p>a<sup>x</sup></p>\n<p style="margin:.3em 0;font-size:.88em"><sup>x</sup> &lt;b&gt;</p>'
+    )
+
+
 def test_of_several_calls_each_has_a_line_and_those_that_ended_are_counted() -> None:
     question, events = SAMPLES["parallel"]
     [*_, step] = [step for step in fold(question, events).steps if len(step.calls) > 1]
