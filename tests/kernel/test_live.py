@@ -362,7 +362,14 @@ def test_a_limit_stops_a_shell_and_its_child(kernel: Kernel) -> None:
     assert "stopped after 0.5 s" in ok(kernel.run(code)).result
 
 
-DISPLAYS = '''
+PAGES = {
+    "map": '<iframe srcdoc="&lt;script&gt;"></iframe>',
+    "styled": "<style>td {color: red}</style><table><td>1</td></table>",
+    "sound": '<audio controls src="data:audio/wav;base64,"></audio>',
+}
+DISPLAYS = (
+    f"PAGES = {PAGES!r}"
+    '''
 from IPython.display import HTML, SVG, Latex, Markdown, clear_output, display
 
 class Chart:
@@ -378,6 +385,11 @@ class Figure(Chart):
     def show(self):
         display({"application/vnd.plotly.v1+json": {"data": [self.name]}}, raw=True)
 
+class Page(Chart):
+    """One that is drawn as HTML: a map, a table with a style, a player."""
+    def _repr_mimebundle_(self, **_): return None
+    def _repr_html_(self): return PAGES[self.name]
+
 @nb.tool
 def chart(name: str) -> Chart:
     """Draw.
@@ -390,6 +402,10 @@ def chart(name: str) -> Chart:
         return figure
     if name == "markdown":
         return Markdown("a **bold** word")
+    if name == "formula":
+        return Latex("$$x^2$$")
+    if name in PAGES:
+        return Page(name)
     if name == "drawing":
         return SVG("<svg xmlns='http://www.w3.org/2000/svg'><rect/></svg>")
     if name == "loop":
@@ -405,6 +421,7 @@ def draw(name):
     script = ScriptedModel(("chart", {"name": name}), ("final_answer", "Here it is."))
     get_ipython().run_line_magic("agent", f"--new --model script Draw {name}")
 '''
+)
 
 
 @pytest.fixture(scope="module")
@@ -429,6 +446,11 @@ def drawing(kernel: Kernel) -> Kernel:
         ("loop", [{"application/vnd.vegalite.v5+json": {"mark": 2}, "text/plain": "Chart(2)"}]),
         ("markdown", []),
         ("drawing", []),
+        ("formula", []),
+        *(
+            (name, [{"text/html": page, "text/plain": f"Chart({name})"}])
+            for name, page in PAGES.items()
+        ),
     ],
 )
 def test_what_a_cell_would_display_follows_the_trace_as_it_is(
@@ -439,6 +461,8 @@ def test_what_a_cell_would_display_follows_the_trace_as_it_is(
     assert displays == expected
     assert ("<strong>bold</strong>" in trace["text/html"]) == (name == "markdown")
     assert ("data:image/svg+xml" in trace["text/html"]) == (name == "drawing")
+    assert ("$$x^2$$</span>" in trace["text/html"]) == (name == "formula")
+    assert "<script" not in trace["text/html"]
     outcome = ok(drawing.run(f"ask(('chart', {{'name': {name!r}}}))[0].text")).result
     assert "vnd." not in outcome
-    assert "Chart" in outcome or name not in {"bar", "figure"}
+    assert "Chart" in outcome or name not in {"bar", "figure", *PAGES}
