@@ -220,10 +220,14 @@ _LIVE = "archytas-nb-live-"  # with the number: the class of the widgets
 _HEADER = "archytas-nb-header"
 _BUSY = "archytas-nb-busy"
 # The widgets hide the copy; without them, the copy hides the error that replaces them. When the
-# copy has become the final output, that hides the widgets.
+# copy has become the final output, that hides the widgets; so do widgets without their kernel,
+# which a page keeps after a restart, and with some extensions also when it is opened again.
+_DEAD = ".jp-OutputArea-child .jupyter-widgets-disconnected"
 _HIDE_COPY = (
-    "{0}{{display:none}}.jp-OutputArea-child:has({0}){{display:none}}"
-    ".jp-OutputArea-child:not(:has({0}))+.jp-OutputArea-child:has({1}){{display:none}}"
+    f"{{0}}:not(:has(+{_DEAD}) *){{{{display:none}}}}"
+    f".jp-OutputArea-child:has({{0}}):not(:has(+{_DEAD})){{{{display:none}}}}"
+    ".jp-OutputArea-child:not(:has({0}))+.jp-OutputArea-child:has({1}),"
+    ".jp-OutputArea-child:has(.jupyter-widgets-disconnected {1}){{display:none}}"
 )
 # The copy waits until the widgets could have hidden it.
 _HIDE_ERROR = (

@@ -146,6 +146,8 @@ def test_a_kernel_that_is_restarted_leaves_the_steps_so_far(
     desk.wait_for_text("good night")
     desk.wait_for_static_copy(4, "sleep(seconds=600)")
     desk.restart_kernel()
+    desk.wait_for_copy("The run did not finish")
+    assert desk.text(4).count("sleep(seconds=600)") == 1
     desk.save()
     desk.close()
     for kernel in (True, False):
