@@ -275,6 +275,8 @@ def _end(talk: Talk, future: Future[End]) -> None:
         error = future.exception()
         if error is None:
             end, text = future.result()
+        elif isinstance(error, KeyboardInterrupt):  # before the run had begun
+            end, text = "interrupted", ""
         else:
             end, text = "failed", f"{type(error).__name__}: {error}"
     talk.send(end=end, text=text)
