@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from archytas_nb.kernel.output import (
 from archytas_nb.kernel.python import python
 from archytas_nb.kernel.reads import Noted, Reads
 from archytas_nb.kernel.transaction import Watch, transaction
-from archytas_nb.loop.events import NotCovered
+from archytas_nb.loop.events import Diff, NotCovered
 from archytas_nb.loop.reply import as_text
 from archytas_nb.tools.render import drain, is_lazy
 from archytas_nb.tools.tool import Tool, awaited
@@ -147,7 +147,11 @@ def verify(
                     notes += watch.rewind() if watch is not None else ()
                 notes += _rewind(code, recorded)
                 other = recorded.reads.other_than_before() if recorded.reads is not None else []
-            compared.run()
+            # Nothing has been changed yet if the code begins with the variables as they are.
+            watched = tried if from_now else transaction(namespace=variables)
+            with nullcontext() if from_now else watched:
+                compared.run()
+            compared.note_changes(watched.diff)
             proof = compared.proof()
     finally:
         not_covered = tried.undo()
@@ -285,9 +289,8 @@ class _Comparison:
 
     def run(self) -> None:
         """Run all blocks; what one raises ends this."""
-        watched = transaction(namespace=self._variables)
         output = Capture()
-        with watched, self._functions_there(), capturing([output], output):
+        with self._functions_there(), capturing([output], output):
             token = current_capture.set(output)
             figures = open_figures()
             self._variables[_NOTED] = self._noting
@@ -304,9 +307,12 @@ class _Comparison:
                 self._variables.pop(_NOTED, None)
                 take_figures(figures, output, [])
                 current_capture.reset(token)
-        self._changed = set(reads.variables_of(watched.diff))
         if self._code.answer.name:
             self._answer = self._variables.get(self._code.answer.name)
+
+    def note_changes(self, diff: Diff) -> None:
+        """Note what the code has changed."""
+        self._changed = set(reads.variables_of(diff))
 
     def _run_block(self, block: Block) -> None:
         source = block.source
