@@ -126,6 +126,26 @@ def test_a_button_of_the_chat_approves_or_refuses(
     assert value(kernel, "numbers") == numbers
 
 
+@pytest.mark.parametrize("values", ["none", "all"])
+def test_values_are_shown_in_the_chat_and_not_told_to_the_model(
+    kernel: Kernel, runtime: Path, values: str
+) -> None:
+    kernel.run(f"%config ArchytasNB.values = {values!r}\nnumbers[:] = [918273645]")
+    kernel.run("%config ArchytasNB.protocol = 'native'")
+    play(kernel, ("total", {}), ("clear", {}), ("final_answer", "It is {total_1} in {numbers}."))
+
+    async def work(chat: Chat) -> None:
+        assert await chat.ask("What is the total?") == "end_turn"
+        assert ("918273645" in chat.text) == (values == "none")
+        assert chat.calls[0][1:] == ("completed", "918273645")
+
+    talk(runtime, work, choose=lambda *_: "Do not run")
+    told = value(kernel, "str([[each.messages, each.tools] for each in script.asked])")
+    kernel.run("%config ArchytasNB.values = 'all'\n%config ArchytasNB.protocol = 'auto'")
+    assert "What is the total?" in told
+    assert ("918273645" in told) == (values == "all")
+
+
 def test_a_question_waits_for_the_running_cell_and_says_so(kernel: Kernel, runtime: Path) -> None:
     play(kernel, ("final_answer", "Now."))
     gate = runtime / "gate"
