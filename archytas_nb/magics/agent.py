@@ -269,7 +269,7 @@ class ArchytasNB(Settings, Magics):
         try:
             here = cell_of(self.shell)
             asked = self._read(text, args, names, here)
-            return self._answered(*asked, args, here, silent=silent)
+            return self._answered(*asked, args, here, written=text, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
             raise without_frames(error) from None
 
@@ -371,6 +371,7 @@ class ArchytasNB(Settings, Magics):
         args: Any,
         cell: Cell,
         *,
+        written: str,
         silent: bool,
     ) -> Any:
         from archytas_nb.run import Run
@@ -390,7 +391,7 @@ class ArchytasNB(Settings, Magics):
         shown = "quiet" if settings.quiet else mode
 
         def ask(continues: str) -> Run:
-            with TraceView(question, shown, continues, agent.inbox) as view:
+            with TraceView(question, shown, continues, agent.inbox, written) as view:
                 observers = [view.on_event]
                 try:
                     return agent.run(question, observers=observers, progress=False, **keywords)

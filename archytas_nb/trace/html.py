@@ -182,8 +182,8 @@ def head_html(view: RunView) -> Html:
 
 
 def question_html(view: RunView) -> Html:
-    """The question."""
-    return element("div", _question(clip(view.question, _LARGEST_TEXT)))
+    """The question; with lookups as it was written, and what the model read when unfolded."""
+    return element("div", _question(clip(view.question, _LARGEST_TEXT), view.written))
 
 
 def facts_of(view: RunView) -> str:
@@ -208,13 +208,14 @@ def passed_html(passed: str) -> Html:
     return element("span", passed, role="timer", style=_PASSED)
 
 
-def _question(text: str) -> Html:
+def _question(text: str, written: str) -> Html:
     """The question as a heading; of a long one the beginning, and all of it when unfolded."""
     heading = {"role": "heading", "aria_level": "2"}
     style = "white-space:pre-wrap;font-weight:600"
-    if len(text) <= _LONG_QUESTION and text.count("\n") < _QUESTION_LINES:
+    is_short = len(text) <= _LONG_QUESTION and text.count("\n") < _QUESTION_LINES
+    if is_short and not written:
         return element("strong", text, style=style, **heading)
-    first = one_line(text, _LONG_QUESTION // 2)
+    first = one_line(written or text, _LONG_QUESTION // 2)
     title = element("strong", first, style="font-weight:600", **heading)
     whole = element("div", text, style="white-space:pre-wrap;margin:.2em 0 .4em 1.2em")
     summary = element("summary", title, style="cursor:pointer")

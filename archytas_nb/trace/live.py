@@ -81,12 +81,22 @@ class TraceView:
         mode: How it is shown.
         continues: The question of the conversation before it.
         inbox: Takes what the person tells the agent; None if nothing can be told.
+        written: The question as the person wrote it, with lookups.
     """
 
     def __init__(
-        self, question: str, mode: Mode, continues: str = "", inbox: Inbox | None = None
+        self,
+        question: str,
+        mode: Mode,
+        continues: str = "",
+        inbox: Inbox | None = None,
+        written: str = "",
     ) -> None:
-        self.view = replace(fold(question, ()), continues=tidy(continues, 200))
+        view = fold(question, ())
+        written = tidy(written)
+        if written == view.question:
+            written = ""
+        self.view = replace(view, continues=tidy(continues, 200), written=written)
         self._mode = mode
         self._displays = Displays()
         self._closed = False
@@ -581,7 +591,8 @@ class LiveLayer:
             self._change_boxes([step.number for step in steps])
         streamed = self._activity.streamed()
         form = self._activity.form
-        if form and not form.decision and steps:  # the panel shows the call in full
+        is_waiting = self._activity.is_asking or (form is not None and not form.decision)
+        if is_waiting and steps:  # the panel or the form shows the call in full
             steps = (*steps[:-1], without_arguments(steps[-1]))
         now = self._what_happens(steps[-1] if steps else None, streamed)
         if now == _EMPTY_PANE:  # before the steps grow, which moves it

@@ -175,6 +175,16 @@ def test_a_footnote_has_its_mark_in_the_text_and_other_brackets_stay() -> None:
     )
 
 
+def test_a_question_with_lookups_is_shown_as_it_was_written_and_unfolds_to_what_was_read() -> None:
+    view = replace(fold("Clean DataFrame of 5 rows\n1 2", ()), written="Clean {raw}")
+    page = html(view)
+    heading = re.search('role="heading"[^>]*>([^<]*)<', page)
+    assert heading is not None
+    assert heading[1] == "Clean {raw}"
+    assert "DataFrame of 5 rows" in page.partition("</summary>")[2]
+    assert "DataFrame" not in page.partition("</summary>")[0]
+
+
 def test_of_several_calls_each_has_a_line_and_those_that_ended_are_counted() -> None:
     question, events = SAMPLES["parallel"]
     [*_, step] = [step for step in fold(question, events).steps if len(step.calls) > 1]
