@@ -112,13 +112,23 @@ class Columns:
         named = {f"{{{each.label}}}": f"row.{each.name}" for each in self.columns}
         return {label: name for label, name in named.items() if label in prompt}
 
+    @functools.cached_property
+    def own_texts(self) -> list[str]:
+        """The names of the columns in which most rows have a text of their own."""
+        return [
+            column.name
+            for at, column in enumerate(self.columns)
+            if len({row[at] for row in self.rows if isinstance(row[at], str)}) > len(self.rows) / 2
+        ]
+
+    @functools.cached_property
     def free_texts(self) -> list[str]:
-        """The names of the columns with texts to be read: most rows have one of their own."""
+        """Those of them whose texts have to be read, and are no labels."""
         found = []
         for at, column in enumerate(self.columns):
             texts = [row[at] for row in self.rows if isinstance(row[at], str)]
             words = sum(len(each.split()) for each in texts)
-            if len(set(texts)) > len(self.rows) / 2 and words >= _WORDS * len(texts):
+            if column.name in self.own_texts and words >= _WORDS * len(texts):
                 found.append(column.name)
         return found
 

@@ -94,6 +94,10 @@ _CHOICES: Mapping[str, str] = {
     "stop": "or stop",
 }
 _WISH = "What should change?"
+_IS_OWN = (
+    "row.{name} is another text in each row, so this is about one of them, and the program has to "
+    "answer every row. Leave it out"
+)
 _WORD = re.compile(r"[^\W\d_]{2}")
 _IS_FREE = (
     "row.{name} is another text in each row, and may say this in other words. Leave this line out, "
@@ -424,8 +428,8 @@ class PlannedMap:
     def _first_messages(self, protocol: PlanProtocol) -> list[Message]:
         form = self._map.answers.form
         columns = self._columns
-        free_texts = columns.free_texts()
-        left_out = free_texts if protocol.small else []  # it would compare with these texts
+        free_texts = columns.free_texts
+        left_out = columns.own_texts if protocol.small else []  # it would compare with these
         shown = [columns.rows[each] for each in self._sample[:_SHOWN]]
         samples = [columns.text_of(each, without=left_out) for each in shown]
         if self._hides_values:
@@ -440,8 +444,10 @@ class PlannedMap:
         )
 
     def _literal_faults(self, program: RowProgram) -> tuple[Fault, ...]:
-        """What is wrong with a program that looks in a free text for words that were made up."""
-        free = set() if self._hides_values else set(self._columns.free_texts())
+        """What is wrong with a program that looks for made-up words, or for one of the rows."""
+        if self._hides_values:
+            return ()
+        columns = self._columns
         compared = [
             each for each in ast.walk(ast.parse(program.text)) if isinstance(each, ast.Compare)
         ]
@@ -450,9 +456,16 @@ class PlannedMap:
             named = [each.attr for each in sides if isinstance(each, ast.Attribute)]
             literals = [each.value for each in sides if isinstance(each, ast.Constant)]
             texts = [each for each in literals if isinstance(each, str) and _WORD.search(each)]
-            if texts and free.intersection(named) and texts[0] not in self._prompt:
+            if not texts or not named or texts[0] in self._prompt:
+                continue
+            fault = ""
+            if named[0] in columns.free_texts:
+                fault = _IS_FREE.format(name=named[0])
+            elif named[0] in columns.own_texts and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+                fault = _IS_OWN.format(name=named[0])
+            if fault:
                 source = program.text.split("\n")[node.lineno - 1].strip()
-                return (Fault(node.lineno, source, _IS_FREE.format(name=named[0])),)
+                return (Fault(node.lineno, source, fault),)
         return ()
 
     def _reply(

@@ -269,6 +269,18 @@ def test_a_free_text_is_judged_and_not_searched_for_made_up_words(condition: str
         assert len(model.plans) == 1, fine
 
 
+def test_a_program_is_not_about_one_of_the_rows() -> None:
+    frame = data(40).assign(order=[f"order-{number}" for number in range(40)])
+    special = PROGRAM.replace(")", " if row.order == 'order-7' else row.product)", 1)
+    model = Planner(special, PROGRAM)
+    out = planned(frame, model, verify=0)
+    assert list(out["answer"]) == expected(frame)
+    assert "row.order is another text in each row" in str(model.plans[1])
+    model = Planner(special)  # here the person has named it
+    planned(frame, model, prompt=f"{PROMPT} That of order-7 is the same.", verify=0)
+    assert len(model.plans) == 1
+
+
 def test_a_small_model_reads_no_free_text_that_it_would_copy_and_what_it_repeats_is_left_out() -> (
     None
 ):
