@@ -1,27 +1,33 @@
 """The block of Python code with which an answer is to end: what the model is told, and told again.
 
-A small model explains what is wrong and leaves the code out, or cannot write it in the form of its
-answers. So it is asked a second time, for nothing but the code, and where the endpoint constrains
-replies it can write nothing else.
+A model that leaves the code out is asked a second time, for nothing but the code. A small model
+cannot write code in the form of its answers. Without tools it therefore answers in prose, and where
+the endpoint constrains replies, it can write nothing but a text and the code.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Sequence
 
-from archytas_nb.loop.events import AskModel
+from archytas_nb.loop.events import AskModel, Message
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.wire import question_message, system_message
 
-ROLE = "You write Python code for cells of the notebook."
-AGAIN = (
-    "Now write the whole code of that cell, corrected and complete, as one block that begins with "
-    "```python. Write nothing else."
+_ROLE = "You write Python code for cells of the notebook."
+_AGAIN = "Now write only the whole code of that cell, as one block that begins with ```python."
+_CORRECTED = (
+    "Now write only the corrected cell, as one block that begins with ```python. Change as little "
+    "as possible: what ran before it need not be repeated. The cell that failed:\n"
+    "```python\n{source}\n```"
 )
-GRAMMAR = r"""root ::= "```python\n" line+ "```"
-line ::= [^`\n]* "\n"
+_LINES = r"""line ::= [^`\n]* "\n"
 """
+_CODE = rf"""root ::= "```python\n" line+ "```"
+{_LINES}"""
+_TEXT_AND_CODE = rf"""root ::= piece{{20,600}} "\n```python\n" line+ "```"
+piece ::= [^`] | "`" [^`\n]+ "`"
+{_LINES}"""
 
 _BLOCK = re.compile(
     r"^[ \t]*```[ \t]*(?:python|py|python3|ipython)?[ \t]*\n(?P<code>.*?)^[ \t]*```",
@@ -37,29 +43,41 @@ def block_in(text: str) -> str:
     return found[0]
 
 
-def request_again(
-    ask: AskModel, exchange: Exchange, answer: str, instructions: str, *, has_grammars: bool
-) -> AskModel:
-    """The request for the code that an answer lacks.
+class CodeRequests:
+    """The requests for an answer that ends with code, without any tools.
 
     Args:
-        ask: The request whose limits it has.
         exchange: The question.
-        answer: The answer.
         instructions: The user's instructions.
         has_grammars: Whether the endpoint constrains replies.
     """
-    asked = question_message(replace(exchange, wants_code=False), "")
-    messages = (
-        system_message(ROLE, instructions),
-        asked,
-        {"role": "assistant", "content": answer},
-        {"role": "user", "content": AGAIN},
-    )
-    return AskModel(
-        ask.step,
-        messages,
-        max_tokens=ask.max_tokens,
-        seconds=ask.seconds,
-        grammar=GRAMMAR if has_grammars else "",
-    )
+
+    def __init__(self, exchange: Exchange, instructions: str, *, has_grammars: bool) -> None:
+        self._exchange = exchange
+        self._system = system_message(_ROLE, instructions)
+        self._has_grammars = has_grammars
+
+    def answer(self, ask: AskModel) -> AskModel:
+        """The request for an answer in prose with its code; its limits are those of `ask`."""
+        return self._request(ask, [question_message(self._exchange, "")], _TEXT_AND_CODE)
+
+    def code(self, ask: AskModel, answer: str) -> AskModel:
+        """The request for the code that an answer lacks."""
+        again = _AGAIN
+        if self._exchange.error is not None:
+            again = _CORRECTED.format(source=self._exchange.error.source)
+        messages = [
+            question_message(self._exchange, "", can_write_code=False),
+            {"role": "assistant", "content": answer},
+            {"role": "user", "content": again},
+        ]
+        return self._request(ask, messages, _CODE)
+
+    def _request(self, ask: AskModel, messages: Sequence[Message], grammar: str) -> AskModel:
+        return AskModel(
+            ask.step,
+            (self._system, *messages),
+            max_tokens=ask.max_tokens,
+            seconds=ask.seconds,
+            grammar=grammar if self._has_grammars else "",
+        )

@@ -29,8 +29,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from archytas_nb.loop import code_block
 from archytas_nb.loop.calls import split_thoughts
+from archytas_nb.loop.code_block import CodeRequests, block_in
 from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import (
     ANSWER,
@@ -186,9 +186,7 @@ class _Loop:
         try:
             if self.guards.small:
                 yield from self._check_fit()
-            may_write_lines = self._may_write_lines() and not self.exchange.hint
-            if isinstance(self.wire, ProgramProtocol) and may_write_lines:
-                ending = yield from self._write_lines(self.wire)
+                ending = yield from self._begin_small()
                 if ending is not None:
                     return ending
             was_prose = False  # whether the last reply was plain text instead of an action
@@ -210,6 +208,17 @@ class _Loop:
             return (yield from self._last_turn(limit))
         except _RunEndedError as over:
             return over.ending
+
+    def _begin_small(self) -> Requests[Ending | None]:
+        """What a small model does before it goes by steps; None if that does not end the run."""
+        if self.exchange.wants_code and not self.wire.tools:
+            ending = yield from self._answer_with_code()
+            if ending is not None:
+                return ending
+        may_write_lines = self._may_write_lines() and not self.exchange.hint
+        if isinstance(self.wire, ProgramProtocol) and may_write_lines:
+            return (yield from self._write_lines(self.wire))
+        return None
 
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
@@ -452,26 +461,42 @@ class _Loop:
             yield from self._check(action.answer)
         return Stopped(limit, as_text(action.answer))
 
+    # ── an answer that ends with code ─────────────────────────────────────────────────────────────
+
+    @property
+    def _code_requests(self) -> CodeRequests:
+        return CodeRequests(
+            self.exchange, self.wire.instructions, has_grammars=self.facts.has_grammars
+        )
+
+    def _ask_for_code(self, request: AskModel) -> Requests[ModelReply]:
+        self.guards.steps += 1
+        reply = yield replace(request, step=self.guards.steps)
+        received = yield from self._reply_or_end(reply)
+        self.guards.add_usage(received, message_tokens(request.messages))
+        return received
+
+    def _answer_with_code(self) -> Requests[Ending | None]:
+        """Have a small model that has no tools answer in prose; None if it has to go on."""
+        if self.guards.limit_reached():  # which also starts the clock
+            return None
+        received = yield from self._ask_for_code(self._code_requests.answer(self._request("")))
+        text = split_thoughts(received.text)[0].strip()
+        if received.finish == "length" or not text or (yield from self._check(text)):
+            return None
+        return Answered(text)
+
     def with_code(self, ending: Answered) -> Flow:
         """An answer with its block of code; if it lacks it, the model is asked once more."""
-        if code_block.block_in(ending.text) or self.guards.limit_reached():
+        if block_in(ending.text) or self.guards.limit_reached():
             return ending
         yield Notice("check", "the answer has no code: the model is asked for it")
-        self.guards.steps += 1
-        request = code_block.request_again(
-            self._request(""),
-            self.exchange,
-            ending.text,
-            self.wire.instructions,
-            has_grammars=self.facts.has_grammars,
-        )
-        reply = yield replace(request, step=self.guards.steps)
+        request = self._code_requests.code(self._request(""), ending.text)
         try:
-            received = yield from self._reply_or_end(reply)
+            received = yield from self._ask_for_code(request)
         except _RunEndedError as over:
             return over.ending if isinstance(over.ending, Interrupted) else ending
-        self.guards.add_usage(received, message_tokens(request.messages))
-        block = code_block.block_in(split_thoughts(received.text)[0])
+        block = block_in(split_thoughts(received.text)[0])
         return replace(ending, text=f"{ending.text}\n\n{block}") if block else ending
 
     def _correct(self, action: Action, correction: str) -> None:

@@ -32,8 +32,8 @@ _ROLE = "You answer a data scientist who works in a live Jupyter notebook."
 
 
 CODE = (
-    "End the answer with the whole code of the cell as one block of code that begins with "
-    "```python."
+    "The variables of other cells are there: use them as they are, and assign none of them. End "
+    "the answer with the whole code of the cell as one block of code that begins with ```python."
 )
 """What the model reads below a question whose answer is to end with code."""
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _OF_QUESTION = (*QUESTION_SETTINGS, "quiet")
 """The settings that an option may override for one question."""
-_FIX = "Fix cell [{number}], which failed, and say in one or two sentences why it failed."
+_FIX = "Why did cell [{number}] fail? Explain it in one or two sentences, and correct the cell."
 """What `%agent_fix` asks."""
 _log = logging.getLogger("archytas_nb")
 

@@ -35,7 +35,7 @@ from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.lines import REMARK
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.program_protocol import ProgramProtocol
-from archytas_nb.loop.record import Compaction, Exchange
+from archytas_nb.loop.record import Compaction, Context, Exchange, LastError
 from tests.loop.cards import TOOLS
 from tests.loop.sandbox import PythonSandbox
 
@@ -559,3 +559,43 @@ def test_an_interrupt_between_two_lines_keeps_what_was_done() -> None:
     assert isinstance(drive.run(), Interrupted)
     [step] = drive.exchange.steps
     assert [outcome.status for outcome in step.outcomes] == ["done"]
+
+
+def failed_cell() -> Exchange:
+    """A question about a cell that failed, whose answer is to end with code, without tools."""
+    return Exchange(
+        "Why?",
+        wants_code=True,
+        context=Context(tools=tuple(TOOLS), is_offered=False),
+        error=LastError("cell 1", "y = 1 / 0", "The cell failed: ZeroDivisionError"),
+    )
+
+
+def test_a_small_model_without_tools_answers_in_prose_that_ends_with_code() -> None:
+    answer = "It divides by `0`.\n```python\ny = 1 / 2\n```"
+    drive = Drive([answer], small=True, model=Facts(), exchange=failed_cell())
+    assert drive.run() == Answered(answer)
+    [ask] = drive.asked
+    assert ask.grammar.startswith("root ::= piece")
+    system, question = (str(each["content"]) for each in ask.messages)
+    assert "look(" not in system
+    assert "ZeroDivisionError" in question
+    assert question.endswith("begins with ```python.")
+
+
+def test_code_that_is_missing_is_asked_for_once_with_the_cell_that_failed() -> None:
+    replies = ["It divides by 0.", "```python\ny = 1 / 2\n```"]
+    drive = Drive(replies, small=True, model=Facts(), exchange=failed_cell())
+    assert drive.run() == Answered("It divides by 0.\n\n```python\ny = 1 / 2\n```")
+    assert drive.asked[-1].grammar.startswith('root ::= "```python')
+    assert "```python\ny = 1 / 0\n```" in drive.told
+    drive = Drive(["It divides by 0.", "No."], small=True, model=Facts(), exchange=failed_cell())
+    assert drive.run() == Answered("It divides by 0.")
+
+
+def test_with_tools_a_small_model_writes_its_program_and_then_the_code() -> None:
+    exchange = Exchange("Well?", wants_code=True)
+    replies = ["answer(look(a=1))", "```python\nx = 1\n```"]
+    drive = Drive([block(replies[0]), replies[1]], small=True, exchange=exchange)
+    assert drive.run() == Answered("3\n\n```python\nx = 1\n```")
+    assert "begins with ```python" not in str(drive.asked[0].messages[-1])

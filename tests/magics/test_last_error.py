@@ -233,7 +233,7 @@ def test_the_corrected_cell_is_put_below_and_not_run(
     model = shell.user_ns["m"] = ScriptedModel(*replies, ("final_answer", "No idea."), "Still not.")
     shell.run_line_magic("agent_fix", "-m m and keep x")
     asked = str(model.asked[0].messages[-1]["content"])
-    assert asked.startswith("Fix cell [1], which failed")
+    assert asked.startswith("Why did cell [1] fail?")
     assert "and keep x\n\n" in asked
     assert "line 2: 1 / x\n\n" in asked
     assert asked.endswith("one block of code that begins with ```python.")
@@ -258,7 +258,7 @@ def test_a_model_that_leaves_the_code_out_is_asked_for_it_once_more(
     run = shell.run_line_magic("agent_fix", "-m m")
     assert added == [("x = 1", False)]
     assert run.answer == "x is zero.\n\n```python\nx = 1\n```"
-    assert run.question.startswith("Fix cell [1]")
+    assert run.question.startswith("Why did cell [1] fail?")
     assert "```python" not in run.question
     again = [str(each["content"]) for each in model.asked[1].messages]
     assert "line 2: 1 / x" in again[1]
