@@ -152,7 +152,9 @@ def person_of(model: object, person: Any, *, hides_values: bool = False) -> Any:
     recorded = getattr(model, "person", None)
     if recorded is None:
         return person
-    return recorded(person, hides_values=hides_values)
+    if hides_values:
+        return recorded(person, hides_values=True)
+    return recorded(person)
 
 
 def told_to(model: object, take: Callable[[], list[str]], question: str) -> Callable[[], list[str]]:
