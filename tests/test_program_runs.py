@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -206,14 +209,73 @@ def test_a_program_is_replayed_with_equal_events_and_outputs(tmp_path: Path) -> 
         assert len(server.chats) == 2
     written = path.read_bytes()
 
-    def no_model() -> Any:
-        raise AssertionError("a replay must not make a model")
-
     replayed = ask("replay", no_model)
     assert recorded.answer == "5.5"
     assert replayed.events == recorded.events
     assert bundle(fold("Both?", replayed.events)) == bundle(fold("Both?", recorded.events))
     assert path.read_bytes() == written
+
+
+TEXTS = ["é", "a\nb", "€ 5", "x\u2028y", "</script>", "\x1b[31m"]
+
+
+def generated(chance: Random) -> list[str]:
+    """The programs of one question: some fail or have a fault, the last one answers."""
+    items = [chance.choice(["apple", "pear", "fig"]) for _ in range(chance.randint(1, 4))]
+    looked_up = (
+        f"for n, each in enumerate({items!r}):\n    try:\n        found[n] = price(item=each)\n"
+        "    except KeyError as error:\n        found[n] = str(error)"
+    )
+    lines = [
+        looked_up,
+        f"found = {{each: price(each) for each in {sorted(set(items) - {'fig'})!r}}}",
+        f"first = price({items[0]!r})",
+        f"show({items!r}, {chance.random()!r}, None)",
+        f"total = sum([price(each) for each in {items!r}]) * {chance.randint(1, 9)}",
+        f"print({chance.choice(TEXTS)!r}, {chance.randint(0, 10**20)})",
+    ]
+    faulty = [f"answer(prise({items[0]!r}))", "answer(1 / 0)", f"price({items[0]!r}, 1)\nanswer(1)"]
+    programs = ["\n".join([*chance.sample(lines, chance.randint(1, 4)), "show(1)"])]
+    if chance.random() < 0.3:
+        programs.append(chance.choice(faulty))
+    programs.append(f"price('pear')\nanswer([{chance.randint(0, 99)}, {chance.choice(items)!r}])")
+    return programs
+
+
+@pytest.mark.parametrize("count", [5, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_generated_programs_are_replayed_byte_by_byte(tmp_path: Path, count: int) -> None:
+    chance = Random(3)
+    programs = 0
+    while programs < count:
+        path = tmp_path / f"{programs}.jsonl"
+        texts = generated(chance)
+        model = ScriptedModel(*map(block, texts), protocol="program")
+        recorded, written = outcome_of(
+            CassetteModel(Cassette(path, "record"), partial(same, model))
+        )
+        programs += len(model.asked)
+        assert path.stat().st_size > 0
+        before = path.read_bytes()
+        replayed, again = outcome_of(CassetteModel(Cassette(path, "replay"), no_model))
+        assert again == written
+        assert replayed == recorded
+        assert path.read_bytes() == before
+    print(f"{programs} programs")
+
+
+def no_model() -> Any:
+    raise AssertionError("a replay must not make a model")
+
+
+def same(model: Any) -> Any:
+    return model
+
+
+def outcome_of(model: Any) -> tuple[Any, bytes]:
+    """The events of a run, and all that is shown of it."""
+    asking = nb.Agent([price], model=model, protocol="program", namespace={})
+    run = asking.run("Which?")
+    return run.events, json.dumps(bundle(fold("Which?", run.events))).encode()
 
 
 def test_the_value_given_to_answer_is_checked_as_it_is() -> None:

@@ -177,6 +177,60 @@ calls = [("count", {"n": n}) for n in range(300)]
 counts = Typist(*calls, ("final_answer", "That was all."), piece=40, pause=0.01)"""
 
 
+_ORDERS = '''\
+%%tool
+from archytas_nb import tool
+
+@tool
+def stock(item: str) -> int:
+    """How many of an item there are.
+
+    Args:
+        item: Its name
+    """
+    time.sleep(2)
+    return {"apples": 3, "pears": 40, "figs": 7}[item]
+
+@tool(approve=True)
+def order(item: str, amount: int) -> str:
+    """Order an item.
+
+    Args:
+        item: Its name
+        amount: How many
+    """
+    return f"{amount} {item} ordered"'''
+
+_ORDER_SCRIPT = """\
+def program(text):
+    return f"```python\\n{text}\\n```"
+
+counts = Typist(
+    program(
+        'names = ["apples", "pears", "plums"]\\n'
+        "few = [each for each in names if stock(each) < 10]\\n"
+        'answer(f"Few are left of {few}.")'
+    ),
+    program(
+        "# There are no plums: ask for figs.\\n"
+        'left = {each: stock(item=each) for each in ["apples", "pears", "figs"]}\\n'
+        "few = sorted(left, key=left.get)[:2]\\n"
+        "if left[few[0]] < 10:\\n"
+        "    show(few)\\n"
+        'answer(f"Few are left of {few[0]} ({left[few[0]]}) and {few[1]} ({left[few[1]]}).")'
+    ),
+    protocol="program",
+)
+orders = Typist(
+    program(
+        'for each in ["apples", "figs"]:\\n'
+        "    order(item=each, amount=20 - left[each])\\n"
+        'answer("Both are ordered.")'
+    ),
+    protocol="program",
+)"""
+
+
 def write_all(folder: Path, hanging_url: str) -> None:
     """Write every notebook into a folder.
 
@@ -213,6 +267,14 @@ def write_all(folder: Path, hanging_url: str) -> None:
     )
     write_controls(folder)
     write_tell(folder)
+    _write(
+        folder / "programs.ipynb",
+        _SETUP,
+        _ORDERS,
+        _ORDER_SCRIPT,
+        "%agent --protocol program --model counts Of what are few left?",
+        "%agent --protocol program --model orders Order what there is little of",
+    )
     _write(
         folder / "phases.ipynb",
         _SETUP,

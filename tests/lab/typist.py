@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
-from typing import Any, Literal
+from typing import Any
 
-from archytas_nb.loop.events import AskModel, Delta, ModelReply
+from archytas_nb.loop.events import ActiveProtocol, AskModel, Delta, ModelReply
 from archytas_nb.testing import ScriptedModel
 
 
@@ -23,7 +23,7 @@ class Typist(ScriptedModel):
     def __init__(
         self,
         *replies: Any,
-        protocol: Literal["react", "native"] = "react",
+        protocol: ActiveProtocol = "react",
         pause: float = 0.02,
         piece: int = 4,
     ) -> None:
