@@ -98,13 +98,20 @@ def _refused(value: Any) -> Json:
 
 def _is_json(value: Any) -> bool:
     """Whether JSON has exactly this value."""
+    try:
+        return _has_json(value)
+    except RecursionError:  # it contains itself, or is nested too deeply
+        return False
+
+
+def _has_json(value: Any) -> bool:
     kind = type(value)
     if kind is float:
         return math.isfinite(value)
     if kind is list:
-        return all(map(_is_json, value))
+        return all(map(_has_json, value))
     if kind is dict:
-        return all(type(key) is str for key in value) and all(map(_is_json, value.values()))
+        return all(type(key) is str for key in value) and all(map(_has_json, value.values()))
     return kind in (type(None), bool, int, str)
 
 

@@ -227,6 +227,7 @@ orders = Typist(
         "    order(item=each, amount=20 - left[each])\\n"
         'answer("Both are ordered.")'
     ),
+    program('answer("Apples are ordered, figs are not.")'),
     protocol="program",
 )"""
 

@@ -43,4 +43,5 @@ def test_a_program_is_seen_while_it_runs_fails_waits_and_when_it_is_finished(
     both(desk, "approval-second", 4)
     desk.answer("n")
     desk.wait_until_run(4)
+    assert "Apples are ordered, figs are not." in desk.text(4)
     both(desk, "refused", 4)
