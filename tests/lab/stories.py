@@ -410,3 +410,21 @@ def _write(path: Path, *cells: str) -> None:
         "language": "python",
     }
     nbformat.write(notebook, path)
+
+
+def write_fix(folder: Path) -> None:
+    """Write the notebook in which a cell fails and is corrected."""
+    _write(
+        folder / "fix.ipynb",
+        f"""\
+import archytas_nb as nb
+{CONTROLS}
+from archytas_nb.testing import ScriptedModel
+
+why = ScriptedModel(("final_answer", "It divides by zero."))
+model = ScriptedModel(("final_answer", "x is zero.\\n```python\\nx = 2\\ny = 1 / x\\n```"))""",
+        "x = 0\ny = 1 / x",
+        "%agent --model why Why?",
+        "%agent_fix --model model",
+        "y,",
+    )

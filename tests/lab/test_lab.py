@@ -14,7 +14,7 @@ from archytas_nb.trace import bundle
 from archytas_nb.trace.fold import fold
 from tests.batch.shop import Shop
 from tests.lab.lab import DARK, LIGHT, REPOSITORY, Lab
-from tests.lab.stories import write_map
+from tests.lab.stories import write_fix, write_map
 from tests.servers.plays import Hang
 from tests.servers.server import Server
 from tests.trace.samples import SAMPLES
@@ -325,3 +325,27 @@ def test_an_untrusted_notebook_keeps_its_rules_can_be_read_and_shows_no_result_t
     desk.change_theme(DARK)
     assert desk.faint_texts(".archytas-nb-trace") == []
     desk.change_theme(LIGHT)
+
+
+def test_a_cell_that_failed_is_explained_and_corrected_below(
+    lab: Lab, sit: Any, pictures: Path
+) -> None:
+    write_fix(lab.work)
+    desk = sit("fix.ipynb")
+    for cell in range(3):
+        desk.run_cell(cell)
+        desk.wait_until_run(cell)
+    [trace] = bundles(desk.outputs(2))
+    assert "with the error of cell 2" in trace["text/plain"]
+    desk.picture(pictures / "fix-why.png", 2)
+    desk.run_cell(3)
+    desk.wait_until_run(3)
+    [trace] = bundles(desk.outputs(3))
+    assert "Why did cell [2] fail?" in trace["text/plain"]
+    assert desk.source(4) == "x = 2\ny = 1 / x"
+    desk.run_cell(4)
+    desk.wait_until_run(4)
+    desk.run_cell(5)
+    desk.wait_until_run(5)
+    desk.picture(pictures / "fix.png", 3)
+    assert desk.outputs(5)[0]["data"]["text/plain"] == "(0.5,)"
