@@ -189,8 +189,8 @@ def test_calls_in_a_loop_are_approved_one_by_one(monkeypatch: pytest.MonkeyPatch
     assert ["  →  2      pay(amount)" in each for each in person.prompts] == [True, True]
     assert [outcome.status for _, outcome in run.calls] == ["done", "refused"]
     shown = text(run)
-    assert "↳ pay(amount=1) (approved) → paid 1" in shown
-    assert "↳ ⊘ pay(amount=2) → refused: too much" in shown
+    assert "↳ pay(amount=1) (approved by you) → paid 1" in shown
+    assert "↳ ⊘ pay(amount=2) → refused by you: too much" in shown
 
 
 # ── what runs of other protocols have too ─────────────────────────────────────────────────────────

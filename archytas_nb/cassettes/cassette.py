@@ -174,13 +174,13 @@ class Cassette:
             self._write_report(used=key)
         return found
 
-    def old_answer(self, prompt: str) -> str | None:
+    def old_answer(self, prompt: str) -> RecordedAnswer | None:
         """A user's answer in the recording that a new one replaces; each answer once."""
         prompt = self.matcher.text(prompt)
         for place, old in enumerate(self._replaced):
             if isinstance(old, RecordedAnswer) and old.prompt == prompt and old.answer is not None:
                 del self._replaced[place]
-                return old.answer
+                return old
         return None
 
     @property
@@ -207,12 +207,21 @@ class Cassette:
         request = self.matcher.request(ask, model)
         self._add(RecordedReply(request, kept, refusal, learned or {}), origin)
 
-    def add_answer(self, prompt: str, answer: str | None, origin: str = "") -> None:
-        """Record the answer of the user, or None where no user is there."""
+    def add_answer(
+        self, prompt: str, answer: str | None, origin: str = "", seconds: float | None = None
+    ) -> None:
+        """Record the answer of the user, or None where no user is there.
+
+        Args:
+            prompt: What was asked.
+            answer: What was answered.
+            origin: The question to the agent in which it was asked.
+            seconds: How long the user took.
+        """
         kept = None
         if answer is not None:
             kept = scrub(answer)
-        self._add(RecordedAnswer(self.matcher.text(prompt), kept), origin)
+        self._add(RecordedAnswer(self.matcher.text(prompt), kept, seconds), origin)
 
     def _add(self, entry: Entry, origin: str) -> None:
         with self._lock, self._file.locked():

@@ -86,6 +86,7 @@ class RecordedAnswer:
 
     prompt: str
     answer: str | None
+    seconds: float | None = field(default=None, compare=False)  # until it came
 
     @property
     def key(self) -> str:
@@ -94,7 +95,10 @@ class RecordedAnswer:
 
     def line(self) -> str:
         """Its line in the file."""
-        return _dump({"asked": self.prompt, "answered": self.answer})
+        line: dict[str, Json] = {"asked": self.prompt, "answered": self.answer}
+        if self.seconds is not None:
+            line["seconds"] = self.seconds
+        return _dump(line)
 
 
 Entry: TypeAlias = RecordedReply | RecordedAnswer
@@ -307,7 +311,8 @@ def lines_of(entry: Entry, refs: set[str]) -> Iterator[str]:
 
 def _entry(line: Json, parts: dict[str, RequestPart], matcher: Matcher) -> Entry:
     if "asked" in line:
-        return RecordedAnswer(matcher.volatile(line["asked"]), line["answered"])
+        prompt = matcher.volatile(line["asked"])
+        return RecordedAnswer(prompt, line["answered"], line.get("seconds"))
     schema = None
     if "schema" in line:
         schema = parts[line["schema"]]

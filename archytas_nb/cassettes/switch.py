@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
+import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -335,8 +336,9 @@ class CassetteModel:
                 if found is not None:
                     text = found.answer
                 elif cassette.mode == "record" and not is_user_there:
-                    text = cassette.old_answer(prompt)
-                    if text is not None:
+                    old = cassette.old_answer(prompt)
+                    if old is not None:
+                        text = old.answer
                         cassette.add_answer(prompt, text, origin)
                 if text is None:
                     break
@@ -394,6 +396,7 @@ class _RecordedPerson:
     """A user whose answers are recorded and replayed."""
 
     is_recorded = True
+    seconds: float | None = None  # until the last answer came, also in a replay
 
     def __init__(self, model: CassetteModel, real: Person, *, hides_values: bool) -> None:
         self._hides_values = hides_values
@@ -428,17 +431,33 @@ class _RecordedPerson:
         answer: str | None
         if found is not None:
             answer = found.answer
+            self.seconds = found.seconds
         elif cassette.mode == "replay":
             miss = cassette.miss_answer(whole)
             if self._model.unanswered is None:  # the first is the cause
                 self._model.unanswered = miss
             raise EOFError(str(miss))
         else:
-            if self._real.there:
-                answer = self._real.ask(prompt, form)
-            else:  # a new recording without a user keeps the answers of the old one
-                answer = cassette.old_answer(whole)
-            cassette.add_answer(whole, answer, self._origin)
+            answer = self._answer(whole, prompt, form)
+            cassette.add_answer(whole, answer, self._origin, self.seconds)
         if answer is None:
             raise EOFError("there is no user to answer")
         return answer
+
+    def _answer(
+        self, whole: str, prompt: str, form: ApprovalForm | UserQuestion | None
+    ) -> str | None:
+        """The user's answer; without a user, that of the old recording."""
+        self.seconds = None
+        if self._real.there:
+            started = time.monotonic()
+            answer = self._real.ask(prompt, form)
+            passed = int(time.monotonic() - started)
+            if passed:  # an answer at once is recorded alike however it was given
+                self.seconds = float(passed)
+            return answer
+        old = self._cassette.old_answer(whole)
+        if old is None:
+            return None
+        self.seconds = old.seconds
+        return old.answer

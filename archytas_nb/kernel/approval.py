@@ -19,9 +19,10 @@ from weakref import WeakSet
 from archytas_nb.choices import Policy
 from archytas_nb.errors import argument_error
 from archytas_nb.kernel.output import capture_paused
-from archytas_nb.kernel.person import Keyboard, Person, block, quoted
+from archytas_nb.kernel.person import Keyboard, Person, block, quoted, seconds_taken
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop.events import (
+    STOPPED,
     ApprovalForm,
     Edit,
     FormArgument,
@@ -32,7 +33,15 @@ from archytas_nb.loop.events import (
 from archytas_nb.tools.data import STOPS, is_data, preview
 from archytas_nb.tools.render import safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
-from archytas_nb.words import brief, edit_in_words, escape, omit_middle, visible, visible_code
+from archytas_nb.words import (
+    brief,
+    decision_in_words,
+    edit_in_words,
+    escape,
+    omit_middle,
+    visible,
+    visible_code,
+)
 
 Approve: TypeAlias = Policy | Callable[[Tool, ToolCall], str]
 """A policy, or a function that returns the reason to refuse a call, or ``""`` to run it."""
@@ -54,6 +63,17 @@ class Decision:
     edit: Edit | None = None  # what the person changed before
     form: ApprovalForm | None = None  # what the person saw and decided
     whole_run: bool = False  # whether later calls of the tool in this run are not asked about
+    allowed: str = ""  # why nobody was asked about a call that requires approval
+
+    @property
+    def words(self) -> str:
+        """What the person decided; empty if nobody was asked."""
+        return self.form.decision if self.form is not None else ""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the person took; None where nobody knows."""
+        return self.form.seconds if self.form is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +132,14 @@ class Approver:
             return False
         return callable(self._approve) or tool.may_require_approval
 
+    def _allows(self, tool: Tool) -> str:
+        """The setting by which nobody is asked about a tool whose calls all require approval."""
+        if tool.approve is not True:
+            return ""
+        if self._approve == "auto":
+            return "approve is 'auto'"
+        return "allow names it"
+
     def decide(
         self,
         tool: Tool,
@@ -134,7 +162,7 @@ class Approver:
             caller: The program of the model that makes the call; None if none does.
         """
         if not self.may_refuse(tool):
-            return Decision(bound)
+            return Decision(bound, allowed=self._allows(tool))
         if callable(self._approve):
             refusal = _refusal_of(self._approve, tool, call)
             if refusal:
@@ -145,8 +173,10 @@ class Approver:
             return Decision(bound)
         if self._approve == "deny":
             return _refused(tool, "needs approval, which is denied in this run")
-        if tool in _always or tool in self._approved:
-            return Decision(bound)
+        if tool in _always:
+            return Decision(bound, allowed="you always approve it in this notebook")
+        if tool in self._approved:
+            return Decision(bound, allowed="you approved it for this run")
         if not may_ask:
             why = "needs approval, and nobody is asked after the code that calls it has ended"
             return _refused(tool, why)
@@ -297,6 +327,7 @@ class ApprovalDialogue:
         self._program = visible_code(omit_middle(caller.program, MAX_VALUE))
         self._sent = self._input = sent  # as the model sent it, and as edited by the person
         self._bound = bound
+        self._seconds: float | None = None  # that the person has taken so far
         self._shows_all = tool.runs_code  # code is never shortened
         self._originals: dict[str, str] = {}  # the arguments as text, before any edit
         self._form = self._new_form()
@@ -309,6 +340,7 @@ class ApprovalDialogue:
         unclear = 0
         while unclear <= _MAX_UNCLEAR:
             answer, text = read_answer(self._person.ask(note + PROMPT, self._form))
+            self._note_time()
             note = ""
             match answer:
                 case "yes" | "this run" | "always":
@@ -321,7 +353,7 @@ class ApprovalDialogue:
                 case "no":
                     return self._refused(text)
                 case "stop":
-                    return Decision(stop=True, form=self._decided("the run was stopped"))
+                    return Decision(stop=True, form=self._decided(STOPPED))
                 case "show all":
                     self._shows_all = True
                 case "edit":
@@ -335,6 +367,12 @@ class ApprovalDialogue:
         refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
         form = self._decided("refused, no clear answer")
         return Decision(refusal=refusal, edit=self._edited(), form=form)
+
+    def _note_time(self) -> None:
+        """Add what the last answer took."""
+        seconds = seconds_taken(self._person)
+        if seconds is not None:
+            self._seconds = (self._seconds or 0.0) + seconds
 
     def _refused(self, text: str) -> Decision:
         """What the person refused, with the reason that was given."""
@@ -439,8 +477,9 @@ class ApprovalDialogue:
         decision = omit_middle(escape(decision), 300)
         edited = self._form.edited
         changes = [f", edited {edit_in_words(a.name, a.before or '', a.text)}" for a in edited]
-        self.summary = self._summary(omit_middle(decision + "".join(changes), 300))
-        return replace(self._form, decision=decision)
+        said = decision_in_words(decision, self._seconds)
+        self.summary = self._summary(omit_middle(said + "".join(changes), 300))
+        return replace(self._form, decision=decision, seconds=self._seconds)
 
     def _summary(self, decision: str) -> str:
         arguments = [each for each in self._form.arguments if not each.is_default]

@@ -32,6 +32,7 @@ from archytas_nb.kernel.person import (
     Person,
     current_person,
     is_recorded,
+    seconds_taken,
 )
 from archytas_nb.kernel.shell import Namespace, current_shell
 from archytas_nb.kernel.transaction import Watch
@@ -40,7 +41,6 @@ from archytas_nb.loop.events import (
     PRINTED,
     ApprovalForm,
     CallOutcome,
-    Edit,
     Json,
     Output,
     Status,
@@ -78,6 +78,8 @@ class PausingPerson:
         self._clock = clock
         self._on_question = on_question or (lambda *_: None)
         self.guard = CallGuard()  # of the running calls
+        self.seconds: float | None = None  # until the last answer came
+        self.answering: float | None = None  # spent on the questions of a call
 
     @property
     def there(self) -> bool:
@@ -100,11 +102,18 @@ class PausingPerson:
                 else:
                     self._on_question(prompt, None)
                 try:
-                    return self._person.ask(prompt, form)
+                    answer = self._person.ask(prompt, form)
                 finally:
                     self._on_question("")
         finally:
-            self._clock.waited += time.monotonic() - started
+            passed = time.monotonic() - started
+            self._clock.waited += passed
+        self.seconds = passed
+        if is_recorded(self._person):
+            self.seconds = seconds_taken(self._person)
+        if not isinstance(form, ApprovalForm) and self.seconds is not None:
+            self.answering = (self.answering or 0.0) + self.seconds
+        return answer
 
     def show(self, form: ApprovalForm) -> None:
         """Show the decision on a call."""
@@ -120,8 +129,7 @@ class _Ready:
     call: ToolCall
     tool: Tool
     bound: BoundCall
-    edit: Edit | None
-    decision: str
+    decision: Decision
     capture: Capture
     called: list[str] = field(default_factory=list)  # tools called by its code
     scope: AbstractContextManager[None] = field(default_factory=nullcontext)
@@ -130,9 +138,9 @@ class _Ready:
     @property
     def input(self) -> Json:
         """The input that runs: the model's, or as the person changed it."""
-        if self.edit is None:
+        if self.decision.edit is None:
             return self.call.input
-        return self.edit.input
+        return self.decision.edit.input
 
 
 class _Attempt:
@@ -369,19 +377,22 @@ class KernelExecutor:
             self._namespace,
             caller=caller,
         )
-        decided = ""
         if decision.form is not None:
-            decided = decision.form.decision
             self._person.show(decision.form)
         if decision.stop:
             text = "Not run: the user stopped the run here."
             return CallOutcome("interrupted", text, call_id=call.id)
         if decision.bound is None:
             return CallOutcome(
-                "refused", decision.refusal, call_id=call.id, decision=decided, edit=decision.edit
+                "refused",
+                decision.refusal,
+                call_id=call.id,
+                decision=decision.words,
+                person_seconds=decision.seconds,
+                edit=decision.edit,
             )
         capture = Capture(self._on_output, self._on_display)
-        ready = _Ready(call, tool, decision.bound, decision.edit, decided, capture)
+        ready = _Ready(call, tool, decision.bound, decision, capture)
         if not caller.program:
             ready = replace(ready, variables=self._namespace)
         if not tool.runs_code:
@@ -394,6 +405,7 @@ class KernelExecutor:
     def _run_ready(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
         """Run async calls concurrently, or a single call on this thread."""
         shared = Capture(self._on_output, self._on_display)
+        self._person.answering = None
         if len(ready) == 1:
             shared = ready[0].capture
         with output.capturing([each.capture for each in ready], shared), ready[0].scope:
@@ -408,6 +420,8 @@ class KernelExecutor:
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
         if len(ready) == 1:
+            if self._person.answering is not None and not ready[0].decision.words:
+                return [replace(outcomes[0], person_seconds=self._person.answering)]
             return outcomes
         return _with_shared(outcomes, shared)
 
@@ -584,8 +598,10 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
     return replace(
         outcome,
         call_id=ready.call.id,
-        decision=ready.decision,
-        edit=ready.edit,
+        decision=ready.decision.words,
+        person_seconds=ready.decision.seconds,
+        allowed=ready.decision.allowed,
+        edit=ready.decision.edit,
         called=tuple(ready.called),
     )
 

@@ -35,6 +35,12 @@ def is_recorded(person: Person) -> bool:
     return bool(getattr(person, "is_recorded", False))
 
 
+def seconds_taken(person: Person) -> float | None:
+    """How long a person took for the last answer; None for one who does not say."""
+    seconds = getattr(person, "seconds", None)
+    return None if seconds is None else float(seconds)
+
+
 class Keyboard:
     """The user of this kernel or terminal, asked with `input()`."""
 

@@ -193,6 +193,9 @@ class CallOutcome:
         seconds: How long it took.
         decision: The person's decision, such as ``"approved"`` or ``"refused: too much"``; empty
             if nobody was asked.
+        person_seconds: How long the person took to decide about the call, or to answer what it
+            asked; None where nobody was asked, or nobody knows.
+        allowed: Why nobody was asked about a call that requires approval; empty if none does.
         edit: What the person changed in the call before they decided on it, if anything.
         diff: What it changed in the user's variables, if they were watched; the last of several
             calls that ran at the same time has the diff of all.
@@ -225,6 +228,8 @@ class CallOutcome:
     displays: tuple[Output, ...] = field(default=(), compare=False, repr=False)
     seconds: float = field(default=0.0, compare=False)
     decision: str = ""
+    person_seconds: float | None = field(default=None, compare=False)
+    allowed: str = ""
     edit: Edit | None = None
     diff: Diff | None = None
     called: tuple[str, ...] = ()
@@ -597,6 +602,10 @@ class UserQuestion:
     default: str = ""  # the answer that Enter takes
 
 
+STOPPED = "the run was stopped"
+"""The decision of a person on a call at which they end the run."""
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalForm:
     """A call that a person is asked to approve, exactly as it would run."""
@@ -606,6 +615,8 @@ class ApprovalForm:
     why: str = ""  # the tool's own text about the call
     text: str = ""  # all of it as plain text, with long values shortened
     decision: str = ""  # what the person decided; empty while the call waits
+    # How long they took; None where nobody knows.
+    seconds: float | None = field(default=None, compare=False)
     program: str = ""  # that makes the call, if one does
     line: int = 0  # of the program, from 1; 0 if it is not known
     is_shown: bool = False  # an observer displays it, so it is not printed

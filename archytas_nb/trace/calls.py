@@ -18,7 +18,7 @@ from archytas_nb.tools.render import (
 )
 from archytas_nb.trace.safe import KEEP, table_of, tidy
 from archytas_nb.trace.view import CallView, Shown
-from archytas_nb.words import omit_middle, one_line, visible
+from archytas_nb.words import answered_in_words, decision_in_words, omit_middle, one_line, visible
 
 _NOTES = 3  # of variables that are not watched
 _CHANGES = 30  # maximum number of rows with changes of a call
@@ -45,8 +45,9 @@ def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
     """A call as the user decided on it, with their edits; all of an approved text is kept."""
     decision = ""
     if outcome.decision:
-        decision = one_line(tidy(outcome.decision), 300)
-    call = replace(call, status=outcome.status, decision=decision)
+        words = decision_in_words(outcome.decision, outcome.person_seconds)
+        decision = one_line(tidy(words), 300)
+    call = replace(call, status=outcome.status, decision=decision, asked=_asked(outcome))
     given = call.input
     if outcome.edit is not None:
         given = outcome.edit.input
@@ -59,6 +60,15 @@ def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
         texts = {name: each for name, each in _by_name(given).items() if isinstance(each, str)}
         call = replace(call, texts=tuple(_approved_texts(texts)))
     return replace(call, input=None)
+
+
+def _asked(outcome: ev.CallOutcome) -> str:
+    """Who answered what the call has asked, or why nobody was asked about the call."""
+    if outcome.allowed:
+        return f"not asked: {outcome.allowed}"
+    if outcome.person_seconds is not None and not outcome.decision:
+        return answered_in_words(outcome.person_seconds)
+    return ""
 
 
 def _difference(value: str, earlier: str) -> int:

@@ -18,7 +18,7 @@ from archytas_nb.loop.events import ApprovalForm, FormField, Json, UserQuestion
 from archytas_nb.trace import front_end
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.safe import CODE_SHEET, Html, element, stylesheet
-from archytas_nb.words import omit_middle
+from archytas_nb.words import NOBODY_ANSWERED, omit_middle
 
 _POLL = 0.1  # seconds; so an interrupt arrives on Windows too, and the keyboard is put here
 _FOCUS_AFTER = (0.1, 0.4)  # seconds until the keyboard is put here; the first may come too early
@@ -124,7 +124,7 @@ class Sheet:
 
     def _timed_out(self, limit: float) -> list[str]:
         """The lines after so many seconds without a decision; raises EOFError if there are none."""
-        raise EOFError(f"nobody answered within {limit:g} s")
+        raise EOFError(f"{NOBODY_ANSWERED} {limit:g} s")
 
     def _put(self, what: str) -> None:
         """Note what was done; called on another thread."""
@@ -219,7 +219,7 @@ class ApprovalSheet(Sheet):
         self._inbox.put((what, {**values, _REASON: reason}))
 
     def _timed_out(self, limit: float) -> list[str]:
-        return [f"n: nobody answered within {limit:g} s"]
+        return [f"n: {NOBODY_ANSWERED} {limit:g} s"]
 
     @property
     def _first(self) -> Any:

@@ -19,7 +19,7 @@ from archytas_nb.trace import endings, safe
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, LineView, ProgramView, RunView, Shown, StepView
-from archytas_nb.words import brief, clip, clock, count, one_line
+from archytas_nb.words import brief, clip, clock, count, decision_in_words, one_line
 
 CLASS = safe.CLASS
 FOLDED_ONLY = "archytas-nb-folded"
@@ -385,7 +385,7 @@ def _summary_of(call: CallView, hidden: dict[str, str | bool]) -> Iterator[Html]
 
 def _decided(call: CallView) -> Html:
     """The decision on a call that was run, with the changed arguments, the old values struck."""
-    return element("span", f" ({call.decision}", *_edits(call.edited), ")", style=DIM)
+    return element("span", f" ({call.decision or call.asked}", *_edits(call.edited), ")", style=DIM)
 
 
 def _edits(arguments: tuple[FormArgument, ...]) -> Iterator[str]:
@@ -710,7 +710,7 @@ def panel_html(form: ApprovalForm, state: str = WAITING, hint: str = HINT) -> Ht
     """
     if form.decision:
         call = element("code", form.tool, style=CODE)
-        line = [f" · {form.decision}", *_edits(form.edited)]
+        line = [f" · {decision_in_words(form.decision, form.seconds)}", *_edits(form.edited)]
         return element("div", call, *line, style=f"{DIM};font-size:.9em")
     head = element("code", form.tool, style=f"{CODE};font-weight:600")
     label = element("span", f" · {state}", style=f"{_text_colour('#b06a1c')};font-size:.9em")

@@ -100,6 +100,7 @@ class TraceView:
         self._mode = mode
         self._displays = Displays()
         self._closed = False
+        self._stopped_at_call = False
         self._layer: LiveLayer | TerminalLayer | None = None
         try:
             if mode == "live":
@@ -122,6 +123,8 @@ class TraceView:
             The form of a call that waits for approval, if the view draws it; else None.
         """
         drawn = None
+        if isinstance(event, ev.Delta) and event.form is not None:
+            self._stopped_at_call = event.form.decision == ev.STOPPED
         try:
             self.view = advance(self.view, event)
             if self._layer is not None and not self._closed:
@@ -134,7 +137,9 @@ class TraceView:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether the person has ended the run with its button, which is no error."""
+        """Whether the person has ended the run, with its button or at a call, which is no error."""
+        if self._stopped_at_call:
+            return True
         return isinstance(self._layer, LiveLayer) and self._layer.was_stopped
 
     def end(self, ending: ev.Ending | None) -> None:

@@ -84,6 +84,7 @@ class CallView:
     remarks: tuple[str, ...] = ()  # about the changes, and which tools its code called
     differs: tuple[int, ...] = ()  # where each argument begins to differ from an earlier call's
     decision: str = ""  # the user's, on a call that needs approval
+    asked: str = ""  # who answered what it asked, or why nobody was asked about it
     line: int = 0  # of the program that makes it
     is_repeated: bool = False  # its result is that of an equal call that the run made before
     edited: tuple[ev.FormArgument, ...] = ()  # the arguments that the user changed before
@@ -130,10 +131,10 @@ class CallView:
 
     @property
     def decided(self) -> str:
-        """The user's decision on a call that was run; a refusal is its result."""
+        """Who decided about a call that was run, or answered it; a refusal is its result."""
         if self.status == "refused":
             return ""
-        return self._decision
+        return self._decision or self.asked
 
     @property
     def is_approved(self) -> bool:

@@ -123,7 +123,8 @@ def test_a_tool_without_approval_runs_under_every_policy() -> None:
 def test_ask_asks_auto_runs_deny_refuses_and_allowed_tools_run() -> None:
     assert ask(pay, 5, "y", approve="ask")[0].status == "done"
     assert ask(pay, 5, "n")[0].status == "refused"
-    assert ask(pay, 5, approve="auto")[0].status == "done"
+    unasked, _ = ask(pay, 5, approve="auto")
+    assert (unasked.status, unasked.allowed) == ("done", "approve is 'auto'")
     denied, person = ask(pay, 5, approve="deny")
     assert (denied.status, person.prompts) == ("refused", [])
     assert "denied in this run" in denied.text
@@ -132,7 +133,8 @@ def test_ask_asks_auto_runs_deny_refuses_and_allowed_tools_run() -> None:
     assert "pay needs approval, and nobody can be asked here" in headless.text
     assert "--allow" in headless.text
     for policy in ("ask", "deny"):
-        assert ask(pay, 5, approve=policy, there=False, allow=["pay"])[0].status == "done"
+        allowed, _ = ask(pay, 5, approve=policy, there=False, allow=["pay"])
+        assert (allowed.status, allowed.allowed) == ("done", "allow names it")
 
 
 def test_the_tools_own_check_gets_validated_arguments_and_may_say_why() -> None:
@@ -343,9 +345,9 @@ def test_one_line_remains_of_the_dialogue(monkeypatch: pytest.MonkeyPatch) -> No
     ask(transfer, {"to": "x" * 500}, KeyboardInterrupt)
     call = "transfer(to='Ann', amount=5)"
     assert lines[:-1] == [
-        f"{call}: approved",
-        "transfer(to='Ann', amount=10): approved, always, edited amount 5 → 10",
-        f"{call}: refused: wrong\\u202e\\nperson",
+        f"{call}: approved by you",
+        "transfer(to='Ann', amount=10): approved by you, always, edited amount 5 → 10",
+        f"{call}: refused by you: wrong\\u202e\\nperson",
         f"{call}: the run was stopped",
         f"{call}: refused, no clear answer",
         f"{call}: not run",

@@ -292,7 +292,7 @@ def test_a_person_refuses_with_a_reason_edits_or_asks_for_help(
     assert form["text/plain"].startswith("The agent wants to run pay:\n  to = 'Ann'\n  amount = 5")
     updates = [each["data"]["text/plain"] for each in cell.of("update_display_data")]
     assert "amount = 4  (edited, was 5)" in updates[0]
-    assert updates[1:] == ["pay(to='Ann', amount=4): approved, edited amount 5 → 4"]
+    assert updates[1:] == ["pay(to='Ann', amount=4): approved by you, edited amount 5 → 4"]
     assert (folder / "paid").read_text() == "4 to Ann"
 
 

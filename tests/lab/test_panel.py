@@ -37,11 +37,11 @@ def test_a_call_waits_in_the_trace_and_is_edited_refused_or_interrupted_there(
     desk.picture(pictures / "panel-edited.png", 3)
     desk.watch_texts()
     desk.answer("y")
-    desk.wait_until_shown("query · approved, edited limit 5 → 10")
+    desk.wait_until_shown("query · approved by you, edited limit 5 → 10")
     desk.picture(pictures / "panel-approved.png", 3)
     desk.wait_until_run(3)
     finished = desk.text(3)
-    assert "query(sql=…, limit=10) (approved, edited limit 5 → 10)" in finished.replace(
+    assert "query(sql=…, limit=10) (approved by you, edited limit 5 → 10)" in finished.replace(
         finished[finished.find("sql=") + 4 : finished.find(", limit=10)")], "…"
     )
     assert "waiting" not in finished
@@ -82,7 +82,9 @@ def test_a_call_waits_in_the_trace_and_is_edited_refused_or_interrupted_there(
     book = nbformat.read(lab.work / "query.ipynb", as_version=4)
     page, _ = HTMLExporter().from_notebook_node(book)
     text, _ = MarkdownExporter().from_notebook_node(book)
-    assert "approved, edited limit 5 → 10" in re.sub("<[^>]+>", "", text)  # the 5 is struck through
+    assert "approved by you, edited limit 5 → 10" in re.sub(
+        "<[^>]+>", "", text
+    )  # the 5 is struck through
     (pictures / "panel-export.md").write_text(text, encoding="utf-8")
     shown = browser.new_page(viewport={"width": 1000, "height": 1400})
     shown.set_content(page)

@@ -16,6 +16,7 @@ from archytas_nb.errors import ConditionError, RunError, TaskFailed
 from archytas_nb.loop.events import AskModel, ModelReply, Usage
 from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
+from tests.scripted import Scripted
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -208,6 +209,15 @@ def test_approval_follows_the_policy_and_the_list_of_allowed_tools(
     monkeypatch.setattr("builtins.input", lambda _: pytest.fail("nobody is there to be asked"))
     run = ask(f"{flags} erase it", ("erase", {"species": "Gentoo"}), answer("Well."))
     assert [outcome.status for _, outcome in run.calls] == [status]
+
+
+def test_a_run_that_the_person_stops_at_a_call_is_the_value_of_its_cell(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: Scripted("stop"))
+    run = ask("--approve ask erase it", ("erase", {"species": "Gentoo"}), answer("Well."))
+    assert run.status == "interrupted"
+    assert [outcome.status for _, outcome in run.calls] == ["interrupted"]
 
 
 def test_a_setting_holds_for_all_questions_and_an_option_for_one(ask: Ask) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from contextlib import suppress
@@ -29,7 +30,8 @@ from archytas_nb.loop.events import (
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.tool import Tool
-from archytas_nb.trace import controls, forms, front_end
+from archytas_nb.trace import bundle, controls, forms, front_end
+from archytas_nb.trace.fold import fold
 from archytas_nb.trace.header import StopButton
 from tests.front_end import find, widgets
 from tests.front_end import front_end as acting
@@ -86,6 +88,11 @@ def story(run: Run) -> list[str]:
     return [run.status, *told]
 
 
+def without_times(cassette: Path) -> str:
+    """What is recorded, but for how long the person took."""
+    return re.sub(r', "seconds": \d+\.0(?=})', "", cassette.read_text())
+
+
 @pytest.mark.parametrize("decision", DECISIONS)
 def test_a_decision_is_recorded_and_replayed_alike_however_it_was_made(
     decision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -95,11 +102,31 @@ def test_a_decision_is_recorded_and_replayed_alike_however_it_was_made(
     with acting(monkeypatch, *presses), monkeypatch.context() as patched:
         pressed = ask(tmp_path / "pressed", Scripted(), patched)
     assert story(pressed) == story(typed)
-    recorded = (tmp_path / "pressed").read_bytes()
+    recorded = without_times(tmp_path / "pressed")
     for each in (tmp_path / "typed", tmp_path / "pressed"):
-        assert each.read_bytes() == recorded
+        assert without_times(each) == recorded
         replayed = ask(each, Scripted(there=False), monkeypatch, "replay")
         assert story(replayed) == story(typed)
+
+
+class Slow(Scripted):
+    """A person who thinks for a second."""
+
+    def ask(self, prompt: str, form: Any = None) -> str:
+        time.sleep(1.1)
+        return super().ask(prompt, form)
+
+
+def test_the_trace_shows_who_decided_and_when_and_a_replay_shows_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ask(tmp_path / "slow", Slow("n: in use", "r"), monkeypatch)
+    replayed = ask(tmp_path / "slow", Scripted(there=False), monkeypatch, "replay")
+    for each in (run, replayed):
+        shown = bundle(fold("Delete rows", each.events))[0]
+        assert "refused by you after 1 s: in use" in shown["text/plain"]
+        assert "(approved by you after 1 s, also later in this run)" in shown["text/plain"]
+        assert "approved by you after 1 s" in shown["text/html"]
 
 
 def test_a_tool_that_was_approved_for_this_run_is_asked_about_in_the_next_one() -> None:

@@ -59,7 +59,7 @@ def test_after_an_edit_of_code_everything_shows_the_code_that_ran(old: str, new:
         call = next(line for line in text.split("\n") if "python(" in line)
         assert "new_name" in call.partition(" (approved")[0]
         assert "old_name" not in call.partition(" (approved")[0]
-    assert "approved, edited code" in row
+    assert "approved by you, edited code" in row
     assert "before it was edited" in words(html(view))
 
 
@@ -68,7 +68,7 @@ def test_a_refused_call_shows_what_was_refused() -> None:
     line = next(line for line in plain(view).split("\n") if "python(" in line)
     assert (
         line
-        == "1. ⊘ python(code=\"new_name\") → refused: not that, edited code 'old_name' → 'new_name'"
+        == "1. ⊘ python(code=\"new_name\") → refused by you: not that, edited code 'old_name' → 'new_name'"
     )
     assert "old_name" not in without_struck(html(view)).replace("edited code 'old_name' →", "")
 

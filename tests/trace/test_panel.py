@@ -31,6 +31,7 @@ from archytas_nb.trace.html import PageLimits, html, language_of, panel_html, st
 from archytas_nb.trace.live import static_copy
 from archytas_nb.trace.safe import code, markdown
 from archytas_nb.trace.text import plain
+from archytas_nb.words import NOBODY_ANSWERED
 from tests.scripted import Scripted
 from tests.trace.hostile import PAYLOADS, faults_of
 
@@ -133,14 +134,24 @@ def run(outcome: CallOutcome) -> Any:
 
 def test_the_finished_trace_shows_the_decision_on_a_call() -> None:
     edit = Edit({"limit": 10}, (FormArgument("limit", "10", before="5"),))
+    slow = run(CallOutcome("done", "10 rows", decision="approved", person_seconds=64.2))
+    assert "1. query(limit=5) (approved by you after 1 min 4 s) → 10 rows" in plain(slow)
+    assert "query(limit=5) (approved by you after 1 min 4 s)" in words(html(slow))
+    unasked = run(CallOutcome("done", "10 rows", allowed="allow names it"))
+    assert "1. query(limit=5) (not asked: allow names it) → 10 rows" in plain(unasked)
+    assert "query(limit=5) (not asked: allow names it)" in words(html(unasked))
+    answered = run(CallOutcome("done", "blue", person_seconds=4.0))
+    assert "1. query(limit=5) (answered by you after 4 s) → blue" in plain(answered)
+    late = run(CallOutcome("refused", "Refused", decision=f"refused, {NOBODY_ANSWERED} 60 s"))
+    assert "refused, nobody answered within 60 s" in plain(late)
     edited = run(CallOutcome("done", "10 rows", decision="approved", edit=edit))
-    assert "1. query(limit=10) (approved, edited limit 5 → 10) → 10 rows" in plain(edited)
-    assert "query(limit=10) (approved, edited limit 5 → 10)" in words(html(edited))
+    assert "1. query(limit=10) (approved by you, edited limit 5 → 10) → 10 rows" in plain(edited)
+    assert "query(limit=10) (approved by you, edited limit 5 → 10)" in words(html(edited))
     refusal = CallOutcome(
         "refused", "The user refused this call: no. Do not.", decision="refused: no"
     )
-    assert "1. ⊘ query(limit=5) → refused: no\n" in plain(run(refusal))
-    assert "query(limit=5) → refused: no" in words(html(run(refusal)))
+    assert "1. ⊘ query(limit=5) → refused by you: no\n" in plain(run(refusal))
+    assert "query(limit=5) → refused by you: no" in words(html(run(refusal)))
     assert "Do not." in words(html(run(refusal)))  # unfolded, with what the model read
     nobody = run(CallOutcome("done", "10 rows"))
     assert "1. query(limit=5) → 10 rows" in plain(nobody)
