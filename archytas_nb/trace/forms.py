@@ -26,14 +26,16 @@ _UNSEEN = 0.7  # seconds in which an Enter was meant for something else, and dec
 _MOST_BUTTONS = 6  # more choices are a list
 _CHIP = f"{draw.CODE};border:1px solid currentColor;border-radius:1em;padding:.1em .6em"
 
-# Escape refuses: no widget reports it, and a field does not pass it on, hence the `true`. A key in
-# the form is no shortcut of the notebook, and at the end the keyboard goes back to where it was.
-# Where a page runs no such handlers, the buttons do the same.
+# Escape refuses, unless it comes too soon to be an answer: no widget reports it, and a field does
+# not pass it on, hence the `true`. A key in the form is no shortcut of the notebook, and at the end
+# the keyboard goes back to where it was. Where a page runs no such handlers, the buttons do the
+# same.
 _KEYS = (
     "const form=this.closest('.archytas-nb-form'),was=document.activeElement,shown=Date.now();"
     "if(form&&!form.dataset.lmSuppressShortcuts){"
     "form.dataset.lmSuppressShortcuts='true';"
-    "form.addEventListener('keydown',event=>{if(event.key==='Escape'&&Date.now()-shown>700){"
+    "form.addEventListener('keydown',event=>{"
+    "if(event.key==='Escape'&&!event.repeat&&Date.now()-shown>250){"
     "event.preventDefault();form.querySelector('.archytas-nb-refuse')?.click()}},true);"
     "const watch=new MutationObserver(()=>{if(!form.isConnected){watch.disconnect();"
     "if(document.activeElement===document.body&&was.isConnected)was.focus({preventScroll:true})}});"

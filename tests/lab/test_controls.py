@@ -66,6 +66,11 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     assert "delete_rows(above=2)" in trace["text/plain"]
     assert "blue" in trace["text/plain"]
     desk.run_cell(6)
+    form = desk.page.locator(FORM).element_handle()
+    desk.page.wait_for_timeout(500)
+    desk.page.keyboard.press("Escape")
+    desk.page.wait_for_function("form => !form.isConnected", arg=form)
+    desk.wait_for_text("refused by you")
     click(desk, "Stop")
     desk.wait_until_run(6)
     [trace] = bundles(desk.outputs(6))
