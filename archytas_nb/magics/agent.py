@@ -391,7 +391,9 @@ class ArchytasNB(Settings, Magics):
         shown = "quiet" if settings.quiet else mode
 
         def ask(continues: str) -> Run:
-            with TraceView(question, shown, continues, agent.inbox, written) as view:
+            with TraceView(
+                question, shown, continues, agent.inbox, written, keywords["images"]
+            ) as view:
                 observers = [view.on_event]
                 try:
                     return agent.run(question, observers=observers, progress=False, **keywords)

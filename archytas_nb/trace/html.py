@@ -97,6 +97,10 @@ _CHANGE_CELL = f"{_CELL};vertical-align:top;overflow-wrap:break-word"
 _SCROLLED = "overflow:auto;max-height:28em"
 _PICTURE = "max-width:100%;height:auto;border-radius:4px;margin:.35em 0;background:#fff"
 
+_SMALL_PICTURE = "display:block;max-height:5.5em;max-width:12em;margin:.35em 0;background:#fff"
+
+_THUMBNAILS = 4
+_LARGEST_THUMBNAIL = 400_000  # characters in base64
 _OPEN_STEPS = 12  # the earlier steps of a longer run are folded into one line
 _MAX_STEPS = 500
 _INNER_STEPS = 30  # of a run that a call has made
@@ -183,7 +187,17 @@ def head_html(view: RunView) -> Html:
 
 def question_html(view: RunView) -> Html:
     """The question; with lookups as it was written, and what the model read when unfolded."""
-    return element("div", _question(clip(view.question, _LARGEST_TEXT), view.written))
+    question = _question(clip(view.question, _LARGEST_TEXT), view.written)
+    return element("div", question, *map(_thumbnail, view.images[:_THUMBNAILS]))
+
+
+def _thumbnail(image: str) -> Html:
+    """A small view of an image that was sent with the question."""
+    media_type = "image/jpeg" if image.startswith("/9j/") else "image/png"
+    drawn = None
+    if len(image) <= _LARGEST_THUMBNAIL:
+        drawn = safe.picture(media_type, image, _SMALL_PICTURE, "image sent with the question")
+    return drawn or element("span", "[image sent with the question]", style=_SMALL)
 
 
 def facts_of(view: RunView) -> str:

@@ -82,6 +82,7 @@ class TraceView:
         continues: The question of the conversation before it.
         inbox: Takes what the person tells the agent; None if nothing can be told.
         written: The question as the person wrote it, with lookups.
+        images: Those sent with the question, in base64.
     """
 
     def __init__(
@@ -91,12 +92,15 @@ class TraceView:
         continues: str = "",
         inbox: Inbox | None = None,
         written: str = "",
+        images: Iterable[str] = (),
     ) -> None:
         view = fold(question, ())
         written = tidy(written)
         if written == view.question:
             written = ""
-        self.view = replace(view, continues=tidy(continues, 200), written=written)
+        self.view = replace(
+            view, continues=tidy(continues, 200), written=written, images=tuple(images)
+        )
         self._mode = mode
         self._displays = Displays()
         self._closed = False

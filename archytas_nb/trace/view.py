@@ -384,6 +384,7 @@ class RunView:
     server: str = ""  # what serves the model, if known
     continues: str = ""  # what the question continues, if that is not obvious
     told: tuple[str, ...] = ()  # what the model reads beside the question
+    images: tuple[str, ...] = ()  # sent with the question, PNG or JPEG in base64
     written: str = ""  # the question as the person wrote it, if that is not what the model reads
     is_aside: bool = field(default=False, compare=False)  # whether the next reply is no step's
 

@@ -185,6 +185,15 @@ def test_a_question_with_lookups_is_shown_as_it_was_written_and_unfolds_to_what_
     assert "DataFrame" not in page.partition("</summary>")[0]
 
 
+def test_an_image_that_was_sent_with_the_question_is_seen_small() -> None:
+    image = png()
+    page = html(replace(fold("What is this?", ()), images=(image, "A" * 500_000)))
+    assert f'src="data:image/png;base64,{image}"' in page
+    assert page.count('alt="image sent with the question"') == 1
+    assert page.count("[image sent with the question]") == 1
+    assert len(page) < 20_000
+
+
 def test_of_several_calls_each_has_a_line_and_those_that_ended_are_counted() -> None:
     question, events = SAMPLES["parallel"]
     [*_, step] = [step for step in fold(question, events).steps if len(step.calls) > 1]
