@@ -60,10 +60,12 @@ def test_the_saved_output_does_not_depend_on_how_long_tools_take() -> None:
 
 ADDRESS = re.compile(r"""(?:src|href|url|import)\s*[=(]?\s*["']?(?:https?:)?//[^"')\s>]+""")
 DYING = '''%%tool
-import os
+import os, time
 
 def die() -> None:
-    """End the kernel."""
+    """End the kernel, once what was displayed has arrived."""
+    while not os.path.exists("arrived"):
+        time.sleep(0.01)
     os._exit(1)'''
 
 
@@ -177,6 +179,7 @@ def test_a_kernel_that_dies_leaves_a_text_that_says_so(tmp_path: Path) -> None:
                 and message["msg_type"] == "display_data"
             ):
                 outputs = [nbformat.v4.output_from_msg(message)]
+        (tmp_path / "arrived").touch()
         kernel.manager.provisioner.process.wait(30)
     [output] = outputs
     assert set(output.data) == {"text/plain", "text/markdown", "text/html"}
