@@ -274,6 +274,11 @@ def _by_name(sent: Json, names: list[str]) -> dict[str, Json]:
 
 PROMPT = "run? [y]es · [a]lways in this notebook · [n]o, or say what to do instead: "
 
+_ALL_SHOWN = (
+    "All of the call is shown above. [r] also runs later calls of the tool in this run; "
+    "[stop] ends the run.\n"
+)
+
 Answer = Literal["yes", "this run", "always", "no", "stop", "show all", "edit", "unclear"]
 
 _WORDS: dict[str, Answer] = {
@@ -356,6 +361,7 @@ class ApprovalDialogue:
                     return Decision(stop=True, form=self._decided(STOPPED))
                 case "show all":
                     self._shows_all = True
+                    note = _ALL_SHOWN
                 case "edit":
                     note = self._edit(text)
                 case "unclear":

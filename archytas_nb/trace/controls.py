@@ -116,5 +116,5 @@ def _answered(sheet: Sheet) -> list[str]:
         if place is not None:
             place.children = ()
         if handle is not None:
-            handle.update({}, raw=True)
+            handle.update(front_end.NOTHING, raw=True)
         sheet.close()

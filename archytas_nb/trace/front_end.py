@@ -92,7 +92,7 @@ def _connected(kernel: Any) -> bool:
             time.sleep(0.01)
     finally:
         if handle is not None:
-            handle.update({}, raw=True)
+            handle.update(NOTHING, raw=True)
         probe.close()
     return True
 
@@ -102,6 +102,10 @@ def current_kernel() -> Any:
     from IPython import get_ipython
 
     return getattr(get_ipython(), "kernel", None)
+
+
+NOTHING = {"text/html": ""}
+"""What takes the place of the widgets; nbconvert warns of an output without any media type."""
 
 
 def display(widget: Any) -> Any:

@@ -384,8 +384,6 @@ _PAUSE = 2.0  # seconds between two static copies
 _PACE = 50_000  # characters that cost a second more
 _MOST_STEPS = 24
 _KEPT_STEPS = 12
-_NOTHING = {"text/html": ""}
-"""What takes the place of the widgets; nbconvert warns of an output without any media type."""
 _numbers = itertools.count(1)
 
 
@@ -539,7 +537,7 @@ class LiveLayer:
                     self._displays.show_again(view.displays)
                 else:
                     self._static.update(data, raw=True, metadata=metadata)
-                    self._live.update(_NOTHING, raw=True)
+                    self._live.update(front_end.NOTHING, raw=True)
             finally:
                 for widget in reversed(self._all):
                     with suppress(Exception):

@@ -10,7 +10,14 @@ from archytas_nb import settings
 from archytas_nb.trace import front_end
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.header import StopButton
-from archytas_nb.trace.safe import element
+from archytas_nb.trace.safe import element, stylesheet
+
+_PANEL = "archytas-nb-map"
+# A page keeps widgets after their kernel has gone, with broken icons and buttons that do nothing.
+_HIDE_DEAD = (
+    f".jp-OutputArea-child:has(.jupyter-widgets-disconnected.{_PANEL},"
+    f".jupyter-widgets-disconnected .{_PANEL}){{display:none}}"
+)
 
 
 class MapPanel:
@@ -40,14 +47,14 @@ class MapPanel:
         self._retry = ipywidgets.Button(
             description="Retry what failed", tooltip="ask again about the rows that failed"
         )
-        self._failures = ipywidgets.HTML()
+        self._failures = ipywidgets.HTML(element("div", stylesheet(_HIDE_DEAD)))
         self._paused.on_click(lambda _: do(self._toggle))
         self._retry.on_click(lambda _: do(retry))
         for each in (self._paused, self._retry):
             front_end.reachable(each)
         self._buttons = ipywidgets.HBox()
         self._shown: tuple[Any, ...] = (self._paused, self._stop.widget)
-        self.box = ipywidgets.VBox()
+        self.box = ipywidgets.VBox().add_class(_PANEL)
         self._handle = front_end.display(self.box)
 
     def _toggle(self) -> None:
@@ -71,7 +78,7 @@ class MapPanel:
             element("div", element("span", "✗ "), row, element("span", f" · {why}", style=draw.DIM))
             for row, why in failures
         ]
-        self._failures.value = element("div", *rows, class_=draw.CLASSES)
+        self._failures.value = element("div", stylesheet(_HIDE_DEAD), *rows, class_=draw.CLASSES)
 
     def close(self) -> None:
         """Remove the panel; a stop that was pressed arrives here at the latest.
@@ -82,7 +89,7 @@ class MapPanel:
         try:
             self._stop.close()
         finally:
-            self._handle.update({}, raw=True)
+            self._handle.update(front_end.NOTHING, raw=True)
             every = (self._paused, self._retry, self._stop.widget, self._failures)
             for each in (*every, self._buttons, self.box):
                 with suppress(Exception):

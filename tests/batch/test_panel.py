@@ -132,4 +132,4 @@ def test_the_last_failures_and_the_state_of_the_buttons_are_shown(
     assert "&lt;script&gt;no" in text
     assert "<i>1" not in text
     panel.close()
-    assert shown == [{}]
+    assert shown == [{"text/html": ""}]
