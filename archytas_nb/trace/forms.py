@@ -96,7 +96,8 @@ class Sheet:
             if limit is not None and passed >= limit:
                 return self._timed_out(limit)
             if focus and passed >= focus[0]:
-                self._first.focus()
+                if not front_end.is_written_to():
+                    self._first.focus()
                 del focus[0]
             try:
                 what, values = self._inbox.get(timeout=_POLL)
@@ -278,7 +279,8 @@ class ApprovalSheet(Sheet):
             fault = self._form.check({**changes, each.name: new})
             if fault:
                 faults[each.name] = fault
-            changes[each.name] = new
+            else:
+                changes[each.name] = new
         return changes, faults
 
     def _show(self, faults: dict[str, str]) -> None:

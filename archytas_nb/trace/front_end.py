@@ -142,3 +142,12 @@ def reachable(widget: Any) -> Any:
     if hasattr(widget.comm, "_reply_subshell_for"):
         widget.comm._reply_subshell_for = None  # noqa: SLF001
     return widget
+
+
+tell_fields: list[Any] = []
+"""The fields in which a person writes to the runs that are shown."""
+
+
+def is_written_to() -> bool:
+    """Whether a person is writing to an agent, so that the keyboard must stay where it is."""
+    return any(field.value for field in tell_fields)

@@ -103,6 +103,7 @@ class TellField:
         self.widget = ipywidgets.Text(placeholder=_TELL, layout=self.layout)
         self.widget.on_msg(self._on_message)
         front_end.reachable(self.widget)
+        front_end.tell_fields.append(self.widget)
 
     def _on_message(self, _: Any, content: Any, __: Any = None) -> None:
         """Send the text; called on another thread."""
@@ -123,6 +124,8 @@ class TellField:
 
     def close(self) -> list[str]:
         """The texts that came after the end of the run."""
+        with suppress(ValueError):
+            front_end.tell_fields.remove(self.widget)
         return _all_of(self._refused)
 
 

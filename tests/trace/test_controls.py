@@ -27,12 +27,13 @@ from archytas_nb.loop.events import (
     Stopped,
     UserQuestion,
 )
+from archytas_nb.loop.record import Inbox
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.tool import Tool
 from archytas_nb.trace import bundle, controls, forms, front_end
 from archytas_nb.trace.fold import fold
-from archytas_nb.trace.header import StopButton
+from archytas_nb.trace.header import StopButton, TellField
 from tests.front_end import find, widgets
 from tests.front_end import front_end as acting
 from tests.scripted import Scripted
@@ -222,6 +223,38 @@ def test_an_argument_that_does_not_fit_cannot_be_run_and_html_stays_text(
     pages += [each.value for each in widgets(sheet.box) if "HTML" in type(each).__name__]
     assert any("&lt;img" in page for page in pages)
     assert not any("<img" in page for page in pages)
+
+
+def test_each_field_that_does_not_fit_shows_its_own_fault() -> None:
+    from archytas_nb.loop.events import ApprovalForm, FormField
+
+    def check(changes: dict[str, Any]) -> str:
+        return next((f"{name} is wrong" for name, value in changes.items() if value == "bad"), "")
+
+    fields = tuple(FormField(name, "good", {"type": "string"}) for name in ("above", "below"))
+    sheet = forms.ApprovalSheet(ApprovalForm("delete_rows", (), fields=fields, check=check))
+    find(sheet.box, "Edit").click()
+    changes, faults = sheet._changes({"above": "bad", "below": "bad"})
+    assert faults == {"above": "above is wrong", "below": "below is wrong"}
+    assert changes == {}
+    assert sheet._changes({"above": "bad", "below": "fine"}) == (
+        {"below": "fine"},
+        {"above": "above is wrong"},
+    )
+
+
+def test_a_form_leaves_the_keyboard_to_a_person_who_writes_to_the_agent() -> None:
+    field = TellField(Inbox(), lambda: None)
+    try:
+        assert not front_end.is_written_to()
+        field.widget.value = "only the lar"
+        assert front_end.is_written_to()
+        field.widget.value = ""
+        assert not front_end.is_written_to()
+        field.widget.value = "too late"
+    finally:
+        field.close()
+    assert not front_end.is_written_to()
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.002, 0.01, None])
