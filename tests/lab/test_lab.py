@@ -343,6 +343,11 @@ def test_a_cell_that_failed_is_explained_and_corrected_below(
     [trace] = bundles(desk.outputs(3))
     assert "Why did cell [2] fail?" in trace["text/plain"]
     assert desk.source(4) == "x = 2\ny = 1 / x"
+    desk.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    desk.look_at(3)
+    desk.page.locator(".archytas-nb-trace pre").hover()
+    desk.page.get_by_role("button", name="Copy", exact=True).click()
+    assert desk.page.evaluate("navigator.clipboard.readText()") == "x = 2\ny = 1 / x"
     desk.run_cell(4)
     desk.wait_until_run(4)
     desk.run_cell(5)
