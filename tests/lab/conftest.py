@@ -1,10 +1,8 @@
-"""One server, one browser and one folder of pictures for all tests in JupyterLab."""
+"""One server and one browser for all tests in JupyterLab."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,15 +42,6 @@ def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     ):
         write_all(lab.work, hanging.url)
         yield lab
-
-
-@pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures go: the folder that ARCHYTAS_NB_PICTURES names, for instance docs/images, else a new one."""
-    named = os.environ.get("ARCHYTAS_NB_PICTURES")
-    folder = Path(named) if named else tmp_path_factory.mktemp("pictures")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 @pytest.fixture(scope="package")

@@ -432,13 +432,25 @@ class Desk:
         """Scroll to a cell."""
         self.page.evaluate(f"{_CONTENT}.scrollToItem({index}, 'start')")
 
-    def picture(self, path: Path, index: int | None = None) -> None:
-        """Take a picture, of a cell where one is named, otherwise of the page."""
+    def picture(self, name: str, index: int | None = None, *, dark: bool = False) -> None:
+        """Take a picture, of a cell where one is named, otherwise of the page; also in dark colours.
+
+        They are for people, so they are taken only if ARCHYTAS_NB_PICTURES names a folder, for example docs/images.
+        """
+        folder = os.environ.get("ARCHYTAS_NB_PICTURES")
+        if not folder:
+            return
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        path = Path(folder, f"{name}.png")
         if index is None:
             self.page.screenshot(path=path)
         else:
             self.look_at(index)
             self.page.locator(".jp-Notebook .jp-Cell").nth(index).screenshot(path=path)
+        if dark:
+            self.change_theme(DARK)
+            self.picture(f"{name}-dark", index)
+            self.change_theme(LIGHT)
 
     def close(self) -> None:
         """Close the notebook, and leave its kernel running; closing again does nothing."""

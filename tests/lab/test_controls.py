@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from tests.batch.shop import Shop
@@ -24,7 +23,7 @@ def click(desk: Any, title: str) -> None:
 
 
 def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
-    lab: Lab, sit: Any, pictures: Path
+    lab: Lab, sit: Any
 ) -> None:
     desk = sit("controls.ipynb")
     for cell in range(4):
@@ -32,7 +31,7 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     desk.wait_for_text("delete_rows · waiting for approval")
     desk.page.locator(FORM).wait_for()
     desk.page.wait_for_timeout(600)
-    desk.picture(pictures / "controls.png", 3)
+    desk.picture("controls", 3)
     assert desk.page.locator(".jp-Stdin").count() == 0
     click(desk, "Run")
     desk.wait_until_run(3)
@@ -55,11 +54,11 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     above.fill("many")
     desk.wait_for_text("expected an integer")
     assert desk.page.locator(f"{FORM} button", has_text="Run").first.is_disabled()
-    desk.picture(pictures / "controls-edit.png", 5)
+    desk.picture("controls-edit", 5)
     above.fill("2")
     desk.page.locator(f"{FORM} button:enabled", has_text="Run").first.click()
     desk.wait_for_text("The agent asks:")
-    desk.picture(pictures / "controls-question.png", 5)
+    desk.picture("controls-question", 5)
     click(desk, "blue")
     desk.wait_until_run(5)
     [trace] = bundles(desk.outputs(5))
@@ -78,9 +77,7 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     assert desk.page.locator(FORM).count() == 0
 
 
-def test_an_agent_is_told_something_while_its_cell_computes(
-    lab: Lab, sit: Any, pictures: Path
-) -> None:
+def test_an_agent_is_told_something_while_its_cell_computes(lab: Lab, sit: Any) -> None:
     desk = sit("tell.ipynb")
     for cell in range(2):
         desk.run_cell(cell)
@@ -93,7 +90,7 @@ def test_an_agent_is_told_something_while_its_cell_computes(
     field.fill("and round")
     field.press("Enter")
     desk.page.wait_for_timeout(300)
-    desk.picture(pictures / "tell.png", 1)
+    desk.picture("tell", 1)
     (lab.work / "enough").touch()
     desk.wait_until_run(1)
     [trace] = bundles(desk.outputs(1))
@@ -106,9 +103,7 @@ def test_an_agent_is_told_something_while_its_cell_computes(
     assert r"only <b>rows</b> of 2020\n\nand round" in shown
 
 
-def test_a_map_is_paused_continued_and_stopped_with_buttons(
-    lab: Lab, sit: Any, pictures: Path
-) -> None:
+def test_a_map_is_paused_continued_and_stopped_with_buttons(lab: Lab, sit: Any) -> None:
     hangs = [True]
 
     def fault(row: int, asked: int) -> Any:
@@ -131,7 +126,7 @@ def test_a_map_is_paused_continued_and_stopped_with_buttons(
         page.get_by_role("button", name="Go on", exact=True).click()
         page.get_by_role("button", name="Retry what failed", exact=True).click()
         desk.wait_for_text("7 of 8 rows done")
-        desk.picture(pictures / "map.png", 2)
+        desk.picture("map", 2)
         page.get_by_role("button", name="Stop", exact=True).click()
         desk.wait_until_run(2)
         assert page.get_by_role("button", name="Pause", exact=True).count() == 0
@@ -141,7 +136,7 @@ def test_a_map_is_paused_continued_and_stopped_with_buttons(
     assert "stopped by an interrupt" in line["text/plain"]
 
 
-def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any, pictures: Path) -> None:
+def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any) -> None:
     write_plan(lab.work)
     desk = sit("plan.ipynb")
     for cell in range(2):
@@ -150,7 +145,7 @@ def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any, pictures: Pa
     desk.wait_for_text("asked singly as well: 10 of 10 agree")
     desk.page.locator(FORM).wait_for()
     desk.page.wait_for_timeout(600)
-    desk.picture(pictures / "plan.png", 2)
+    desk.picture("plan", 2)
     assert desk.page.locator(".jp-Stdin").count() == 0
     click(desk, "change")
     field = desk.page.locator(FORM).get_by_placeholder("Your answer")
@@ -158,11 +153,11 @@ def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any, pictures: Pa
     desk.page.wait_for_timeout(800)  # what is entered earlier was typed before it was asked
     click(desk, "Answer")
     desk.wait_for_text("asked singly as well: 0 of 10 agree")
-    desk.picture(pictures / "plan-changed.png", 2)
+    desk.picture("plan-changed", 2)
     click(desk, "run")
     desk.wait_until_run(2)
     assert desk.page.locator(FORM).count() == 0
-    desk.picture(pictures / "plan-run.png", 2)
+    desk.picture("plan-run", 2)
     desk.run_cell(3)
     desk.wait_until_run(3)
     shown = desk.outputs(3)[0]["data"]["text/plain"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -41,9 +40,7 @@ def traces(notebook: dict[str, Any]) -> list[dict[str, str]]:
     return [each for each in every if "archytas-nb-trace" in each.get("text/html", "")]
 
 
-def test_the_quickstart_leaves_what_it_leaves_with_nobody_there(
-    lab: Lab, sit: Any, pictures: Path
-) -> None:
+def test_the_quickstart_leaves_what_it_leaves_with_nobody_there(lab: Lab, sit: Any) -> None:
     """Run All, live; then each trace in the file equals that of the repository, which was run headless."""
     desk = sit("quickstart.ipynb")
     desk.run_all()
@@ -57,12 +54,10 @@ def test_the_quickstart_leaves_what_it_leaves_with_nobody_there(
     assert saved == traces(committed)
     assert [set(each) for each in saved] == [STATIC] * len(saved)
     assert len(saved) >= 3
-    desk.picture(pictures / "quickstart.png")
+    desk.picture("quickstart")
 
 
-def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(
-    lab: Lab, sit: Any, pictures: Path
-) -> None:
+def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, sit: Any) -> None:
     """Thought, call, the output of the running tool and the clock are live; then one static output, for ever.
 
     What is seen hardly moves, the output is never much higher than in the end, and the kernel is busy.
@@ -86,7 +81,7 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(
     desk.page.wait_for_function(f"{KERNEL}.status === 'busy'")
     assert "running plot_masses" in desk.text(3)
     assert desk.faint_texts(LIVE) == []
-    desk.picture(pictures / "live.png", 3)
+    desk.picture("live", 3)
     desk.wait_for_text("Gentoo penguins are the heaviest: 5,092 g")  # the answer, as it is written
     desk.wait_until_run(3)
     [left] = bundles(desk.outputs(3))
@@ -100,7 +95,7 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(
     assert max(falls) < 10  # so what is below moves as far as the finished trace is high
     assert not desk.page.evaluate("shownTexts.some(each => each.includes('did not finish'))")
     assert "running plot_masses" not in finished
-    desk.picture(pictures / "finished.png", 3)
+    desk.picture("finished", 3)
     failed = desk.page.locator(".archytas-nb-trace summary").first
     result = failed.locator(
         ".archytas-nb-folded"
@@ -121,13 +116,13 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(
     assert (
         again.page.locator(".archytas-nb-trace img").evaluate("image => image.naturalWidth") > 400
     )
-    again.picture(pictures / "reopened.png", 3)
+    again.picture("reopened", 3)
     again.change_theme(DARK)
     assert again.faint_texts(".archytas-nb-trace") == []
-    again.picture(pictures / "dark.png", 3)
+    again.picture("dark", 3)
     again.change_theme(LIGHT)
     again.resize(520)
-    again.picture(pictures / "narrow.png", 3)
+    again.picture("narrow", 3)
     assert again.page.locator(".archytas-nb-trace").evaluate(
         "each => each.scrollWidth <= each.clientWidth"
     )
@@ -136,9 +131,7 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(
     assert "3706.0" in again.text(3)
 
 
-def test_a_kernel_that_is_restarted_leaves_the_steps_so_far(
-    lab: Lab, sit: Any, pictures: Path
-) -> None:
+def test_a_kernel_that_is_restarted_leaves_the_steps_so_far(lab: Lab, sit: Any) -> None:
     """Where the widgets have died, a reader of the saved notebook finds the static trace and no error."""
     desk = sit("interrupts.ipynb")
     for cell in (0, 1, 2, 4):
@@ -160,15 +153,13 @@ def test_a_kernel_that_is_restarted_leaves_the_steps_so_far(
         assert "The run did not finish" in read
         assert "Error displaying widget" not in read
         assert "Loading widget" not in read
-        reader.picture(pictures / f"restarted-{kernel}.png", 4)
+        reader.picture(f"restarted-{kernel}", 4)
         if kernel:
             reader.command("kernelmenu:shutdown")
         reader.close()
 
 
-def test_a_call_is_run_where_a_person_says_so_in_the_input_box(
-    lab: Lab, sit: Any, pictures: Path
-) -> None:
+def test_a_call_is_run_where_a_person_says_so_in_the_input_box(lab: Lab, sit: Any) -> None:
     """The person sees the call with its input, and says yes; the other one is refused with a reason."""
     desk = sit("approval.ipynb")
     for cell in range(4):
@@ -178,7 +169,7 @@ def test_a_call_is_run_where_a_person_says_so_in_the_input_box(
     assert "run? [y]es" in box.inner_text()
     desk.wait_for_text("delete_rows · waiting for approval")
     desk.wait_for_text("waiting for you · step 1")
-    desk.picture(pictures / "approval.png", 3)
+    desk.picture("approval", 3)
     desk.answer("y")
     desk.wait_until_run(3)
     assert "5 rows are left" in bundles(desk.outputs(3))[0]["text/plain"]
@@ -303,7 +294,7 @@ def test_five_megabytes_and_three_hundred_steps_do_not_freeze_the_page(lab: Lab,
 
 
 def test_an_untrusted_notebook_keeps_its_rules_can_be_read_and_shows_no_result_twice(
-    lab: Lab, sit: Any, pictures: Path
+    lab: Lab, sit: Any
 ) -> None:
     """What another person sent is sanitised: no style sheet, no variables, some of the inline styles."""
     data, metadata = bundle(fold(*SAMPLES["recovered"]))
@@ -321,15 +312,13 @@ def test_an_untrusted_notebook_keeps_its_rules_can_be_read_and_shows_no_result_t
         "all => all.map(each => getComputedStyle(each).borderTopStyle)"
     )
     assert "solid" in edges
-    desk.picture(pictures / "untrusted.png", 0)
+    desk.picture("untrusted", 0)
     desk.change_theme(DARK)
     assert desk.faint_texts(".archytas-nb-trace") == []
     desk.change_theme(LIGHT)
 
 
-def test_a_cell_that_failed_is_explained_and_corrected_below(
-    lab: Lab, sit: Any, pictures: Path
-) -> None:
+def test_a_cell_that_failed_is_explained_and_corrected_below(lab: Lab, sit: Any) -> None:
     write_fix(lab.work)
     desk = sit("fix.ipynb")
     for cell in range(3):
@@ -337,7 +326,7 @@ def test_a_cell_that_failed_is_explained_and_corrected_below(
         desk.wait_until_run(cell)
     [trace] = bundles(desk.outputs(2))
     assert "with the error of cell 2" in trace["text/plain"]
-    desk.picture(pictures / "fix-why.png", 2)
+    desk.picture("fix-why", 2)
     desk.run_cell(3)
     desk.wait_until_run(3)
     [trace] = bundles(desk.outputs(3))
@@ -352,5 +341,5 @@ def test_a_cell_that_failed_is_explained_and_corrected_below(
     desk.wait_until_run(4)
     desk.run_cell(5)
     desk.wait_until_run(5)
-    desk.picture(pictures / "fix.png", 3)
+    desk.picture("fix", 3)
     assert desk.outputs(5)[0]["data"]["text/plain"] == "(0.5,)"
