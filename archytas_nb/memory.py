@@ -79,6 +79,7 @@ class SavedEnding:
     limit: str = ""
     during: str = ""
     cut: bool = False
+    stopped: bool = False
 
 
 @STRICT
@@ -257,8 +258,8 @@ def _saved_ending(ending: ev.Ending | None) -> SavedEnding | None:
             return SavedEnding("failed", reason if by == "model" else "", by=by)
         case ev.Stopped(limit=limit, text=text, cut=cut):
             return SavedEnding("stopped", text, limit=limit, cut=cut)
-        case ev.Interrupted(during=during, text=text):
-            return SavedEnding("interrupted", text, during=during)
+        case ev.Interrupted(during=during, text=text, stopped=stopped):
+            return SavedEnding("interrupted", text, during=during, stopped=stopped)
     return None
 
 
@@ -334,7 +335,7 @@ def _ending(saved: SavedEnding | None) -> ev.Ending:
             return ev.Failed(saved.text, saved.by)
         case "stopped":
             return ev.Stopped(saved.limit, saved.text, saved.cut)
-    return ev.Interrupted(saved.during, saved.text)
+    return ev.Interrupted(saved.during, saved.text, saved.stopped)
 
 
 def _check(exchanges: Sequence[Exchange]) -> None:

@@ -144,8 +144,9 @@ class Run(Generic[T_co]):
                 return limit
             case ev.Failed(reason=reason):
                 return reason
-            case ev.Interrupted(during=during):
-                return f"interrupted during {during}"
+            case ev.Interrupted(during=during, stopped=stopped):
+                how = "stopped by you" if stopped else "interrupted"
+                return f"{how} during {during}"
         return ""
 
     @property

@@ -380,8 +380,14 @@ class KernelExecutor:
         if decision.form is not None:
             self._person.show(decision.form)
         if decision.stop:
-            text = "Not run: the user stopped the run here."
-            return CallOutcome("interrupted", text, call_id=call.id)
+            return CallOutcome(
+                "interrupted",
+                "Not run: the user stopped the run here.",
+                call_id=call.id,
+                decision=decision.words,
+                person_seconds=decision.seconds,
+                for_person="Not run: you stopped the run here.",
+            )
         if decision.bound is None:
             return CallOutcome(
                 "refused",

@@ -687,13 +687,14 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """A person interrupted the run during a request to the model or a tool call.
+    """A person interrupted the run during a request to the model or a tool call, or stopped it.
 
     It is no answer, so `Run.answer` is empty, and it is not part of the conversation.
     """
 
     during: str
     text: str = ""  # what the model had written of its reply, as it was shown
+    stopped: bool = False  # where it was asked about a call, or with its button
 
 
 ProgramReply: TypeAlias = ProgramFaults | ProgramWaits | ProgramEnded

@@ -35,6 +35,7 @@ from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import (
     ANSWER,
     FAIL,
+    STOPPED,
     Answered,
     AskModel,
     CallOutcome,
@@ -368,7 +369,7 @@ class _Loop:
         step = yield from self._run_calls(action)
         self._add(step)
         if any(outcome.status == "interrupted" for outcome in step.outcomes):
-            return Interrupted("a tool call")
+            return _interrupted_call(step.calls, step.outcomes)
         if finish := _finish_of(step.outcomes):
             return (yield from self._finish(finish, action.thought))
         return None
@@ -531,7 +532,9 @@ class _Loop:
         runner = self.programs
         if end.interrupted or runner.was_interrupted:
             self._add(runner.step(thought, interrupted_report(runner.told), reasoning))
-            return Interrupted("a tool call" if runner.was_interrupted else "a program")
+            if runner.was_interrupted:
+                return _interrupted_call(runner.calls, runner.outcomes)
+            return Interrupted("a program")
         if finish := _finish_of(runner.outcomes):
             self._add(runner.step(thought, calls_report(runner.told), reasoning))
             return (yield from self._finish(finish, thought))
@@ -821,6 +824,14 @@ class _Loop:
         for message in messages_of(self.wire, [*self.past, self.exchange]):
             if message["role"] in ("user", "tool"):
                 yield from texts_of(message)
+
+
+def _interrupted_call(calls: Sequence[ToolCall], outcomes: Sequence[CallOutcome]) -> Interrupted:
+    """The ending of a run whose calls were interrupted, or of which a person stopped one."""
+    for call, outcome in zip(calls, outcomes, strict=False):  # of a program, the last may have none
+        if outcome.decision == STOPPED:
+            return Interrupted(f"the approval of {call.name}", stopped=True)
+    return Interrupted("a tool call")
 
 
 def _finish_of(outcomes: Sequence[CallOutcome]) -> Finish | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from archytas_nb.agent import Agent
     from archytas_nb.loop import events
     from archytas_nb.loop.model import Model
+    from archytas_nb.loop.record import Exchange
     from archytas_nb.models.choose import Confirm
     from archytas_nb.run import Run
     from archytas_nb.trace.live import Mode
@@ -400,7 +402,7 @@ class ArchytasNB(Settings, Magics):
                 except RunInterrupted as error:
                     view.end(getattr(error.run, "ending", None))
                     if view.was_stopped and isinstance(error.run, Run):
-                        return error.run
+                        return _stopped(error.run, agent.exchanges[-1:])
                     raise
 
         if self.history.is_running:
@@ -517,6 +519,19 @@ class ArchytasNB(Settings, Magics):
                 ) from None
             self._models[choice] = model
         return self._models[choice]
+
+
+def _stopped(run: Run, exchanges: Sequence[Exchange]) -> Run:
+    """A run that a person has ended with the button: it is said where it was interrupted."""
+    from archytas_nb.loop.events import Interrupted
+
+    ending = run.ending
+    if isinstance(ending, Interrupted):
+        run.ending = replace(ending, stopped=True)
+        for exchange in exchanges:
+            if exchange.ending is ending:
+                exchange.ending = run.ending
+    return run
 
 
 def _ask_later(_prompt: str) -> bool | None:

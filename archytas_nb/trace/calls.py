@@ -44,7 +44,7 @@ def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
 def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
     """A call as the user decided on it, with their edits; all of an approved text is kept."""
     decision = ""
-    if outcome.decision:
+    if outcome.decision and outcome.decision != ev.STOPPED:  # which is its result
         words = decision_in_words(outcome.decision, outcome.person_seconds)
         decision = one_line(tidy(words), 300)
     call = replace(call, status=outcome.status, decision=decision, asked=_asked(outcome))

@@ -31,7 +31,8 @@ def ending_title(ending: ev.Ending | None) -> str:
             title = f"■ Stopped by the limit {tidy(ending.limit, 200)}"
             return title + _incomplete(ending.text)
         case ev.Interrupted():
-            title = f"■ Interrupted during {tidy(ending.during, 200)}"
+            how = "You stopped the run" if ending.stopped else "Interrupted"
+            title = f"■ {how} during {tidy(ending.during, 200)}"
             return title + _incomplete(ending.text)
         case None:
             return "■ The run did not finish"

@@ -128,6 +128,8 @@ class TraceView:
             The form of a call that waits for approval, if the view draws it; else None.
         """
         drawn = None
+        if isinstance(event, ev.Interrupted) and self.was_stopped:
+            event = replace(event, stopped=True)
         if isinstance(event, ev.Delta) and event.form is not None:
             self._stopped_at_call = event.form.decision == ev.STOPPED
         try:

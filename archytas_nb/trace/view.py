@@ -139,7 +139,7 @@ class CallView:
     @property
     def is_approved(self) -> bool:
         """Whether the user approved the call."""
-        return bool(self.decision) and self.status != "refused"
+        return bool(self.decision) and self.status not in {"refused", "interrupted"}
 
     @property
     def _decision(self) -> str:

@@ -565,7 +565,7 @@ def test_the_decision_is_sent_to_observers_and_stored_in_the_outcome() -> None:
         (["amount = 10", "n, too \u202e much"], "refused", "refused: too \\u202e much", True),
         (["amount = 10", "amount = 5", "y"], "done", "approved", False),
         (["", "", "", ""], "refused", "refused, no clear answer", False),
-        (["stop"], "interrupted", "", False),
+        (["stop"], "interrupted", "the run was stopped", False),
         ([], "refused", "", False),
     ):
         person = Watcher(*lines)
@@ -576,9 +576,9 @@ def test_the_decision_is_sent_to_observers_and_stored_in_the_outcome() -> None:
         assert (outcome.status, outcome.decision) == (status, decision)
         edit = Edit({"amount": 10}, (FormArgument("amount", "10", before="5"),))
         assert outcome.edit == (edit if is_edited else None)
-        told = decision or ("the run was stopped" if lines else "")
+
         asked = [(True, ""), (False, None)] * max(len(lines), 1)
-        assert person.seen == asked + [(False, told)] * bool(told)
+        assert person.seen == asked + [(False, decision)] * bool(decision)
 
 
 def test_only_an_observer_that_draws_the_form_keeps_it_from_being_printed() -> None:

@@ -73,7 +73,8 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     click(desk, "Stop")
     desk.wait_until_run(6)
     [trace] = bundles(desk.outputs(6))
-    assert "Interrupted during" in trace["text/plain"]
+    assert "You stopped the run during the approval of delete_rows" in trace["text/plain"]
+    assert "Not run: you stopped the run here" in trace["text/plain"]
     assert desk.page.locator(FORM).count() == 0
 
 

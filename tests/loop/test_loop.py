@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.loop.events import (
+    STOPPED,
     Answered,
     AskModel,
     CallOutcome,
@@ -81,6 +82,16 @@ def test_an_interrupt_takes_precedence_over_an_answer_in_the_same_reply() -> Non
     with pytest.raises(StopIteration) as ended:
         it.send(CallOutcomes((CallOutcome("interrupted", "stop", call_id="q01s01c01"),)))
     assert ended.value.value == Interrupted("a tool call")
+
+
+def test_a_person_who_stops_the_run_at_a_call_has_ended_it_there() -> None:
+    it = flow()
+    next(it)
+    it.send(calling("react", ("look", {"a": 1})))
+    stopped = CallOutcome("interrupted", "Not run.", call_id="q01s01c01", decision=STOPPED)
+    with pytest.raises(StopIteration) as ended:
+        it.send(CallOutcomes((stopped,)))
+    assert ended.value.value == Interrupted("the approval of look", stopped=True)
 
 
 def test_runs_readable_calls_despite_an_unreadable_one() -> None:
