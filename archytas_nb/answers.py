@@ -89,7 +89,7 @@ class Answers:
         else:
             bound = self._bound(self._tool, answer)
         if isinstance(bound, CallOutcome):
-            return Verdict(_fault_text(bound))
+            return Verdict(_fault_text(bound), wrong_type=True)
         [value] = (*bound.args, *bound.kwargs.values())
         fault = self._condition_fault(value)
         if fault:

@@ -106,6 +106,7 @@ def test_an_invalid_answer_is_retried_with_the_reason(protocol: Protocol) -> Non
     assert (run.value, run.answer) == (3, "3")
     [first, second] = [event for event in run.events if isinstance(event, Verdict)]
     assert "int" in first.fault
+    assert first.wrong_type
     assert second.fault == ""
     told = agent.chosen_model().asked[1].messages[-1]["content"]
     assert told.startswith("Your answer 'three' is not accepted: ")
@@ -183,6 +184,7 @@ def test_the_condition_gets_the_typed_value(protocol: Protocol, until: Any, said
     assert run.value == 3
     [first, second] = [event for event in run.events if isinstance(event, Verdict)]
     assert said in first.fault
+    assert not first.wrong_type
     assert second.fault == ""
 
 

@@ -515,10 +515,15 @@ class ProgramEnded:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why an answer is not accepted, for the model; otherwise its value, of the required type."""
+    """Why an answer is not accepted, for the model; otherwise its value, of the required type.
+
+    `wrong_type` tells whether the answer cannot be converted to the type; otherwise it is the
+    condition that is not met.
+    """
 
     fault: str = ""
     value: Any = field(default=None, compare=False, repr=False)
+    wrong_type: bool = False
 
     @property
     def reason(self) -> str:

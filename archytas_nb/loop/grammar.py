@@ -123,6 +123,16 @@ Where any expression may stand, a small model computes the result itself, or wri
 _INPUT_OF = {"string": "textual", "number": "amount", "integer": "amount", "boolean": "truth"}
 """Which of them a parameter takes, by its type of JSON."""
 
+_LITERAL = r"""
+literal ::= literalstring | number | constant
+literalstring ::= "\"" (character | [{}]){0,MAX} "\""
+literalnumber ::= number
+literalinteger ::= "-"? [0-9]{1,16}
+literalboolean ::= "True" | "False"
+literalnull ::= "None"
+"""
+"""Values that are written as they are."""
+
 _FACT = r"""
 fact ::= ("not " | "-")? plain trailer@* (binary unit@){0,8} (" if " part@ " else " part@)?
 """
@@ -233,10 +243,12 @@ class ProgramGrammar:
 
         Args:
             names: The names that its input may have.
-            may_answer: Whether it may be an answer instead; otherwise the model may give up.
+            may_answer: Whether it may be an answer or a value instead; otherwise the model may
+                give up.
         """
         line = f'(start " = ")? ({_choice(self._calls())})'
-        line += f' | "answer(" ({self._known("bound")}) ")"' if may_answer else " | last"
+        known = f'"answer(" ({self._known("bound")}) ")" | start " = " inputbound'
+        line += f" | {known if may_answer else 'last'}"
         return self._with(f"root ::= ({line}) {_END}", names, inputs=True)
 
     def remark(self) -> str:
@@ -276,6 +288,14 @@ class ProgramGrammar:
         kind = "free" if names is None else "bound"
         text = self._known(kind) if ending == "answer" else f"string{kind}"
         return self._with(rf'root ::= "```python\n{ending}(" ({text}) ")\n```"', names)
+
+    def answer_with_literal(self) -> str:
+        """A program that only calls ``answer``, with a literal of the required type.
+
+        A small model that answered a text in place of a number writes the same program again.
+        """
+        root = rf'root ::= "```python\nanswer(" ({_literals_of(self._answer)}) ")\n```"'
+        return _joined([root, _SHARED, _LITERAL.replace("MAX", str(MAX_TEXT))])
 
     def _known(self, kind: str) -> str:
         """What is answered without a call: a value of the required type, or text or a number."""
@@ -354,7 +374,7 @@ class ProgramGrammar:
             rules.append(_TOLD.replace("@", kind).replace("MAX", str(MAX_TEXT // 2)))
             rules.append(f"result ::= {_choice(quoted(each) for each in results)}")
         rules += self._answered(kind, has_results=bool(results))
-        return "\n".join(line for rule in rules for line in rule.split("\n") if line) + "\n"
+        return _joined(rules)
 
     def _answered(self, kind: str, *, has_results: bool) -> list[str]:
         """What may be given to ``answer``: a value of the required type, or text."""
@@ -494,6 +514,42 @@ def _types_of(schema: Json) -> set[str]:
             return set[str]().union(*map(_types_of, schema[key]))
     types = schema.get("type", every)
     return {types} if isinstance(types, str) else set(types)
+
+
+def _joined(rules: Iterable[str]) -> str:
+    """Rules as one grammar, without empty lines."""
+    return "\n".join(line for rule in rules for line in rule.split("\n") if line) + "\n"
+
+
+def _literals_of(schema: Json) -> str:
+    """What a value of a schema of JSON is written as, without variables and calls."""
+    if not isinstance(schema, dict):
+        schema = {}
+    if values := _enum_of(schema):
+        return _choice(quoted(_literal(each)) for each in values)
+    for key in ("anyOf", "oneOf"):
+        if key in schema:
+            return _choice(map(_literals_of, schema[key]))
+    return _choice(_literals_of_type(each, schema) for each in sorted(_types_of(schema)))
+
+
+def _literals_of_type(kind: str, schema: Mapping[str, Json]) -> str:
+    if kind == "array":
+        item = _literals_of(schema["items"]) if schema.get("items") else "literal"
+        return f'"[" (({item}) (", " ({item}))*)? "]"'
+    if kind != "object":
+        return f"literal{kind}"
+    properties = schema.get("properties")
+    if properties:
+        pairs = ' ", " '.join(
+            f"{quoted(f'{_literal(name)}: ')} ({_literals_of(each)})"
+            for name, each in properties.items()
+        )
+        return f'"{{" {pairs} "}}"'
+    given = schema.get("additionalProperties")
+    value = _literals_of(given) if isinstance(given, dict) else "literal"
+    pair = f'literalstring ": " ({value})'
+    return f'"{{" ({pair} (", " {pair})*)? "}}"'
 
 
 def _literal(value: Json) -> str:

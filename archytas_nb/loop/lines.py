@@ -46,7 +46,7 @@ class LineByLine:
         ask: Asks the model for a line.
         grammar: The grammar of its lines.
         needs_call: Whether a tool fits the question: then one is called first.
-        knows: Asks whether the model knows the answer, if it would answer before that.
+        knows: Asks whether the model knows the answer, if it begins with anything else.
         end: How the last part that was run ended; None if none was.
         fault: Why whole programs are better; empty while lines are.
         shown: The beginning of the reply: what was run, with its values.
@@ -71,7 +71,7 @@ class LineByLine:
     _values: dict[str, str] = field(default_factory=dict)  # texts of the variables' values
     _origins: dict[str, str] = field(default_factory=dict)  # the lines that assigned them
     _must_answer: bool = False
-    _must_call: bool = False
+    _is_known: bool | None = None  # whether the answer is known without a call, if it was asked
     _must_retry: bool = False
 
     def run(self) -> Requests[None]:
@@ -83,8 +83,8 @@ class LineByLine:
             if self._must_retry:
                 yield from self._remark()
                 grammar = self.grammar.retry(self._last, names)
-            elif self._lacks_call:
-                grammar = self.grammar.first_call(names, may_answer=not self._must_call)
+            elif self._lacks_call and not self._must_answer:
+                grammar = self.grammar.first_call(names, may_answer=self._is_known is not False)
             elif self._must_answer:
                 grammar = self.grammar.answer(names, results)
             begun = "".join(f"{line}\n" for line in self._block)
@@ -112,10 +112,9 @@ class LineByLine:
 
     def _take(self, line: str) -> Requests[None]:
         """Take one line: run it, or the block that it ends, or keep it for its block."""
-        if self._lacks_call and line.startswith("answer("):
-            self.needs_call = yield from self._is_unknown()
-            if self.needs_call:
-                self._must_call = True
+        if self._lacks_call and self._is_known is None and not self.grammar.is_call(line):
+            self._is_known = yield from self.knows()
+            if not self._is_known:
                 return
         is_end = not line or line.startswith("```")
         continues = line[:1].isspace() or re.match(r"(else|elif|except|finally)\b", line)
@@ -133,10 +132,6 @@ class LineByLine:
             self._block = [line]
         else:
             yield from self._run(line.strip())
-
-    def _is_unknown(self) -> Requests[bool]:
-        """Whether the model does not know the answer that it gives without a call."""
-        return not (yield from self.knows())
 
     def _run(self, statement: str) -> Requests[None]:
         written = statement

@@ -64,6 +64,7 @@ from archytas_nb.loop.lines import MAX_LINE_TOKENS, STOPS, LineByLine
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.program import CallMemory, ProgramRunner
 from archytas_nb.loop.program_protocol import (
+    LITERAL_ANSWER,
     ProgramProtocol,
     calls_report,
     ended_report,
@@ -169,6 +170,7 @@ class _Loop:
     failed_programs: set[str] = field(default_factory=set)
     faults: set[str] = field(default_factory=set)  # of programs and lines of a small model
     temperature: float | None = None  # of the next reply; None for the model's default
+    needs_literal: bool = False  # whether the answer of a program was no value of its type
     told: Callable[[], Sequence[str]] = tuple
 
     def __post_init__(self) -> None:
@@ -315,6 +317,8 @@ class _Loop:
         is_corrected = self.programs.has_failed and not last
         if isinstance(self.wire, ProgramProtocol) and ask.grammar and is_corrected:
             grammar = self.wire.grammar_for(self.exchange.form)
+            if self.needs_literal:
+                return replace(ask, grammar=grammar.answer_with_literal())
             calls_first = self.checks.tool_fits and not self._has_found
             return replace(ask, grammar=grammar.program(is_corrected=True, calls_first=calls_first))
         return ask
@@ -400,6 +404,8 @@ class _Loop:
             raise _RunEndedError(Interrupted("the check of the answer"))
         if not isinstance(verdict, Verdict):
             raise _unexpected("for an answer to be checked", verdict, "Verdict")
+        can_copy_value = self.guards.small and not self.programs.hides_values
+        self.needs_literal = verdict.wrong_type and can_copy_value
         return verdict.fault
 
     def _after_truncation(self, action: Action, reply: ModelReply) -> Requests[Ending | None]:
@@ -513,6 +519,7 @@ class _Loop:
         """Run the program of a reply; None means that the run continues."""
         self.programs.begin(action.program)
         self.temperature = None
+        was_literal = self.needs_literal
         end = yield from self.programs.run(action.program, action.thought)
         if isinstance(end, ProgramFaults):
             self.guards.record_fault()
@@ -523,7 +530,9 @@ class _Loop:
             self._add(step)
             self._leave_out_repeated(action.program, report, end.faults[0])
             return None
-        return (yield from self._after_program(end, action.thought, action.reasoning))
+        ending = yield from self._after_program(end, action.thought, action.reasoning)
+        self.needs_literal &= not was_literal  # it is tried once, and then programs again
+        return ending
 
     def _after_program(
         self, end: ProgramEnded, thought: str = "", reasoning: str = ""
@@ -550,6 +559,8 @@ class _Loop:
                 runner.has_failed = True
                 answer = SHOWN_TO_USER if runner.hides_values else end.answer
                 report = rejection_text(answer, fault)
+                if self.needs_literal:
+                    report = f"{report}\n{LITERAL_ANSWER}"
                 self._add(runner.step(thought, report, reasoning))
                 self._leave_out_repeated(runner.text, report)
                 return None

@@ -137,6 +137,7 @@ _FENCED = re.compile(
 _FORM = "Reply with one Python code block that ends with answer(…)."
 _WHAT_IS_LEFT = "Write the corrected program for what is left."
 _AGAIN = "Write the whole program again."
+LITERAL_ANSWER = "Write only answer(…), with the value itself in it: no variable and no call."
 _GO_ON = 'If that is all that was asked, write only answer(f"…"); else the next program.'
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -132,7 +133,8 @@ def test_the_first_line_is_a_call_with_plain_values_or_an_answer() -> None:
     call = '(start " = ")? ("send(" ("to=" inputbound) ")")'
     assert rules(made.first_call([], may_answer=False))["root"].startswith(f"({call} | last) ")
     first = rules(made.first_call(["x"], may_answer=True))
-    assert first["root"].startswith(f'({call} | "answer(" (stringbound | filledbound) ")") ')
+    known = '"answer(" (stringbound | filledbound) ")" | start " = " inputbound'
+    assert first["root"].startswith(f"({call} | {known}) ")
     assert first["namebound"] == '"x"'
 
 
@@ -252,6 +254,57 @@ def test_an_answer_with_legal_texts_is_one_of_them() -> None:
 
 def test_an_answer_of_type_text_may_be_any_text() -> None:
     assert "stringbound" in answered({"type": "string"})["answered"]
+
+
+def as_regex(grammar: str) -> re.Pattern[str]:
+    """A grammar whose rules do not name each other in a circle, as a regular expression."""
+    defined = rules(grammar)
+    token = re.compile(r'("(?:[^"\\]|\\.)*")|(\[(?:[^\]\\]|\\.)*\])|(\{[0-9,]+\})|([a-z]+)| ')
+
+    def expanded(name: str) -> str:
+        def regex(found: re.Match[str]) -> str:
+            text, characters, bounds, rule = found.groups()
+            if rule:
+                return f"(?:{expanded(rule)})"
+            return re.escape(json.loads(text)) if text else characters or bounds or ""
+
+        return token.sub(regex, defined[name])
+
+    return re.compile(expanded("root"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "allowed", "refused"),
+    [
+        ({"type": "integer"}, ["43", "-1"], ["x", "4.5", "int(x)", '"43"', ""]),
+        ({"type": "number"}, ["43", "-1.5"], ["x", "None", "1 + 1"]),
+        ({"type": "boolean"}, ["True", "False"], ["None", "1", "x"]),
+        ({"type": "string"}, ['"a {b} c"', '""', r'"a \"b\""'], ["x", "4", 'f"{x}"']),
+        ({"type": "string", "enum": ["low", "high"]}, ['"low"'], ['"lower"', "low"]),
+        ({"oneOf": [{"type": "integer"}, {"type": "null"}]}, ["3", "None"], ["3.5", "True"]),
+        ({"type": "array", "items": {"type": "string"}}, ['["a", "b"]', "[]"], ["[1]", "[x]"]),
+        ({"type": "array", "items": {}}, ['["a", 2.5, None]'], ["[x]"]),
+        ({"type": "object"}, ['{"a": 1, "b": "c"}', "{}"], ['{"a": x}']),
+        (
+            {"type": "object", "additionalProperties": {"type": "integer"}},
+            ['{"a": 1}'],
+            ['{"a": "b"}'],
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "null"}}},
+            ['{"a": 1, "b": None}'],
+            ['{"a": 1}', "{}"],
+        ),
+        ({}, ["1", "None", '"a"', "[1]", "{}"], ["x"]),
+    ],
+)
+def test_an_answer_with_a_literal_is_a_value_of_the_type(
+    schema: Any, allowed: list[str], refused: list[str]
+) -> None:
+    made = as_regex(ProgramGrammar(TOOLS).answering(schema).answer_with_literal())
+    for value in (*allowed, *refused):
+        program = f"```python\nanswer({value})\n```"
+        assert bool(made.fullmatch(program)) == (value in allowed), value
 
 
 @pytest.mark.parametrize(

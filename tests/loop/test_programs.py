@@ -35,7 +35,7 @@ from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.lines import REMARK
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.program_protocol import ProgramProtocol
-from archytas_nb.loop.record import Compaction, Context, Exchange, LastError
+from archytas_nb.loop.record import AnswerForm, Compaction, Context, Exchange, LastError
 from tests.loop.cards import TOOLS
 from tests.loop.sandbox import PythonSandbox
 
@@ -61,7 +61,7 @@ class Drive:
     model: Any = None
     limits: Limits = field(default_factory=Limits)
     may_repeat: tuple[str, ...] = ()
-    verdicts: list[str] = field(default_factory=list)
+    verdicts: list[str | Verdict] = field(default_factory=list)
     asked: list[AskModel] = field(default_factory=list)
     ran: list[ToolCall] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -103,7 +103,8 @@ class Drive:
                 self.lines += request.lines
                 reply = CallOutcomes(tuple(map(self.outcome, request.calls)))
             elif isinstance(request, CheckAnswer):
-                reply = Verdict(next(verdicts))
+                verdict = next(verdicts)
+                reply = Verdict(verdict) if isinstance(verdict, str) else verdict
             else:
                 self.notices.append(request)
 
@@ -395,7 +396,7 @@ def test_an_end_without_an_answer_asks_for_one() -> None:
 
 
 def test_an_answer_names_a_result_if_there_is_one() -> None:
-    drive = by_lines("a = 1", "x = look(a=a)", "y = x + a", "put(a=y)", "answer(y)")
+    drive = by_lines("a = 1", "x = look(a=a)", "y = x + a", "put(a=y)", "answer(y)", knows="yes")
     assert drive.run() == Answered("4")
     before, _, *after = (ask.grammar for ask in drive.asked)
     assert "told ::=" not in before
@@ -500,6 +501,19 @@ def test_an_answer_that_the_model_knows_needs_no_call() -> None:
     assert not drive.ran
 
 
+@pytest.mark.parametrize(("knows", "made"), [("yes", 0), ("no", 1)])
+def test_a_value_that_is_written_before_a_call_counts_if_the_model_knows_the_answer(
+    knows: str, made: int
+) -> None:
+    lines = ["total = 4 + 8", "answer(total)"]
+    if made:
+        lines[1:] = ["total = look(a=1)", "answer(total)"]
+    drive = by_lines(*lines, knows=knows, result=lambda _: 12)
+    assert drive.run() == Answered("12")
+    assert len(drive.ran) == made
+    assert len(drive.exchange.steps[0].program.splitlines()) == 2
+
+
 def test_a_small_model_that_answers_from_memory_after_a_failed_call_is_asked_again() -> None:
     drive = by_lines(
         "look(a=1)", "x", "look(a=1)", "x", "look(a=1)", block("answer(7)"), block("answer(7)"),
@@ -521,6 +535,51 @@ def test_the_calls_of_a_rejected_answer_are_not_made_again() -> None:
     drive = Drive([program, program, program], verdicts=["no number", "no number", ""])
     assert drive.run() == Answered("3")
     assert len(drive.ran) == 1
+
+
+WRONG_TYPE = Verdict("expected an integer", wrong_type=True)
+
+
+def typed(*lines: str, **options: Any) -> Drive:
+    form = AnswerForm("an integer", {"type": "integer"}, {})
+    return by_lines(*lines, exchange=Exchange("Well?", form=form), **options)
+
+
+def test_after_an_answer_of_a_wrong_type_only_its_value_can_be_written() -> None:
+    drive = typed(
+        "x = look(a=1)", "answer(x)", block("answer(43)"), verdicts=[WRONG_TYPE, ""],
+        result=lambda _: "There are 43 pears.",
+    )  # fmt: skip
+    assert drive.run() == Answered("43")
+    grammar = drive.wire.grammar.answering({"type": "integer"})
+    assert drive.asked[-1].grammar == grammar.answer_with_literal()
+    assert "There are 43 pears." in drive.told
+    assert "expected an integer" in drive.told
+    assert len(drive.ran) == 1
+
+
+def test_a_value_that_is_refused_as_well_lets_the_model_write_programs_again() -> None:
+    drive = typed(
+        "x = look(a=1)", "answer(x)", block("answer(0)"), block("y = look(a=2)\nanswer(y)"),
+        verdicts=[WRONG_TYPE, WRONG_TYPE, ""],
+    )  # fmt: skip
+    assert drive.run() == Answered("3")
+    grammar = drive.wire.grammar.answering({"type": "integer"})
+    assert drive.asked[-2].grammar == grammar.answer_with_literal()
+    assert drive.asked[-1].grammar == grammar.program(is_corrected=True)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "hides"), [(Verdict("it is too small"), False), (WRONG_TYPE, True)]
+)
+def test_an_answer_that_lacks_more_than_its_type_is_computed_again(
+    verdict: Verdict, hides: bool
+) -> None:
+    drive = typed("x = look(a=1)", "answer(x)", block("answer(x + 1)"), verdicts=[verdict, ""])
+    drive.exchange.values = "none" if hides else "all"
+    assert drive.run() == Answered("4")
+    grammar = drive.wire.grammar.answering({"type": "integer"})
+    assert drive.asked[-1].grammar == grammar.program(is_corrected=True)
 
 
 def test_the_last_turn_may_use_what_was_found() -> None:
