@@ -238,17 +238,19 @@ class ProgramGrammar:
         """
         return self._with(f'root ::= "```" | indent line {_END}', names, results)
 
-    def first_call(self, names: Collection[str], *, may_answer: bool) -> str:
+    def first_call(
+        self, names: Collection[str], *, may_answer: bool, may_assign: bool = False
+    ) -> str:
         """A line that calls a tool, before anything else is done.
 
         Args:
             names: The names that its input may have.
-            may_answer: Whether it may be an answer or a value instead; otherwise the model may
-                give up.
+            may_answer: Whether it may be an answer instead; otherwise the model may give up.
+            may_assign: Whether it may be a plain value for a variable instead.
         """
         line = f'(start " = ")? ({_choice(self._calls())})'
-        known = f'"answer(" ({self._known("bound")}) ")" | start " = " inputbound'
-        line += f" | {known if may_answer else 'last'}"
+        line += f' | "answer(" ({self._known("bound")}) ")"' if may_answer else " | last"
+        line += ' | start " = " inputbound' if may_assign else ""
         return self._with(f"root ::= ({line}) {_END}", names, inputs=True)
 
     def remark(self) -> str:

@@ -47,6 +47,7 @@ class LineByLine:
         grammar: The grammar of its lines.
         needs_call: Whether a tool fits the question: then one is called first.
         knows: Asks whether the model knows the answer, if it begins with anything else.
+        invents: Whether a line has numbers that the model was not told.
         end: How the last part that was run ended; None if none was.
         fault: Why whole programs are better; empty while lines are.
         shown: The beginning of the reply: what was run, with its values.
@@ -58,6 +59,7 @@ class LineByLine:
     grammar: ProgramGrammar
     needs_call: bool
     knows: Callable[[], Requests[bool]]
+    invents: Callable[[str], bool]
     end: ProgramEnded | None = None
     fault: str = ""
     shown: str = "```python\n"
@@ -72,6 +74,7 @@ class LineByLine:
     _origins: dict[str, str] = field(default_factory=dict)  # the lines that assigned them
     _must_answer: bool = False
     _is_known: bool | None = None  # whether the answer is known without a call, if it was asked
+    _has_invented: bool = False
     _must_retry: bool = False
 
     def run(self) -> Requests[None]:
@@ -84,7 +87,7 @@ class LineByLine:
                 yield from self._remark()
                 grammar = self.grammar.retry(self._last, names)
             elif self._lacks_call and not self._must_answer:
-                grammar = self.grammar.first_call(names, may_answer=self._is_known is not False)
+                grammar = self._first_call(names)
             elif self._must_answer:
                 grammar = self.grammar.answer(names, results)
             begun = "".join(f"{line}\n" for line in self._block)
@@ -100,6 +103,12 @@ class LineByLine:
         """Whether a tool is still to be called before there is an answer."""
         return self.needs_call and not self.runner.calls
 
+    def _first_call(self, names: Sequence[str]) -> str:
+        """The grammar of a line while a tool is to be called, or the answer may be known."""
+        may_answer = self._is_known is not False
+        may_assign = may_answer and not self._has_invented
+        return self.grammar.first_call(names, may_answer=may_answer, may_assign=may_assign)
+
     @property
     def is_over(self) -> bool:
         """Whether the program or a tool has ended the run, or it was interrupted."""
@@ -112,9 +121,13 @@ class LineByLine:
 
     def _take(self, line: str) -> Requests[None]:
         """Take one line: run it, or the block that it ends, or keep it for its block."""
-        if self._lacks_call and self._is_known is None and not self.grammar.is_call(line):
-            self._is_known = yield from self.knows()
-            if not self._is_known:
+        if self._lacks_call and not self.grammar.is_call(line):
+            if not line.startswith("answer(") and self.invents(line):
+                self._has_invented = True
+                return
+            if self._is_known is None:
+                self._is_known = yield from self.knows()
+            if not self._is_known and not line.startswith("give_up("):
                 return
         is_end = not line or line.startswith("```")
         continues = line[:1].isspace() or re.match(r"(else|elif|except|finally)\b", line)

@@ -81,6 +81,7 @@ from archytas_nb.loop.verify import (
     SmallModelChecks,
     parse_yes_no,
     repeats_example,
+    unsupported_numbers,
 )
 from archytas_nb.loop.wire import Wire, last_instruction
 
@@ -644,6 +645,7 @@ class _Loop:
             wire.grammar_for(self.exchange.form),
             self.checks.tool_fits,
             self.checks.knows_answer,
+            lambda line: bool(unsupported_numbers(line, self._sources())),
             _bound=dict.fromkeys(wire.named_variables(self.exchange.context)),
         )
         try:

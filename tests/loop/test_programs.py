@@ -489,7 +489,7 @@ def test_a_tool_that_fits_is_called_before_there_is_an_answer() -> None:
     drive = by_lines("answer(7)", "x = look(a=1)", "answer(x)")
     assert drive.run() == Answered("3")
     first, second, last = (ask.grammar for ask in drive.asked)
-    assert first == drive.wire.grammar.first_call([], may_answer=True)
+    assert first == drive.wire.grammar.first_call([], may_answer=True, may_assign=True)
     assert second == drive.wire.grammar.first_call([], may_answer=False)
     assert last == drive.wire.grammar.line(["x"], ["x"])
     assert "7" not in drive.told
@@ -508,10 +508,18 @@ def test_a_value_that_is_written_before_a_call_counts_if_the_model_knows_the_ans
     lines = ["total = 4 + 8", "answer(total)"]
     if made:
         lines[1:] = ["total = look(a=1)", "answer(total)"]
-    drive = by_lines(*lines, knows=knows, result=lambda _: 12)
+    drive = by_lines(*lines, knows=knows, result=lambda _: 12, exchange=Exchange("4 and 8?"))
     assert drive.run() == Answered("12")
     assert len(drive.ran) == made
     assert len(drive.exchange.steps[0].program.splitlines()) == 2
+
+
+def test_a_value_with_a_number_that_nothing_told_is_not_taken() -> None:
+    drive = by_lines("rain = 10.5", "rain = look(a=1)", "answer(rain)", knows="yes")
+    assert drive.run() == Answered("3")
+    assert "10.5" not in drive.told
+    grammar = drive.wire.grammar.first_call([], may_answer=True)
+    assert drive.asked[1].grammar == grammar
 
 
 def test_a_small_model_that_answers_from_memory_after_a_failed_call_is_asked_again() -> None:
