@@ -402,13 +402,15 @@ class ApprovalDialogue:
             known = ", ".join(self._originals) or "none"
             return f"{self._tool.name} has no argument {escape(name)!r}; it has {known}.\n"
         try:
-            edited = {**self._input, name: _literal(text)}
+            value = _literal(text)
         except ValueError:
             what = f"{escape(text[:100])} is neither a Python literal nor JSON"
             return f'{what}; text needs quotes: "text".\n'
+        edited = {**self._input, name: value}
         bound = self._tool.bind(self._given(edited), self._namespace)
         if not isinstance(bound, BoundCall):
-            return f"{self._tool.name} does not accept this: {quoted(bound.text)}\n"
+            fault = self._fault({name: value}) or bound.text
+            return f"{self._tool.name} does not accept this: {quoted(fault)}\n"
         if too_long := _too_long_to_show(self._tool, bound):
             return f"Nothing was changed: {too_long}\n"
         self._input = edited

@@ -250,6 +250,9 @@ _HIDE_COPY = (
     f".jp-OutputArea-child:has({{0}}):not(:has(+{_DEAD})){{{{display:none}}}}"
     ".jp-OutputArea-child:not(:has({0}))+.jp-OutputArea-child:has({1}),"
     ".jp-OutputArea-child:has(.jupyter-widgets-disconnected {1}){{display:none}}"
+    # While a run is shown, what is printed below it are the lines that the person has typed.
+    ".jp-OutputArea-child:has({1})~.jp-OutputArea-child:has("
+    ">[data-mime-type='application/vnd.jupyter.stdout']){{display:none}}"
 )
 # The copy waits until the widgets could have hidden it.
 _HIDE_ERROR = (
