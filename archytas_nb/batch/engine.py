@@ -45,7 +45,7 @@ from archytas_nb.progress import line_writer
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace.map_panel import MapPanel, map_panel
-from archytas_nb.words import one_line
+from archytas_nb.words import clock, count, one_line
 
 T = TypeVar("T")
 _SAMPLE = 20  # rows after which the cost of all is estimated
@@ -267,6 +267,7 @@ class Map:
         self._last_failure = ""  # why the last row failed that did
         self._outage = Outage()
         self._started = time.monotonic()
+        self._ended_at = self._started  # when the last row has
         self._error: BaseException | None = None
         self._inbox = queue.SimpleQueue[Callable[[], object] | None]()  # for the main thread
         self._ending = threading.Lock()
@@ -333,7 +334,7 @@ class Map:
         self.todo = dict(todo)
         self._ask = ask or self.ask_singly
         self._asked = 0
-        self._started = time.monotonic()
+        self._started = self._ended_at = time.monotonic()
         self._paid_before = self.paid
         if self.todo and not self.limiter.reason:
             self._run()
@@ -473,6 +474,7 @@ class Map:
         threads: list[threading.Thread] = []
         if self.is_shown:
             self._panel = map_panel(self._inbox.put, self._rows.pause, self._retry)
+        panel = self._panel
         try:
             try:
                 self._ask_with(1, 1, threads)
@@ -480,7 +482,8 @@ class Map:
             finally:
                 self._close_panel()
         except KeyboardInterrupt:
-            self.limiter.stop("an interrupt", now=True)
+            has_pressed = panel is not None and panel.was_stopped
+            self.limiter.stop("you" if has_pressed else "an interrupt", now=True)
         finally:
             ends = time.monotonic() + _GRACE
             for each in threads:
@@ -633,12 +636,12 @@ class Map:
             self.paid += result.usage - self._found.get(key, OPEN).usage
             self._found[key] = result
             self._asked += 1
+            self._ended_at = time.monotonic()
             is_down = self._outage.end(began, failed=result.kind in ENDPOINT_FAILURES)
             self._retried.discard(key)
             self._failures.pop(key, None)
             if result.status == "failed":
-                self._last_failure = one_line(result.error, 80)
-                self._failures[key] = one_line(result.error, 200)
+                self._last_failure = self._failures[key] = one_line(result.error, 200)
             if result.kind in ENDPOINT_FAILURES | REFUSED_FOR_ALL:
                 self.limiter.failure = result.error
             elif result.status == "done":
@@ -707,19 +710,43 @@ class Map:
             parts.append(f"{counts['failed']:,} failed")
         parts.append(self.amount(self.paid))
         left = len(self.todo) - self._asked
+        is_listed = self._panel is not None and self._panel.is_shown  # below its buttons
+        failure = ""
+        if counts["failed"] and not is_listed:
+            failure = self._failure(left)
         if limiter.reason:
             parts.append(f"stopped by {limiter.reason} (rerun the cell to continue)")
         elif limiter.failure and left:
             parts.append(f"the endpoint fails: {limiter.failure}")
+            failure = ""
         elif self._asked and left:
-            seconds = (time.monotonic() - self._started) / self._asked
-            if seconds:
-                parts.append(_rate(1 / seconds))
-            parts.append(f"about {seconds * left:,.0f} s left")
+            parts += self._pace(left)
             parts.insert(0, _bar(self._asked / len(self.todo)))
-        if self._last_failure and left:
-            parts.append(f"last failure: {self._last_failure}")
-        return " · ".join(parts)
+        return " · ".join(filter(None, [*parts, failure]))
+
+    def _pace(self, left: int) -> Iterator[str]:
+        """How fast rows end, and how long the rest will take; or that none ends any more."""
+        now = time.monotonic()
+        seconds = (now - self._started) / self._asked
+        if seconds:
+            yield _rate(1 / seconds)
+        rest = max(1.0, seconds * left)
+        quiet = now - self._ended_at
+        if quiet > 3 * rest:
+            yield f"{count(left, 'row')} left, none has ended for {clock(quiet)}"
+        else:
+            yield f"about {rest:,.0f} s left"
+
+    def _failure(self, left: int) -> str:
+        """Why the last row failed that did; in the end, why most of those failed."""
+        if left:
+            return f"last failure: {self._last_failure}" if self._last_failure else ""
+        results = map(self.result, self.counted)  # in the order of the rows, not of time
+        whys = Counter(one_line(each.error, 200) for each in results if each.status == "failed")
+        [(why, times)] = whys.most_common(1)
+        if len(whys) == 1:
+            return f"failure: {why}"
+        return f"most frequent failure ({times:,}): {why}"
 
 
 _BAR = 20  # characters

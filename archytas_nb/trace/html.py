@@ -31,9 +31,12 @@ SHEET = (
     f".{CLASS} details[open]>summary{{white-space:normal!important}}"
     f".{CLASS} details[open]>summary .{FOLDED_ONLY}{{display:none}}"
     f".{CLASS} details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"
-    # On paper nothing can be scrolled, and what is folded stays so.
+    # On paper nothing can be scrolled, what is folded stays so, and a page ends within a trace:
+    # an exporter would move all of it to the next one.
     f"@media print{{.{CLASS} pre,.{CLASS} div"
-    "{max-height:none!important;overflow:visible!important}}"
+    "{max-height:none!important;overflow:visible!important}"
+    f":has(>*>.{CLASS}){{break-inside:auto!important}}"
+    f".{CLASS} summary{{break-after:avoid}}.{CLASS} img,.{CLASS} tr{{break-inside:avoid}}}}"
 )
 WIDTH = "56rem"
 LINE = "1px solid rgba(128,128,128,.28)"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import secrets
 import threading
 import time
 import uuid
@@ -454,7 +455,7 @@ _PAUSE = 2.0  # seconds between two static copies
 _PACE = 50_000  # characters that cost a second more
 _MOST_STEPS = 24
 _KEPT_STEPS = 12
-_numbers = itertools.count(1)
+_numbers = itertools.count(secrets.randbits(48))  # a page may show runs of an earlier kernel
 
 
 class LiveLayer:

@@ -57,6 +57,16 @@ class MapPanel:
         self.box = ipywidgets.VBox().add_class(_PANEL)
         self._handle = front_end.display(self.box)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether the buttons are shown, and the rows that failed below them."""
+        return bool(self.box.children)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether the person has ended the map with the button."""
+        return self._stop.was_pressed
+
     def _toggle(self) -> None:
         self._is_paused = not self._is_paused
         self._pause(self._is_paused)

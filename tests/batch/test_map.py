@@ -489,6 +489,17 @@ def test_a_replay_shows_the_cost_that_was_recorded(
     assert capsys.readouterr().err == line
 
 
+def test_the_last_line_says_why_rows_failed(server: Server, kept: Path, capsys: Any) -> None:
+    server.then = Shop(lambda row, _: Status(400, f"no row {row}, please") if row < 2 else None)
+    Agent([], model=Priced("tiny-1", base_url=server.url, api_key="none")).map(
+        rows(4), "Label it.", store=str(kept), workers=1
+    )
+    line = capsys.readouterr().err
+    assert "2 of 4 rows done · 2 failed" in line
+    assert "most frequent failure (1)" in line
+    assert "no row 0, please" in line  # the first of those that are equally frequent
+
+
 def test_secrets_in_answers_are_not_kept(kept: Path) -> None:
     secret = "sk-" + "a1b2c3d4" * 5
     with Server(then=Say(f"the key is {secret}", raw=True)) as server:

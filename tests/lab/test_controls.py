@@ -134,7 +134,7 @@ def test_a_map_is_paused_continued_and_stopped_with_buttons(lab: Lab, sit: Any) 
     assert shop.asked[1] == 2
     [line] = bundles(desk.outputs(2))
     assert "7 of 8 rows done" in line["text/plain"]
-    assert "stopped by an interrupt" in line["text/plain"]
+    assert "stopped by you" in line["text/plain"]
 
 
 def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any) -> None:

@@ -141,14 +141,13 @@ def test_on_paper_what_is_folded_stays_so_and_nothing_is_cut(
     view = fold("What is on paper?", [*RECOVERED[:8], *error, *answer(4, "All is **said**.")])
     assert [step.failed for step in view.steps] == [True, False, True, False]
     data, metadata = bundle(view)
+    above = nbformat.v4.new_output("stream", text="above\n" * 30)
     pdf, _ = WebPDFExporter().from_notebook_node(
-        notebook(nbformat.v4.new_output("display_data", data, metadata=metadata))
+        notebook(above, nbformat.v4.new_output("display_data", data, metadata=metadata))
     )
-    text = re.sub(
-        r"\s+",
-        " ",
-        " ".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages),
-    )
+    pages = [page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages]
+    assert "line 0 of sixty" in pages[0]  # what does not fit is continued on the next page
+    text = re.sub(r"\s+", " ", " ".join(pages))
     for words in (
         "What is on paper?",
         "line 0 of sixty",
