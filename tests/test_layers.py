@@ -59,6 +59,7 @@ IMPORTERS = {
         "trace.front_end",
         "trace.forms",
         "trace.header",
+        "trace.reopened",
         "trace.map_panel",
     },
     "pygments": {"trace.safe"},

@@ -270,6 +270,12 @@ class Inbox:
             return self._is_open
 
     @property
+    def is_open(self) -> bool:
+        """Whether a text would be accepted: a question is being answered."""
+        with self._lock:
+            return self._is_open
+
+    @property
     def waiting(self) -> tuple[str, ...]:
         """The texts that the next request will take."""
         with self._lock:

@@ -54,9 +54,13 @@ class Controls:
         lines = self._next
         self._next = []
         note = _note_of(prompt)
-        if lines and not note and self._is_as_seen(form):
-            self._next = lines[1:]
-            return lines[0]
+        if lines and not note:
+            # The changes are made, whatever they change; it is run only if it is what was seen.
+            is_last = len(lines) == 1
+            note = self._what_else_changed(form, is_last=is_last)
+            if not note:
+                self._next = lines[1:]
+                return lines[0]
         if form is None or front_end.way() == "input":
             return self._otherwise.ask(prompt, form)
         if isinstance(form, UserQuestion):
@@ -67,15 +71,32 @@ class Controls:
         self._seen = form
         return line
 
-    def _is_as_seen(self, form: ApprovalForm | UserQuestion | None) -> bool:
-        """Whether a call is the one that was shown, apart from what the person changed in it."""
+    def _what_else_changed(self, form: ApprovalForm | UserQuestion | None, *, is_last: bool) -> str:
+        """What is different in a call since it was shown, apart from what the person changed.
+
+        Args:
+            form: The call as it is now.
+            is_last: Whether all changes are made.
+
+        Returns:
+            A sentence for the person; empty if nothing is.
+        """
         seen = self._seen
-        if seen is None or not isinstance(form, ApprovalForm):
-            return False
+        if seen is None or not isinstance(form, ApprovalForm) or form.tool != seen.tool:
+            return "This is another call. Look at it before it runs."
+        if not is_last:
+            return ""
         same = {each.name: each.text for each in seen.arguments}
         others = [each for each in form.arguments if each.before is None]
-        is_same = all(same.get(each.name) == each.text for each in others)
-        return is_same and (form.tool, form.why) == (seen.tool, seen.why)
+        names = [each.name for each in others if same.get(each.name) != each.text]
+        what = ""
+        if names:
+            what = f"there is another value now for {', '.join(names)}"
+        elif form.why != seen.why:
+            what = "you are asked for another reason now"
+        if not what:
+            return ""
+        return f"Not run yet: after your change, {what}. Look at it again."
 
 
 _ASKS = "The agent asks: "

@@ -34,8 +34,8 @@ def ending_title(ending: ev.Ending | None) -> str:
             how = "You stopped the run" if ending.stopped else "Interrupted"
             title = f"■ {how} during {tidy(ending.during, 200)}"
             return title + _incomplete(ending.text)
-        case None:
-            return "■ The run did not finish"
+        case None:  # a copy is made while the run goes on; how that ended is not known in it
+            return "■ The run had not finished when this was saved"
 
 
 def _incomplete(answer: str) -> str:

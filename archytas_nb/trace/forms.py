@@ -17,29 +17,51 @@ from archytas_nb import settings
 from archytas_nb.loop.events import ApprovalForm, FormField, Json, UserQuestion
 from archytas_nb.trace import front_end
 from archytas_nb.trace import html as draw
+from archytas_nb.trace.reopened import DECIDE_ELSEWHERE
 from archytas_nb.trace.safe import CODE_SHEET, Html, element, stylesheet
 from archytas_nb.words import NOBODY_ANSWERED, omit_middle
 
 _POLL = 0.1  # seconds; so an interrupt arrives on Windows too, and the keyboard is put here
 _FOCUS_AFTER = (0.1, 0.4)  # seconds until the keyboard is put here; the first may come too early
 _UNSEEN = 0.7  # seconds in which an Enter was meant for something else, and decides nothing
+_TOO_SOON = "That Enter came too soon to be meant for this. Press it again."
+_MOMENT = 5.0  # seconds in which this is shown
 _MOST_BUTTONS = 6  # more choices are a list
+_HINT = f"{draw.DIM};font-size:.85em;line-height:1.4"
 _CHIP = f"{draw.CODE};border:1px solid currentColor;border-radius:1em;padding:.1em .6em"
 
-# Escape refuses, unless it comes too soon to be an answer: no widget reports it, and a field does
-# not pass it on, hence the `true`. A key in the form is no shortcut of the notebook, and at the end
-# the keyboard goes back to where it was. Where a page runs no such handlers, the buttons do the
-# same.
+# An Enter just after the keyboard was put here was meant for something else; a busy page draws
+# late, so it is the page that knows when that was.
+# Escape refuses, unless it is held down since before: no widget reports it, and a field does not
+# pass it on, hence the `true`. In a field of several lines, Shift or Control and Enter run the
+# call, as they run a cell. A key in the form is no shortcut of the notebook, and at the end the
+# keyboard goes back to where it was. Where a page runs no such handlers, the buttons do the same.
 _KEYS = (
-    "const form=this.closest('.archytas-nb-form'),was=document.activeElement,shown=Date.now();"
+    "const form=this.closest('.archytas-nb-form'),was=document.activeElement;"
+    "let since=form?.contains(was)?Date.now():0;"
     "if(form&&!form.dataset.lmSuppressShortcuts){"
     "form.dataset.lmSuppressShortcuts='true';"
+    "const press=(event,name)=>{"
+    "event.preventDefault();event.stopPropagation();form.querySelector(name)?.click()};"
+    "form.addEventListener('focusin',()=>{since=since||Date.now()});"
     "form.addEventListener('keydown',event=>{"
-    "if(event.key==='Escape'&&!event.repeat&&Date.now()-shown>250){"
-    "event.preventDefault();form.querySelector('.archytas-nb-refuse')?.click()}},true);"
+    "const isEnter=event.key==='Enter'&&event.target.tagName==='INPUT';"
+    f"if(isEnter&&Date.now()-since<{_UNSEEN * 1000:g}){{"
+    "event.preventDefault();event.stopPropagation();form.classList.add('archytas-nb-early');"
+    f"setTimeout(()=>form.classList.remove('archytas-nb-early'),{_MOMENT * 1000:g})}}"
+    "if(event.key==='Escape'&&!event.repeat)press(event,'.archytas-nb-refuse');"
+    "const runs=event.key==='Enter'&&(event.shiftKey||event.ctrlKey||event.metaKey);"
+    "if(runs&&event.target.tagName==='TEXTAREA')press(event,'.archytas-nb-run')},true);"
     "const watch=new MutationObserver(()=>{if(!form.isConnected){watch.disconnect();"
     "if(document.activeElement===document.body&&was.isConnected)was.focus({preventScroll:true})}});"
     "watch.observe(document.body,{childList:true,subtree:true})}"
+)
+_LABEL = "calc(7em + 8px)"  # with what is between a label and its field
+# The arrow of a list is a picture in black: another one has the colour of the text.
+_ARROW = (
+    "background:linear-gradient(45deg,transparent 50%,currentColor 50%) right 13px center/5px 5px "
+    "no-repeat,linear-gradient(-45deg,transparent 50%,currentColor 50%) right 8px center/5px 5px "
+    "no-repeat,var(--jp-widgets-input-background-color,transparent)"
 )
 _SHEET = (
     ".archytas-nb-form .widget-button{width:auto;max-width:100%;height:auto;min-height:32px;"
@@ -50,9 +72,17 @@ _SHEET = (
     "{flex:1 1 22em}"
     ".archytas-nb-form .widget-label{flex:0 0 auto;min-width:7em;width:auto;text-align:left;"
     "font-family:monospace}"
+    ".archytas-nb-form .widget-label-basic{font-family:monospace}"
     ".archytas-nb-form .widget-checkbox .widget-label{display:none}"
-    ".archytas-nb-form .widget-checkbox,.archytas-nb-fault{width:auto;padding-left:calc(7em + 4px)}"
-    ".archytas-nb-form select{min-height:28px}"
+    f".archytas-nb-form .widget-checkbox,.archytas-nb-fault{{width:auto;padding-left:{_LABEL}}}"
+    ".archytas-nb-form .widget-html{align-items:center}"
+    ".archytas-nb-form .widget-html-content{line-height:1.5}"
+    # The label of a list of answers is only read out.
+    ".archytas-nb-answers .widget-label{position:absolute;width:1px;min-width:0;overflow:hidden;"
+    "clip-path:inset(50%)}"
+    ".archytas-nb-early .archytas-nb-too-soon{display:block!important}"
+    ".archytas-nb-early .archytas-nb-hint{display:none}"
+    f".archytas-nb-form select{{min-height:28px;{_ARROW}}}"
     ".archytas-nb-form textarea{font-family:monospace;min-height:7em}"
 )
 _SHEETS = draw.SHEET + CODE_SHEET + _SHEET
@@ -66,9 +96,11 @@ class Sheet:
     Attributes:
         box: All of it.
         fits_trace: Whether it may be shown in a trace.
+        hint: What is said below the controls, if anything.
     """
 
     fits_trace = True
+    hint = ""
 
     def __init__(self) -> None:
         import ipywidgets
@@ -76,10 +108,13 @@ class Sheet:
         self._inbox: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
         self._all: list[Any] = []
         self._fields: dict[str, Any] = {}  # whose values are read
+        self._said_until = 0.0
         self._wrap = ipywidgets.Layout(flex_flow="row wrap", align_items="center", margin="0")
         self._all.append(self._wrap)
         self.box = self._add(ipywidgets.VBox())
         self.box.add_class("archytas-nb-form")
+        self._foot = self._html()
+        self._say(self.hint)
 
     def wait(self) -> list[str]:
         """Wait for a decision; returns it as lines.
@@ -99,22 +134,27 @@ class Sheet:
                 if not front_end.is_written_to():
                     self._first.focus()
                 del focus[0]
+            if self._said_until and time.monotonic() > self._said_until:
+                self._say(self.hint)
+                self._said_until = 0.0
             try:
                 what, values = self._inbox.get(timeout=_POLL)
             except Empty:
                 continue
-            is_stray = what == "enter" and time.monotonic() - shown < _UNSEEN
-            lines = None
-            if not is_stray:
-                lines = self._take(what, values)
+            if what == "enter" and time.monotonic() - shown < _UNSEEN:
+                self._say(_TOO_SOON)
+                self._said_until = time.monotonic() + _MOMENT
+                continue
+            lines = self._take(what, values)
             if lines is not None:
                 return lines
 
     def close(self) -> None:
-        """Close all widgets."""
+        """Close all widgets, with the layouts and styles that were made with them."""
         for widget in reversed(self._all):
-            with suppress(Exception):
-                widget.close()
+            for each in (widget, *_made_with(widget)):
+                with suppress(Exception):
+                    each.close()
 
     @property
     def _first(self) -> Any:
@@ -129,6 +169,12 @@ class Sheet:
         """The lines after so many seconds without a decision; raises EOFError if there are none."""
         raise EOFError(f"{NOBODY_ANSWERED} {limit:g} s")
 
+    def _say(self, text: str) -> None:
+        """Say something below the controls, where the page may say that an Enter came too soon."""
+        said = element("div", text, class_="archytas-nb-hint")
+        soon = element("div", _TOO_SOON, class_="archytas-nb-too-soon", style="display:none")
+        self._foot.value = _piece(element("div", said, soon, role="status", style=_HINT))
+
     def _put(self, what: str) -> None:
         """Note what was done; called on another thread."""
         self._inbox.put((what, {name: each.value for name, each in self._fields.items()}))
@@ -138,14 +184,18 @@ class Sheet:
         import ipywidgets
 
         field = self._add(ipywidgets.Text(placeholder=placeholder))
+        self._on_enter(field, "enter")
+        self._fields[name] = field
+        return field
+
+    def _on_enter(self, field: Any, what: str) -> None:
+        """Have Enter in a field of one line do something."""
 
         def on_message(_: Any, content: Any, __: Any = None) -> None:
             if content.get("event") == "submit":
-                self._put("enter")
+                self._put(what)
 
         field.on_msg(on_message)
-        self._fields[name] = field
-        return field
 
     def _button(self, title: str, what: str, style: str = "", tooltip: str = "") -> Any:
         import ipywidgets
@@ -169,12 +219,14 @@ class Sheet:
         return front_end.reachable(widget)
 
 
+def _made_with(widget: Any) -> list[Any]:
+    """The layout and the style of a widget, which are widgets too."""
+    return [getattr(widget, name) for name in ("layout", "style") if hasattr(widget, name)]
+
+
 Decided = Literal["run", "refuse", "stop"]
 """What a person can decide about a call from elsewhere."""
-_IF_RELOADED = (
-    "If this page is reloaded, the buttons are gone: interrupt the kernel (nothing will have run), "
-    "or answer with %agent_answer run, refuse or stop in a console on a subshell."
-)
+_IF_RELOADED = f"If this page is reloaded, the buttons are gone: {DECIDE_ELSEWHERE}."
 
 
 class ApprovalSheet(Sheet):
@@ -184,6 +236,8 @@ class ApprovalSheet(Sheet):
         form: The call.
         note: What is said above the controls, if anything.
     """
+
+    hint = _IF_RELOADED
 
     def __init__(self, form: ApprovalForm, note: str = "") -> None:
         import ipywidgets
@@ -209,12 +263,12 @@ class ApprovalSheet(Sheet):
         ]
         refuse = self._button("Refuse", "refuse", tooltip="with the text as the reason (Escape)")
         refuse.add_class("archytas-nb-refuse")
+        self._run[0].add_class("archytas-nb-run")
         others = [refuse, self._button("Stop", "stop", "danger", tooltip="end the run here")]
         if self._faults:
             others.insert(0, self._button("Edit", "edit"))
-        row = self._row(self._reason, *self._run, *others)
-        foot = self._html(element("div", _IF_RELOADED, style=f"{draw.DIM};font-size:.85em"))
-        self.box.children = (head, edits, row, foot)
+        row = self._row(self._reason, self._row(*self._run, *others))
+        self.box.children = (head, edits, row, self._foot)
 
     def decide(self, what: Decided, reason: str = "") -> None:
         """Decide from another thread, as a button does."""
@@ -239,6 +293,7 @@ class ApprovalSheet(Sheet):
                 continue
             field = self._add(_field_of(each))
             field.observe(lambda _: self._put("typed"), "value")
+            self._on_enter(field, "run")
             self._fields[each.name] = field
             self._faults[each.name] = self._html()
             self._faults[each.name].add_class("archytas-nb-fault")
@@ -311,7 +366,8 @@ class QuestionSheet(Sheet):
         rows = []
         if len(self._choices) > _MOST_BUTTONS:
             options = [(choice, n) for n, choice in enumerate(self._choices)]
-            self._list = self._add(ipywidgets.Dropdown(options=options, description=_CHOICE))
+            self._list = self._add(ipywidgets.Dropdown(options=options, description="Answers"))
+            self._list.add_class("archytas-nb-answers")
             self._fields[_CHOICE] = self._list
             rows = [self._row(self._list, self._button("Choose", "choose", "primary"))]
         elif self._choices:
@@ -326,7 +382,7 @@ class QuestionSheet(Sheet):
             own = f"{own}; Enter takes {omit_middle(question.default, 80)!r}"
         self._own = self._line_field(_REASON, own)
         rows.append(self._row(self._own, self._button("Answer", "enter")))
-        self.box.children = (head, *rows)
+        self.box.children = (head, *rows, self._foot)
 
     @property
     def _first(self) -> Any:

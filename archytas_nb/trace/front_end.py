@@ -6,15 +6,18 @@ is busy. The click arrives on another thread.
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
+from weakref import WeakSet
 
 from archytas_nb import settings
 
 Way = Literal["controls", "input"]
 """How a person is asked."""
 
+_SECONDS_TO_SEND = 0.2  # at most
 _SECONDS_TO_CONNECT = 1.0  # until a front end has answered to its first widget; 0.1 s is usual
 _without: set[int] = set()  # kernels, by id, whose front end has not made a subshell
 
@@ -35,6 +38,16 @@ def keep_busy(kernel: Any, request: dict[str, Any]) -> None:
     if request and has_subshell(kernel):
         content = {"execution_state": "busy"}
         kernel.session.send(kernel.iopub_socket, "status", content, parent=request)
+
+
+def send(kernel: Any) -> None:
+    """Wait until what was displayed is sent, which needs the interpreter."""
+    thread = getattr(kernel, "iopub_thread", None)
+    if thread is None:
+        return
+    sent = threading.Event()
+    thread.schedule(sent.set)  # after what was displayed before
+    sent.wait(_SECONDS_TO_SEND)
 
 
 def is_notebook(kernel: Any) -> bool:
@@ -144,10 +157,18 @@ def reachable(widget: Any) -> Any:
     return widget
 
 
-tell_fields: list[Any] = []
-"""The fields in which a person writes to the runs that are shown."""
+class TakesTexts(Protocol):
+    """Where a person writes to a run."""
+
+    @property
+    def is_written_to(self) -> bool:
+        """Whether there is a text that is not sent yet, and the run would take it."""
+
+
+tell_fields: WeakSet[TakesTexts] = WeakSet()
+"""Where a person writes to the runs that are shown."""
 
 
 def is_written_to() -> bool:
     """Whether a person is writing to an agent, so that the keyboard must stay where it is."""
-    return any(field.value for field in tell_fields)
+    return any(field.is_written_to for field in tuple(tell_fields))

@@ -157,8 +157,18 @@ def html(view: RunView) -> Html:
 
     The reason of a failure is left out: it is in the error below the trace.
     """
-    ending = _ending(view, reason=False)
-    return trace_html(head_html(view), _steps(view.shown_steps), ending)
+    return steps_html(view, _ending(view, reason=False))
+
+
+def steps_html(view: RunView, *after: Html | None) -> Html:
+    """The question, the steps, and what comes after them."""
+    return trace_html(head_html(view), _steps(view.shown_steps), *after)
+
+
+def title_html(title: str) -> Html:
+    """How a run ended, in one line, which begins with its mark."""
+    style = f"margin:.5em 0 .3em;{_text_colour(_COLOURS[title[0]])}"
+    return element("p", element("strong", title), style=style)
 
 
 def value_html(view: RunView, *, with_steps: bool) -> Html:
@@ -681,8 +691,7 @@ def _ending(view: RunView, *, reason: bool) -> Html:
     head = None
     body = None
     if title:
-        style = f"margin:.5em 0 .3em;{_text_colour(_COLOURS[title[0]])}"
-        head = element("p", element("strong", title), style=style)
+        head = title_html(title)
     if isinstance(view.ending, Failed):
         if reason and text:
             body = element("p", text, style=PROSE)
@@ -699,7 +708,7 @@ def _ending(view: RunView, *, reason: bool) -> Html:
 # ── the panel of a call that waits for approval ───────────────────────────────────────────────────
 
 WAITING = "waiting for approval"
-NOT_DECIDED = "approval was requested, but not given"
+NOT_DECIDED = "not decided when this was saved"
 """The state of the call: while a person is asked, and in a copy that may outlive the kernel."""
 _LARGEST_VALUE = 200_000  # characters; the form has at most 100,000, and some are escaped here
 _PANEL = (
@@ -707,6 +716,7 @@ _PANEL = (
     "margin:.6em 0 .4em"
 )
 _VALUE = f"{safe.MONO};white-space:pre-wrap;overflow-wrap:anywhere"
+_BESIDE = f"{safe.MONO};{DIM}"  # what is beside a value, of the same size
 _BLOCK = f"{PRE};margin:.2em 0 .4em"
 HINT = "To change an argument before the call is run, type name = value below."
 _CODE_ARGUMENTS = {"code", "python", "script", "source"}
@@ -748,7 +758,7 @@ def panel_html(form: ApprovalForm, state: str = WAITING, hint: str = HINT) -> Ht
 
 def _argument(argument: FormArgument) -> Iterator[Html]:
     note = _origin_of(argument)
-    name = element("span", argument.name, style=f"{safe.MONO};{DIM}")
+    name = element("span", argument.name, style=_BESIDE)
     text = clip(argument.text, _LARGEST_VALUE)
     is_edited = argument.before is not None
     before = clip(argument.before or "", _LARGEST_VALUE)
@@ -765,13 +775,14 @@ def _argument(argument: FormArgument) -> Iterator[Html]:
         arrow = None
         if is_edited:
             old = element("span", before, style=f"{_VALUE};{_STRUCK}")
-            arrow = element("span", " → ", style=DIM)
-        equals = element("span", " = ", style=DIM)
-        yield element("div", name, equals, old, arrow, value, note, style="margin:.15em 0")
+            arrow = element("span", " → ", style=_BESIDE)
+        equals = element("span", " = ", style=_BESIDE)
+        parts = (name, equals, old, arrow, value, note)
+        yield element("div", *parts, style="margin:.15em 0")
         return
     edited = None
     if is_edited:
-        edited = element("span", "  (edited)", style=DIM)
+        edited = element("span", "  (edited)", style=_BESIDE)
     yield element("div", name, edited, note, style="margin:.3em 0 0")
     if line:
         text = line
@@ -791,7 +802,7 @@ def _origin_of(argument: FormArgument) -> Html | None:
         notes.append(f"sent as {clip(argument.sent, 300)}")
     if not notes:
         return None
-    return element("span", f"  ({', '.join(notes)})", style=DIM)
+    return element("span", f"  ({', '.join(notes)})", style=_BESIDE)
 
 
 def language_of(name: str, text: str) -> str:

@@ -30,7 +30,7 @@ from typing import Any, Literal, Self
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Inbox
 from archytas_nb.tools.render import rich_name
-from archytas_nb.trace import bundle, front_end, header
+from archytas_nb.trace import bundle, front_end, header, reopened
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.fold import advance, fold
@@ -40,7 +40,6 @@ from archytas_nb.trace.html import (
     DIM,
     HINT,
     LINE,
-    NOT_DECIDED,
     PageLimits,
     panel_html,
 )
@@ -238,30 +237,8 @@ def _clear_output() -> None:
 # ── the parts of a live trace, each in its own widget; they look as in the static output ──────────
 
 _CURSOR = "▍"
-_COPY = "archytas-nb-kept-"  # with a number: the class of the static copy of a running run
-_LIVE = "archytas-nb-live-"  # with the number: the class of the widgets
 _HEADER = "archytas-nb-header"
 _BUSY = "archytas-nb-busy"
-# The widgets hide the copy; without them, the copy hides the error that replaces them. When the
-# copy has become the final output, that hides the widgets; so do widgets without their kernel,
-# which a page keeps after a restart, and with some extensions also when it is opened again.
-_DEAD = ".jp-OutputArea-child .jupyter-widgets-disconnected"
-_HIDE_COPY = (
-    f"{{0}}:not(:has(+{_DEAD}) *){{{{display:none}}}}"
-    f".jp-OutputArea-child:has({{0}}):not(:has(+{_DEAD})){{{{display:none}}}}"
-    ".jp-OutputArea-child:not(:has({0}))+.jp-OutputArea-child:has({1}),"
-    ".jp-OutputArea-child:has(.jupyter-widgets-disconnected {1}){{display:none}}"
-    # While a run is shown, what is printed below it are the lines that the person has typed.
-    ".jp-OutputArea-child:has({1})~.jp-OutputArea-child:has("
-    ">[data-mime-type='application/vnd.jupyter.stdout']){{display:none}}"
-)
-# The copy waits until the widgets could have hidden it.
-_HIDE_ERROR = (
-    ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace))"
-    "{{display:none}}"
-    "@keyframes archytas-nb-wait{{from{{max-height:0;overflow:hidden;visibility:hidden}}}}"
-    "{0}{{animation:archytas-nb-wait 3s step-end}}"
-)
 # An element stays in view only if none around it, up to the notebook, clips what overflows.
 _STICKY = (
     f".{_HEADER}{{position:sticky;top:0;z-index:3;background:var(--jp-layout-color0,Canvas);"
@@ -350,20 +327,10 @@ _FRAME |= dict.fromkeys(("border_top", "border_bottom"), LINE)
 
 def live_question(view: RunView, number: int = 0) -> Html:
     """The question, with the style sheets of all pieces; `number` is the run's in this process."""
-    hides = stylesheet(_HIDE_COPY.format(f".{_COPY}{number:d}", f".{_LIVE}{number:d}"))
     sheets = stylesheet(draw.SHEET + CODE_SHEET + _STICKY)
     question = draw.question_html(view)
-    return element("div", _piece(sheets, hides, question), class_=f"{_LIVE}{number:d}")
-
-
-def static_copy(view: RunView, number: int, form: ev.ApprovalForm | None = None) -> Html:
-    """The static copy of a running run, visible only if its widgets are not."""
-    name = f"{_COPY}{number:d}"
-    panel = None
-    if form and not form.decision:
-        panel = _piece(panel_html(form, NOT_DECIDED))
-    hides = stylesheet(_HIDE_ERROR.format(f".{name}"), linked=True)
-    return element("div", hides, draw.html(view), panel, class_=name)
+    page = _piece(sheets, reopened.hide_copy(number), question)
+    return element("div", page, class_=f"{reopened.LIVE}{number:d}")
 
 
 @lru_cache(maxsize=32)  # a finished step is not drawn again
@@ -475,6 +442,7 @@ class LiveLayer:
         self._displays = displays
         self._activity = Activity()
         self._drawn_at = time.monotonic()
+        self._call_drawn_at = 0.0
         self._first = 0  # number of steps without a widget, which were removed
         self._boxes: dict[int, Any] = {}  # the widget of each step, by its number
         self._all: list[Any] = []
@@ -484,7 +452,7 @@ class LiveLayer:
         self._due = threading.Event()
         self._over = threading.Event()
         self._has_asked = False  # whether the person has typed something below the cell
-        self._hint = HINT  # how to change an argument of a call that waits
+        self._way: front_end.Way = "input"  # how the person is asked
         self._number = next(_numbers)
         self._html_type = ipywidgets.HTML
         self._column_type = ipywidgets.VBox
@@ -520,7 +488,9 @@ class LiveLayer:
         self._frame = self._register(ipywidgets.Layout(display="none", **_FRAME))
         self._steps = self._register(ipywidgets.VBox([self._earlier], layout=self._frame))
         self._place = self._column([])
-        self._begin(self._column([self._header, self._steps, self._now, self._panel, self._place]))
+        parts = [self._header, self._steps, self._now, self._panel, self._place]
+        self._top = self._register(reopened.reopenable(parts, self._shared["layout"]))
+        self._begin(self._top)
 
     def _begin(self, top: Any) -> None:
         """Show the copy and the widgets, and start the clock."""
@@ -555,7 +525,8 @@ class LiveLayer:
     def update(self, view: RunView, event: ev.Event) -> ev.ApprovalForm | None:
         """Show what an event has changed, a little later if the last drawing was just now.
 
-        A call that waits for approval is drawn at once, before the person is asked, and returned.
+        What comes before a call is drawn at once: it may keep the interpreter, so that nothing else
+        is drawn while it runs. A call that waits for approval is returned.
         """
         with self._lock:
             self._view = view
@@ -567,11 +538,18 @@ class LiveLayer:
             if isinstance(event, ev.Delta) and event.form is not None:
                 self._draw()
                 self._static.update(self._copy(), raw=True)
+                front_end.send(self._kernel)
                 return event.form
-            if time.monotonic() - self._drawn_at >= INTERVAL:
+            now = time.monotonic()
+            begins_call = isinstance(event, ev.RunCalls) and now - self._call_drawn_at >= INTERVAL
+            if begins_call:
+                self._call_drawn_at = now
+            if begins_call or now - self._drawn_at >= INTERVAL:
                 self._draw()
             else:
                 self._due.set()
+            if begins_call:
+                front_end.send(self._kernel)
         return None
 
     def _show_displays(self, event: ev.Event) -> None:
@@ -584,10 +562,9 @@ class LiveLayer:
 
     def _note_way(self) -> None:
         """Note how the person is asked: what they type leaves lines below the cell."""
-        self._hint = ""
-        if front_end.way() == "input":
+        self._way = front_end.way()
+        if self._way == "input":
             self._has_asked = True
-            self._hint = HINT
 
     @property
     def was_stopped(self) -> bool:
@@ -596,12 +573,12 @@ class LiveLayer:
 
     def finish(self, view: RunView) -> None:
         """Show the static output, and close all widgets."""
+        front_end.close_place(self._place)  # the forms of others are shown elsewhere from now on
         self._stop.close()
         if not self._over.is_set():
             LiveLayer._open -= 1
         self._over.set()
         self._due.set()
-        front_end.close_place(self._place)
         with self._lock:
             try:
                 data, metadata = bundle(view)
@@ -615,11 +592,19 @@ class LiveLayer:
                     self._static.update(data, raw=True, metadata=metadata)
                     self._live.update(front_end.NOTHING, raw=True)
             finally:
-                for widget in reversed(self._all):
-                    with suppress(Exception):
-                        widget.close()
-                self._all.clear()
+                self._close_widgets(view)
         self._clock.join(timeout=_TICK)
+
+    def _close_widgets(self, view: RunView) -> None:
+        """Close all widgets but those that show the finished trace to pages opened again."""
+        kept: list[Any] = []
+        with suppress(Exception):
+            kept = reopened.keep(view, self._number, self._top, self._head)
+        for widget in reversed(self._all):
+            if widget not in kept:
+                with suppress(Exception):
+                    widget.close()
+        self._all.clear()
 
     def _tick(self) -> None:
         while not self._over.is_set():
@@ -691,7 +676,8 @@ class LiveLayer:
         if form is None:
             self._panel.value = ""
         else:
-            self._panel.value = _piece(panel_html(form, hint=self._hint))
+            hint = HINT if self._way == "input" else ""
+            self._panel.value = _piece(panel_html(form, hint=hint))
         self._show_now(now)
         is_due = self._drawn_at - self._copied_at >= self._pause
         if self._view is not self._copied and is_due:
@@ -727,8 +713,14 @@ class LiveLayer:
         self._copied_at = time.monotonic()
         data, _ = bundle(self._view)
         self._pause = max(_PAUSE, len(data["text/html"]) / _PACE)
-        form = self._activity.form
-        return {**data, "text/html": static_copy(self._view, self._number, form)}
+        page = reopened.static_copy(
+            self._view,
+            self._number,
+            self._activity.form,
+            is_asking=self._activity.is_asking,
+            has_buttons=self._way == "controls",
+        )
+        return {**data, "text/html": page}
 
     def _html(self, value: str, **more: Any) -> Any:
         return self._register(self._html_type(value, **{**self._shared, **more}))

@@ -93,7 +93,7 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     assert inside < 0.01
     falls = [before - after for before, after in itertools.pairwise(heights)]
     assert max(falls) < 10  # so what is below moves as far as the finished trace is high
-    assert not desk.page.evaluate("shownTexts.some(each => each.includes('did not finish'))")
+    assert not desk.page.evaluate("shownTexts.some(each => each.includes('had not finished'))")
     assert "running plot_masses" not in finished
     desk.picture("finished", 3)
     failed = desk.page.locator(".archytas-nb-trace summary").first
@@ -139,18 +139,18 @@ def test_a_kernel_that_is_restarted_leaves_the_steps_so_far(lab: Lab, sit: Any) 
     desk.wait_for_text("good night")
     desk.wait_for_static_copy(4, "sleep(seconds=600)")
     desk.restart_kernel()
-    desk.wait_for_copy("The run did not finish")
+    desk.wait_for_copy("The run had not finished")
     assert desk.text(4).count("sleep(seconds=600)") == 1
     desk.save()
     desk.close()
     for kernel in (True, False):
         reader = sit("interrupts.ipynb", kernel=kernel)
-        reader.wait_for_text("The run did not finish")
-        reader.wait_for_copy("The run did not finish")
+        reader.wait_for_text("The run had not finished")
+        reader.wait_for_copy("The run had not finished")
         reader.page.wait_for_timeout(1_000)  # in which a widget would say that it is not there
         read = reader.text(4)
         assert "sleep(seconds=600)" in read
-        assert "The run did not finish" in read
+        assert "The run had not finished" in read
         assert "Error displaying widget" not in read
         assert "Loading widget" not in read
         reader.picture(f"restarted-{kernel}", 4)

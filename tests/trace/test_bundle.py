@@ -182,7 +182,7 @@ def test_a_kernel_that_dies_leaves_a_text_that_says_so(tmp_path: Path) -> None:
         kernel.manager.provisioner.process.wait(30)
     [output] = outputs
     assert set(output.data) == {"text/plain", "text/markdown", "text/html"}
-    assert "■ The run did not finish" in output.data["text/plain"]
+    assert "■ The run had not finished when this was saved" in output.data["text/plain"]
     page, _ = HTMLExporter().from_notebook_node(notebook(output))
     assert "Will you finish?" in page
-    assert "■ The run did not finish" in page
+    assert "■ The run had not finished when this was saved" in page

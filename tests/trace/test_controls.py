@@ -182,7 +182,7 @@ def test_controls_are_used_only_where_a_subshell_exists(
         (["red", "blue"], "", ["blue"], "blue"),
         (["red", "Red "], "", ["Red "], "Red "),
         (["1", "2"], "", ["2"], "2"),
-        ([*"abcdefgh"], "", [(" ", 6), "Choose"], "g"),
+        ([*"abcdefgh"], "", [("Answers", 6), "Choose"], "g"),
         (["red"], "", [("Or answer in your own words", "green"), "Answer"], "green"),
         ([], "", [("Your answer", "42"), "Answer"], "42"),
         (["red", "blue"], "blue", ["Answer"], "blue"),
@@ -244,16 +244,19 @@ def test_each_field_that_does_not_fit_shows_its_own_fault() -> None:
 
 
 def test_a_form_leaves_the_keyboard_to_a_person_who_writes_to_the_agent() -> None:
-    field = TellField(Inbox(), lambda: None)
-    try:
-        assert not front_end.is_written_to()
-        field.widget.value = "only the lar"
-        assert front_end.is_written_to()
-        field.widget.value = ""
-        assert not front_end.is_written_to()
-        field.widget.value = "too late"
-    finally:
-        field.close()
+    inbox = Inbox()
+    inbox.open()
+    field = TellField(inbox, lambda: None)
+    assert not front_end.is_written_to()
+    field.widget.value = "only the lar"
+    assert front_end.is_written_to()
+    field.widget.value = ""
+    assert not front_end.is_written_to()
+    field.widget.value = "never sent"
+    inbox.close()  # the run has ended, and an interrupt has kept its trace from being closed
+    assert not front_end.is_written_to()
+    inbox.open()
+    field.close()
     assert not front_end.is_written_to()
 
 

@@ -28,7 +28,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.tools.tool import BoundCall
 from archytas_nb.trace.fold import fold
 from archytas_nb.trace.html import PageLimits, html, language_of, panel_html, step_html
-from archytas_nb.trace.live import static_copy
+from archytas_nb.trace.reopened import static_copy
 from archytas_nb.trace.safe import code, markdown
 from archytas_nb.trace.text import plain
 from archytas_nb.words import NOBODY_ANSWERED
@@ -117,12 +117,20 @@ def test_code_on_one_line_is_highlighted_as_code_and_its_names_are_shown() -> No
     assert r"\t" in words(panel("a\t= 1"))
 
 
-def test_a_copy_that_may_outlive_its_kernel_does_not_say_that_it_waits() -> None:
+def test_a_copy_that_may_outlive_its_kernel_says_what_to_do_and_what_a_restart_has_left() -> None:
+    """It has both, of which the page shows one."""
     form = form_after()
-    seen = words(static_copy(fold("q", [AskModel(1, ())]), 1, form))
-    assert "query · approval was requested, but not given" in seen
+    events = [AskModel(1, ()), ModelReply("x"), RunCalls(1, (ToolCall("a", "query", {}),))]
+    seen = words(static_copy(fold("q", events), 1, form, has_buttons=True))
+    assert "The run had not finished when this was saved" in seen
+    assert "query · not decided when this was saved" in seen
+    assert "%agent_answer run, refuse or stop" in seen
+    assert "restarted while query waited for your decision: it was not run" in seen
     assert "waiting" not in seen
     assert "To change" not in seen
+    assert "query()" not in seen  # the panel shows the call
+    assert "%agent_answer" not in words(static_copy(fold("q", events), 1, form))
+    assert "query()" in words(static_copy(fold("q", events), 1))
 
 
 def run(outcome: CallOutcome) -> Any:

@@ -287,7 +287,9 @@ def test_steps_without_thoughts_make_a_list() -> None:
 
 def test_the_text_of_an_unfinished_run_says_so() -> None:
     """A run without an ending is not mistaken for one that ended."""
-    assert plain(fold("q", SAMPLES["answered"][1][:3])).endswith("■ The run did not finish")
+    assert plain(fold("q", SAMPLES["answered"][1][:3])).endswith(
+        "■ The run had not finished when this was saved"
+    )
 
 
 Told = Callable[..., list[str]]

@@ -1,0 +1,178 @@
+"""What a page shows of a run that it did not see to the end: opened again, or with a kernel anew.
+
+    the page was open, and the kernel restarted   the static copy says so
+    opened again, the kernel still runs the cell  the static copy says what a person can do
+    opened again, and the cell has ended          the finished trace, in the widget that was saved
+    opened again without the kernel               the static copy says that it is not the end
+
+A page that is opened again gets no output of the running cell any more. It asks the kernel for its
+widgets when the cell has ended, so the finished trace is kept in the one that the page shows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from archytas_nb.loop.events import ApprovalForm
+from archytas_nb.trace import endings
+from archytas_nb.trace import html as draw
+from archytas_nb.trace.safe import Html, element, stylesheet
+from archytas_nb.trace.view import RunView
+
+COPY = "archytas-nb-kept-"
+"""With a number: the class of the static copy of a running run."""
+LIVE = "archytas-nb-live-"
+"""With the number: the class of its widgets."""
+_UNSEEN_END = "archytas-nb-unseen-end"
+_RESTARTED = "archytas-nb-restarted"
+# The widgets hide the copy; without them, the copy hides the error that replaces them. When the
+# copy has become the final output, that hides the widgets; so do widgets without their kernel,
+# which a page keeps after a restart, and with some extensions also when it is opened again.
+_DEAD = ".jp-OutputArea-child .jupyter-widgets-disconnected"
+_HIDE_COPY = (
+    f"{{0}}:not(:has(+{_DEAD}) *){{{{display:none}}}}"
+    f".jp-OutputArea-child:has({{0}}):not(:has(+{_DEAD})){{{{display:none}}}}"
+    ".jp-OutputArea-child:not(:has({0}))+.jp-OutputArea-child:has({1}),"
+    ".jp-OutputArea-child:has(.jupyter-widgets-disconnected {1}){{display:none}}"
+    # While a run is shown, what is printed below it are the lines that the person has typed.
+    ".jp-OutputArea-child:has({1})~.jp-OutputArea-child:has("
+    ">[data-mime-type='application/vnd.jupyter.stdout']){{display:none}}"
+)
+# The copy waits until the widgets could have hidden it.
+_HIDE_ERROR = (
+    ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace))"
+    "{{display:none}}"
+    "@keyframes archytas-nb-wait{{from{{max-height:0;overflow:hidden;visibility:hidden}}}}"
+    "{0}{{animation:archytas-nb-wait 3s step-end}}"
+    f":has(+{_DEAD}) {{0}} .{_UNSEEN_END}{{{{display:none}}}}"
+    f":has(+{_DEAD}) {{0}} .{_RESTARTED}{{{{display:block!important}}}}"
+)
+
+# ── the static copy ───────────────────────────────────────────────────────────────────────────────
+
+DECIDE_ELSEWHERE = (
+    "interrupt the kernel (the call will not have run), or answer with %agent_answer run, refuse "
+    "or stop in a console on a subshell"
+)
+"""What a person can do about a call that waits where its buttons are gone."""
+_INTERRUPT = "interrupt the kernel (nothing that waits for you will have run)"
+_AT_ITS_END = "The finished trace will be shown here when the run has ended."
+
+
+def hide_copy(number: int) -> Html:
+    """The style sheet of the widgets of a run, which hide its copy."""
+    return stylesheet(_HIDE_COPY.format(f".{COPY}{number:d}", f".{LIVE}{number:d}"))
+
+
+def static_copy(
+    view: RunView,
+    number: int,
+    form: ApprovalForm | None = None,
+    *,
+    is_asking: bool = False,
+    has_buttons: bool = False,
+) -> Html:
+    """The static copy of a running run, visible only if its widgets are not.
+
+    Args:
+        view: The run so far.
+        number: Of the run in this process.
+        form: The call that waits for approval or was just decided, if any.
+        is_asking: Whether the person is asked something.
+        has_buttons: Whether the call can be decided elsewhere, too.
+    """
+    name = f"{COPY}{number:d}"
+    waits = form is not None and not form.decision
+    restarted = "before the run had finished"
+    panel = None
+    todo = ""
+    if form is not None and waits:
+        restarted = f"while {form.tool} waited for your decision: it was not run"
+        view = _without_waiting_calls(view)
+        panel = draw.panel_html(form, draw.NOT_DECIDED, hint="")
+        todo = DECIDE_ELSEWHERE if has_buttons else _INTERRUPT
+    elif is_asking:
+        restarted = "while the agent waited for your answer"
+        todo = _INTERRUPT
+    hint = _AT_ITS_END
+    if todo:
+        hint = f"If the kernel still waits: {todo}. {hint}"
+    unseen = element(
+        "div",
+        draw.title_html(endings.ending_title(None)),
+        panel,
+        element("div", hint, style=f"{draw.DIM};font-size:.9em"),
+        class_=_UNSEEN_END,
+    )
+    line = draw.title_html(f"■ The kernel was restarted {restarted}")
+    ends = element("div", line, class_=_RESTARTED, style="display:none")
+    hides = stylesheet(_HIDE_ERROR.format(f".{name}"), linked=True)
+    return element("div", hides, draw.steps_html(view, unseen, ends), class_=name)
+
+
+def _without_waiting_calls(view: RunView) -> RunView:
+    """A run whose last step shows no call that was not run yet: the panel shows it."""
+    if not view.steps or view.steps[-1].program is not None:
+        return view
+    last = view.steps[-1]
+    calls = [call for call in last.calls if call.status is not None]
+    return replace(view, steps=(*view.steps[:-1], replace(last, calls=tuple(calls))))
+
+
+# ── the finished trace in the widget of the running one ───────────────────────────────────────────
+
+_MOST_KEPT = 20
+_LARGEST_KEPT = 1_000_000  # characters of a finished trace
+_kept: deque[tuple[Any, list[Any]]] = deque()  # boxes that no page has asked for, with their parts
+
+
+def reopenable(parts: Iterable[Any], layout: Any) -> Any:
+    """A column of widgets that `keep` can leave for pages that are opened again."""
+    import ipywidgets
+
+    box = ipywidgets.VBox(list(parts), layout=layout)
+    box.was_asked_for = False
+    state = box.get_state
+
+    def noted(key: Any = None, **options: Any) -> Any:
+        if key is None:  # not for a change of one trait: a page that has just been opened asks
+            box.was_asked_for = True
+        return state(key, **options)
+
+    box.get_state = noted
+    return box
+
+
+def keep(view: RunView, number: int, box: Any, shown: Any) -> list[Any]:
+    """Show the finished trace in the box of a running one; its other widgets are then to be closed.
+
+    The last boxes are kept, and those that a page has asked for.
+
+    Args:
+        view: The run.
+        number: Of the run in this process.
+        box: What `reopenable` has made.
+        shown: An HTML widget in the box; a page knows no widget that is made only now.
+
+    Returns:
+        The widgets that must not be closed.
+    """
+    page = element("div", hide_copy(number), draw.html(view), class_=f"{LIVE}{number:d}")
+    if len(page) > _LARGEST_KEPT:
+        return []
+    shown.value = page
+    box.children = (shown,)
+    parts = [box, box.layout, shown, shown.layout, shown.style]
+    _kept.append((box, parts))
+    for each in [pair for pair in _kept if pair[0].was_asked_for]:
+        _kept.remove(each)
+    while len(_kept) > _MOST_KEPT:
+        _, old = _kept.popleft()
+        for widget in old:
+            with suppress(Exception):
+                widget.close()
+    return parts
