@@ -1,4 +1,4 @@
-"""What is remembered of the cells that ran: whether the last one failed, and what they displayed.
+"""What is remembered of the cells that ran: how the last one failed, what all displayed and waited.
 
     the cell that ran                        what is remembered of the last one
     ─────────────────────────────────────    ──────────────────────────────────
@@ -13,9 +13,11 @@ the shell keeps of the last cell. It is imported with the extension, so it impor
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from archytas_nb.errors import ArchytasError, RunInterrupted, ToolError
@@ -116,11 +118,40 @@ class Displayed:
             self._size -= sum(len(text) for each in oldest for text in each.values())
 
 
+@dataclass
+class Queue:
+    """How long the cell that runs has waited for those before it.
+
+    The front end says when it has sent a cell, by its own clock, which may be another one than
+    that of the kernel: the cell that began soonest after it was sent is taken to have waited for
+    none.
+
+    Args:
+        shell: The shell of IPython.
+    """
+
+    shell: Any
+    waited: float = 0.0  # seconds
+    _least: float = math.inf  # seconds from a cell's date to its beginning, of all cells
+
+    def begun(self, _: Any = None) -> None:
+        """Take note that a cell has begun."""
+        self.waited = 0.0
+        try:
+            sent = self.shell.kernel.get_parent("shell")["header"]["date"]
+            passed = (datetime.now(UTC) - sent).total_seconds()
+        except (AttributeError, LookupError, TypeError):  # no kernel, or it says no date
+            return
+        self._least = min(self._least, passed)
+        self.waited = passed - self._least
+
+
 class _Watched(NamedTuple):
     """What is remembered of the cells of a shell."""
 
     shell: Any
     last: LastCell
+    queue: Queue
     displayed: Displayed | None  # None if its display publisher has no hooks
 
 
@@ -137,14 +168,18 @@ def watch(shell: Any) -> None:
         shell.display_pub.register_hook(displayed.note)
     last = LastCell(shell)
     shell.events.register("post_run_cell", last.ended)
-    _watched.append(_Watched(shell, last, displayed))
+    queue = Queue(shell)
+    queue.begun()
+    shell.events.register("pre_run_cell", queue.begun)
+    _watched.append(_Watched(shell, last, queue, displayed))
 
 
 def unwatch() -> None:
     """Undo `watch`."""
     while _watched:
-        shell, last, displayed = _watched.pop()
+        shell, last, queue, displayed = _watched.pop()
         shell.events.unregister("post_run_cell", last.ended)
+        shell.events.unregister("pre_run_cell", queue.begun)
         if displayed is not None:
             shell.display_pub.unregister_hook(displayed.note)
 
@@ -160,6 +195,11 @@ def displayed_in(shell: Any) -> Displayed | None:
         if each.shell is shell:
             return each.displayed
     return None
+
+
+def seconds_waited() -> float:
+    """How long the cell that runs has waited for those before it, as far as that is known."""
+    return max((each.queue.waited for each in _watched), default=0.0)
 
 
 def last_failure() -> Failure | None:

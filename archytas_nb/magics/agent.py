@@ -394,7 +394,13 @@ class ArchytasNB(Settings, Magics):
 
         def ask(continues: str) -> Run:
             with TraceView(
-                question, shown, continues, agent.inbox, written, keywords["images"]
+                question,
+                shown,
+                continues,
+                agent.inbox,
+                written,
+                keywords["images"],
+                ran.seconds_waited(),
             ) as view:
                 observers = [view.on_event]
                 try:

@@ -46,7 +46,7 @@ from archytas_nb.trace.html import (
 from archytas_nb.trace.safe import CODE_SHEET, Html, element, join, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import ProgramView, RunView, StepView
-from archytas_nb.words import count
+from archytas_nb.words import clock, count
 
 Mode = Literal["live", "static", "terminal", "quiet"]
 
@@ -84,6 +84,7 @@ class TraceView:
         inbox: Takes what the person tells the agent; None if nothing can be told.
         written: The question as the person wrote it, with lookups.
         images: Those sent with the question, in base64.
+        waited: Seconds that its cell has waited for other cells.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class TraceView:
         inbox: Inbox | None = None,
         written: str = "",
         images: Iterable[str] = (),
+        waited: float = 0.0,
     ) -> None:
         view = fold(question, ())
         written = tidy(written)
@@ -109,7 +111,7 @@ class TraceView:
         self._layer: LiveLayer | TerminalLayer | None = None
         try:
             if mode == "live":
-                self._layer = LiveLayer(self.view, self._displays, inbox)
+                self._layer = LiveLayer(self.view, self._displays, inbox, waited)
             elif mode == "terminal":
                 self._layer = TerminalLayer()
         except Exception:  # noqa: BLE001
@@ -420,6 +422,7 @@ INTERVAL = 0.05
 _TICK = 0.5  # well below a second with INTERVAL, or the clocks of the status line skip seconds
 _PAUSE = 2.0  # seconds between two static copies
 _PACE = 50_000  # characters that cost a second more
+_LEAST_WAIT = 2.0  # seconds for other cells that are worth a word
 _MOST_STEPS = 24
 _KEPT_STEPS = 12
 _numbers = itertools.count(secrets.randbits(48))  # a page may show runs of an earlier kernel
@@ -435,11 +438,20 @@ class LiveLayer:
 
     _open = 0  # layers that are shown: that of a run in a tool must not clear the cell
 
-    def __init__(self, view: RunView, displays: Displays, inbox: Inbox | None = None) -> None:
+    def __init__(
+        self,
+        view: RunView,
+        displays: Displays,
+        inbox: Inbox | None = None,
+        waited: float = 0.0,
+    ) -> None:
         import ipywidgets
 
         self._view = view
         self._displays = displays
+        self._waited = ""
+        if waited >= _LEAST_WAIT:
+            self._waited = f"waited {clock(waited)} for other cells"
         self._activity = Activity()
         self._drawn_at = time.monotonic()
         self._call_drawn_at = 0.0
@@ -628,8 +640,8 @@ class LiveLayer:
         """Show what the run does now; the phase has a widget of its own, which is read out."""
         self._phase.value = _piece(draw.phase_html(self._activity.phase))
         passed = self._activity.passed(self._view)
-        facts = draw.facts_of(self._view)
-        self._passed.value = _piece(draw.passed_html(" · ".join(filter(None, [passed, facts]))))
+        facts = [passed, draw.facts_of(self._view), self._waited]
+        self._passed.value = _piece(draw.passed_html(" · ".join(filter(None, facts))))
 
     def told_too_late(self) -> list[str]:
         """What the person has told the agent too late, and the run has not said."""
