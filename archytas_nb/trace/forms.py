@@ -26,6 +26,7 @@ _FOCUS_AFTER = (0.1, 0.4)  # seconds until the keyboard is put here; the first m
 _UNSEEN = 0.7  # seconds in which an Enter was meant for something else, and decides nothing
 _TOO_SOON = "That Enter came too soon to be meant for this. Press it again."
 _MOMENT = 5.0  # seconds in which this is shown
+_SETTLES = 0.15  # seconds in which a text that is still being typed arrives after its Enter
 _MOST_BUTTONS = 6  # more choices are a list
 _HINT = f"{draw.DIM};font-size:.85em;line-height:1.4"
 _CHIP = f"{draw.CODE};border:1px solid currentColor;border-radius:1em;padding:.1em .6em"
@@ -41,8 +42,11 @@ _KEYS = (
     "let since=form?.contains(was)?Date.now():0;"
     "if(form&&!form.dataset.lmSuppressShortcuts){"
     "form.dataset.lmSuppressShortcuts='true';"
-    "const press=(event,name)=>{"
-    "event.preventDefault();event.stopPropagation();form.querySelector(name)?.click()};"
+    # A button is disabled until the text that was typed last has been checked.
+    "const press=(event,name)=>{event.preventDefault();event.stopPropagation();"
+    "const button=form.querySelector(name);let tries=40;"
+    "const click=()=>{if(button&&!button.disabled)button.click();"
+    "else if(button&&tries-->0)setTimeout(click,50)};click()};"
     "form.addEventListener('focusin',()=>{since=since||Date.now()});"
     "form.addEventListener('keydown',event=>{"
     "const isEnter=event.key==='Enter'&&event.target.tagName==='INPUT';"
@@ -109,6 +113,7 @@ class Sheet:
         self._all: list[Any] = []
         self._fields: dict[str, Any] = {}  # whose values are read
         self._said_until = 0.0
+        self._typed_at = 0.0  # when a field has changed last
         self._wrap = ipywidgets.Layout(flex_flow="row wrap", align_items="center", margin="0")
         self._all.append(self._wrap)
         self.box = self._add(ipywidgets.VBox())
@@ -145,6 +150,9 @@ class Sheet:
                 self._say(_TOO_SOON)
                 self._said_until = time.monotonic() + _MOMENT
                 continue
+            if what != "typed" and time.monotonic() - self._typed_at < 2 * _SETTLES:
+                time.sleep(_SETTLES)
+                values = self._values()
             lines = self._take(what, values)
             if lines is not None:
                 return lines
@@ -177,7 +185,19 @@ class Sheet:
 
     def _put(self, what: str) -> None:
         """Note what was done; called on another thread."""
-        self._inbox.put((what, {name: each.value for name, each in self._fields.items()}))
+        self._inbox.put((what, self._values()))
+
+    def _values(self) -> dict[str, Any]:
+        """The texts of all fields."""
+        return {name: each.value for name, each in self._fields.items()}
+
+    def _add_field(self, name: str, field: Any) -> None:
+        """Read a field with each press; a page sends what is typed later than a press."""
+        self._fields[name] = field
+        field.observe(self._note_typing, "value")
+
+    def _note_typing(self, _: Any) -> None:
+        self._typed_at = time.monotonic()
 
     def _line_field(self, name: str, placeholder: str) -> Any:
         """A field of one line in which Enter decides."""
@@ -185,7 +205,7 @@ class Sheet:
 
         field = self._add(ipywidgets.Text(placeholder=placeholder))
         self._on_enter(field, "enter")
-        self._fields[name] = field
+        self._add_field(name, field)
         return field
 
     def _on_enter(self, field: Any, what: str) -> None:
@@ -272,8 +292,8 @@ class ApprovalSheet(Sheet):
 
     def decide(self, what: Decided, reason: str = "") -> None:
         """Decide from another thread, as a button does."""
-        values = {name: each.value for name, each in self._fields.items()}
-        self._inbox.put((what, {**values, _REASON: reason}))
+        self._typed_at = 0.0  # what is typed meanwhile belongs to no press
+        self._inbox.put((what, {**self._values(), _REASON: reason}))
 
     def _timed_out(self, limit: float) -> list[str]:
         return [f"n: {NOBODY_ANSWERED} {limit:g} s"]
@@ -294,7 +314,7 @@ class ApprovalSheet(Sheet):
             field = self._add(_field_of(each))
             field.observe(lambda _: self._put("typed"), "value")
             self._on_enter(field, "run")
-            self._fields[each.name] = field
+            self._add_field(each.name, field)
             self._faults[each.name] = self._html()
             self._faults[each.name].add_class("archytas-nb-fault")
             rows += [field, self._faults[each.name]]
@@ -368,7 +388,7 @@ class QuestionSheet(Sheet):
             options = [(choice, n) for n, choice in enumerate(self._choices)]
             self._list = self._add(ipywidgets.Dropdown(options=options, description="Answers"))
             self._list.add_class("archytas-nb-answers")
-            self._fields[_CHOICE] = self._list
+            self._add_field(_CHOICE, self._list)
             rows = [self._row(self._list, self._button("Choose", "choose", "primary"))]
         elif self._choices:
             is_default = [_folded(each) == _folded(question.default) for each in self._choices]

@@ -225,6 +225,79 @@ def test_an_argument_that_does_not_fit_cannot_be_run_and_html_stays_text(
     assert not any("<img" in page for page in pages)
 
 
+def test_a_call_that_a_change_has_made_another_one_is_asked_about_again_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All changes are made, and nothing is run that was not seen."""
+    ran: list[tuple[int, int]] = []
+
+    def why(above: int) -> str:
+        return f"It keeps {above + 1} rows."
+
+    @nb.tool(approve=why)
+    def keep(above: int, below: int) -> str:
+        """Keep rows.
+
+        Args:
+            above: The last
+            below: The first
+        """
+        ran.append((above, below))
+        return "kept"
+
+    from archytas_nb import asking
+
+    monkeypatch.setattr(asking, "Keyboard", Scripted)
+    script = ScriptedModel(("keep", {"above": 4, "below": 0}), ("final_answer", "Done."))
+    changed = ["Edit", ("above", "2"), ("below", "1"), "Run"]
+    with acting(monkeypatch, changed, ["Run"]) as shown:
+        nb.Agent([keep], script).run("Keep rows", progress=False)
+    assert ran == [(2, 1)]
+    first, second = (
+        " ".join(each.value for each in widgets(box) if "HTML" in type(each).__name__)
+        for box in shown.shown
+    )
+    assert "another reason" not in first
+    assert "Not run yet" in second
+    assert "another reason" in second
+
+
+def test_enter_runs_in_a_field_of_one_line_and_not_just_after_the_form_has_appeared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from archytas_nb.loop.events import ApprovalForm, FormField
+
+    field = FormField("above", 4, {"type": "integer"})
+    sheet = forms.ApprovalSheet(ApprovalForm("keep", (), fields=(field,), check=lambda _: ""))
+    enter = {"event": "submit"}
+    monkeypatch.setattr(forms, "_UNSEEN", 0.5)
+
+    def press() -> None:
+        reason = find(sheet.box, REASON)
+        reason._handle_custom_msg(enter, None)
+        time.sleep(0.3)
+        said.append(sheet._foot.value)
+        find(sheet.box, "above").value = "7"
+        find(sheet.box, "above")._handle_custom_msg(enter, None)
+
+    said: list[str] = []
+    other = Thread(target=press)
+    other.start()
+    assert sheet.wait() == ["above = 7", "y"]
+    other.join()
+    assert forms._TOO_SOON in said[0]
+    assert forms.DECIDE_ELSEWHERE not in said[0]
+    sheet.close()
+
+
+def test_a_form_closes_every_widget_that_it_has_made() -> None:
+    import ipywidgets
+
+    before = set(ipywidgets.Widget.get_manager_state()["state"])
+    forms.QuestionSheet(UserQuestion("Which?", tuple("abcdefgh"))).close()
+    assert set(ipywidgets.Widget.get_manager_state()["state"]) <= before
+
+
 def test_each_field_that_does_not_fit_shows_its_own_fault() -> None:
     from archytas_nb.loop.events import ApprovalForm, FormField
 
@@ -405,6 +478,7 @@ def test_whenever_a_run_is_stopped_or_told_something_each_thing_has_one_outcome(
 
         monkeypatch.setattr(kind, "__setattr__", note)
     monkeypatch.setattr(front_end, "way", lambda: "controls")
+    monkeypatch.setattr(forms, "_SETTLES", 0.0)
     random = Random(30)
     statuses = Counter(hands_on(random, number, monkeypatch) for number in range(runs))
     print(statuses)
