@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -38,9 +39,13 @@ _IDLE = """() => {
 }"""
 _WATCH_TEXTS = r"""() => {
   window.shownTexts = []
+  window.shownAfter = []
+  const began = performance.now()
   const look = () => document.querySelectorAll('.jp-OutputArea-output').forEach(output => {
     const text = output.checkVisibility() ? output.innerText.replace(/\s+/g, ' ') : ''
-    if (text && !shownTexts.includes(text)) shownTexts.push(text)
+    if (!text || shownTexts.includes(text)) return
+    shownTexts.push(text)
+    shownAfter.push(performance.now() - began)
   })
   const changes = {subtree: true, childList: true, characterData: true}
   window.shownWatch = new MutationObserver(look)
@@ -100,7 +105,7 @@ _FAINT_TEXTS = r"""selector => {
     while (texts.nextNode()) {
       const text = texts.currentNode.textContent.trim()
       const parent = texts.currentNode.parentElement
-      if (!text || parent.tagName === 'STYLE' || !parent.checkVisibility()) continue
+      if (!text || parent.tagName === 'STYLE' || !parent.checkVisibility({opacityProperty: true})) continue
       seen++
       let ink = parsed(getComputedStyle(parent).color)
       let ground = [0, 0, 0, 0]
@@ -352,6 +357,12 @@ class Desk:
         """From now on, note every text that stands in an output, for however short a time."""
         self.page.evaluate(_WATCH_TEXTS)
 
+    @property
+    def shown_texts(self) -> list[str]:
+        """The texts that stood in an output since they are watched."""
+        texts: list[str] = self.page.evaluate("shownTexts")
+        return texts
+
     def wait_until_shown(self, text: str) -> int:
         """Wait until a text stands in an output, or has stood there since the texts are watched.
 
@@ -362,8 +373,20 @@ class Desk:
         try:
             return int(self.page.wait_for_function(place, arg=text).json_value())
         except Exception as error:
-            shown = self.page.evaluate("shownTexts")
-            raise AssertionError(f"{text!r} was in none of {shown!r}") from error
+            raise AssertionError(f"{text!r} was in none of {self.shown_texts!r}") from error
+
+    def seconds_between(self, first: str, last: str) -> tuple[float, list[float]]:
+        """When a text was first seen, and how long each text after it was, until the last.
+
+        Returns:
+            Seconds since the texts are watched, and seconds between two that were seen.
+        """
+        texts = self.shown_texts
+        after = [each / 1000 for each in self.page.evaluate("shownAfter")]
+        begins = next(at for at, text in enumerate(texts) if first in text)
+        ends = next(at for at, text in enumerate(texts) if last in text)
+        seen = after[begins : ends + 1]
+        return seen[0], [two - one for one, two in itertools.pairwise(seen)]
 
     def save(self) -> None:
         """Save, and wait for it."""

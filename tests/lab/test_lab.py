@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import statistics
 from typing import Any
 
 import nbformat
@@ -40,6 +41,11 @@ def traces(notebook: dict[str, Any]) -> list[dict[str, str]]:
     return [each for each in every if "archytas-nb-trace" in each.get("text/html", "")]
 
 
+def sizes(saved: list[dict[str, str]]) -> list[float]:
+    """The sizes of traces, in kB."""
+    return [round(sum(map(len, each.values())) / 1000, 1) for each in saved]
+
+
 def test_the_quickstart_leaves_what_it_leaves_with_nobody_there(lab: Lab, sit: Any) -> None:
     """Run All, live; then each trace in the file equals that of the repository, which was run headless."""
     desk = sit("quickstart.ipynb")
@@ -52,6 +58,7 @@ def test_the_quickstart_leaves_what_it_leaves_with_nobody_there(lab: Lab, sit: A
     )
     saved = traces(lab.saved("quickstart.ipynb"))
     assert saved == traces(committed)
+    print(f"saved {sizes(saved)} kB (at most 8 each)")
     assert [set(each) for each in saved] == [STATIC] * len(saved)
     assert len(saved) >= 3
     desk.picture("quickstart")
@@ -70,8 +77,8 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     desk.watch_texts()
     desk.watch_layout(3)
     desk.run_cell(3)
-    desk.wait_for_text("reading 68 Chinstrap penguins")
-    seen = desk.text(3)
+    place = desk.wait_until_shown("reading 68 Chinstrap penguins")
+    seen = desk.shown_texts[place - 1]
     assert "A picture says more than three numbers." in seen
     assert re.search(r"running plot_masses( \d+ s)? · step 3 · \d+ s", seen)
     assert "scripted · react" in seen
@@ -90,6 +97,10 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     assert "Gentoo penguins are the heaviest: 5,092 g on average" in finished
     inside, below, heights = desk.layout
     print(f"layout shift {inside:.4f}, of what is below {below:.4f}, heights {heights}")
+    first, between = desk.seconds_between("Which penguins are the heaviest", "Gentoo penguins")
+    often = statistics.mean(between)
+    print(f"first sign after {first:.2f} s, then {len(between)} updates, one each {often:.2f} s")
+    print(f"saved {sizes([left])} kB with a plot (at most 37)")
     assert inside < 0.01
     falls = [before - after for before, after in itertools.pairwise(heights)]
     assert max(falls) < 10  # so what is below moves as far as the finished trace is high
