@@ -115,12 +115,14 @@ def static_copy(
 
 
 def _without_waiting_calls(view: RunView) -> RunView:
-    """A run whose last step shows no call that was not run yet: the panel shows it."""
+    """A run without the calls of its last step that were not run yet: the panel shows the call."""
     if not view.steps or view.steps[-1].program is not None:
         return view
-    last = view.steps[-1]
-    calls = [call for call in last.calls if call.status is not None]
-    return replace(view, steps=(*view.steps[:-1], replace(last, calls=tuple(calls))))
+    *steps, last = view.steps
+    calls = tuple(call for call in last.calls if call.status is not None)
+    if calls:
+        steps.append(replace(last, calls=calls))
+    return replace(view, steps=tuple(steps))
 
 
 # ── the finished trace in the widget of the running one ───────────────────────────────────────────

@@ -38,6 +38,7 @@ SETUP = """\
 %config ArchytasNB.ask_with = 'auto'
 import archytas_nb as nb
 import threading, time
+from pathlib import Path
 import numpy as np
 from tests.lab.typist import Typist
 
@@ -73,7 +74,15 @@ def note(number: int) -> int:
     return number
 
 models = {each: Typist((each, {})) for each in ("sleep", "numpy", "thread")}
-words = Typist(("word " * 2_000, "note_nothing", {}), ("final_answer", "Done."))
+
+class Writer(Typist):
+    "Writes until all texts are sent, however slow the machine is."
+
+    def _pieces(self, text):
+        while text and not Path("sent").exists():
+            yield "word "
+
+words = Writer(("word", "note_nothing", {}), ("final_answer", "Done."))
 
 @nb.tool
 def note_nothing() -> int:
@@ -157,8 +166,11 @@ class Seat:
             self.wait_until_run(cell)
         return seconds + [None] * (3 - len(seconds))
 
-    def texts(self, cell: int, number: int) -> str:
-        """Send texts in a row while a reply is streamed; how many the model was told, and how often."""
+    def texts(self, cell: int, number: int, sent: Path) -> str:
+        """Send texts in a row while a reply is streamed; how many the model was told, and how often.
+
+        The reply ends when there is the file ``sent``.
+        """
         self.run(cell)
         field = self.page.get_by_placeholder("Tell the agent something")
         field.wait_for()
@@ -168,6 +180,7 @@ class Seat:
             self.page.wait_for_function(
                 "field => !field.value", arg=field.element_handle(), timeout=15_000
             )
+        sent.touch()
         self.wait_until_run(cell, 120)
         self.run(cell + 1)
         self.wait_until_run(cell + 1)
@@ -234,6 +247,7 @@ def measured(folder: str | None, clicks: int, only: str) -> Iterator[tuple[str, 
         for name, path in PAGES.items():
             if only and name != only:
                 continue
+            (lab.work / "sent").unlink(missing_ok=True)
             nbformat.write(notebook(hanging.url, clicks), lab.work / f"{name}.ipynb")
             with seated(browser, lab, path, f"{name}.ipynb") as seat:
                 works = []
@@ -243,7 +257,7 @@ def measured(folder: str | None, clicks: int, only: str) -> Iterator[tuple[str, 
                     shown = ["none" if each is None else f"{each:.2f}" for each in seconds]
                     yield (version, name, busy, *shown)
                 if clicks and any(works):
-                    yield version, name, f"{clicks} texts", seat.texts(5, clicks)
+                    yield version, name, f"{clicks} texts", seat.texts(5, clicks, lab.work / "sent")
                     yield version, name, f"{clicks} forms", seat.forms(7, clicks)
         browser.close()
 

@@ -101,7 +101,7 @@ def test_a_kernel_that_is_restarted_while_a_call_waits_leaves_no_box_that_looks_
     reader.wait_for_copy("The run had not finished")
     reader.page.wait_for_timeout(1_000)  # in which a widget would say that it is not there
     read = reader.text(5)
-    assert "query · approval was requested, but not given" in read
+    assert "query · not decided when this was saved" in read
     assert "The run had not finished" in read
     assert "waiting" not in read
     assert "Error displaying widget" not in read
