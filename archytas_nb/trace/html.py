@@ -333,7 +333,7 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     if is_alone:
         parts += _summary_of(step.calls[0], hidden)
     else:
-        parts.append(element("span", _tally(step), style=DIM))
+        parts.append(element("span", f"· {_tally(step)}", style=DIM))
     for each in dict.fromkeys(note.mark for note in step.notes):
         parts.append(element("span", f" {each}", style=_text_colour(_COLOURS[each])))
     if not is_alone:

@@ -51,8 +51,8 @@ _TAGS |= {"table", "tbody", "td", "th", "thead", "tr"}
 _ATTRIBUTES = {"style", "class", "open", "src", "alt", "role", "aria-level", "tabindex"}
 _LINKS = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
 _CODE = (
-    f"{MONO};white-space:pre-wrap;overflow-wrap:anywhere;padding:.6em .8em;border-radius:6px;"
-    "margin:.5em 0 .8em;background:rgba(128,128,128,.1);color:inherit"
+    f"{MONO};white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;padding:.6em .8em;"
+    "border-radius:6px;margin:.5em 0 .8em;background:rgba(128,128,128,.1);color:inherit"
 )
 
 

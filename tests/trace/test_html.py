@@ -306,14 +306,18 @@ def test_a_table_is_rebuilt_from_its_text() -> None:
 
 
 def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
-    """Each of its rules begins with the class of a trace, and none has an address."""
+    """Each of its rules begins with the class of a trace, or is for paper what has one; none has an address."""
     sheet = page_module.SHEET + safe.CODE_SHEET
     assert not re.search(r"url|@import|expression|//|<", sheet)
-    rules = re.findall(r"([^{}]+)\{[^{}]*\}", sheet.replace("@media print{", ""))
-    assert rules
-    assert all(
-        part.startswith(f".{page_module.CLASS} ") for rule in rules for part in rule.split(",")
-    )
+    seen, paper, printed = sheet.partition("@media print{")
+    assert paper
+    for text, beginnings in (
+        (seen, (f".{page_module.CLASS} ",)),
+        (printed, (f".{page_module.CLASS} ", f":has(>*>.{page_module.CLASS})")),
+    ):
+        rules = re.findall(r"([^{}]+)\{[^{}]*\}", text)
+        assert rules
+        assert all(part.startswith(beginnings) for rule in rules for part in rule.split(","))
 
 
 @pytest.mark.parametrize("name", ["__init__", "html", "live", "text", "view"])
