@@ -26,6 +26,9 @@ class Panel:
         act: Called each time with the panel and the rows that failed.
     """
 
+    is_shown = True
+    was_stopped = False
+
     def __init__(self, act: Callable[[Panel, Sequence[tuple[str, str]]], object]) -> None:
         self._act = act
         self.closed = False
