@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.batch.shop import Shop
 from tests.batch.test_plan import data, expected
-from tests.lab.lab import Lab
+from tests.lab.lab import Lab, opened
 from tests.lab.stories import CONTROLS, write_map, write_plan
 from tests.lab.test_lab import STATIC, bundles
 from tests.servers.plays import Hang, Status
@@ -76,6 +78,29 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     assert "You stopped the run during the approval of delete_rows" in trace["text/plain"]
     assert "Not run: you stopped the run here" in trace["text/plain"]
     assert desk.page.locator(FORM).count() == 0
+
+
+@pytest.mark.slow
+def test_a_page_that_is_opened_again_says_what_can_be_done_and_then_shows_the_finished_trace(
+    lab: Lab, sit: Any, browser: Any
+) -> None:
+    desk = sit("controls.ipynb")
+    for cell in range(4):
+        desk.run_cell(cell)
+    desk.page.locator(FORM).wait_for()
+    desk.wait_for_static_copy(3, "delete_rows")
+    desk.page.wait_for_timeout(1_000)
+    desk.save()
+    again = opened(lab, browser)
+    again.evaluate("jupyterapp.commands.execute('docmanager:open', {path: 'controls.ipynb'})")
+    traces = again.locator(".archytas-nb-trace:visible")
+    traces.filter(has_text="had not finished when this was saved").first.wait_for()
+    traces.filter(has_text="%agent_answer run, refuse or stop").first.wait_for()
+    click(desk, "Run")
+    desk.wait_until_run(3)
+    traces.filter(has_text="Nine rows are left.").first.wait_for()
+    assert traces.filter(has_text="had not finished").count() == 0
+    again.close()
 
 
 def test_an_agent_is_told_something_while_its_cell_computes(lab: Lab, sit: Any) -> None:
