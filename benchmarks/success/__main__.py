@@ -127,7 +127,10 @@ KEPT = (
 )  # fmt: skip
 """Runs of a whole half that are kept here: as it is now, and with other configurations."""
 
-PARTS = ("report-program-part", "blind-react-beside")
+PARTS = (
+    "report-program-part", "report-program-part-before",
+    "report-react-beside", "blind-react-beside",
+)  # fmt: skip
 """Runs of some tasks of a half, in an order that was fixed beforehand."""
 
 
