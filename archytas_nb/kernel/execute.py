@@ -105,6 +105,9 @@ class PausingPerson:
                     answer = self._person.ask(prompt, form)
                 finally:
                     self._on_question("")
+        except BaseException:
+            self.answering = None  # the call has no answer, even if another came before
+            raise
         finally:
             passed = time.monotonic() - started
             self._clock.waited += passed

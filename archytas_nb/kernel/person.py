@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 from archytas_nb.kernel.shell import current_shell
@@ -153,7 +154,8 @@ def _answer(person: Person, asked: UserQuestion) -> str:
         how = "Answer with a number or in your own words: "
     if asked.default:
         how = f"Press Enter for {escape(omit_middle(asked.default, 80))}, or answer: "
-    prompt = f"{ASKS}{quoted(asked.text)}\n{listed}{how}"
+    question = f"{ASKS}{quoted(asked.text)}\n{listed}"
+    prompt = f"{question}{how}"
     for is_second in (False, True):
         typed = person.ask(prompt, asked).strip() or asked.default
         for choice in choices:  # before the numbers: a choice may itself look like one
@@ -167,7 +169,9 @@ def _answer(person: Person, asked: UserQuestion) -> str:
         fault = "The answer was empty."
         if typed:
             fault = f"{escape(typed)} is not one of the numbers."
-        prompt = f"{fault} Type an answer, or press Enter to skip: "
+        # The question again: a notebook hides the lines before the one that is asked.
+        prompt = f"{fault}\n{question}Type an answer, or press Enter to skip: "
+        asked = replace(asked, fault=fault)
     return "(The user gave no answer.)"
 
 

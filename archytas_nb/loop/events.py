@@ -605,6 +605,7 @@ class UserQuestion:
     text: str
     choices: tuple[str, ...] = ()
     default: str = ""  # the answer that Enter takes
+    fault: str = ""  # what was wrong with the last answer
 
 
 STOPPED = "the run was stopped"

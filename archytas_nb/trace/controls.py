@@ -64,8 +64,7 @@ class Controls:
         if form is None or front_end.way() == "input":
             return self._otherwise.ask(prompt, form)
         if isinstance(form, UserQuestion):
-            first = prompt.startswith(_ASKS)
-            [line] = _answered(QuestionSheet(form, "" if first else note or prompt))
+            [line] = _answered(QuestionSheet(form))
             return line
         line, *self._next = _answered(ApprovalSheet(form, note))
         self._seen = form
@@ -97,9 +96,6 @@ class Controls:
         if not what:
             return ""
         return f"Not run yet: after your change, {what}. Look at it again."
-
-
-_ASKS = "The agent asks: "
 
 
 def _note_of(prompt: str) -> str:

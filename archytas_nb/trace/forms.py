@@ -371,18 +371,17 @@ class QuestionSheet(Sheet):
 
     Args:
         question: The question.
-        note: What was wrong with the last answer.
     """
 
-    def __init__(self, question: UserQuestion, note: str = "") -> None:
+    def __init__(self, question: UserQuestion) -> None:
         import ipywidgets
 
         super().__init__()
         self._choices = question.choices
         asked = element("div", "The agent asks:", style=draw.DIM)
         text = element("div", question.text, style="white-space:pre-wrap;margin:.3em 0")
-        said = element("div", note) if note else None
-        head = self._html(stylesheet(_SHEETS, onload=_KEYS), asked, text, said)
+        fault = element("div", question.fault) if question.fault else None
+        head = self._html(stylesheet(_SHEETS, onload=_KEYS), asked, text, fault)
         rows = []
         if len(self._choices) > _MOST_BUTTONS:
             options = [(choice, n) for n, choice in enumerate(self._choices)]

@@ -59,6 +59,13 @@ def test_takes_other_text_as_the_answer_and_asks_again_after_an_invalid_number()
     outcome, person = ask("Colour?", "3", "2", choices=["blue", "red"])
     assert outcome.value == "red"
     assert person.prompts[1].startswith("3 is not one of the numbers.")
+    for part in ("Colour?", "1. blue", "2. red"):  # a notebook hides the lines before
+        assert part in person.prompts[1]
+
+
+def test_a_question_that_is_interrupted_is_not_answered_even_after_an_invalid_number() -> None:
+    outcome, _ = ask("Colour?", "3", KeyboardInterrupt, choices=["blue", "red"])
+    assert (outcome.status, outcome.person_seconds) == ("interrupted", None)
 
 
 def test_choices_that_are_numbers_are_chosen_by_value() -> None:
