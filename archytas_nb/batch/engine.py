@@ -89,6 +89,7 @@ class Rows:
         self.is_paused = False
         self._waiting = deque(Row(key, about, found.get(key, OPEN)) for key, about in todo.items())
         self._elsewhere: list[Row] = []  # other kernels are asking about these
+        self._taken = 0  # rows that have not ended; one of them may fail, and be asked about again
         self._looked = 0.0  # when they were looked at
         self._store = store
         self._ended = ended
@@ -96,7 +97,9 @@ class Rows:
     def take(self, limiter: Limiter) -> Row | None:
         """Claim a row; None where there is none left, or the map is stopped.
 
-        As long as other kernels are asking about rows, it waits for them: they may be killed.
+        As long as other kernels are asking about rows, it waits for them: they may be killed. It
+        also waits for the rows of other workers: until they end, a person may have failed rows
+        asked about again.
         """
         with self.changed:
             while not limiter.reason:
@@ -105,13 +108,22 @@ class Rows:
                 elif self._waiting:
                     row = self._claim(self._waiting.popleft())
                     if row is not None:
+                        self._taken += 1
                         return row
                 elif self._elsewhere:
                     self.changed.wait(_LOOK)
                     self._look_again()
+                elif self._taken:
+                    self.changed.wait(_LOOK)
                 else:
                     return None
         return None
+
+    def give_back(self) -> None:
+        """Say that a row that was taken has ended."""
+        with self.changed:
+            self._taken -= 1
+            self.changed.notify_all()
 
     def pause(self, is_paused: bool) -> None:  # noqa: FBT001 (the state of a button)
         """Let no row begin, or let them begin again."""
@@ -547,8 +559,11 @@ class Map:
                 row = self._rows.take(self.limiter)
                 if row is None:
                     return
-                began = self._outage.begin()
-                self._ended(row.key, self._attempt(row), began)
+                try:
+                    began = self._outage.begin()
+                    self._ended(row.key, self._attempt(row), began)
+                finally:
+                    self._rows.give_back()
         except KeyboardInterrupt:
             self.limiter.stop("an interrupt", now=True)
         except BaseException as error:  # noqa: BLE001 - raised on the main thread

@@ -16,7 +16,7 @@ from archytas_nb.trace.map_panel import MapPanel
 from tests.batch.shop import Shop
 from tests.front_end import find
 from tests.servers.plays import Status
-from tests.servers.server import Server
+from tests.servers.server import Exchange, Server
 
 
 class Panel:
@@ -100,6 +100,34 @@ def test_what_failed_is_asked_again_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [each["status"] for each in found] == ["done"] * 30
     assert ["row 3" in each for each in pressed] == [True]
     assert shop.asked == {n: 2 if n == 3 else 1 for n in range(30)}
+
+
+def test_what_failed_is_asked_again_while_only_the_last_row_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    again = threading.Event()
+
+    class Slow(Shop):
+        def _answer(self, row: int, exchange: Exchange) -> None:
+            if row == 7:
+                again.wait(20)  # it ends only after row 1 was asked again
+            super()._answer(row, exchange)
+            if row == 1:
+                again.set()
+
+    shop = Slow(lambda row, asked: Status(400, "no") if row == 1 and not asked else None)
+    looks: list[None] = []
+
+    def act(panel: Panel, failures: Sequence[tuple[str, str]]) -> None:
+        if failures and len(shop.asked) == 8:
+            looks.append(None)
+            if len(looks) == 20:  # the other worker has found no row since
+                panel.press(panel.retry)
+
+    found = ask(shop, act, monkeypatch)
+    assert looks
+    assert [each["status"] for each in found] == ["done"] * 8
+    assert list(shop.paid)[-2:] == [1, 7]
 
 
 def test_the_last_failures_and_the_state_of_the_buttons_are_shown(
