@@ -430,7 +430,12 @@ def test_an_endpoint_that_never_replies_stops_the_map_and_is_named_at_once(
     lines: list[str] = []
     monkeypatch.setattr(engine, "line_writer", lambda: lambda text, **_: lines.append(text))
     monkeypatch.setattr(engine, "_LOOK", 0.0)
-    shop.fault = lambda row, asked: play if row else None
+
+    def fault(row: int, _: int) -> Any:
+        time.sleep(0.02)  # in which the line is written, on a busy machine too
+        return play if row else None
+
+    shop.fault = fault
     out = agent.map(rows(300), "Label it.", type=Label, store=None, workers=2)
     counts = out["status"].value_counts()
     assert counts["done"] == 1
