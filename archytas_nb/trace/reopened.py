@@ -158,7 +158,7 @@ def keep(view: RunView, number: int, box: Any, shown: Any) -> list[Any]:
         view: The run.
         number: Of the run in this process.
         box: What `reopenable` has made.
-        shown: An HTML widget in the box; a page knows no widget that is made only now.
+        shown: An HTML widget that is in the box already: the page cannot show a new one.
 
     Returns:
         The widgets that must not be closed.
