@@ -773,6 +773,8 @@ class Agent:
         there = {id(each) for each in self.exchanges}
         self._runs = [each for each in self._runs if id(each[0]) in there]
         self._runs.append((exchange, run))
+        if self.inbox.is_closed:  # it is that of an earlier question
+            self.inbox = Inbox()
         return Asked(setup, run, exchange, check, self.exchanges, self.inbox)
 
     def _events(self, asked: Asked, observers: Sequence[Observer]) -> Events:

@@ -493,7 +493,7 @@ class Asked:
         exchange: Its record.
         check: Checks the answer; None if any answer is accepted.
         exchanges: The conversation, to which the record is added if it is worth keeping.
-        inbox: What the person tells the agent meanwhile.
+        inbox: What the person tells the agent meanwhile, and whether they end the run.
     """
 
     setup: RunSetup
@@ -507,7 +507,7 @@ class Asked:
     def events(self, observers: Sequence[Observer] = ()) -> Events:
         """All events of the run; its record is kept however it ends."""
         begin = functools.partial(self._begin, observers)
-        return run_events(self.run, self.exchange, begin, self._keep, observers)
+        return run_events(self.run, self.exchange, begin, self._keep, observers, self.inbox)
 
     def _begin(self, observers: Sequence[Observer]) -> Events:
         """The events of the run, or only the ending if no model can be asked."""
@@ -602,6 +602,12 @@ class Asked:
 
         user = person_elsewhere.get() or Controls(Keyboard())
         settings = self.setup.settings
+
+        def show_question(text: str, form: ev.ApprovalForm | None = None) -> bool:
+            if form is not None and form.decision == ev.STOPPED:
+                self.inbox.stop()
+            return show(ev.Delta("person", text, form))
+
         person: Person = person_of(model, user, hides_values=self.setup.hides_values)
         return KernelExecutor(
             tools,
@@ -609,7 +615,7 @@ class Asked:
             settings.approve,
             person,
             lambda text: show(ev.Delta("output", text)),
-            lambda text, form=None: show(ev.Delta("person", text, form)),
+            show_question,
             on_display=lambda each: show(ev.Delta("display", "", output=each)),
             allow=settings.allow,
             watch=self.run.watch,

@@ -555,24 +555,25 @@ def _interrupted_reply(request: ev.Request) -> ev.Reply:
 
 def run_events(
     run: Run, exchange: Exchange, begin: Callable[[], Events], keep: Callable[[], None],
-    observers: Sequence[Observer],
+    observers: Sequence[Observer], inbox: Inbox,
 ) -> Events:  # fmt: skip
     """Start a run; record its events, pass them to the observers, and yield them.
 
     In any case the run gets an ending and is kept. An interrupt while an event is handled
-    interrupts the run, which still ends properly.
+    interrupts the run, which still ends properly. If the person has stopped the run (`inbox`), its
+    ending says so.
     """
     events = _started_lazily(begin)
 
     def finish() -> None:
         events.close()
-        exchange.ending = exchange.ending or ev.Interrupted("the run")
+        exchange.ending = _with_cause(exchange.ending or ev.Interrupted("the run"), inbox)
         run.ending = exchange.ending
         keep()
 
     try:
         try:
-            yield from _observe(run, exchange, events, observers)
+            yield from _observe(run, exchange, events, observers, inbox)
         finally:
             finish()
     finally:  # again, because an interrupt may have stopped the first attempt
@@ -584,11 +585,22 @@ def _started_lazily(begin: Callable[[], Events]) -> Events:
     yield from begin()
 
 
-def _observe(run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer]) -> Events:
+def _with_cause(ending: ev.Ending, inbox: Inbox) -> ev.Ending:
+    """The ending of a run, which says whether the person has stopped it."""
+    if isinstance(ending, ev.Interrupted) and inbox.is_stopped:
+        return replace(ending, stopped=True)
+    return ending
+
+
+def _observe(
+    run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer], inbox: Inbox
+) -> Events:
     started = time.perf_counter()
     interrupted = False
     event = next(events, None)
     while event is not None:
+        if isinstance(event, ev.Interrupted):
+            event = exchange.ending = _with_cause(event, inbox)
         if isinstance(event, ev.Delta):
             run.pieces.append(event)
         else:

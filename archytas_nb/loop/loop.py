@@ -843,7 +843,7 @@ def _interrupted_call(calls: Sequence[ToolCall], outcomes: Sequence[CallOutcome]
     """The ending of a run whose calls were interrupted, or of which a person stopped one."""
     for call, outcome in zip(calls, outcomes, strict=False):  # of a program, the last may have none
         if outcome.decision == STOPPED:
-            return Interrupted(f"the approval of {call.name}", stopped=True)
+            return Interrupted(f"the approval of {call.name}")
     return Interrupted("a tool call")
 
 

@@ -241,12 +241,17 @@ def _kinds_of_outcome(outcome: CallOutcome, *, are_shown: bool) -> Iterator[str]
 
 
 class Inbox:
-    """What a person tells an agent while it works, until a request takes it.
+    """What a person tells an agent while it works on one question, and whether they end the run.
 
-    closed ──open──▶ open ──put, take──▶ open ──close──▶ closed
+    new ──open──▶ open ──put, take──▶ open ──close──▶ closed        stop: in any state
 
     A text may be put from any thread, under the lock under which the inbox is closed: so it is
-    refused, taken, or too late when the run has ended.
+    refused, taken, or too late when the run has ended. A stop is noted before the interrupt that
+    ends the run, which can come before the inbox is open, and after it was closed.
+
+    Attributes:
+        is_closed: Whether the run has ended.
+        is_stopped: Whether the person has ended the run, or wanted to while it was ending.
     """
 
     def __init__(self) -> None:
@@ -254,6 +259,12 @@ class Inbox:
         self._texts: list[str] = []
         self._late: list[str] = []
         self._is_open = False
+        self.is_closed = False
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        """Note that the person ends the run; may be called from any thread."""
+        self.is_stopped = True
 
     def open(self) -> None:
         """Accept texts from now on."""
@@ -292,6 +303,7 @@ class Inbox:
         """Accept nothing more: what no request has taken came too late."""
         with self._lock:
             self._is_open = False
+            self.is_closed = True
             self._late += self._texts
             self._texts = []
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from archytas_nb.agent import Agent
     from archytas_nb.loop import events
     from archytas_nb.loop.model import Model
-    from archytas_nb.loop.record import Exchange
     from archytas_nb.models.choose import Confirm
     from archytas_nb.run import Run
     from archytas_nb.trace.live import Mode
@@ -407,8 +405,8 @@ class ArchytasNB(Settings, Magics):
                     return agent.run(question, observers=observers, progress=False, **keywords)
                 except RunInterrupted as error:
                     view.end(getattr(error.run, "ending", None))
-                    if view.was_stopped and isinstance(error.run, Run):
-                        return _stopped(error.run, agent.exchanges[-1:])
+                    if agent.inbox.is_stopped and isinstance(error.run, Run):
+                        return error.run
                     raise
 
         if self.history.is_running:
@@ -525,19 +523,6 @@ class ArchytasNB(Settings, Magics):
                 ) from None
             self._models[choice] = model
         return self._models[choice]
-
-
-def _stopped(run: Run, exchanges: Sequence[Exchange]) -> Run:
-    """A run that a person has ended with the button: it is said where it was interrupted."""
-    from archytas_nb.loop.events import Interrupted
-
-    ending = run.ending
-    if isinstance(ending, Interrupted):
-        run.ending = replace(ending, stopped=True)
-        for exchange in exchanges:
-            if exchange.ending is ending:
-                exchange.ending = run.ending
-    return run
 
 
 def _ask_later(_prompt: str) -> bool | None:

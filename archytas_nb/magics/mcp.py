@@ -501,7 +501,8 @@ class ServedNotebook:
         mode: Mode = "quiet"
         if tool in agent.tools and agent.tools[tool].may_require_approval:
             mode = self._mode  # so that the person sees what they approve
-        with TraceView(f"{caller} calls {tool}", mode) as view:
+        shown = f"{caller} calls {tool}"
+        with TraceView(shown, mode, inbox=agent.inbox, can_tell=False) as view:
             outcome, run = run_call(agent, caller, tool, arguments, observers=[view.on_event])
         if run is not None:
             self._magics.history.add_call(run, self._shell.execution_count - 1)

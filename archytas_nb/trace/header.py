@@ -29,14 +29,18 @@ class StopButton:
     Attributes:
         widget: The button.
         was_pressed: Whether it has ended the run, or came while the run was ending.
+
+    Args:
+        on_press: Called before the interrupt is sent, on another thread.
     """
 
     _SECONDS_TO_ARRIVE = 0.05
 
-    def __init__(self) -> None:
+    def __init__(self, on_press: Callable[[], object] = lambda: None) -> None:
         import ipywidgets
 
         self.was_pressed = False
+        self._on_press = on_press
         self._is_open = True
         self._lock = threading.Lock()
         self.layout = ipywidgets.Layout(width="auto", height="auto", align_self="flex-end")
@@ -57,6 +61,7 @@ class StopButton:
         with self._lock:
             if self._is_open and not self.was_pressed:
                 self.was_pressed = True
+                self._on_press()
                 _interrupt_main()
 
     def close(self) -> None:

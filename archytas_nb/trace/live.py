@@ -81,7 +81,8 @@ class TraceView:
         question: The question.
         mode: How it is shown.
         continues: The question of the conversation before it.
-        inbox: Takes what the person tells the agent; None if nothing can be told.
+        inbox: Takes what the person tells the agent, and that they end the run.
+        can_tell: Whether the person can tell the agent something.
         written: The question as the person wrote it, with lookups.
         images: Those sent with the question, in base64.
         waited: Seconds that its cell has waited for other cells.
@@ -96,6 +97,8 @@ class TraceView:
         written: str = "",
         images: Iterable[str] = (),
         waited: float = 0.0,
+        *,
+        can_tell: bool = True,
     ) -> None:
         view = fold(question, ())
         written = tidy(written)
@@ -107,11 +110,10 @@ class TraceView:
         self._mode = mode
         self._displays = Displays()
         self._closed = False
-        self._stopped_at_call = False
         self._layer: LiveLayer | TerminalLayer | None = None
         try:
             if mode == "live":
-                self._layer = LiveLayer(self.view, self._displays, inbox, waited)
+                self._layer = LiveLayer(self.view, self._displays, inbox, waited, can_tell=can_tell)
             elif mode == "terminal":
                 self._layer = TerminalLayer()
         except Exception:  # noqa: BLE001
@@ -130,10 +132,6 @@ class TraceView:
             The form of a call that waits for approval, if the view draws it; else None.
         """
         drawn = None
-        if isinstance(event, ev.Interrupted) and self.was_stopped:
-            event = replace(event, stopped=True)
-        if isinstance(event, ev.Delta) and event.form is not None:
-            self._stopped_at_call = event.form.decision == ev.STOPPED
         try:
             self.view = advance(self.view, event)
             if self._layer is not None and not self._closed:
@@ -143,13 +141,6 @@ class TraceView:
         if isinstance(event, (ev.Answered, ev.Failed, ev.Stopped, ev.Interrupted)):
             self.close()
         return drawn
-
-    @property
-    def was_stopped(self) -> bool:
-        """Whether the person has ended the run, with its button or at a call, which is no error."""
-        if self._stopped_at_call:
-            return True
-        return isinstance(self._layer, LiveLayer) and self._layer.was_stopped
 
     def end(self, ending: ev.Ending | None) -> None:
         """Take the ending of the run, of which an interrupt may have kept the view."""
@@ -444,6 +435,8 @@ class LiveLayer:
         displays: Displays,
         inbox: Inbox | None = None,
         waited: float = 0.0,
+        *,
+        can_tell: bool = True,
     ) -> None:
         import ipywidgets
 
@@ -477,11 +470,11 @@ class LiveLayer:
         self._now = self._html(live_now(None, None), layout=self._pane)
         self._earlier = self._html("")
         self._panel = self._html("")
-        self._inbox = inbox
+        self._inbox = inbox or Inbox()
         self._tell: header.TellField | None = None
-        if inbox is not None:
+        if inbox is not None and can_tell:
             self._tell = header.TellField(inbox, self._due.set)
-        self._stop = header.StopButton()
+        self._stop = header.StopButton(self._inbox.stop)
         self._phase = self._html("")
         self._passed = self._html("")
         self._actions = self._actions_of_person()
@@ -578,11 +571,6 @@ class LiveLayer:
         if self._way == "input":
             self._has_asked = True
 
-    @property
-    def was_stopped(self) -> bool:
-        """Whether the person has pressed the button that ends the run."""
-        return self._stop.was_pressed
-
     def finish(self, view: RunView) -> None:
         """Show the static output, and close all widgets."""
         front_end.close_place(self._place)  # the forms of others are shown elsewhere from now on
@@ -645,13 +633,13 @@ class LiveLayer:
 
     def told_too_late(self) -> list[str]:
         """What the person has told the agent too late, and the run has not said."""
-        if self._tell is None or self._inbox is None:
+        if self._tell is None:
             return []
         return [*self._inbox.late, *self._tell.close()]
 
     def _draw_told(self) -> None:
         """Show what the next request will tell the agent, and empty the field."""
-        if self._tell is None or self._inbox is None:
+        if self._tell is None:
             return
         self._tell.clear()
         waiting = [told_html(text) for text in self._inbox.waiting]

@@ -91,7 +91,7 @@ def test_a_person_who_stops_the_run_at_a_call_has_ended_it_there() -> None:
     stopped = CallOutcome("interrupted", "Not run.", call_id="q01s01c01", decision=STOPPED)
     with pytest.raises(StopIteration) as ended:
         it.send(CallOutcomes((stopped,)))
-    assert ended.value.value == Interrupted("the approval of look", stopped=True)
+    assert ended.value.value == Interrupted("the approval of look")
 
 
 def test_runs_readable_calls_despite_an_unreadable_one() -> None:

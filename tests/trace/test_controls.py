@@ -355,6 +355,32 @@ def test_a_stop_interrupts_once_and_never_what_comes_after_the_run(delay: float 
         assert not (delay is None and button.was_pressed)
 
 
+def test_a_run_says_that_its_button_has_ended_it_and_the_next_one_does_not() -> None:
+    def interrupt() -> str:
+        """Interrupt, as the menu of the kernel does."""
+        raise KeyboardInterrupt
+
+    agent: nb.Agent
+
+    def press() -> str:
+        """Press the button that ends the run."""
+        StopButton(agent.inbox.stop).widget.click()
+        time.sleep(5)
+        return "went on"
+
+    agent = nb.Agent([press, interrupt], ScriptedModel(("press", {}), ("interrupt", {})))
+    seen: list[Any] = []
+    for is_stopped in (True, False):
+        with pytest.raises(RunInterrupted) as raised:
+            agent.run("Do it", observers=[seen.append], progress=False)
+        assert isinstance(raised.value.run, Run)
+        ending = raised.value.run.ending
+        assert isinstance(ending, Interrupted)
+        assert ending.stopped is is_stopped
+        assert seen[-1] == ending
+        assert agent.exchanges[-1].ending == ending
+
+
 def test_a_call_that_waits_too_long_is_refused_with_that_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -505,7 +531,7 @@ def hands_on(random: Random, number: int, monkeypatch: pytest.MonkeyPatch) -> st
     agent = nb.Agent([Tool.from_function(delete, approve=True)], script)
     hands = Hands(random)
     monkeypatch.setattr(front_end, "display", hands.display)
-    stop = StopButton()
+    stop = StopButton(agent.inbox.stop)
     endings = []
 
     def on_event(event: Any) -> None:
