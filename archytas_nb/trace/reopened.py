@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from archytas_nb.loop.events import ApprovalForm
@@ -132,20 +133,28 @@ _LARGEST_KEPT = 1_000_000  # characters of a finished trace
 _kept: deque[tuple[Any, list[Any]]] = deque()  # boxes that no page has asked for, with their parts
 
 
-def reopenable(parts: Iterable[Any], layout: Any) -> Any:
-    """A column of widgets that `keep` can leave for pages that are opened again."""
+@cache
+def _box_type() -> Any:
+    """The class of the boxes that can be kept; ipywidgets is imported where a run is shown."""
     import ipywidgets
 
-    box = ipywidgets.VBox(list(parts), layout=layout)
-    box.was_asked_for = False
-    state = box.get_state
+    class Box(ipywidgets.VBox):  # type: ignore[misc]
+        """A column of widgets that knows whether a page has asked for it."""
 
-    def noted(key: Any = None, **options: Any) -> Any:
-        if key is None:  # not for a change of one trait: a page that has just been opened asks
-            box.was_asked_for = True
-        return state(key, **options)
+        was_asked_for = False
 
-    box.get_state = noted
+        def get_state(self, key: Any = None, **options: Any) -> Any:
+            if key is None:  # not for a change of one trait: a page that has just been opened asks
+                self.was_asked_for = True
+            return super().get_state(key, **options)
+
+    return Box
+
+
+def reopenable(parts: Iterable[Any], layout: Any) -> Any:
+    """A column of widgets that `keep` can leave for pages that are opened again."""
+    box = _box_type()(list(parts), layout=layout)
+    box.was_asked_for = False  # making it asks for its state, too
     return box
 
 
