@@ -64,6 +64,13 @@ if TYPE_CHECKING:
     from archytas_nb.kernel.disclosure import Disclosure
 
 
+def _confirm(question: str) -> bool | None:
+    """Ask for yes or no, with buttons where they work."""
+    from archytas_nb.trace.controls import Controls
+
+    return confirm(question, Controls(Keyboard()))
+
+
 class ModelChoice:
     """The model of an agent, which is chosen when it is first needed.
 
@@ -103,7 +110,7 @@ class ModelChoice:
             configuration = ModelSettings().resolved()
         chosen_for = (cassette, configuration)
         if self.chosen is None or self._chosen_for != chosen_for:
-            self.chosen = recorded(self.given, cassette=cassette, confirm=confirm)
+            self.chosen = recorded(self.given, cassette=cassette, confirm=_confirm)
             self._chosen_for = chosen_for
         return self.chosen
 

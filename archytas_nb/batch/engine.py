@@ -44,6 +44,7 @@ from archytas_nb.models.choose import choose_model
 from archytas_nb.progress import line_writer
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.trace.controls import Controls
 from archytas_nb.trace.map_panel import MapPanel, map_panel
 from archytas_nb.words import clock, count, one_line
 
@@ -465,8 +466,8 @@ class Map:
         if not asking or self.setup.settings.approve not in (None, "ask"):
             return allow
         tools = ", ".join(asking)
-        prompt = f"Let {len(self.todo):,} rows call {tools} without asking you again? [y/n] "
-        if not confirm(prompt):
+        question = f"Let {len(self.todo):,} rows call {tools} without asking you again?"
+        if not confirm(question, Controls(Keyboard())):
             raise ConfigurationError(
                 f"{tools}: approval is required before the map starts, and was not given. Allow it "
                 f"with %config ArchytasNB.allow = {asking!r} or Agent(allow={asking!r}), or leave "

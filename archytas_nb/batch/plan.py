@@ -48,7 +48,7 @@ from archytas_nb.batch.program import (
 from archytas_nb.batch.row import Effects
 from archytas_nb.batch.store import OPEN, RowResult
 from archytas_nb.code.rows import PlannedRows, RowColumn
-from archytas_nb.kernel.person import ASKS, Keyboard, block
+from archytas_nb.kernel.person import Keyboard, block, confirm
 from archytas_nb.loop.events import (
     CallOutcome,
     Fault,
@@ -700,15 +700,17 @@ class PlannedMap:
             choices = dict(_CHOICES)
             if self._hides_values:
                 del choices["rows"]
-            question = UserQuestion(f"{', '.join(choices.values())}?", tuple(choices))
+            text = f"{', '.join(choices.values())}?"
+            question = UserQuestion(text, tuple(choices), is_of_model=False)
             for _ in range(3):
-                said = person.ask(f"{ASKS}{question.text} [{'/'.join(choices)}] ", question).strip()
+                said = person.ask(f"{question.text} [{'/'.join(choices)}] ", question).strip()
                 answer = said.casefold()
                 if answer in choices and answer != "change":
                     return answer, ""  # type: ignore[return-value]
                 wish = ""
                 if answer == "change":
-                    wish = person.ask(f"{ASKS}{_WISH} ", UserQuestion(_WISH)).strip()
+                    asked = UserQuestion(_WISH, is_of_model=False)
+                    wish = person.ask(f"{_WISH} ", asked).strip()
                 elif len(said.split()) > 1:
                     wish = said
                 if wish:
@@ -826,17 +828,11 @@ class PlannedMap:
         share = number / len(self._distinct)
         if share <= self._options.max_fallback:
             return True
-        person = Controls(Keyboard())
-        if not person.there:
-            return False
-        text = (
+        question = (
             f"The program does not answer {number:,} of {len(self._distinct):,} rows. "
             "Ask about them singly?"
         )
-        with suppress(EOFError, OSError):
-            answer = person.ask(f"{ASKS}{text} [y/n] ", UserQuestion(text, ("yes", "no")))
-            return answer.strip().casefold() in ("y", "yes")
-        return False
+        return confirm(question, Controls(Keyboard())) is True
 
     def _ask_singly(self, tried: Tried, numbers: Sequence[int]) -> None:
         rows = self._map

@@ -26,7 +26,7 @@ from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import is_lazy, render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace, is_code, resolve, user_names, why_not_passed
-from archytas_nb.words import did_you_mean, shorten
+from archytas_nb.words import count, did_you_mean, shorten
 
 What: TypeAlias = Literal["head", "describe", "columns", "values"]
 
@@ -351,7 +351,7 @@ def _counts(column: Any) -> str:
         text = f", {missing} missing"
     with contained():  # values that cannot be hashed
         if _kind(column) not in "iufcmM":
-            text += f", {_count_different(column)} different values"
+            text += f", {count(_count_different(column), 'different value')}"
     return text
 
 
@@ -388,6 +388,8 @@ def _card(column: Any) -> str:
         if kind in "mM":
             return f"{card}from {column.min()} to {column.max()}"
         counts = _counted(column) or []
+        if card:
+            counts = [each for each in counts if not _is_missing(each[0])]
         if kind in "iuf":
             lowest, highest, mean = map(_short, (column.min(), column.max(), column.mean()))
             card += f"min {lowest}, max {highest}, mean {mean}"
@@ -400,19 +402,21 @@ def _card(column: Any) -> str:
 
 def _listed(counts: list[tuple[Any, int]]) -> str:
     """The number of different values, and how often the most frequent ones occur."""
-    listed = ", ".join(f"{_label(each)} {count}×" for each, count in counts[:_FREQUENT])
-    return f"{len(counts)} different values: {listed}{', …' * (len(counts) > _FREQUENT)}"
+    listed = ", ".join(f"{_label(each)} {times}×" for each, times in counts[:_FREQUENT])
+    number = count(len(counts), "different value")
+    return f"{number}: {listed}{', …' * (len(counts) > _FREQUENT)}"
 
 
 def _label(value: Any) -> str:
     """A value as text; NaN is shown as missing."""
+    return "(missing)" if _is_missing(value) else f"{value!s:.60}"
+
+
+def _is_missing(value: Any) -> bool:
     try:
-        is_missing = value is None or bool(value != value)  # noqa: PLR0124 - as NaN is
+        return value is None or bool(value != value)  # noqa: PLR0124 - as NaN is
     except (TypeError, ValueError):  # pandas' NA
-        is_missing = True
-    if is_missing:
-        return "(missing)"
-    return f"{value!s:.60}"
+        return True
 
 
 def _short(number: Any) -> str:

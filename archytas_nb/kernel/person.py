@@ -86,14 +86,21 @@ class Keyboard:
         Keyboard._shown = ""
 
 
-def confirm(prompt: str) -> bool | None:
-    """Ask the user for yes or no; None if there is no answer after three tries."""
-    person = Keyboard()
+def confirm(question: str, person: Person | None = None) -> bool | None:
+    """Ask for yes or no; None if there is no answer after three tries.
+
+    Args:
+        question: A question of the notebook, not of the model.
+        person: Who is asked; None for the keyboard.
+    """
+    person = person or Keyboard()
+    form = UserQuestion(question, ("yes", "no"), is_of_model=False)
     try:
         for _ in range(3 if person.there else 0):
-            answer = person.ask(prompt).strip().lower()
+            answer = person.ask(f"{question} [y/n] ", form).strip().lower()
             if answer in ("y", "yes", "n", "no"):
                 return answer.startswith("y")
+            form = replace(form, fault="Answer yes or no.")
     except (EOFError, OSError):
         pass
     return None

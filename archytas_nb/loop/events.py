@@ -600,12 +600,13 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class UserQuestion:
-    """A question of the model to the user, as it is asked with buttons and fields."""
+    """A question to the user, as it is asked with buttons and fields."""
 
     text: str
     choices: tuple[str, ...] = ()
     default: str = ""  # the answer that Enter takes
     fault: str = ""  # what was wrong with the last answer
+    is_of_model: bool = True  # not of the notebook, such as whether a map may start
 
 
 STOPPED = "the run was stopped"

@@ -276,12 +276,13 @@ def _may_prune(cassette: Cassette) -> bool:
     """Say what would be removed from a cassette, and ask whether it may be; yes if nobody can."""
     from archytas_nb.cassettes.switch import note_uses
     from archytas_nb.kernel.person import Keyboard, confirm
+    from archytas_nb.trace.controls import Controls
 
     note_uses(cassette)
     found = never_used(cassette)
     if not found or cassette.mode == "replay":  # for which there is an error
         return True
     if Keyboard().there:
-        return confirm(f"{found}\nRemove from the cassette? [y/n] ") is True
+        return confirm(f"{found}\nRemove from the cassette?", Controls(Keyboard())) is True
     print(f"removed from the cassette:\n{found}")  # noqa: T201 - for the person who reads it later
     return True

@@ -233,12 +233,13 @@ class McpMagics(Magics):
         notebook.show("\n".join(lines))
 
     def _may_write(self, client: str) -> bool:
-        from archytas_nb.kernel.person import confirm
+        from archytas_nb.kernel.person import Keyboard, confirm
         from archytas_nb.mcp import clients
+        from archytas_nb.trace.controls import Controls
 
         path = Path.cwd() / clients.FILES[client].path
-        asked = f"Write the address and the token of this notebook into {str(path)!r}? [y/n] "
-        return confirm(asked) is True
+        asked = f"Write the address and the token of this notebook into {str(path)!r}?"
+        return confirm(asked, Controls(Keyboard())) is True
 
     def _write(self, client: str, started: NotebookServer) -> list[str]:
         from archytas_nb.mcp import clients

@@ -112,12 +112,14 @@ def undone(asked: Asked) -> str:
 
     diff = asked.run.diff
     left = asked.run.undo()
-    names = dict.fromkeys(_root(change.name) for change in diff.changes)
     failed = {_root(note.name) for note in left if note.why != CHANGED_SINCE}
-    back = [name for name in names if not failed & {name, ""}]
-    lines = []
-    if back:
-        lines.append(f"restored: {', '.join(back)}")
+    done: dict[str, dict[str, None]] = {"restored": {}, "deleted": {}}
+    for change in diff.changes:
+        name = _root(change.name)
+        is_new = change.label == "created" and name == change.name
+        if not failed & {name, ""}:
+            done["deleted" if is_new else "restored"][name] = None
+    lines = [f"{what}: {', '.join(names)}" for what, names in done.items() if names]
     lines += [f"note: {note}" for note in left]
     if diff.unseen:
         lines.append(f"not watched: {', '.join(map(str, diff.unseen))}")

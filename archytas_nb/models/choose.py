@@ -306,7 +306,7 @@ def _discovered(name: str | None, confirm: Confirm | None) -> _Discovery:
         what = f"{server.name} at {urllib.parse.urlsplit(server.base_url).netloc}, model {shown}"
         answer = None
         if confirm:
-            answer = confirm(f"Use {what}? [y/n] ")
+            answer = confirm(f"Use {what}?")
         if answer is None:
             return _Discovery(
                 why_not=f"{what}, is not used because it was neither configured nor allowed. To "

@@ -367,7 +367,7 @@ class ApprovalSheet(Sheet):
 
 
 class QuestionSheet(Sheet):
-    """The controls for a question of the model: a button or an entry for each choice, and a field.
+    """The controls for a question: a button or an entry for each choice, and a field.
 
     Args:
         question: The question.
@@ -378,7 +378,9 @@ class QuestionSheet(Sheet):
 
         super().__init__()
         self._choices = question.choices
-        asked = element("div", "The agent asks:", style=draw.DIM)
+        asked = None
+        if question.is_of_model:
+            asked = element("div", "The agent asks:", style=draw.DIM)
         text = element("div", question.text, style="white-space:pre-wrap;margin:.3em 0")
         fault = element("div", question.fault) if question.fault else None
         head = self._html(stylesheet(_SHEETS, onload=_KEYS), asked, text, fault)
@@ -396,7 +398,9 @@ class QuestionSheet(Sheet):
                 for n, each in enumerate(self._choices)
             ]
             rows = [self._row(*buttons)]
-        own = "Or answer in your own words" if self._choices else "Your answer"
+        own = "Your answer"
+        if self._choices:
+            own = "Or answer in your own words" if question.is_of_model else "Or type the answer"
         if question.default:
             own = f"{own}; Enter takes {omit_middle(question.default, 80)!r}"
         self._own = self._line_field(_REASON, own)

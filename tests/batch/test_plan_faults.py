@@ -309,7 +309,7 @@ def test_approval_is_asked_for_before_anything_is_asked_or_run(
         planned(data(30), model, orders.tools(approve=True), verify=0)
     assert not model.requests
     prompts: list[str] = []
-    monkeypatch.setattr(engine, "confirm", lambda prompt: prompts.append(prompt) or True)
+    monkeypatch.setattr(engine, "confirm", lambda prompt, _person: prompts.append(prompt) or True)
     out = planned(data(30), model, orders.tools(approve=True), verify=0)
     assert set(out["status"]) == {"done"}
     assert len(prompts) == 1

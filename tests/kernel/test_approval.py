@@ -75,7 +75,7 @@ def test_a_form_that_the_trace_shows_is_not_printed(
 
 
 def test_confirm_asks_for_yes_or_no_at_most_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(_keyboard: object, _prompt: str) -> str:
+    def ask(_keyboard: object, _prompt: str, _form: object) -> str:
         line = typed.pop(0)
         if line == "end":
             raise EOFError
@@ -90,7 +90,7 @@ def test_confirm_asks_for_yes_or_no_at_most_three_times(monkeypatch: pytest.Monk
         (False, [], None),
     ):
         monkeypatch.setattr(Keyboard, "there", there)
-        assert confirm("Use it? ") is answer
+        assert confirm("Use it?") is answer
         assert not typed
 
 

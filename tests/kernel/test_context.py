@@ -162,7 +162,7 @@ def test_looking_changes_nothing(name: str, what: str) -> None:
 def test_counts_the_values_of_a_column() -> None:
     for name, text in (
         ("gm.country", "gm['country']: 3 different values: Peru 2×, Chad 1×, (missing) 1×"),
-        ("fast.city", "fast['city']: 1 different values: Lima 2×"),
+        ("fast.city", "fast['city']: 1 different value: Lima 2×"),
         ("names", "names: 2 different values: a 2×, b 1×"),
     ):
         assert look(variables(), name=name, what="values").text == text
@@ -171,7 +171,7 @@ def test_counts_the_values_of_a_column() -> None:
 def test_a_description_begins_with_the_shape_and_has_a_line_for_each_column() -> None:
     first, *lines = look(variables(), name="gm", what="describe").text.splitlines()
     assert first == "gm: DataFrame of 4 rows × 3 columns: country, pop, gdp"
-    assert ", 1 missing; 3 different values: Peru 2×" in lines[0]
+    assert lines[0].endswith(", 1 missing; 2 different values: Peru 2×, Chad 1×")
     assert lines[1].startswith("  pop: int64, 0 missing; min 1, max 4, mean 2.5; 4 different")
     [line] = look(variables(), name="grid", what="describe").text.splitlines()[1:]
     assert line.startswith("min 0.0, max 11.0, mean 5.5")

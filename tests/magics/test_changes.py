@@ -70,7 +70,7 @@ def test_undo_puts_the_variables_back_and_forgets_the_question(
     for part in ("df", "changed", "column 'y' added", "total", "created"):
         assert part in table
     said = magic(ask, "agent_undo")
-    assert said.splitlines() == ["removed: double it", "restored: df, total"]
+    assert said.splitlines() == ["removed: double it", "restored: df", "deleted: total"]
     assert ask.shell.user_ns["df"] is df
     assert list(df.columns) == ["x"]
     assert "total" not in ask.shell.user_ns
@@ -95,7 +95,7 @@ def test_what_could_not_be_put_back_is_listed(ask: Any) -> None:
     ask("--python undoable rebind", "n = 1\nnumbers = iter([1])", "next(numbers)")
     names["n"] = 5
     said = magic(ask, "agent_undo")
-    assert "restored: numbers" in said
+    assert "deleted: numbers" in said
     assert "note: n (it was reassigned since" in said
     assert "not watched: numbers" in said
     assert names["n"] == 5
@@ -110,8 +110,8 @@ def test_older_runs_are_let_go_and_undo_says_so(ask: Any, monkeypatch: pytest.Mo
     assert "a" in ask.shell.user_ns["df"]
     for name in ("x", "y", "z"):
         ask(f"--python off --out {name} what")
-    assert "restored: z" in magic(ask, "agent_undo")
-    assert "restored: y" in magic(ask, "agent_undo")
+    assert "deleted: z" in magic(ask, "agent_undo")
+    assert "deleted: y" in magic(ask, "agent_undo")
     assert "can no longer be undone" in magic(ask, "agent_undo")
     assert "x" in ask.shell.user_ns
 
@@ -133,7 +133,7 @@ def test_undo_restores_the_variable_of_out(ask: Any, mode: str) -> None:
     assert (names["gap"], names["made"]) == ("Done.", "Done.")
     assert ("what the calls of this question changed" in magic(ask, "agent_diff")) is False
     assert magic(ask, "agent_why made") == "run 2, --out: made created (str of 5 characters)"
-    assert magic(ask, "agent_undo").splitlines()[1] == "restored: made"
+    assert magic(ask, "agent_undo").splitlines()[1] == "deleted: made"
     assert "made" not in names
     assert ("not watched" in magic(ask, "agent_diff")) is (mode == "auto")
     assert "gap" in magic(ask, "agent_undo").splitlines()[1]
