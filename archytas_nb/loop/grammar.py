@@ -26,8 +26,11 @@ BUILTINS = (
 )  # fmt: skip
 """The functions of Python that a program may call."""
 
-MAX_TEXT = 220
-"""Maximum number of characters in a text."""
+MAX_BEFORE_RESULT = 110
+"""Maximum number of characters of an answer before the result that it must name.
+
+Without it, a small model that has not named a result and may not end the text writes on and on.
+"""
 
 MAX_STATEMENTS = 30
 """Maximum number of lines in a program."""
@@ -73,7 +76,7 @@ value@ ::= given@ | builtin "(" given@ (", " given@)* ")"
 given@ ::= variable@ | number
 inputs@ ::= (expr@ | comprehension) (", " (expr@ | option@))*
 option@ ::= "key=" key | "reverse=" constant | "default=" expr@
-string@ ::= "\"" character{0,MAX} "\"" | "f\"" (character | "{" filled@ "}"){0,MAX} "\""
+string@ ::= "\"" character* "\"" | "f\"" (character | "{" filled@ "}")* "\""
 list@ ::= "[]" | "[" expr@ (", " expr@)* "]" | "[" comprehension "]"
 table@ ::= "{}" | "{" pair@ (", " pair@)* "}" | "{" comprehension "}"
 pair@ ::= expr@ ": " expr@
@@ -96,7 +99,7 @@ condition ::= ("if " | "elif " | "while ") expr@ ":" | "else:" | "for " targets 
 """
 
 _TOLD = r"""
-told ::= "f\"" piece{0,MAX} "{" found "}" piece{0,MAX} "\""
+told ::= "f\"" piece{0,MAX} "{" found "}" piece* "\""
 piece ::= character | "{" filled@ "}"
 found ::= result more* | builtin "(" value@ (", " value@)* ")"
 more ::= "[" (number | name@ | "'" [^'\\\n{}]{1,60} "'") "]" | "." identifier | join value@
@@ -125,7 +128,7 @@ _INPUT_OF = {"string": "textual", "number": "amount", "integer": "amount", "bool
 
 _LITERAL = r"""
 literal ::= literalstring | number | constant
-literalstring ::= "\"" (character | [{}]){0,MAX} "\""
+literalstring ::= "\"" (character | [{}])* "\""
 literalnumber ::= number
 literalinteger ::= "-"? [0-9]{1,16}
 literalboolean ::= "True" | "False"
@@ -297,7 +300,7 @@ class ProgramGrammar:
         A small model that answered a text in place of a number writes the same program again.
         """
         root = rf'root ::= "```python\nanswer(" ({_literals_of(self._answer)}) ")\n```"'
-        return _joined([root, _SHARED, _LITERAL.replace("MAX", str(MAX_TEXT))])
+        return _joined([root, _SHARED, _LITERAL])
 
     def _known(self, kind: str) -> str:
         """What is answered without a call: a value of the required type, or text or a number."""
@@ -373,7 +376,7 @@ class ProgramGrammar:
         if inputs:
             rules.append(_INPUTS.replace("@", kind))
         if results:
-            rules.append(_TOLD.replace("@", kind).replace("MAX", str(MAX_TEXT // 2)))
+            rules.append(_TOLD.replace("@", kind).replace("MAX", str(MAX_BEFORE_RESULT)))
             rules.append(f"result ::= {_choice(quoted(each) for each in results)}")
         rules += self._answered(kind, has_results=bool(results))
         return _joined(rules)
@@ -408,7 +411,7 @@ class ProgramGrammar:
         return rules
 
     def _expressions(self, kind: str, names: Collection[str] | None) -> list[str]:
-        rules = [_EXPRESSIONS.replace("@", kind).replace("MAX", str(MAX_TEXT))]
+        rules = [_EXPRESSIONS.replace("@", kind)]
         options = ["identifier"]
         if names is not None:
             options = [quoted(each) for each in names] or ["constant"]

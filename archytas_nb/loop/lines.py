@@ -24,7 +24,7 @@ STOPS = ("\n", "  #")
 MAX_ERRORS = 2
 """Maximum number of errors that are read behind their lines, as in an interactive session."""
 
-MAX_LINE_TOKENS = 200
+MAX_LINE_TOKENS = 500
 REMARK = "# What the error says to change:"
 """The beginning of a comment that the model completes after an error."""
 
