@@ -272,7 +272,9 @@ class RunSetup:
             from archytas_nb.kernel.disclosure import made_names
 
             hidden = made_names
-        exchange.error = self.last_error()
+        error = self.last_error()
+        if error not in [each.error for each in past]:  # it is told once in a conversation
+            exchange.error = error
         exchange.rules = self.settings.instructions.file
         tools = self.offered(small=small)
         own_tools = dict(tools)

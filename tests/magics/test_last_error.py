@@ -206,6 +206,21 @@ def test_a_small_model_has_no_tools_to_read_variables_beside_an_error(told: Any)
     assert "look" in tools(ScriptedModel())
 
 
+def test_an_error_is_told_once_in_a_conversation(told: Any) -> None:
+    text = told("1 / 0")
+    model = ScriptedModel(*[("final_answer", f"{n}") for n in range(4)])
+    agent = Agent([], model, context="mentioned")
+    agent.run("Why?")
+    agent.run("And now?")
+    assert "\n".join(str(each["content"]) for each in model.asked[1].messages).count(text) == 1
+    other = told("[][1]")
+    agent.run("And this?")
+    assert other in str(model.asked[2].messages[-1]["content"])
+    agent.reset()
+    agent.run("Why?")
+    assert other in str(model.asked[3].messages[-1]["content"])
+
+
 def test_the_trace_names_the_error(told: Any) -> None:
     told("1 / 0")
     run = Agent([], ScriptedModel(("final_answer", "yes"))).run("Why?")
