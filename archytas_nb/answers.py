@@ -89,7 +89,7 @@ class Answers:
         else:
             bound = self._bound(self._tool, answer)
         if isinstance(bound, CallOutcome):
-            return Verdict(_fault_text(bound), wrong_type=True)
+            return Verdict(_fault_text(bound), wrong_type=True, for_person=_for_person(bound))
         [value] = (*bound.args, *bound.kwargs.values())
         fault = self._condition_fault(value)
         if fault:
@@ -214,6 +214,12 @@ def _answer_form(tool: Tool) -> AnswerForm:
     kind = tool.parameters[0].type
     text = "\n".join([kind.text, *kind.details])
     return AnswerForm(text, tool.schema("simple")["properties"]["answer"], spec)
+
+
+def _for_person(outcome: CallOutcome) -> str:
+    """What is wrong with an answer, in words for a person; empty if it is not about its parts."""
+    faults = getattr(outcome.error, "arguments", ())
+    return "; ".join(each.in_words("in the answer") for each in faults)
 
 
 def _fault_text(outcome: CallOutcome) -> str:

@@ -94,9 +94,11 @@ class ToolError(ArchytasError, ValueError):
     Attributes:
         is_quoted: Whether they contain messages of the author's validators; None for an error that
             is not about the arguments of a call.
+        arguments: The same faults with their places, of the arguments of a call.
     """
 
     is_quoted: bool | None = None
+    arguments: Sequence[Any] = ()
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
         self.faults: tuple[str, ...] = tuple(faults)

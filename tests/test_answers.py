@@ -14,6 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 import archytas_nb as nb
+from archytas_nb.answers import Answers
 from archytas_nb.errors import ConditionError, ToolError
 from archytas_nb.loop.events import CheckAnswer, ModelReply, Verdict, WireCall
 from archytas_nb.run import Run
@@ -303,3 +304,12 @@ def test_rejects_what_is_no_condition_before_asking_the_model(until: Any) -> Non
         nb.Agent([], model).run("Well?", until=until)
     assert repr(until) in str(error.value)
     assert model.asked == []
+
+
+def test_what_is_wrong_in_an_answer_names_its_part_for_a_person_and_its_path_for_the_model() -> (
+    None
+):
+    verdict = Answers(dict[str, list[int]], None, {}).check({"stars": [1, "x"]})
+    assert verdict.fault.endswith("@ $.answer.stars[1]")
+    assert "$" not in verdict.reason
+    assert "`stars[1]`" in verdict.reason

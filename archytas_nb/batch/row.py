@@ -213,8 +213,8 @@ def _result(run: Run[Any]) -> RowResult:
     if run.incomplete:
         verdicts = [each for each in run.events if isinstance(each, ev.Verdict)]
         faults = [each.reason for each in verdicts if each.fault]
-        if faults:
-            why += f": {faults[-1]}"
+        if faults:  # the limit comes last: what was wrong is what a person looks for
+            why = f"answer not accepted: {faults[-1]} ({why})"
     error = one_line(str(run.error or why))
     return RowResult("failed", error=error, kind=getattr(run.error, "kind", ""))
 

@@ -59,6 +59,7 @@ class Decision:
 
     bound: BoundCall | None = None  # the call to run; None for a refusal
     refusal: str = ""  # the reason, for the model
+    for_person: str = ""  # the same for a person; empty if it is the same text
     stop: bool = False  # whether the person stops the run
     edit: Edit | None = None  # what the person changed before
     form: ApprovalForm | None = None  # what the person saw and decided
@@ -239,7 +240,9 @@ def _too_long_to_show(tool: Tool, bound: BoundCall) -> str:
 
 def _refused(tool: Tool, why: str) -> Decision:
     hint = "Do not call it again: tell the user that it was not run, and that --allow permits it."
-    return Decision(refusal=f"Refused: {tool.name} {why}. {hint}")
+    refusal = f"Refused: {tool.name} {why}."
+    permits = f"--allow {tool.name} permits it."
+    return Decision(refusal=f"{refusal} {hint}", for_person=f"{refusal} {permits}")
 
 
 def _refusal_of(approve: Callable[[Tool, ToolCall], Any], tool: Tool, call: ToolCall) -> str:
@@ -386,8 +389,12 @@ class ApprovalDialogue:
         if text:
             why = f": {text.rstrip('.')}"
         form = self._decided(f"refused{why}")
-        refusal = f"The user refused this call{why}. Do not send the same call again."
-        return Decision(refusal=refusal, edit=self._edited(), form=form)
+        return Decision(
+            refusal=f"The user refused this call{why}. Do not send the same call again.",
+            for_person=f"You refused this call{why}.",
+            edit=self._edited(),
+            form=form,
+        )
 
     def _edited(self) -> Edit | None:
         """What the person changed, if the input is another one than the model sent."""

@@ -52,7 +52,7 @@ from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.data import MAX_IMAGES
 from archytas_nb.tools.render import MAX_RESULT_CHARS, type_name
 from archytas_nb.tools.tool import BoundCall, Tool
-from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.tools.toolbox import Toolbox, UnknownToolError
 from archytas_nb.words import clip
 
 T = TypeVar("T")
@@ -61,9 +61,12 @@ _SECONDS_TO_RENDER = 2.0
 """Minimum time to render a result, so that it is not lost when its call used up its time."""
 
 _NOT_BEGUN = "Not run: the user interrupted here."
+_YOU_INTERRUPTED = "Not run: you interrupted here."
+_INTERRUPTED = "Interrupted by the user while it ran."
+_YOU_INTERRUPTED_IT = "Interrupted by you while it ran."
 _NOT_IN_TURN = (
     "Not run: another agent is running a call on the same variables, and it could not be told "
-    "apart what each of the two changes. Try again."
+    "apart what each of the two changes."
 )
 _OURS = str(Path(__file__).parent.parent)
 
@@ -251,7 +254,7 @@ class KernelExecutor:
             if outcomes:
                 outcomes[-1] = interrupted_late(outcomes[-1])
             elif calls:
-                outcomes.append(CallOutcome("interrupted", _NOT_BEGUN, call_id=calls[0].id))
+                outcomes.append(_not_begun(calls[0].id))
         return (*outcomes, *map(_not_run, calls[len(outcomes) :]))
 
     def call(self, work: Callable[[], T], seconds: float | None = None) -> T:
@@ -316,7 +319,9 @@ class KernelExecutor:
             if guard.interrupts and not is_ours:
                 return [_not_run(each.call) for each in ready]
             if not is_ours:
-                refused = CallOutcome("refused", _NOT_IN_TURN)
+                refused = CallOutcome(
+                    "refused", f"{_NOT_IN_TURN} Try again.", for_person=_NOT_IN_TURN
+                )
                 return [replace(refused, call_id=each.call.id) for each in ready]
             if watch is None:
                 return self._run_ready(ready)
@@ -355,7 +360,7 @@ class KernelExecutor:
         try:
             ready: _Ready | CallOutcome = self._guard.run(partial(self._checked, call), limit)
         except KeyboardInterrupt:
-            return CallOutcome("interrupted", _NOT_BEGUN, call_id=call.id)
+            return _not_begun(call.id)
         except ToolTimeout:
             text = "Not run: its arguments could not be read in the time that was left of this run."
             return CallOutcome("not_run", text, call_id=call.id)
@@ -364,8 +369,14 @@ class KernelExecutor:
     def _checked(self, call: ToolCall) -> _Ready | CallOutcome:
         try:
             tool = self._tools[call.name]
-        except KeyError as error:
-            return CallOutcome("error", str(error.args[0]), error=error, call_id=call.id)
+        except UnknownToolError as error:
+            return CallOutcome(
+                "error",
+                str(error),
+                error=error,
+                call_id=call.id,
+                for_person=f"no tool has this name{error.guess}",
+            )
         caller = self._callers.get(call.id, CallingProgram())
         bound = tool.bind(caller.with_objects(call.input, call.input), self._namespace)
         if isinstance(bound, CallOutcome):
@@ -396,6 +407,7 @@ class KernelExecutor:
                 "refused",
                 decision.refusal,
                 call_id=call.id,
+                for_person=decision.for_person,
                 decision=decision.words,
                 person_seconds=decision.seconds,
                 edit=decision.edit,
@@ -535,15 +547,32 @@ def _in_order(
 
 
 def _not_run(call: ToolCall) -> CallOutcome:
-    return CallOutcome("not_run", "Not run: the user interrupted before.", call_id=call.id)
+    return CallOutcome(
+        "not_run",
+        "Not run: the user interrupted before.",
+        call_id=call.id,
+        for_person="Not run: you interrupted before.",
+    )
+
+
+def _not_begun(call_id: str = "") -> CallOutcome:
+    return CallOutcome("interrupted", _NOT_BEGUN, call_id=call_id, for_person=_YOU_INTERRUPTED)
 
 
 def interrupted_late(outcome: CallOutcome) -> CallOutcome:
     """The outcome of a call that ended normally although the user had interrupted."""
-    text = "Interrupted by the user while it ran."
+    end = ""
+    shown_end = ""
     if outcome.status in ("done", "error"):
-        text += f" It came to its end all the same: {outcome.result}"
-    return replace(outcome, status="interrupted", result=text, value=None)
+        end = f" It came to its end all the same: {outcome.result}"
+        shown_end = f" It came to its end all the same: {outcome.for_person or outcome.result}"
+    return replace(
+        outcome,
+        status="interrupted",
+        result=_INTERRUPTED + end,
+        value=None,
+        for_person=_YOU_INTERRUPTED_IT + shown_end,
+    )
 
 
 def _expired(ended: CallEnd, limit: TimeLimit) -> CallEnd:
@@ -567,12 +596,15 @@ def _outcome(ended: CallEnd, tool: Tool, namespace: Namespace | None) -> CallOut
             outcome = replace(outcome, unwrapped="awaited")
         return outcome
     if not ended.begun:
-        return CallOutcome("interrupted", _NOT_BEGUN)
+        return _not_begun()
     if ended.how == "interrupted" or ended.error is None:
-        text = "Interrupted by the user while it ran."
-        if ended.running:
-            text += " It did not stop, and is still running."
-        return CallOutcome("interrupted", text, seconds=ended.seconds)
+        rest = " It did not stop, and is still running." if ended.running else ""
+        return CallOutcome(
+            "interrupted",
+            _INTERRUPTED + rest,
+            seconds=ended.seconds,
+            for_person=_YOU_INTERRUPTED_IT + rest,
+        )
     if isinstance(ended.error, NobodyThereError):
         return CallOutcome("refused", str(ended.error), error=ended.error, seconds=ended.seconds)
     remember(ended.error)

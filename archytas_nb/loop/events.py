@@ -8,7 +8,6 @@ one ending.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
@@ -518,17 +517,19 @@ class Verdict:
     """Why an answer is not accepted, for the model; otherwise its value, of the required type.
 
     `wrong_type` tells whether the answer cannot be converted to the type; otherwise it is the
-    condition that is not met.
+    condition that is not met. `for_person` is the fault in words for a person; empty if they are
+    the same.
     """
 
     fault: str = ""
     value: Any = field(default=None, compare=False, repr=False)
     wrong_type: bool = False
+    for_person: str = ""
 
     @property
     def reason(self) -> str:
-        """The fault for a person: without the path if it concerns the whole answer."""
-        return re.sub(r" @ \$(?:\.answer)?(?=;|$)", "", self.fault)
+        """The fault for a person."""
+        return self.for_person or self.fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ class FunctionCalling(Wire):
             failure=failure,
             repaired="; ".join(f"{each.name}: {each.repairs}" for each in read if each.repairs),
             unreadable=tuple(
-                (index, f"{each.name} was not run: {each.fault}. Send the call again.")
+                (index, f"{each.name} was not run: {each.fault}")
                 for index, each in enumerate(calls)
                 if each.fault
             ),

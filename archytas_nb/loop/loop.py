@@ -393,9 +393,9 @@ class _Loop:
     def _check(self, answer: Json, given: tuple[Any, ...] = ()) -> Requests[str]:
         """Why an answer is not accepted; empty if it is. A program gives the value itself."""
         if repeats_example(as_text(answer), self.wire.examples, self._sources()):
-            fault = "it repeats the answer of the example. Answer the question that was asked"
+            fault = "it repeats the answer of the example"
             yield Notice("check", f"the answer is not accepted: {fault}")
-            return fault
+            return f"{fault}. Answer the question that was asked"
         if not self.checks_answers:
             return ""
         verdict = yield CheckAnswer(self.guards.steps, answer, given)
@@ -694,7 +694,7 @@ class _Loop:
         ]
         outcomes = {each.call_id: each for each in _outcomes_without_running(action, calls)}
         for outcome in outcomes.values():
-            yield Notice("repair", outcome.text)
+            yield Notice("repair", outcome.for_person or outcome.text)
         yield from self._collect_outcomes(outcomes, calls, action.thought)
         ordered = tuple(outcomes[call.id] for call in calls)
         self.guards.record_step(ordered)
@@ -748,7 +748,9 @@ class _Loop:
                 continue
             outcomes[call.id] = outcome
             if outcome.status == "not_run":
-                text = f"the model is asked to confirm a repeated call: {outcome.text}"
+                text = (
+                    f"the model is asked to confirm its call of {call.name}: {outcome.for_person}"
+                )
                 yield Notice("repair", text)
             else:
                 yield Notice("repeat", f"{call.name} was not run: it is the same call again")
@@ -865,7 +867,8 @@ def _outcomes_without_running(action: Action, calls: Sequence[ToolCall]) -> Iter
     """The outcomes of calls that cannot be read, and of the first one that is too many."""
     for index, why in action.unreadable:
         if index < MAX_CALLS:
-            yield CallOutcome("error", why, call_id=calls[index].id)
+            told = f"{why}. Send the call again."
+            yield CallOutcome("error", told, call_id=calls[index].id, for_person=why)
     too_many = len(action.calls) - MAX_CALLS
     if too_many > 0:
         text = f"{too_many:,} calls, from this one on, were not made: a reply may have {MAX_CALLS}."

@@ -67,6 +67,12 @@ class ArgumentFault:
         path = "".join(map(_step_text, self.path)).removeprefix(".")
         return ": ".join(filter(None, [shorten(path, 60), shorten(self.reason, _MAX_REASON)]))
 
+    def in_words(self, whole: str) -> str:
+        """The fault of a part of one argument, as in ```stars` in the answer: expected …``."""
+        reason = shorten(self.reason, _MAX_REASON)
+        path = "".join(map(_step_text, self.path[1:])).removeprefix(".")
+        return f"`{shorten(path, 60)}` {whole}: {reason}" if path else reason
+
 
 def _step_text(step: Any) -> str:
     """A step of a path, as in JSONPath."""

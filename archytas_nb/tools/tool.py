@@ -263,6 +263,7 @@ class Tool(ToolLike):
             why = f"{self.name} was not called: its tool_input is wrong."
             error = ToolError(why, arguments.fault_lines(faults))
             error.is_quoted = any(each.is_quoted for each in faults)
+            error.arguments = tuple(faults)
             expected = clip(self._expected(), MAX_RESULT_CHARS // 4)
             return CallOutcome(
                 "error",

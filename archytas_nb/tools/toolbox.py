@@ -59,7 +59,7 @@ class Toolbox(ToolLike, Mapping[str, Tool]):
         guess = did_you_mean(str(name), self._tools)
         registered = ", ".join(self._tools) or "none"
         raise UnknownToolError(
-            f"no tool is named {str(name)[:100]!r}{guess or ';'} registered: {registered}"
+            f"no tool is named {str(name)[:100]!r}{guess or ';'} registered: {registered}", guess
         )
 
     def add(self, f: Any, **options: Any) -> Tool:
@@ -167,7 +167,15 @@ class Toolbox(ToolLike, Mapping[str, Tool]):
 
 
 class UnknownToolError(KeyError):
-    """No tool has that name; the message lists the registered ones."""
+    """No tool has that name; the message lists the registered ones.
+
+    Attributes:
+        guess: Which one may be meant, to be put behind a sentence; empty if none is similar.
+    """
+
+    def __init__(self, message: str, guess: str = "") -> None:
+        super().__init__(message)
+        self.guess = guess
 
     def __str__(self) -> str:
         return str(self.args[0])

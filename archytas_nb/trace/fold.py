@@ -159,7 +159,7 @@ def _noted(view: RunView, step: StepView, kind: str, text: str) -> RunView:
 def _reject(step: StepView) -> StepView:
     if step.reply is None:
         return step
-    return replace(step, reply=None, rejected=(*step.rejected, step.reply or "(empty)"))
+    return replace(step, reply=None, rejected=(*step.rejected, step.reply or "an empty reply"))
 
 
 def _ended(step: StepView, ending: ev.Failed | ev.Stopped | ev.Interrupted) -> StepView:

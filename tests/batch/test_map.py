@@ -225,7 +225,7 @@ def test_refuses_arguments_that_cannot_be_used(
 def test_a_row_without_an_answer_of_the_type_says_what_was_wrong_with_it() -> None:
     agent = Agent([], model=ScriptedModel(*[("final_answer", "many")] * 6))
     table = agent.map(rows(1), "Count.", type=int, store=None)
-    assert re.match(r"max_errors=5: .*'?integer.*many", table["error"][0])
+    assert re.search(r"integer.*many.*max_errors=5", table["error"][0])
 
 
 def test_a_second_call_asks_nothing_and_a_failed_row_is_tried_again(

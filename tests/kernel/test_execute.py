@@ -290,3 +290,22 @@ def test_on_question_gets_each_prompt_and_its_end() -> None:
     with pytest.raises(KeyboardInterrupt):
         person.ask("And this?")
     assert prompts == ["Run it?", "", "And this?", ""]
+
+
+def test_what_is_advice_for_the_model_is_not_shown_to_a_person() -> None:
+    from archytas_nb.kernel.person import Keyboard
+    from archytas_nb.tools.toolbox import Toolbox
+
+    def erase() -> str:
+        """Erase."""
+        return "gone"
+
+    tools = Toolbox()
+    tools.add(erase, approve=True)
+    executor = KernelExecutor(tools, {}, "deny", Keyboard())
+    unknown, denied = executor.run([ToolCall("1", "eras", {}), ToolCall("2", "erase", {})])
+    assert "registered" in unknown.text
+    assert "registered" not in unknown.for_person
+    assert "erase" in unknown.for_person
+    assert denied.text != denied.for_person
+    assert denied.for_person.startswith("Refused")

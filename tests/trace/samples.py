@@ -267,7 +267,10 @@ UNTIL = [
     Verdict("it is not the number of rows"),
     *ask(3),
     CheckAnswer(3, "many"),
-    Verdict('expected an integer, received "many" @ $.answer'),
+    Verdict(
+        'expected an integer, received "many" @ $.answer',
+        for_person='expected an integer, received "many"',
+    ),
     *ask(4),
     CheckAnswer(4, 344),
     Verdict(value=344),
