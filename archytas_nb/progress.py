@@ -16,6 +16,7 @@ from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Event
 
 _line_lock = threading.Lock()
+_LINE = "{};white-space:pre-wrap;overflow-wrap:break-word"
 
 
 def line_writer(*, wanted: bool = False) -> Callable[..., None]:
@@ -31,7 +32,7 @@ def line_writer(*, wanted: bool = False) -> Callable[..., None]:
     def write(text: str, *, final: bool = False) -> None:
         nonlocal shown
         if getattr(shell, "kernel", None) is not None:
-            data = {"text/plain": text} if text else {}  # on stderr it would look like an error
+            data = _displayed(text) if text else {}  # on stderr it would look like an error
             shell.display_pub.publish(data, transient=transient, update=shown)
             shown = True
         elif wanted or stream.isatty():
@@ -45,6 +46,13 @@ def line_writer(*, wanted: bool = False) -> Callable[..., None]:
             stream.write(f"{text}\n")
 
     return write
+
+
+def _displayed(text: str) -> dict[str, str]:
+    """The line as an output, which a page breaks only between words: plain text it may not."""
+    from archytas_nb.trace.safe import MONO, element
+
+    return {"text/plain": text, "text/html": element("div", text, style=_LINE.format(MONO))}
 
 
 @contextmanager

@@ -569,7 +569,7 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
     if not in_line and not (named and call.status is None):
         yield _outcome(call, limits)
     if call.changes:
-        rows = Table(("variable", "", "change"), call.changes)
+        rows = Table(("variable", "change", "details"), call.changes)
         yield element("div", _drawn(rows, _CHANGE_CELL), style=_SCROLLED, tabindex="0")
     for remark in call.remarks:
         yield element("div", remark, style=_SMALL)

@@ -83,7 +83,7 @@ class MapPanel:
             return
         self._drawn = tuple(failures)
         if failures:
-            self._buttons.children = (*self._shown[:1], self._retry, *self._shown[1:])
+            self._buttons.children = (*self._shown, self._retry)  # nothing moves when it appears
         rows = [
             element("div", element("span", "✗ "), row, element("span", f" · {why}", style=draw.DIM))
             for row, why in failures

@@ -246,7 +246,7 @@ def test_a_map_shows_its_progress_and_goes_on_after_an_interrupt(lab: Lab, sit: 
         desk.wait_for_text("open")
         [stopped] = bundles(desk.outputs(2))
         assert re.fullmatch(
-            r"4 of 8 rows done · [\d,]+ tokens · stopped by an .*", *stopped.values()
+            r"4 of 8 rows done · [\d,]+ tokens · stopped by an .*", stopped["text/plain"]
         )
         assert desk.text(3).count(" open") == 4
         hangs.clear()
@@ -255,7 +255,7 @@ def test_a_map_shows_its_progress_and_goes_on_after_an_interrupt(lab: Lab, sit: 
         desk.run_cell(3)
         desk.wait_for_text("h odd 7 done")
     [line], [frame] = bundles(desk.outputs(2)), bundles(desk.outputs(3))
-    assert re.fullmatch(r"8 of 8 rows done · [\d,]+ tokens", *line.values())
+    assert re.fullmatch(r"8 of 8 rows done · [\d,]+ tokens", line["text/plain"])
     rows = [each.split() for each in frame["text/plain"].splitlines()[1:]]
     words = ("even", "odd")
     assert rows == [["abcdefgh"[n], words[n % 2], str(n), "done"] for n in range(8)]
