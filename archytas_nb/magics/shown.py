@@ -6,6 +6,7 @@ It is imported with the extension, so it imports the trace and the kernel only w
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,8 @@ def history(exchanges: Sequence[Exchange]) -> Overview:
 
     rows = []
     for number, exchange in enumerate(exchanges, start=1):
-        called = ", ".join(call.name for step in exchange.steps for call in step.calls)
+        calls = Counter(call.name for step in exchange.steps for call in step.calls)
+        called = ", ".join(f"{name} {n}×" if n > 1 else name for name, n in calls.items())
         said = ending_title(exchange.ending), ending_text(exchange.ending)
         ending = ": ".join(filter(None, said))
         shown = one_line(exchange.question, 60), one_line(called, 60), one_line(ending, 80)
