@@ -46,6 +46,7 @@ from archytas_nb.trace.html import (
 from archytas_nb.trace.safe import CODE_SHEET, Html, element, join, stylesheet, tidy
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import ProgramView, RunView, StepView
+from archytas_nb.trace.widget_text import last_texts, widget_id
 from archytas_nb.words import clock, count
 
 Mode = Literal["live", "static", "terminal", "quiet"]
@@ -207,6 +208,17 @@ class Displays:
             return
         self._sizes[key] = size
         _display(dict(display.data), dict(display.metadata), display_id=key, update=is_shown)
+
+    def settle(self, displays: Iterable[ev.Output]) -> None:
+        """Show a widget that only shows something as its last text: it may not be saved."""
+        shown = [each for each in displays if each.display_id in self._sizes]
+        ids = {each.display_id: widget_id(each.data) for each in shown}
+        texts = last_texts([each for each in ids.values() if each])
+        for key, model_id in ids.items():
+            if model_id in texts:
+                text = texts[model_id]
+                data = {"text/plain": text} if text else front_end.NOTHING
+                _display(data, display_id=key, update=True)
 
     def _leave_out(self, key: str) -> None:
         is_shown = bool(self._left_out)
@@ -527,6 +539,7 @@ class LiveLayer:
                 else:
                     self._static.update(data, raw=True, metadata=metadata)
                     self._live.update(front_end.NOTHING, raw=True)
+                self._displays.settle(view.displays)
             finally:
                 self._close_widgets(view)
         self._clock.join(timeout=_TICK)
