@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 def history(exchanges: Sequence[Exchange]) -> Overview:
     """The exchanges of a conversation, in order."""
     from archytas_nb.trace.endings import ending_text, ending_title
+    from archytas_nb.trace.safe import outline
 
     rows = []
     for number, exchange in enumerate(exchanges, start=1):
         calls = Counter(call.name for step in exchange.steps for call in step.calls)
         called = ", ".join(f"{name} {n}×" if n > 1 else name for name, n in calls.items())
-        said = ending_title(exchange.ending), ending_text(exchange.ending)
+        said = ending_title(exchange.ending), outline(ending_text(exchange.ending))
         ending = ": ".join(filter(None, said))
         shown = one_line(exchange.question, 60), one_line(called, 60), one_line(ending, 80)
         rows.append((str(number), *shown))

@@ -255,7 +255,9 @@ def answer_html(answer: str) -> Html:
 
 
 def thought_html(thought: str) -> Html:
-    """What the model wrote before a call."""
+    """What the model wrote before a call; Markdown if it has a block of code."""
+    if "```" in thought:
+        return element("div", safe.markdown(thought), style="margin:.3em 0;opacity:.8")
     text = element("em", thought, style="white-space:pre-wrap")
     return element("p", text, style="margin:.3em 0;opacity:.8")
 

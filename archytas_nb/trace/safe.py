@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from archytas_nb.tools.render import IMAGES, type_name
 from archytas_nb.trace.footnotes import read_footnotes
-from archytas_nb.words import clip, one_line
+from archytas_nb.words import clip, count, one_line
 
 CLASS = "archytas-nb-trace"
 """The class of a trace."""
@@ -324,10 +324,45 @@ MAX_BRACKETS = 2_000
 def markdown(value: str) -> Html:
     """Render Markdown with tables and formulas; raw HTML becomes text, an image its link text."""
     value = tidy(value, 100_000)
-    if len(value) > MAX_MARKDOWN or value.count("[") > MAX_BRACKETS:
+    if _takes_too_long(value):
         return element("pre", value, style=_CODE)
     rendered: str = _parser().render(value)
     return Html(rendered.strip())
+
+
+def _takes_too_long(value: str) -> bool:
+    return len(value) > MAX_MARKDOWN or value.count("[") > MAX_BRACKETS
+
+
+def outline(value: str) -> str:
+    """A Markdown text in which words take the places of tables and blocks of code."""
+    if _takes_too_long(value):
+        return value
+    tokens = _parser().parse(value)
+    if not any(each.type in ("table_open", "fence") for each in tokens):
+        return value
+    parts: list[str] = []
+    head: list[str] = []
+    rows = -1  # of the table that is read, without its head
+    in_table = False
+    for token in tokens:
+        match token.type:
+            case "table_open":
+                in_table = True
+                rows = -1
+                head = []
+            case "table_close":
+                in_table = False
+                parts.append(f"[table of {count(rows, 'row')}: {', '.join(head)}]")
+            case "tr_open":
+                rows += 1
+            case "fence":
+                parts.append("[code]")
+            case "inline" if not in_table:
+                parts.append(token.content)
+            case "inline" if not rows:
+                head.append(token.content)
+    return "\n".join(parts)
 
 
 @cache
@@ -406,13 +441,16 @@ def _footnote(_: Any, tokens: Any, index: int, *__: Any) -> str:
     return f'<p style="margin:.3em 0;font-size:.88em">{element("sup", tokens[index].content)} '
 
 
-_ADDRESS = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*_]", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"(?:https?://|(?<![\w./@-])www\.(?=\w))[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*_]", re.IGNORECASE
+)
 
 
 def _link_addresses(state: Any) -> None:
     """Make links of the addresses in a text, which stand in no link yet."""
     for block in state.tokens:
-        if block.type != "inline" or "://" not in block.content:
+        may_have_one = "://" in block.content or "www." in block.content.lower()
+        if block.type != "inline" or not may_have_one:
             continue
         linked: list[Any] = []
         depth = 0
@@ -431,7 +469,8 @@ def _with_links(token: Any) -> Iterator[Any]:
     at = 0
     for found in _ADDRESS.finditer(token.content):
         yield token.copy(content=token.content[at : found.start()])
-        yield kind("link_open", "a", 1, attrs={"href": found[0]}, level=token.level)
+        href = found[0] if "://" in found[0] else f"https://{found[0]}"
+        yield kind("link_open", "a", 1, attrs={"href": href}, level=token.level)
         yield token.copy(content=found[0])
         yield kind("link_close", "a", -1, level=token.level)
         at = found.end()
@@ -442,7 +481,7 @@ _TASK = re.compile(r"\[([ xX])\](?=\s)")
 
 
 def _mark_tasks(state: Any) -> None:
-    """Write the box of a task, ``[x]`` at the beginning of an item, as a character."""
+    """Write the box of a task, ``[x]`` at the beginning of an item, in place of its bullet."""
     for item, paragraph, text in zip(
         state.tokens, state.tokens[1:], state.tokens[2:], strict=False
     ):
@@ -453,6 +492,7 @@ def _mark_tasks(state: Any) -> None:
             if found is not None:
                 box = "☐" if found[1] == " " else "☑"
                 first.content = box + first.content[found.end() :]
+                item.attrSet("style", "list-style-type:none")
 
 
 def _aligned_cell(_: Any, tokens: Any, index: int, *__: Any) -> str:

@@ -147,12 +147,32 @@ def test_every_colour_can_be_read_on_a_light_and_on_a_dark_page(text: float, gro
 def test_addresses_become_links_tasks_boxes_and_headings_have_a_level() -> None:
     """But not in code, nor in a link; a full stop does not belong to an address."""
     page = safe.markdown(
-        "## Sources\n\nSee https://example.org/a_b. `https://example.com`\n\n- [ ] one\n- [x] two"
+        "## Sources\n\nSee https://example.org/a_b. `https://example.com` and www.example.net, but "
+        "not me@www.example.net\n\n- [ ] one\n- [x] two"
     )
-    assert re.findall(r'href="([^"]*)"', page) == ["https://example.org/a_b"]
-    assert "<li>☐ one</li>" in page
-    assert "<li>☑ two</li>" in page
+    links = ["https://example.org/a_b", "https://www.example.net"]
+    assert re.findall(r'href="([^"]*)"', page) == links
+    assert '<li style="list-style-type:none">☐ one</li>' in page
+    assert '<li style="list-style-type:none">☑ two</li>' in page
     assert 'role="heading" aria-level="4"' in page
+
+
+def test_the_outline_of_an_answer_has_no_marks_of_tables_and_blocks_of_code() -> None:
+    table = "| region | units |\n|---|---|\n| north | 2 |\n| south | 3 |"
+    words = safe.outline(f"Found:\n\n{table}\n\n```python\nx = 1\n```\n\nThat is *all*.")
+    assert words.splitlines() == [
+        "Found:",
+        "[table of 2 rows: region, units]",
+        "[code]",
+        "That is *all*.",
+    ]
+    assert safe.outline("124.") == "124."
+
+
+def test_a_thought_shows_its_code_without_fences() -> None:
+    page = page_module.thought_html("I try this:\n```python\nx = 1\n```")
+    assert "```" not in page
+    assert "<pre" in page
 
 
 def test_a_footnote_has_its_mark_in_the_text_and_other_brackets_stay() -> None:
