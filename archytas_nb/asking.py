@@ -626,6 +626,7 @@ class Asked:
             lambda text: show(ev.Delta("output", text)),
             show_question,
             on_display=lambda each: show(ev.Delta("display", "", output=each)),
+            on_ended=lambda each: show(ev.Delta("ended", "", outcome=each)),
             allow=settings.allow,
             watch=self.run.watch,
         )

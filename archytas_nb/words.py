@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 
@@ -20,6 +21,12 @@ def count(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun}s"
+
+
+def counted(names: Iterable[str]) -> str:
+    """Names, each once, with how often it is there: ``"stock × 3, price"``."""
+    times = Counter(names)
+    return ", ".join(f"{name} × {n:,}" if n > 1 else name for name, n in times.items())
 
 
 def clock(seconds: float) -> str:
@@ -104,9 +111,21 @@ NOBODY_ANSWERED = "nobody answered within"
 """How the reason begins with which a call is refused that has waited for too long."""
 
 
+LINE_BREAK = "⏎"
+"""Stands for the end of a line in a text that is shown on one."""
+
+
 def brief(text: str) -> str:
     """A value on one line of at most some 40 characters of its own, with both ends."""
-    return omit_middle(text.replace("\n", "⏎"), 40)
+    return omit_middle(text.replace("\n", LINE_BREAK), _BRIEF)
+
+
+def is_brief(text: str) -> bool:
+    """Whether `brief` shows a value as it is."""
+    return "\n" not in text and len(text) <= _BRIEF
+
+
+_BRIEF = 40
 
 
 _BLANK = re.compile(

@@ -186,6 +186,8 @@ class KernelExecutor:
             or None, before a person is asked; with an empty text afterwards, and once more with
             the form when the call was decided. Returns True if it shows the form.
         on_display: Called in the same way with each display, see `Capture`.
+        on_ended: Called in the same way with the outcome of a call that has ended while others go
+            on. The result of one that runs concurrently is not known yet, and is ``"…"``.
         allow: Names of tools that run without approval.
         watch: Records which variables the calls change; None records nothing.
         clock: The clock of the run; None makes one.
@@ -201,6 +203,7 @@ class KernelExecutor:
         on_question: Callable[..., Any] | None = None,
         *,
         on_display: Callable[[Output], Any] | None = None,
+        on_ended: Callable[[CallOutcome], Any] | None = None,
         allow: Collection[str] = (),
         watch: Watch | None = None,
         clock: Clock | None = None,
@@ -214,6 +217,7 @@ class KernelExecutor:
         self._approver = Approver(approve, allow, self._person)
         self._on_output = on_output
         self._on_display = on_display
+        self._on_ended = on_ended
         self._watch = watch
         self._guard = self._person.guard
         self._ends: float | None = None
@@ -249,13 +253,22 @@ class KernelExecutor:
             for group in self._groups(calls):
                 if guard.interrupts or _is_interrupted(outcomes):
                     break
-                outcomes += self._run_group(group)
+                ended = self._run_group(group)
+                outcomes += ended
+                if len(outcomes) < len(calls):
+                    self._tell_ended(*ended)
         if guard.interrupts and not _is_interrupted(outcomes):  # nothing has raised it
             if outcomes:
                 outcomes[-1] = interrupted_late(outcomes[-1])
             elif calls:
                 outcomes.append(_not_begun(calls[0].id))
         return (*outcomes, *map(_not_run, calls[len(outcomes) :]))
+
+    def _tell_ended(self, *outcomes: CallOutcome) -> None:
+        """Say that calls have ended while others go on."""
+        if self._on_ended is not None:
+            for outcome in outcomes:
+                self._on_ended(outcome)
 
     def call(self, work: Callable[[], T], seconds: float | None = None) -> T:
         """Call the user's code outside a tool, such as the check of an answer.
@@ -475,8 +488,15 @@ class KernelExecutor:
         """Await calls concurrently; each is given with the seconds that it has taken already."""
 
         async def job(ready: _Ready, start: Callable[[], Any]) -> Any:
-            with self._in_call(ready.capture):
-                return await start()
+            status: Status = "error"
+            try:
+                with self._in_call(ready.capture):
+                    value = await start()
+                status = "done"
+            finally:
+                if len(starts) > 1:
+                    self._tell_ended(CallOutcome(status, "…", call_id=ready.call.id))
+            return value
 
         jobs = [
             (partial(job, ready, start), self._limit(ready.tool, spent))

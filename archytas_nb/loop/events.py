@@ -96,6 +96,10 @@ class NotCovered:
         return self.why
 
 
+CREATED = "created"
+"""The `Change.label` of a new variable."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change of one variable, or of an object that it contains.
@@ -111,7 +115,7 @@ class Change:
     @property
     def label(self) -> str:
         """The kind of change as the trace and the magics name it; the model reads `kind`."""
-        return {"made": "created", "rebound": "reassigned"}.get(self.kind, self.kind)
+        return {"made": CREATED, "rebound": "reassigned"}.get(self.kind, self.kind)
 
     def __str__(self) -> str:
         also = ""
@@ -648,13 +652,15 @@ class Delta:
     the kind ``"person"`` means that the question was answered; ``form`` is the call to approve. The
     kind ``"status"`` tells what the request to the model is waiting for, and ``"progress"`` how far
     a running tool is. With the kind ``"display"``, `output` is something that a tool displays;
-    without data, it takes that back.
+    without data, it takes that back. With the kind ``"ended"``, `outcome` is that of a call that
+    has ended while others of the same reply go on.
     """
 
-    kind: Literal["text", "reasoning", "output", "display", "person", "status", "progress"]
+    kind: Literal["text", "reasoning", "output", "display", "person", "status", "progress", "ended"]
     text: str
     form: ApprovalForm | None = None
     output: Output | None = None
+    outcome: CallOutcome | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,12 @@ It is imported with the extension, so it imports the trace and the kernel only w
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.magics.overview import Overview, TextResult
-from archytas_nb.words import count, one_line
+from archytas_nb.words import count, counted, one_line
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
@@ -29,8 +28,7 @@ def history(exchanges: Sequence[Exchange]) -> Overview:
 
     rows = []
     for number, exchange in enumerate(exchanges, start=1):
-        calls = Counter(call.name for step in exchange.steps for call in step.calls)
-        called = ", ".join(f"{name} {n}×" if n > 1 else name for name, n in calls.items())
+        called = counted(call.name for step in exchange.steps for call in step.calls)
         said = ending_title(exchange.ending), outline(ending_text(exchange.ending))
         ending = ": ".join(filter(None, said))
         shown = one_line(exchange.question, 60), one_line(called, 60), one_line(ending, 80)

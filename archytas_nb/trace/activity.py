@@ -14,7 +14,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
 from archytas_nb.trace.safe import tidy
 from archytas_nb.trace.view import RunView
-from archytas_nb.words import clock, count, one_line, shorten, visible_code
+from archytas_nb.words import clock, count, counted, one_line, shorten, visible_code
 
 _STREAMED = 6_000
 _OUTPUT = 4_000
@@ -63,7 +63,8 @@ class Activity:
         self._started = now()
         self._since = self._started  # when what it does now has begun
         self._doing = "starting"
-        self._calls = ""  # the names of the running calls
+        self._calls: tuple[ev.ToolCall, ...] = ()
+        self._outcomes: dict[str, ev.CallOutcome] = {}  # of those that have ended, by id
         self._wait = 0.0  # seconds from `_since` until a retry; 0 for none
         self.is_asking = False
         self._writes_programs = False
@@ -92,17 +93,22 @@ class Activity:
             self._wait = 0
         elif event.kind == "progress":
             self._progress = one_line(tidy(event.text), 60)
+        elif event.outcome is not None:
+            self._outcomes[event.outcome.call_id] = event.outcome
         elif event.kind == "output":
             self._output = (self._output + event.text)[-_OUTPUT:]
             self._lines += event.text.count("\n")
         elif not self._aside:
-            if event.kind == "text":
-                self._text.append(event.text)
-                self._doing = "writing"
-            else:
-                self._reasoning.append(event.text)
-                self._doing = "thinking"
-            self._wait = 0
+            self._write(event)
+
+    def _write(self, event: ev.Delta) -> None:
+        if event.kind == "text":
+            self._text.append(event.text)
+            self._doing = "writing"
+        else:
+            self._reasoning.append(event.text)
+            self._doing = "thinking"
+        self._wait = 0
 
     def _begin(self, event: ev.Event) -> None:
         begins = isinstance(
@@ -112,7 +118,8 @@ class Activity:
         if begins or getattr(event, "kind", "") in {"retry", "protocol", "progress", "model"}:
             self._forget()  # it is in the view now, or is not valid any more
         self._doing = _DOING.get(type(event), self._doing)
-        self._calls = ""
+        self._calls = ()
+        self._outcomes = {}
         self._wait = 0
         self._since = self._now()
         self.form = None
@@ -125,10 +132,15 @@ class Activity:
             if self._aside:
                 self._doing = event.about or "checking whether a tool fits"
         elif isinstance(event, ev.RunCalls):
-            self._calls = one_line(", ".join(call.name for call in event.calls), 80)
+            self._calls = event.calls
         elif isinstance(event, ev.Notice):
             self._doing = one_line(tidy(event.text), 160)
             self._wait = event.seconds
+
+    @property
+    def outcomes(self) -> list[ev.CallOutcome | None]:
+        """Of each call that was begun last its outcome; None while it runs."""
+        return [self._outcomes.get(call.id) for call in self._calls]
 
     @property
     def phase(self) -> str:
@@ -136,7 +148,8 @@ class Activity:
         if self.is_asking:
             return "waiting for you"
         if self._calls:
-            return f"running {self._calls}"
+            running = [call.name for call in self._calls if call.id not in self._outcomes]
+            return f"running {one_line(counted(running), 80)}"
         if self._wait and self._left <= 0:
             return "trying again"
         return self._doing
@@ -199,10 +212,12 @@ class Activity:
         if self._calls and not self.is_asking:
             text = f" {self._progress}" if self._progress else ""
             if seconds >= 1:
-                text += f" {clock(seconds)}"
+                text += f" for {clock(seconds)}"
         if view.steps and view.steps[-1].number:
             text += f" · step {view.steps[-1].number}"
         text += f" · {clock(self._now() - self._started)}"
+        if view.seconds >= 1:
+            text += f", model {clock(view.seconds)}"
         tokens = view.usage.input_tokens + view.usage.output_tokens
         if tokens:
             text += f" · {tokens:,} tokens"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -18,7 +17,15 @@ from archytas_nb.tools.render import (
 )
 from archytas_nb.trace.safe import KEEP, table_of, tidy
 from archytas_nb.trace.view import CallView, Shown
-from archytas_nb.words import answered_in_words, decision_in_words, omit_middle, one_line, visible
+from archytas_nb.words import (
+    LINE_BREAK,
+    answered_in_words,
+    counted,
+    decision_in_words,
+    omit_middle,
+    one_line,
+    visible,
+)
 
 _NOTES = 3  # of variables that are not watched
 _CHANGES = 30  # maximum number of rows with changes of a call
@@ -51,7 +58,7 @@ def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
     given = call.input
     if outcome.edit is not None:
         given = outcome.edit.input
-        edited = call_view(ev.ToolCall("", call.name, given))
+        edited = call_view(ev.ToolCall("", call.name, _without_defaults(call.input, outcome.edit)))
         call = replace(
             call, arguments=edited.arguments, texts=edited.texts, differs=(),
             edited=outcome.edit.arguments,
@@ -60,6 +67,14 @@ def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
         texts = {name: each for name, each in _by_name(given).items() if isinstance(each, str)}
         call = replace(call, texts=tuple(_approved_texts(texts)))
     return replace(call, input=None)
+
+
+def _without_defaults(sent: ev.Json, edit: ev.Edit) -> ev.Json:
+    """The arguments of an edited call but for those that nobody gave."""
+    if not isinstance(edit.input, dict):
+        return edit.input
+    given = {each.name for each in edit.arguments}.union(_by_name(sent))
+    return {name: value for name, value in edit.input.items() if name in given}
 
 
 def _asked(outcome: ev.CallOutcome) -> str:
@@ -95,7 +110,8 @@ def _has_lines(value: ev.Json) -> bool:
 
 def _flat(value: ev.Json) -> str:
     if _has_lines(value):
-        value = " ".join(value[:KEEP].split())
+        lines = (" ".join(line.split()) for line in value[:KEEP].split("\n"))
+        value = f" {LINE_BREAK} ".join(filter(None, lines))
     return literal(value)
 
 
@@ -173,11 +189,17 @@ def _changes(outcome: ev.CallOutcome) -> list[tuple[str, str, str]]:
     """The rows of the table of changes; the last one counts those that are left out."""
     if outcome.diff is None:
         return []
-    rows = [_row(each) for each in outcome.diff.changes[:_CHANGES]]
-    more = len(outcome.diff.changes) - _CHANGES
+    changes = [each for each in outcome.diff.changes if not _is_stored(each, outcome)]
+    rows = [_row(each) for each in changes[:_CHANGES]]
+    more = len(changes) - _CHANGES
     if more > 0:
         rows.append((f"{more:,} more", "", ""))
     return rows
+
+
+def _is_stored(change: ev.Change, outcome: ev.CallOutcome) -> bool:
+    """Whether a change is only that the result was kept as a new variable."""
+    return change.kind == "made" and change.name == outcome.stored and not change.also
 
 
 def _row(change: ev.Change) -> tuple[str, str, str]:
@@ -190,14 +212,10 @@ def _row(change: ev.Change) -> tuple[str, str, str]:
 
 def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
     diff = outcome.diff
-    created = {each.name for each in diff.changes} if diff is not None else set()
-    if outcome.stored and outcome.stored not in created:
+    if outcome.stored:
         yield f"kept as the variable {outcome.stored}"
     if outcome.called:
-        called = []
-        for name, times in Counter(outcome.called).items():
-            called.append(f"{name} × {times}" if times > 1 else name)
-        yield f"called {', '.join(called)}"
+        yield f"called {counted(outcome.called)}"
     if diff is None:
         return
     if diff.unseen:

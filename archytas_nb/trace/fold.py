@@ -181,9 +181,9 @@ def _joined(first: str, second: str) -> str:
 
 
 def with_outcomes(
-    calls: Iterable[CallView], outcomes: Iterable[ev.CallOutcome]
+    calls: Iterable[CallView], outcomes: Iterable[ev.CallOutcome | None]
 ) -> tuple[CallView, ...]:
-    """Give each call without an outcome the next one."""
+    """Give each call without an outcome the next one, or none if it is not known yet."""
     remaining = iter(outcomes)
     result = []
     for call in calls:

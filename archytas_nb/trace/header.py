@@ -43,7 +43,7 @@ class StopButton:
         self._on_press = on_press
         self._is_open = True
         self._lock = threading.Lock()
-        self.layout = ipywidgets.Layout(width="auto", height="auto", align_self="flex-end")
+        self.layout = ipywidgets.Layout(width="auto", height="auto", flex="none")
         tooltip = "end this run now; what is there stays"
         self.widget = ipywidgets.Button(description="Stop", tooltip=tooltip, layout=self.layout)
         self.widget.on_click(self._press)
@@ -104,7 +104,9 @@ class TellField:
         self._on_sent = on_sent
         self._sent: SimpleQueue[str] = SimpleQueue()  # texts that are still in the field
         self._refused: SimpleQueue[str] = SimpleQueue()
-        self.layout = ipywidgets.Layout(width="auto", flex="0 1 24em", margin="2px 2px 2px auto")
+        self.layout = ipywidgets.Layout(
+            width="auto", min_width="0", max_width="24em", flex="1 1 6em", margin="2px 2px 2px auto"
+        )
         self.widget = ipywidgets.Text(placeholder=_TELL, layout=self.layout)
         self.widget.on_msg(self._on_message)
         front_end.reachable(self.widget)

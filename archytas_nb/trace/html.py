@@ -19,18 +19,28 @@ from archytas_nb.trace import endings, safe
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, LineView, ProgramView, RunView, Shown, StepView
-from archytas_nb.words import brief, clip, clock, count, decision_in_words, one_line
+from archytas_nb.words import brief, clip, clock, count, decision_in_words, is_brief, one_line
 
 CLASS = safe.CLASS
 FOLDED_ONLY = "archytas-nb-folded"
 """The class of the part of a summary that is shown only while it is folded."""
+_ROW_CLASS = "archytas-nb-row"
 CLASSES = f"{CLASS} tex2jax_ignore mathjax_ignore"  # MathJax takes "$5 and $10" for a formula
 SHEET = (
     f".{CLASS} summary::marker{{color:rgba(128,128,128,.9)}}"
     f".{CLASS} summary:hover{{background:rgba(128,128,128,.08)}}"
-    f".{CLASS} details[open]>summary{{white-space:normal!important}}"
+    f".{CLASS} summary{{cursor:pointer;border-radius:4px}}"
+    f".{CLASS} details:not([open])>summary{{white-space:nowrap;overflow:hidden}}"
+    # The parts of a summary stand side by side, each cut where it has no room; beside them is the
+    # triangle. Where there is no style sheet, it is a text that wraps.
+    f".{CLASS} .{_ROW_CLASS}{{display:inline-flex;gap:.3em;align-items:baseline;max-width:96%;"
+    "vertical-align:bottom}"
+    f".{CLASS} .{_ROW_CLASS}>*{{min-width:3em;overflow:hidden;text-overflow:ellipsis}}"
+    f".{CLASS} details[open]>summary .{_ROW_CLASS}{{display:inline!important}}"
     f".{CLASS} details[open]>summary .{FOLDED_ONLY}{{display:none}}"
     f".{CLASS} details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"
+    # Every line that is drawn here is a faint grey.
+    f"[data-jp-theme-name*=Contrast] .{CLASS} *{{border-color:currentColor!important}}"
     # On paper nothing can be scrolled, what is folded stays so, and a page ends within a trace:
     # an exporter would move all of it to the next one.
     f"@media print{{.{CLASS} pre,.{CLASS} div"
@@ -69,17 +79,20 @@ def _text_colour(colour: str) -> str:
     return f"color:{safe.readable(colour)}"
 
 
+# White on red: it is seen also where a page leaves out the mixed colours.
+_ERROR_MARK = "font-weight:600;color:#fff;background:#c62828;border-radius:3px;padding:0 .2em"
 BAD = _text_colour(_BAD)
 """The style of a text about what went wrong."""
 STATE_HEIGHT = "26px"
 """Of the line below the question: while a run goes on its state, afterwards what answered it."""
 _FACTS = f"{DIM};font-size:.82em"
-_PASSED = f"{_FACTS};white-space:pre;font-variant-numeric:tabular-nums"
-_SUMMARY = (
-    "cursor:pointer;padding:.22em 0;border-radius:4px;white-space:nowrap;overflow:hidden;"
-    "text-overflow:ellipsis"
-)
-_CALL_ROW = "display:block;margin-left:3.2em;overflow:hidden;text-overflow:ellipsis"
+_CUT = "white-space:pre;overflow:hidden;text-overflow:ellipsis"
+_PASSED = f"{_FACTS};font-variant-numeric:tabular-nums"
+_SUMMARY = "padding:.22em 0"
+# Where a person has decided something, the call gives way to the decision.
+_GIVES_WAY = "flex:0 9999 auto"
+_DECISION = f"{DIM};flex:none;max-width:75%"
+_CALL_ROW = "display:flex;gap:.3em;margin-left:3.2em"
 _NUMBER = (
     f"{DIM};display:inline-block;min-width:1.35em;text-align:right;"
     "font-variant-numeric:tabular-nums"
@@ -219,7 +232,7 @@ def facts_of(view: RunView) -> str:
     facts.append(one_line(view.server, 200))
     tokens = view.usage.input_tokens + view.usage.output_tokens
     if view.ending is not None and view.seconds >= 1:
-        facts.append(clock(view.seconds))
+        facts.append(f"model {clock(view.seconds)}")
     if view.ending is not None and tokens:
         facts.append(f"{tokens:,} tokens")
     return " · ".join(filter(None, facts))
@@ -227,12 +240,12 @@ def facts_of(view: RunView) -> str:
 
 def phase_html(phase: str) -> Html:
     """What a run does now; read out when it changes."""
-    return element("span", phase, role="status", style=_FACTS)
+    return element("div", phase, role="status", title=phase, style=f"{_FACTS};{_CUT}")
 
 
 def passed_html(passed: str) -> Html:
     """The times, the step and the tokens of a run that goes on."""
-    return element("span", passed, role="timer", style=_PASSED)
+    return element("div", passed, role="timer", title=passed.strip(), style=f"{_PASSED};{_CUT}")
 
 
 def _question(text: str, written: str) -> Html:
@@ -311,7 +324,6 @@ def _early_steps(steps: list[StepView], limits: PageLimits) -> Html:
 
 def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     """The summary of a step; while it is unfolded, what its body repeats is hidden."""
-    hidden: dict[str, str | bool] = {"class": FOLDED_ONLY, "style": unfolded and "display:none"}
     mark = step.mark
     if step.program is not None:
         is_waiting = step.program.by_lines and mark == "✓"  # for the next line
@@ -319,28 +331,48 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         is_waiting = not step.calls
     if doing and is_waiting:
         mark = "…"
-    style = "display:inline-block;min-width:1.05em;font-weight:600;"
     parts: list[Html | str] = [
-        element("span", mark, style=style + _text_colour(_COLOURS.get(mark, "inherit"))),
-        element("span", f" {step.number or ''}", style=_NUMBER),
+        element("span", mark_html(mark), style="display:inline-block;flex:none;min-width:1em"),
+        " ",
+        element("span", f"{step.number or ''}", style=f"{_NUMBER};flex:none"),
         " ",
     ]
     if step.program is not None:
-        parts += _program_title(step, hidden)
-        return join(*parts)
+        parts += _program_title(step, unfolded=unfolded)
+        return _row_of(*parts)
     if not step.calls:
-        parts.append(_titled(step, doing, hidden))
-        return join(*parts)
+        parts.append(_titled(step, doing, unfolded=unfolded))
+        return _row_of(*parts)
     is_alone = len(step.calls) == 1
     if is_alone:
-        parts += _summary_of(step.calls[0], hidden)
+        parts += _summary_of(step.calls[0], unfolded=unfolded, is_alone=True)
     else:
         parts.append(element("span", f"· {_tally(step)}", style=DIM))
     for each in dict.fromkeys(note.mark for note in step.notes):
-        parts.append(element("span", f" {each}", style=_text_colour(_COLOURS[each])))
-    if not is_alone:
-        parts += _rows_of_calls(step, hidden)
-    return join(*parts)
+        parts.append(mark_html(each))
+    head = _row_of(*parts)
+    if is_alone:
+        return head
+    return join(head, _rows_of_calls(step, unfolded=unfolded))
+
+
+def _row_of(*parts: Html | str) -> Html:
+    return element("span", *parts, class_=_ROW_CLASS)
+
+
+def _folded(*parts: Html | str, unfolded: bool, style: str = "") -> Html:
+    """A part of a summary that is shown only while it is folded."""
+    if unfolded:
+        style = f"{style};display:none".lstrip(";")
+    return element("span", *parts, class_=FOLDED_ONLY, style=style or False)
+
+
+def mark_html(mark: str) -> Html:
+    """The mark of a status or a note; that of an error is plain where colours are left out."""
+    style = f"font-weight:600;{_text_colour(_COLOURS.get(mark, 'inherit'))}"
+    if mark == "✗":
+        style = _ERROR_MARK
+    return element("span", mark, style=style)
 
 
 def _tally(step: StepView) -> str:
@@ -351,21 +383,21 @@ def _tally(step: StepView) -> str:
     return f"{ended:,} of {len(step.calls):,} calls"
 
 
-def _rows_of_calls(step: StepView, hidden: dict[str, str | bool]) -> Iterator[Html]:
+def _rows_of_calls(step: StepView, *, unfolded: bool) -> Html:
     """A line for each of the first calls of a step, while the step is folded."""
     rows = []
     for call in step.calls[:_SUMMARY_CALLS]:
-        mark = views.MARKS[call.status]
-        style = f"font-weight:600;{_text_colour(_COLOURS.get(mark, 'inherit'))}"
-        row = join(element("span", mark, style=style), " ", *_summary_of(call, {}))
-        rows.append(element("span", row, style=_CALL_ROW))
+        mark = element("span", mark_html(views.MARKS[call.status]), style="flex:none;width:1em")
+        rows.append(
+            element("span", mark, " ", *_summary_of(call), class_=_ROW_CLASS, style=_CALL_ROW)
+        )
     more = len(step.calls) - _SUMMARY_CALLS
     if more > 0:
         rows.append(element("span", f"{more:,} more calls", style=f"{_CALL_ROW};{DIM}"))
-    yield element("span", *rows, **hidden)
+    return _folded(*rows, unfolded=unfolded)
 
 
-def _program_title(step: StepView, hidden: dict[str, str | bool]) -> Iterator[Html]:
+def _program_title(step: StepView, *, unfolded: bool) -> Iterator[Html]:
     """What a step with a program is about: its first line while it is folded, and its calls."""
     program = step.program or ProgramView()
     first = next((line.source for line in step.lines if line.source.strip()), "")
@@ -374,25 +406,27 @@ def _program_title(step: StepView, hidden: dict[str, str | bool]) -> Iterator[Ht
         facts.append(count(len(step.calls), "call"))
     facts.append(program.result)
     code = element("code", one_line(first, _LINE_WIDTH - _OUTCOME), style=CODE)
-    yield element("span", code, " · ", **hidden)
-    yield element("span", " · ".join(filter(None, facts)), style=DIM)
+    yield _folded(code, " · ", unfolded=unfolded)
+    yield element("span", " · ".join(filter(None, facts)), style=f"{DIM};flex:none")
     for each in dict.fromkeys(note.mark for note in step.notes):
-        yield element("span", f" {each}", style=_text_colour(_COLOURS[each]))
+        yield mark_html(each)
 
 
-def _titled(step: StepView, doing: str, hidden: dict[str, str | bool]) -> Html:
+def _titled(step: StepView, doing: str, *, unfolded: bool) -> Html:
     """What a step without calls is about."""
     topic = doing
     if not doing or step.failed:
         topic = one_line(_topic(step), 120)
-    title = element("span", topic, style=DIM)
+    style = DIM
     is_below = step.thought and not (doing or step.rejected)
     if is_below:
-        return element("span", title, **hidden)
-    return element("span", title)
+        return _folded(topic, unfolded=unfolded, style=style)
+    return element("span", topic, style=style)
 
 
-def _summary_of(call: CallView, hidden: dict[str, str | bool]) -> Iterator[Html]:
+def _summary_of(
+    call: CallView, *, unfolded: bool = False, is_alone: bool = False
+) -> Iterator[Html | str]:
     """A call in the summary of its step: its code, the user's decision, and its result."""
     result = ""
     if call.status is not None:
@@ -402,19 +436,34 @@ def _summary_of(call: CallView, hidden: dict[str, str | bool]) -> Iterator[Html]
     if call.decided:
         decided = min(len(call.decided), _OUTCOME) + 14
     short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
-    yield element("code", short, style=CODE)
+    gives_way = call.decision or call.asked
+    style = CODE + (f";{_GIVES_WAY}" if gives_way else "")
+    code: Html | str = short
+    if is_alone and not _is_in_summary(call):
+        arguments = short.removeprefix(call.name)
+        code = join(call.name, _folded(arguments, unfolded=unfolded))
+    yield element("code", code, style=style)
     if call.decided:
-        yield _decided(call)
+        yield " "
+        yield _folded(
+            element("span", "(", *_decided(call), ")", title=call.decided),
+            unfolded=unfolded, style=_DECISION,
+        )  # fmt: skip
     left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
-    outcome = ""
     if result:
-        outcome = f" {one_line(result, left)}"
-    yield element("span", element("span", outcome, style=DIM), **hidden)
+        yield " "
+        yield _folded(one_line(result, left), unfolded=unfolded, style=DIM)
 
 
-def _decided(call: CallView) -> Html:
+def _is_in_summary(call: CallView) -> bool:
+    """Whether the summary of its step shows all of a call that is alone in it."""
+    return not call.texts and len(call.signature(10**6)) <= _LINE_WIDTH - _OUTCOME
+
+
+def _decided(call: CallView) -> Iterator[Html | str]:
     """The decision on a call that was run, with the changed arguments, the old values struck."""
-    return element("span", f" ({call.decision or call.asked}", *_edits(call.edited), ")", style=DIM)
+    yield call.decision or call.asked
+    yield from _edits(call.edited)
 
 
 def _edits(arguments: tuple[FormArgument, ...]) -> Iterator[str]:
@@ -540,41 +589,62 @@ def _calls_of(line: LineView, limits: PageLimits) -> Iterator[Html]:
             yield element("div", f"… {count(call, 'more call')} …", style=f"{CALL};{DIM}")
             continue
         yield join(*_call(call, limits, alone=False))
-        if call.decided:
-            yield element("div", _decided(call), style=_SMALL)
         if call.is_repeated:
             yield element("div", views.EARLIER, style=_SMALL)
 
 
 def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
-    """A call and its result; the call is not repeated if the summary shows it in full."""
-    long = dict(call.texts)
-    arguments = tuple((name, "…" if name in long else value) for name, value in call.arguments)
-    short = replace(call, arguments=arguments).signature(10**6)
-    named = alone and len(short) <= _LINE_WIDTH - _OUTCOME
-    in_line = not named and not long and len(short) <= 100 and _is_short(call)
-    is_long = len(short) > 300
-    if not named:
-        result = None
-        if in_line and not (call.shown and call.text == NO_OUTPUT):
-            result = f" → {call.text}"
-        code = element("code", call.name if is_long else short, style=CODE)
-        yield element("div", code, result, style=CALL)
-    if is_long:
-        yield from _long_arguments(arguments, long, limits)
-    yield from _texts(call, limits)
+    """A call and its result; of the call, what the summary of a step with it alone leaves out."""
+    head = _head_of_call(call, alone=alone)
+    in_line = bool(head) and _fits_in_line(call)
+    if in_line and not (call.shown and call.text == NO_OUTPUT):
+        head.append(f" → {call.text}")
+    if head:
+        yield element("div", *head, style=CALL)
+    yield from _arguments_below(call, limits)
+    if call.decided:
+        yield element("div", *_decided(call), style=_SMALL)
     for item in call.shown:
         yield _shown(item, limits, call.signature(_LINE_WIDTH))
     for run in call.runs:
         if run.shown_steps:
             yield _inner_run(run, limits)
-    if not in_line and not (named and call.status is None):
+    is_waiting = call.status is None and not head
+    if not (in_line or is_waiting):
         yield _outcome(call, limits)
     if call.changes:
         rows = Table(("variable", "change", "details"), call.changes)
         yield element("div", _drawn(rows, _CHANGE_CELL), style=_SCROLLED, tabindex="0")
     for remark in call.remarks:
         yield element("div", remark, style=_SMALL)
+
+
+_LONGEST_LINE = 300  # of a call with more characters each argument is a block
+
+
+def _without_texts(call: CallView) -> CallView:
+    """A call without the arguments that stand below it."""
+    below = dict(call.texts)
+    arguments = tuple((name, "…" if name in below else value) for name, value in call.arguments)
+    return replace(call, arguments=arguments)
+
+
+def _head_of_call(call: CallView, *, alone: bool) -> list[Html | str]:
+    """The line of a call; empty if the summary and what is below the line show all of it."""
+    short = _without_texts(call).signature(10**6)
+    is_long = len(short) > _LONGEST_LINE
+    is_below = is_long or len(call.texts) == len(call.arguments)
+    if alone and (is_below or _is_in_summary(call)):
+        return []
+    return [element("code", call.name if is_long else short, style=CODE)]
+
+
+def _arguments_below(call: CallView, limits: PageLimits) -> Iterator[Html]:
+    """The arguments that do not fit into the line of a call."""
+    short = _without_texts(call)
+    if len(short.signature(10**6)) > _LONGEST_LINE:
+        yield from _long_arguments(short.arguments, dict(call.texts), limits)
+    yield from _texts(call, limits)
 
 
 def _inner_run(run: RunView, limits: PageLimits) -> Html:
@@ -611,13 +681,22 @@ def _texts(call: CallView, limits: PageLimits) -> Iterator[Html]:
     for name, value in call.texts:
         if name and len(call.arguments) > 1:
             yield element("div", name, style=_SMALL)
-        shown = value
-        if not call.is_approved:
-            shown = clip(value, limits.each)
-        yield _block(shown, f"{PRE};background:none;border:{LINE}")
+        shown = clip(value, limits.each)
+        coloured = None
+        if call.is_approved:  # as it was shown then
+            shown = value
+            coloured = safe.code(shown, language_of(name, value))
+        yield _block(shown, f"{PRE};background:none;border:{LINE}", coloured)
     for each in call.edited:
-        yield element("div", f"{each.name} before it was edited:", style=_SMALL)
-        yield element("pre", each.before, style=f"{PRE};{_STRUCK}")
+        if not is_brief(each.before or ""):  # the decision has the others
+            yield element("div", f"{each.name} before it was edited:", style=_SMALL)
+            yield element("pre", each.before, style=f"{PRE};{_STRUCK}")
+
+
+def _fits_in_line(call: CallView) -> bool:
+    """Whether the result of a call stands on its line."""
+    has_more = bool(call.texts or call.decided)
+    return not has_more and len(call.signature(10**6)) <= 100 and _is_short(call)
 
 
 def _is_short(call: CallView) -> bool:
@@ -645,10 +724,10 @@ def _outcome(call: CallView, limits: PageLimits) -> Html:
     return _block(result, PRE + edge)
 
 
-def _block(text: str, style: str) -> Html:
-    """A block of text; a keyboard can scroll a long one."""
+def _block(text: str, style: str, coloured: Html | None = None) -> Html:
+    """A block of text, which may be coloured; a keyboard can scroll a long one."""
     is_long = len(text) > _SCROLLS or text.count("\n") > _SCROLLED_LINES
-    return element("pre", text, style=style, tabindex="0" if is_long else False)
+    return element("pre", coloured or text, style=style, tabindex="0" if is_long else False)
 
 
 def _table(value: Table) -> Html:

@@ -34,7 +34,7 @@ from archytas_nb.trace import bundle, front_end, header, reopened
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.copy_button import copy_buttons
-from archytas_nb.trace.fold import advance, fold
+from archytas_nb.trace.fold import advance, fold, with_outcomes
 from archytas_nb.trace.html import (
     CLASSES,
     DIM,
@@ -243,11 +243,19 @@ def _clear_output() -> None:
 
 _CURSOR = "▍"
 _HEADER = "archytas-nb-header"
+_WHOLE = "archytas-nb-whole"
 _BUSY = "archytas-nb-busy"
 # An element stays in view only if none around it, up to the notebook, clips what overflows.
 _STICKY = (
     f".{_HEADER}{{position:sticky;top:0;z-index:3;background:var(--jp-layout-color0,Canvas);"
+    f"padding-bottom:.3em;border-bottom:{LINE};max-width:{draw.WIDTH};overflow:visible!important;"
     "--jp-widgets-inline-height:24px;--jp-widgets-margin:1px}"
+    # What is scrolled under it fades, in a height in which nothing is while it is not scrolled.
+    f".{_HEADER}::after{{content:'';position:absolute;top:calc(100% + 1px);left:0;right:0;"
+    "height:6px;background:linear-gradient(var(--jp-layout-color0,Canvas),transparent);pointer-events:none}"
+    f"[data-jp-theme-name*=Contrast] .{_WHOLE} *{{border-color:currentColor!important}}"
+    # As wide as what JupyterLab draws of HTML.
+    f".jp-OutputArea-output .{_WHOLE}{{padding-right:20px}}"
     ":is(.jp-Cell-outputWrapper,.jp-Cell-outputArea,.jp-OutputArea-child,.jp-OutputArea-output,"
     f".widget-box):has(.{_HEADER}){{overflow:visible!important}}"
     f".{_BUSY}{{height:2px;margin-top:-2px;background:linear-gradient(90deg,transparent,"
@@ -256,19 +264,29 @@ _STICKY = (
     "@keyframes archytas-nb-busy{to{background-position:100% 0}}"
     f"@media(prefers-reduced-motion:reduce){{.{_BUSY}{{animation:none}}}}"
 )
-_PANE_HEIGHT = "4.4em"
+# It has room for three whole lines, and everything in it has the height of lines.
+_PANE_HEIGHT = "4.5em"
 _PANE = (
-    f"height:{_PANE_HEIGHT};overflow:hidden;display:flex;flex-direction:column-reverse;"
-    "margin:.2em 0 .2em .33em;padding:0 0 0 1em"
+    f"height:{_PANE_HEIGHT};line-height:1.5em;overflow:hidden;display:flex;"
+    "flex-direction:column-reverse;padding:0 0 0 1em"
 )
+_IN_STEP = "margin:.2em 0 .2em .33em"
+_IN_PANE = f"{draw.PRE};margin:0;padding:0 .8em;line-height:inherit;max-height:none;border-radius:0"
 # A widget is as wide as its longest line, unless the line is in a column that may be narrower.
 _ROOT = f"{draw.ROOT};margin:0;display:grid;grid-template-columns:minmax(0,1fr)"
 # As high as the field and the button, which may come later, and as the facts in the final trace.
 _ROW = {"margin": "0", "min_height": draw.STATE_HEIGHT}
 _ROW |= {"flex_flow": "row wrap", "align_items": "center"}
 _ROW |= {"max_width": draw.WIDTH}
-_FRAME = {"padding": ".25em 0", "margin": ".3em 0", "max_width": draw.WIDTH}
-_FRAME |= dict.fromkeys(("border_top", "border_bottom"), LINE)
+# Whether the two stand side by side depends on the width of the page alone: a text gives way.
+_STATE = {"margin": "0", "flex": "2 1 15em", "min_width": "0", "overflow": "hidden"}
+_ACTIONS = {"margin": "0", "flex": "1 1 17em", "min_width": "0", "justify_content": "flex-end"}
+_ACTIONS |= {"min_height": draw.STATE_HEIGHT, "align_items": "center", "overflow": "hidden"}
+_PHASE = {"margin": "0", "flex": "0 1 auto", "min_width": "0"}
+_PASSED = {"margin": "0", "flex": "1 99 auto", "min_width": "7em"}
+# The header has the rule above it, and the pane the one below while it has a text of the last step.
+_FRAME = {"padding": ".25em 0", "margin": "0 0 .3em", "max_width": draw.WIDTH}
+_FRAME |= {"border_bottom": LINE}
 
 
 def live_question(view: RunView, number: int = 0) -> Html:
@@ -317,11 +335,30 @@ def live_now(step: StepView | None, streamed: Streamed | None) -> Html:
     parts: list[Html] = []
     is_running = step is not None and any(call.status is None for call in step.calls)
     if step is not None and is_running and step.thought:
-        parts.append(draw.thought_html(step.thought))
+        parts.append(_thought(step.thought))
     if streamed is not None:
         parts += _streamed(streamed)
     # It begins at the top of the pane; of what is higher than the pane, the end is seen.
-    return _piece(element("div", element("div", *parts, style="margin-bottom:auto"), style=_PANE))
+    pane = element("div", element("div", *parts, style="margin-bottom:auto"), style=_PANE)
+    return _of_step(pane) if parts else _piece(element("div", pane, style=_IN_STEP))
+
+
+def live_reason(step: StepView | None) -> Html:
+    """Why the model makes the call that the person is asked about."""
+    if step is None or not step.thought:
+        return join()
+    reason = draw.thought_html(step.thought)
+    return _of_step(element("div", reason, style="max-height:14em;overflow:auto;padding:0 0 0 1em"))
+
+
+def _of_step(part: Html) -> Html:
+    """A part of the step above it."""
+    inner = element("div", part, style=f"{_IN_STEP};border-left:{LINE}")
+    return _piece(element("div", inner, style=f"border-bottom:{LINE}"))
+
+
+def _thought(thought: str) -> Html:
+    return element("div", element("em", thought, style="white-space:pre-wrap"), style="opacity:.8")
 
 
 def busy_line() -> Html:
@@ -331,15 +368,15 @@ def busy_line() -> Html:
 
 def _streamed(now: Streamed) -> Iterator[Html]:
     if now.reasoning:
-        yield element("p", element("em", now.reasoning), style=f"{draw.PROSE};{DIM}")
+        yield _thought(now.reasoning)
     if now.thought:
-        yield draw.thought_html(now.thought)
+        yield _thought(now.thought)
     if now.tool:
-        yield element("div", element("code", f"{now.tool} …", style=draw.CODE), style=draw.CALL)
+        yield element("code", f"{now.tool} …", style=f"{draw.CODE};display:block")
     if now.arguments:
-        yield element("pre", now.arguments + _CURSOR, style=draw.PRE)
+        yield element("pre", now.arguments + _CURSOR, style=_IN_PANE)
     if now.output:
-        yield element("pre", now.output, style=f"{draw.PRE};{DIM}")
+        yield element("pre", now.output, style=f"{_IN_PANE};{DIM}")
 
 
 def told_html(text: str) -> Html:
@@ -352,6 +389,7 @@ def _piece(*parts: Html) -> Html:
 
 
 _EMPTY_PANE = live_now(None, None)
+_HAS_RULE = f"border-bottom:{LINE}"
 
 
 # ── widgets ───────────────────────────────────────────────────────────────────────────────────────
@@ -423,27 +461,31 @@ class LiveLayer:
         if inbox is not None and can_tell:
             self._tell = header.TellField(inbox, self._due.set)
         self._stop = header.StopButton(self._inbox.stop)
-        self._phase = self._html("")
-        self._passed = self._html("")
+        self._phase = self._html("", layout=self._layout(_PHASE))
+        self._passed = self._html("", layout=self._layout(_PASSED))
+        self._offered = self._row([], _ACTIONS)
         self._actions = self._actions_of_person()
         self._waiting = self._html("")
-        row = self._register(ipywidgets.Layout(**_ROW))
-        self._state = self._register(ipywidgets.HBox([self._phase, self._passed], layout=row))
         self._offer_actions()
         self._draw_state()
-        parts = [
-            self._head,
-            self._state,
-            self._html(join(busy_line(), copy_buttons())),
-            self._waiting,
-        ]
-        self._header = self._column(parts).add_class(_HEADER)
-        self._frame = self._register(ipywidgets.Layout(display="none", **_FRAME))
+        self._header = self._column(self._parts_of_header()).add_class(_HEADER)
+        self._frame = self._layout({"display": "none", **_FRAME})
         self._steps = self._register(ipywidgets.VBox([self._earlier], layout=self._frame))
         self._place = self._column([])
         parts = [self._header, self._steps, self._now, self._panel, self._place]
         self._top = self._register(reopened.reopenable(parts, self._shared["layout"]))
+        self._top.add_class(_WHOLE)
         self._begin(self._top)
+
+    def _parts_of_header(self) -> list[Any]:
+        """The question, what the run does now beside what a person can do, and what it was told."""
+        state = self._row([self._phase, self._passed], _STATE)
+        return [
+            self._head,
+            self._row([state, self._offered], _ROW),
+            self._html(join(busy_line(), copy_buttons())),
+            self._waiting,
+        ]
 
     def _begin(self, top: Any) -> None:
         """Show the copy and the widgets, and start the clock."""
@@ -494,14 +536,16 @@ class LiveLayer:
                 front_end.send(self._kernel)
                 return event.form
             now = time.monotonic()
-            begins_call = isinstance(event, ev.RunCalls) and now - self._call_drawn_at >= INTERVAL
-            if begins_call:
+            comes_before_call = isinstance(event, ev.RunCalls)
+            comes_before_call |= isinstance(event, ev.Delta) and event.kind == "ended"
+            is_urgent = comes_before_call and now - self._call_drawn_at >= INTERVAL
+            if is_urgent:
                 self._call_drawn_at = now
-            if begins_call or now - self._drawn_at >= INTERVAL:
+            if is_urgent or now - self._drawn_at >= INTERVAL:
                 self._draw()
             else:
                 self._due.set()
-            if begins_call:
+            if is_urgent:
                 front_end.send(self._kernel)
         return None
 
@@ -570,8 +614,8 @@ class LiveLayer:
 
     def _offer_actions(self) -> None:
         """Show what a person can do with the run, as soon as a click on it would arrive."""
-        if self._actions[-1] not in self._state.children and self._stop.works:
-            self._state.children = (self._phase, self._passed, *self._actions)
+        if not self._offered.children and self._stop.works:
+            self._offered.children = self._actions
 
     def _draw_state(self) -> None:
         """Show what the run does now; the phase has a widget of its own, which is read out."""
@@ -608,16 +652,16 @@ class LiveLayer:
             self._change_boxes([step.number for step in steps])
         streamed = self._activity.streamed()
         form = self._activity.form
-        is_waiting = self._activity.is_asking or (form is not None and not form.decision)
-        if is_waiting and steps:  # the panel or the form shows the call in full
-            steps = (*steps[:-1], without_arguments(steps[-1]))
-        now = self._what_happens(steps[-1] if steps else None, streamed)
+        last = self._last_step()
+        now = live_now(last, streamed)
+        if self._is_waiting:  # the panel or the form has the place of the pane
+            now = live_reason(last)
         if now == _EMPTY_PANE:  # before the steps grow, which moves it
             self._show_now(now)
         for step in steps[:-1]:
             self._boxes[step.number].value = live_step(step, newest=False)
-        for step in steps[-1:]:
-            self._boxes[step.number].value = live_step(step, streamed, newest=True)
+        if last is not None:
+            self._boxes[last.number].value = live_step(last, streamed, newest=True)
         if any(box.value for box in self._boxes.values()):
             self._frame.display = ""
         self._head.value = self._question()
@@ -632,14 +676,25 @@ class LiveLayer:
         if self._view is not self._copied and is_due:
             self._static.update(self._copy(), raw=True)
 
-    def _what_happens(self, step: StepView | None, streamed: Streamed | None) -> str:
-        """The pane; while the person is asked, the panel or the form has its place."""
-        if self._activity.is_asking:
-            return ""
-        return live_now(step, streamed)
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether the person is asked something."""
+        form = self._activity.form
+        return self._activity.is_asking or (form is not None and not form.decision)
+
+    def _last_step(self) -> StepView | None:
+        """The last step, with the outcomes of its calls that have ended while others go on."""
+        if not self._view.steps:
+            return None
+        step = self._view.steps[-1]
+        step = replace(step, calls=with_outcomes(step.calls, self._activity.outcomes))
+        if self._is_waiting:  # the panel or the form shows the call in full
+            return without_arguments(step)
+        return step
 
     def _show_now(self, now: str) -> None:
         self._pane.visibility = "hidden" if now == _EMPTY_PANE else "visible"
+        self._frame.border_bottom = "none" if _HAS_RULE in now else LINE
         self._now.value = now
 
     def _question(self) -> Html:
@@ -673,6 +728,16 @@ class LiveLayer:
 
     def _html(self, value: str, **more: Any) -> Any:
         return self._register(self._html_type(value, **{**self._shared, **more}))
+
+    def _layout(self, traits: dict[str, str]) -> Any:
+        import ipywidgets
+
+        return self._register(ipywidgets.Layout(**traits))
+
+    def _row(self, parts: list[Any], traits: dict[str, str]) -> Any:
+        import ipywidgets
+
+        return self._register(ipywidgets.HBox(parts, layout=self._layout(traits)))
 
     def _column(self, parts: list[Any]) -> Any:
         return self._register(self._column_type(parts, layout=self._shared["layout"]))

@@ -48,7 +48,7 @@ _NUMBER = re.compile(r"[-+−]?[\d,._]*\d(?:\.\d*)?(?:[eE][-+]?\d+)?\s?%?")
 _BLANK = {"", "…", "nan", "NaT", "None", "<NA>", "inf", "-inf"}
 _TAGS = {"code", "details", "div", "em", "img", "p", "pre", "span", "strong", "summary", "sup"}
 _TAGS |= {"table", "tbody", "td", "th", "thead", "tr"}
-_ATTRIBUTES = {"style", "class", "open", "src", "alt", "role", "aria-level", "tabindex"}
+_ATTRIBUTES = {"style", "class", "open", "src", "alt", "role", "aria-level", "tabindex", "title"}
 _LINKS = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
 _CODE = (
     f"{MONO};white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;padding:.6em .8em;"
@@ -233,7 +233,9 @@ def element(tag: str, *children: str | None, **attributes: str | bool) -> Html:
         if value is True:
             written += f" {name}"
         elif value is not False:
-            written += f' {name}="{_attribute(value)}"'
+            # A title may be foreign, unlike the others.
+            shown = tidy(value) if name == "title" else value
+            written += f' {name}="{_attribute(shown)}"'
     if tag not in _TAGS:
         raise ValueError(f"not allowed in a trace: <{tag}>")
     if tag == "img":

@@ -99,8 +99,10 @@ class CallView:
 
     @property
     def shows_more(self) -> bool:
-        """Whether it is of interest without unfolding: it drew, or it changed variables."""
-        return bool(self.changes) or any(item.picture or item.prose for item in self.shown)
+        """Whether it is of interest without unfolding: it drew, or changed what was there."""
+        if any(kind != ev.CREATED for _, kind, _ in self.changes):
+            return True
+        return any(item.picture or item.prose for item in self.shown)
 
     @property
     def shown_result(self) -> str:

@@ -309,3 +309,28 @@ def test_what_is_advice_for_the_model_is_not_shown_to_a_person() -> None:
     assert "erase" in unknown.for_person
     assert denied.text != denied.for_person
     assert denied.for_person.startswith("Refused")
+
+
+def test_each_of_several_calls_is_told_as_soon_as_it_ends() -> None:
+    """In turn with its outcome, concurrently without the result; the last one of all is not."""
+
+    async def wait(seconds: float) -> float:
+        await asyncio.sleep(seconds)
+        return seconds
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    told: list[tuple[str, str, str]] = []
+    box = Toolbox(wait, fail)
+    executor = KernelExecutor(
+        box, {}, on_ended=lambda each: told.append((each.call_id, each.status, each.result))
+    )
+    inputs = {"a": {}, "b": {"seconds": 0.2}, "c": {"seconds": 0.01}}
+    calls = [ToolCall(id, "wait" if given else "fail", given) for id, given in inputs.items()]
+    outcomes = executor.run(calls)
+    assert [each.status for each in outcomes] == ["error", "done", "done"]
+    assert told == [("a", "error", outcomes[0].result), ("c", "done", "…"), ("b", "done", "…")]
+    told.clear()
+    executor.run(calls[:1])
+    assert told == []

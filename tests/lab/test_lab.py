@@ -80,7 +80,7 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     place = desk.wait_until_shown("reading 68 Chinstrap penguins")
     seen = desk.shown_texts[place - 1]
     assert "A picture says more than three numbers." in seen
-    assert re.search(r"running plot_masses( \d+ s)? · step 3 · \d+ s", seen)
+    assert re.search(r"running plot_masses( for \d+ s)? · step 3 · \d+ s", seen)
     assert "scripted · react" in seen
     assert "ValueError: unit is 'pounds'" in seen
     assert [set(each) for each in bundles(desk.outputs(3))] == [STATIC, {WIDGET_VIEW}]

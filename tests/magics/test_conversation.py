@@ -84,7 +84,7 @@ def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
         rows[1:], ("no idea", "max_steps=1", "Interrupted during a tool"), strict=True
     ):
         assert said in row
-    assert "count 2×" in rows[3]
+    assert "count × 2" in rows[3]
 
 
 def test_costs_are_summed_and_an_incomplete_sum_is_marked() -> None:

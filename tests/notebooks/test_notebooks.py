@@ -16,7 +16,7 @@ KINDS = {
     "a figure": r"\[image/png\]",
     "an error of the tool": r"ZeroDivisionError",
     "an input that does not fit": r"wrong arguments",
-    "a tool that does not exist": r"no tool is named",
+    "a tool that does not exist": r"no tool has this name",
     "a refusal": r"⊘ delete\(",
     "a question with nobody there": r"⊘ ask_user\(",
     "a repeated call": r"↺ share was not run",

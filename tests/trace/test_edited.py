@@ -10,11 +10,19 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.kernel.approval import MAX_VALUE
-from archytas_nb.loop.events import AskModel, CallOutcome, CallOutcomes, RunCalls, ToolCall
+from archytas_nb.loop.events import (
+    AskModel,
+    CallOutcome,
+    CallOutcomes,
+    Edit,
+    FormArgument,
+    RunCalls,
+    ToolCall,
+)
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle
 from archytas_nb.trace.fold import advance, fold
-from archytas_nb.trace.html import html
+from archytas_nb.trace.html import PageLimits, html, step_html
 from archytas_nb.trace.text import markdown, plain
 from archytas_nb.trace.view import RunView
 from tests.scripted import Scripted
@@ -60,7 +68,8 @@ def test_after_an_edit_of_code_everything_shows_the_code_that_ran(old: str, new:
         assert "new_name" in call.partition(" (approved")[0]
         assert "old_name" not in call.partition(" (approved")[0]
     assert "approved by you, edited code" in row
-    assert "before it was edited" in words(html(view))
+    is_short = not ("\n" in old or len(old) > 40)  # then the decision shows all of it
+    assert ("before it was edited" in words(html(view))) is not is_short
 
 
 def test_a_refused_call_shows_what_was_refused() -> None:
@@ -138,3 +147,21 @@ def test_approved_code_of_every_step_of_a_long_run_is_shown() -> None:
     seen = words(html(view))
     assert all(f"a_{number} = 1\nb" in seen for number in range(50, 700, 100))
     assert "a_649 = 1" not in seen
+
+
+def test_a_decision_is_whole_in_the_row_and_below_it_and_no_argument_is_shown_twice() -> None:
+    """The call gives way to it; an unfolded step has each part in one place."""
+    edit = Edit(
+        {"item": "figs", "amount": 20, "note": ""}, (FormArgument("amount", "20", before="12"),)
+    )
+    outcome = CallOutcome("done", "ordered", decision="approved", person_seconds=3, edit=edit)
+    call = ToolCall("a", "order", {"item": "figs", "amount": 12})
+    [step] = fold("q", [AskModel(1, ()), RunCalls(1, (call,)), CallOutcomes((outcome,))]).steps
+    page = step_html(step, PageLimits([step]))
+    summary, _, body = page.partition("</summary>")
+    assert 'title="approved by you after 3 s, edited amount 12 → 20"' in summary
+    assert "approved by you after 3 s, edited amount 12 → 20" in words(body)
+    assert "figs" not in body
+    assert "note" not in page  # nobody gave it
+    code, decision = re.findall(r"flex:(0 9999 auto|none;max-width:75%)", summary)
+    assert (code, decision[:4]) == ("0 9999 auto", "none")

@@ -102,7 +102,7 @@ def test_nothing_depends_on_the_clock() -> None:
     question, events = SAMPLES["answered"]
     page = html(fold(question, events))
     assert "q01s01" not in page
-    assert "sample-1.5b · 1 s · 240 tokens" in visible(page)
+    assert "sample-1.5b · model 1 s · 240 tokens" in visible(page)
     assert "tokens" not in visible(html(fold(question, events[:-1])))
 
 
@@ -332,7 +332,7 @@ def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
     seen, paper, printed = sheet.partition("@media print{")
     assert paper
     for text, beginnings in (
-        (seen, (f".{page_module.CLASS} ",)),
+        (seen, (f".{page_module.CLASS} ", f"[data-jp-theme-name*=Contrast] .{page_module.CLASS} ")),
         (printed, (f".{page_module.CLASS} ", f":has(>*>.{page_module.CLASS})")),
     ):
         rules = re.findall(r"([^{}]+)\{[^{}]*\}", text)

@@ -40,13 +40,14 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.trace import live, reopened
 from archytas_nb.trace.activity import Activity, Streamed
-from archytas_nb.trace.fold import advance, fold
+from archytas_nb.trace.fold import advance, fold, with_outcomes
 from archytas_nb.trace.html import html, panel_html
 from archytas_nb.trace.live import (
     TraceView,
     display_mode,
     live_now,
     live_question,
+    live_reason,
     live_step,
     without_arguments,
 )
@@ -277,10 +278,10 @@ def test_the_status_has_the_phase_the_step_the_time_and_the_tokens() -> None:
         (None, 2, "trying again"),
         (words("The"), 0, "writing"),
         (RUNNING, 0, "running measure"),
-        (None, 75, "running measure 1 min 15 s"),
+        (None, 75, "running measure for 1 min 15 s"),
         (Delta("person", "Run it?", form), 9, "waiting for you"),
         (Delta("person", ""), 0, "running measure"),  # the time counts from the answer
-        (None, 3, "running measure 3 s"),
+        (None, 3, "running measure for 3 s"),
         (DONE, 0, "waiting for the model"),
         (AskModel(0, ()), 0, "checking whether a tool fits"),
     ):  # fmt: skip
@@ -289,6 +290,28 @@ def test_the_status_has_the_phase_the_step_the_time_and_the_tokens() -> None:
         time += later
         assert activity.status(view) == f"{expected} · step 3 · {clock(time)} · 1,234 tokens"
     assert Activity().status(RunView("q")) == "starting · 0 s"
+
+
+def test_calls_of_one_reply_are_counted_and_each_has_its_mark_as_soon_as_it_ends() -> None:
+    calls = tuple(ToolCall(each, "measure", {"at": each}) for each in "abc")
+    begun = [AskModel(1, ()), RunCalls(1, calls)]
+    activity = after(*begun)
+    assert activity.phase == "running measure × 3"
+    activity.take(Delta("ended", "", outcome=CallOutcome("error", "broken", call_id="b")))
+    assert activity.phase == "running measure × 2"
+    [step] = fold("q", begun).steps
+    step = replace(step, calls=with_outcomes(step.calls, activity.outcomes))
+    assert [call.status for call in step.calls] == [None, "error", None]
+    assert "1 of 3 calls" in text(live_step(step, newest=True))
+    done = CallOutcomes(tuple(CallOutcome("done", each, call_id=each) for each in "abc"))
+    activity.take(done)
+    assert activity.outcomes == []
+
+
+def test_why_a_call_is_made_is_shown_while_the_person_is_asked_about_it() -> None:
+    step = fold("q", SAMPLES["answered"][1][:3]).steps[-1]
+    assert text(live_reason(step)) == step.thought
+    assert live_reason(replace(step, thought="")) == ""
 
 
 def test_the_form_of_a_call_stays_until_the_call_is_over() -> None:
@@ -439,7 +462,7 @@ def test_the_clock_of_a_running_tool_skips_no_second(
         layer.update(view, event)
     layer._tick()
     assert "running measure" in layer._phase.value
-    shown = re.findall(r"> (\d+) s", "".join(drawn))
+    shown = re.findall(r"> for (\d+) s", "".join(drawn))
     seconds = list(dict.fromkeys(map(int, shown)))
     assert seconds == list(range(1, len(seconds) + 1))
     assert len(seconds) >= 26

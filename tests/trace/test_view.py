@@ -261,7 +261,7 @@ def test_keeps_multiline_arguments_besides_the_one_line_call() -> None:
     sql = 'SELECT "a"\n  FROM b\n'
     view = call_view(ToolCall("a", "query", {"sql": sql, "limit": 3, "name": "x\n"}))
     assert view.arguments == (
-        ("sql", '"SELECT \\"a\\" FROM b"'),
+        ("sql", '"SELECT \\"a\\" ⏎ FROM b"'),
         ("limit", "3"),
         ("name", '"x\\n"'),
     )
