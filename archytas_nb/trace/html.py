@@ -46,6 +46,9 @@ SHEET = (
     f"@media print{{.{CLASS} pre,.{CLASS} div"
     "{max-height:none!important;overflow:visible!important}"
     f":has(>*>.{CLASS}){{break-inside:auto!important}}"
+    # A cell stays with the begin of its trace, and an answer with the end of the steps.
+    f".jp-Cell-inputWrapper:has(+* .{CLASS}),.{CLASS}>div:nth-of-type(-n+2){{break-after:avoid}}"
+    f".{CLASS}>:last-child{{break-before:avoid}}.{CLASS}{{orphans:3;widows:3}}"
     f".{CLASS} summary{{break-after:avoid}}.{CLASS} img,.{CLASS} tr{{break-inside:avoid}}}}"
 )
 WIDTH = "56rem"
