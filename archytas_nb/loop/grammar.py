@@ -54,6 +54,7 @@ identifier ::= [A-Za-z_] [A-Za-z0-9_]{0,40}
 number ::= "-"? [0-9]{1,16} ("." [0-9]{1,16})?
 constant ::= "True" | "False" | "None"
 character ::= [^"\\\n{}] | "\\" ["\\nt']
+plaintext ::= "\"" (character | [{}])* "\""
 binary ::= " + " | " - " | " * " | " / " | " // " | " % " | " ** " | compare | " and " | " or "
 compare ::= " == " | " != " | " < " | " <= " | " > " | " >= " | member
 member ::= " in " | " not in " | " is " | " is not "
@@ -128,7 +129,7 @@ _INPUT_OF = {"string": "textual", "number": "amount", "integer": "amount", "bool
 
 _LITERAL = r"""
 literal ::= literalstring | number | constant
-literalstring ::= "\"" (character | [{}])* "\""
+literalstring ::= plaintext
 literalnumber ::= number
 literalinteger ::= "-"? [0-9]{1,16}
 literalboolean ::= "True" | "False"
@@ -304,7 +305,9 @@ class ProgramGrammar:
 
     def _known(self, kind: str) -> str:
         """What is answered without a call: a value of the required type, or text or a number."""
-        return "answered" if self._answer is not None else f"string{kind} | filled{kind}"
+        if self._answer is not None:
+            return "answered"
+        return f"plaintext | string{kind} | filled{kind}"
 
     def with_results_renamed(self, text: str) -> str:
         """A program, or a line of one, in which no variable has the name of a tool.
@@ -393,7 +396,7 @@ class ProgramGrammar:
             if "string" in types and not texts:
                 options.append(f"string{kind}")
         elif not has_results:
-            return [f"answered ::= expr{kind}"]
+            return [f"answered ::= plaintext | expr{kind}"]
         rules = []
         if texts:
             options.append('legal (" if " part@ " else " legal)?'.replace("@", kind))

@@ -133,7 +133,7 @@ def test_the_first_line_is_a_call_with_plain_values_or_an_answer() -> None:
     call = '(start " = ")? ("send(" ("to=" inputbound) ")")'
     assert rules(made.first_call([], may_answer=False))["root"].startswith(f"({call} | last) ")
     first = rules(made.first_call(["x"], may_answer=True))
-    known = f'{call} | "answer(" (stringbound | filledbound) ")"'
+    known = f'{call} | "answer(" (plaintext | stringbound | filledbound) ")"'
     assert first["root"].startswith(f"({known}) ")
     value = rules(made.first_call(["x"], may_answer=True, may_assign=True))
     assert value["root"].startswith(f'({known} | start " = " inputbound) ')
