@@ -351,9 +351,11 @@ class RunSetup:
             return self.settings.protocol
         if model is None:
             return "react"
-        if self.hides_values and _runs_programs():  # which compute with values unseen
-            return "program"
-        return model.protocol
+        # Programs compute with values that the model does not see.
+        wished = "program" if self.hides_values else model.protocol
+        if wished != "program" or _runs_programs():
+            return wished
+        return "react" if model.protocol == "program" else model.protocol
 
     def wire(
         self, protocol: ActiveProtocol, tools: Toolbox, exchange: Exchange, *, small: bool

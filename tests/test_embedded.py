@@ -89,7 +89,7 @@ def test_the_embedded_model_answers_through_a_real_call(monkeypatch: pytest.Monk
     assert run.status == "answered"
     assert ("count_fruit", 17) in [(call.name, outcome.value) for call, outcome in run.calls]
     assert "17" in run.answer
-    assert run.protocol == "react"
+    assert run.protocol == "program"
 
 
 @pytest.mark.local_model

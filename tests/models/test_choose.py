@@ -341,7 +341,7 @@ def test_a_user_is_asked_once_about_a_server_and_a_yes_is_kept_in_a_private_file
         for _ in range(2):
             assert choose_model(settings=FINDS, confirm=user).base_url == server.url
         at = server.root.removeprefix("http://")
-        assert user.prompts == [f"Use server 0 at {at}, model qwen3:8b? [y/n] "]
+        assert user.prompts == [f"Use server 0 at {at}, model qwen3:8b?"]
         look_again()  # as in another process, where nobody can be asked
         assert choose_model(settings=FINDS).base_url == server.url
         server.models = ["another model of the same server"]

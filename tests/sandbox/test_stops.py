@@ -349,6 +349,18 @@ def test_without_the_sandbox_the_error_says_what_to_install(
         Programs()
 
 
+def test_without_the_sandbox_the_embedded_model_makes_one_call_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from archytas_nb.agent import Agent
+    from archytas_nb.models.embedded import EmbeddedModel
+
+    setup = Agent([], EmbeddedModel())._setup.now()
+    assert setup.protocol(setup.choice.choose()) == "program"
+    monkeypatch.setattr(pool, "_binary", lambda: "")
+    assert setup.protocol(setup.choice.choose()) == "react"
+
+
 def test_a_closed_session_uses_no_worker(programs: Programs) -> None:
     programs.run("a = 1")
     assert programs.session._interpreter.workers
