@@ -122,15 +122,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 RESULTS = Path(__file__).parent / "results"
 KEPT = (
-    "report", "report-before", "report-bare",
+    "report", "report-program", "report-before", "report-bare",
     "blind", "blind-program", "blind-program-before", "blind-before", "blind-without-rules",
 )  # fmt: skip
 """Runs of a whole half that are kept here: as it is now, and with other configurations."""
 
-PARTS = (
-    "report-program-part", "report-program-part-before",
-    "report-react-beside", "blind-react-beside",
-)  # fmt: skip
+PARTS = ("report-react-beside", "blind-react-beside")
 """Runs of some tasks of a half, in an order that was fixed beforehand."""
 
 

@@ -32,7 +32,9 @@ def test_a_table_of_the_page_is_made_of_the_results_beside_it(name: str) -> None
 
 def test_the_numbers_of_the_readme_are_those_of_the_last_runs() -> None:
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    report, bare, blind = (kept(name)[0] for name in ("report", "report-bare", "blind"))
+    report, bare, blind = (
+        kept(name)[0] for name in ("report-program", "report-bare", "blind-program")
+    )
     assert f"{report['solved']} of {report['tasks']} tasks" in readme
     assert (
         f"Without constrained decoding and guards, the same weights solved {bare['solved']}"
