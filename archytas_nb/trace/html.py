@@ -35,7 +35,8 @@ SHEET = (
     # triangle. Where there is no style sheet, it is a text that wraps.
     f".{CLASS} .{_ROW_CLASS}{{display:inline-flex;gap:.3em;align-items:baseline;max-width:96%;"
     "vertical-align:bottom}"
-    f".{CLASS} .{_ROW_CLASS}>*{{min-width:3em;overflow:hidden;text-overflow:ellipsis}}"
+    f".{CLASS} details:not([open])>summary .{_ROW_CLASS}>*"
+    "{min-width:3em;overflow:hidden;text-overflow:ellipsis}"
     f".{CLASS} details[open]>summary .{_ROW_CLASS}{{display:inline!important}}"
     f".{CLASS} details[open]>summary .{FOLDED_ONLY}{{display:none}}"
     f".{CLASS} details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"

@@ -282,7 +282,7 @@ _ROW |= {"max_width": draw.WIDTH}
 _STATE = {"margin": "0", "flex": "2 1 15em", "min_width": "0", "overflow": "hidden"}
 _ACTIONS = {"margin": "0", "flex": "1 1 17em", "min_width": "0", "justify_content": "flex-end"}
 _ACTIONS |= {"min_height": draw.STATE_HEIGHT, "align_items": "center", "overflow": "hidden"}
-_PHASE = {"margin": "0", "flex": "0 1 auto", "min_width": "0"}
+_PHASE = {"margin": "0", "flex": "none", "max_width": "100%"}
 _PASSED = {"margin": "0", "flex": "1 99 auto", "min_width": "7em"}
 # The header has the rule above it, and the pane the one below while it has a text of the last step.
 _FRAME = {"padding": ".25em 0", "margin": "0 0 .3em", "max_width": draw.WIDTH}

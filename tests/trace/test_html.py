@@ -333,7 +333,14 @@ def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
     assert paper
     for text, beginnings in (
         (seen, (f".{page_module.CLASS} ", f"[data-jp-theme-name*=Contrast] .{page_module.CLASS} ")),
-        (printed, (f".{page_module.CLASS} ", f":has(>*>.{page_module.CLASS})")),
+        (
+            printed,
+            (
+                f".{page_module.CLASS}",
+                f":has(>*>.{page_module.CLASS})",
+                f".jp-Cell-inputWrapper:has(+* .{page_module.CLASS})",
+            ),
+        ),
     ):
         rules = re.findall(r"([^{}]+)\{[^{}]*\}", text)
         assert rules
