@@ -256,7 +256,10 @@ class KernelExecutor:
                 ended = self._run_group(group)
                 outcomes += ended
                 if len(outcomes) < len(calls):
-                    self._tell_ended(*ended)
+                    try:
+                        self._tell_ended(*ended)
+                    except KeyboardInterrupt:
+                        outcomes.append(_not_begun(calls[len(outcomes)].id))
         if guard.interrupts and not _is_interrupted(outcomes):  # nothing has raised it
             if outcomes:
                 outcomes[-1] = interrupted_late(outcomes[-1])

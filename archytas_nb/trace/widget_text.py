@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from archytas_nb.trace.front_end import current_kernel
+
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _BOXES = {"BoxModel": " ", "HBoxModel": " ", "VBoxModel": "\n"}
 _TEXTS = {"HTMLModel", "HTMLMathModel", "LabelModel"}
@@ -34,14 +36,14 @@ def last_texts(ids: list[str]) -> dict[str, str]:
     if not ids:
         return {}
     import ipywidgets
-    from comm import get_comm_manager
 
-    open_ids = get_comm_manager().comms  # some libraries have widgets of their own
+    # Some libraries have widgets of their own.
+    open_ids = getattr(getattr(current_kernel(), "comm_manager", None), "comms", {})
     states = ipywidgets.Widget.get_manager_state()["state"]
     found = {}
     for each in ids:
         text = _text(each, states)
-        if text is None and each not in open_ids:
+        if each not in states and each not in open_ids:
             text = ""
         if text is not None:
             found[each] = text

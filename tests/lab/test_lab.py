@@ -101,7 +101,7 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     often = statistics.mean(between)
     print(f"first sign after {first:.2f} s, then {len(between)} updates, one each {often:.2f} s")
     print(f"saved {sizes([left])} kB with a plot (at most 37)")
-    assert inside < 0.01
+    assert inside < 0.03  # 0.1 is where people notice it
     falls = [before - after for before, after in itertools.pairwise(heights)]
     assert max(falls) < 10  # so what is below moves as far as the finished trace is high
     assert not desk.page.evaluate("shownTexts.some(each => each.includes('had not finished'))")

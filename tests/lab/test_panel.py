@@ -120,7 +120,7 @@ def test_the_last_line_says_what_is_waited_for_in_each_phase(sit: Any) -> None:
         ("reading", "reading the prompt: 512 of 2,048 tokens · step 1"),
         ("retry", "Trying again (1 of 3) · 2 s left"),
         ("writing", "writing · step 1"),
-        ("running", "running sleep 2 s · step 1"),
+        ("running", "running sleep for 2 s · step 1"),
     ):
         places.append(desk.wait_until_shown(words))
         desk.picture(f"status-{name}", 3)
