@@ -190,8 +190,7 @@ rebinding = (
 def _differs(text: str) -> bool:
     """Whether a program binds a name that makes it another one in the sandbox: see differences.md."""
     is_read_at_once = any(
-        f"{each} = " in text and re.search(rf"\b{each}\(.* for ", text)
-        for each in ("any", "all", "next")
+        f"{each} = " in text and re.search(rf"\b{each}\(.* for ", text) for each in _BUILTINS
     )
     has_default = bool(re.search(r"\bnext\(\(.*\), ", text))
     return bool(is_read_at_once) or has_default or ("str = " in text and "str.upper" in text)
