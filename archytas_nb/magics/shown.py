@@ -110,6 +110,7 @@ def _asks(entry: Any) -> str:
 def undone(asked: Asked) -> str:
     """Put the variables back to where they were before a run; returns what was done, in words."""
     from archytas_nb.kernel.transaction import CHANGED_SINCE
+    from archytas_nb.loop.events import CREATED
 
     diff = asked.run.diff
     left = asked.run.undo()
@@ -117,7 +118,7 @@ def undone(asked: Asked) -> str:
     done: dict[str, dict[str, None]] = {"restored": {}, "deleted": {}}
     for change in diff.changes:
         name = _root(change.name)
-        is_new = change.label == "created" and name == change.name
+        is_new = change.label == CREATED and name == change.name
         if not failed & {name, ""}:
             done["deleted" if is_new else "restored"][name] = None
     lines = [f"{what}: {', '.join(names)}" for what, names in done.items() if names]
