@@ -11,7 +11,7 @@ import threading
 from base64 import b32encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from archytas_nb.choices import ValuesName
 from archytas_nb.loop.events import (
@@ -23,6 +23,21 @@ from archytas_nb.loop.events import (
     Stopped,
     ToolCall,
 )
+
+DataKind = Literal[
+    "names, types and sizes",
+    "counts of values",
+    "errors and code of cells",
+    "types of errors",
+    "pictures",
+    "errors",
+    "results",
+    "types of results",
+    "prints",
+    "changes of variables",
+    "what a tool asks",
+]
+"""The kinds of data of a notebook that a request can hold, in words for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +219,7 @@ def columns_in(exchanges: Iterable[Exchange]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column for each in offered for column in each.columns))
 
 
-def kinds_in(exchanges: Iterable[Exchange]) -> tuple[str, ...]:
+def kinds_in(exchanges: Iterable[Exchange]) -> tuple[DataKind, ...]:
     """Which kinds of data of the notebook are sent with these exchanges, in words for a person.
 
     Not listed are what a person wrote, the tools, and what the model itself wrote.
@@ -212,7 +227,7 @@ def kinds_in(exchanges: Iterable[Exchange]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kind for each in exchanges for kind in _kinds_of(each)))
 
 
-def _kinds_of(exchange: Exchange) -> Iterator[str]:
+def _kinds_of(exchange: Exchange) -> Iterator[DataKind]:
     are_shown = exchange.values == "all"
     if exchange.context is not None and exchange.context.text and exchange.context.is_offered:
         yield "names, types and sizes"
@@ -227,7 +242,7 @@ def _kinds_of(exchange: Exchange) -> Iterator[str]:
             yield from _kinds_of_outcome(outcome, are_shown=are_shown)
 
 
-def _kinds_of_outcome(outcome: CallOutcome, *, are_shown: bool) -> Iterator[str]:
+def _kinds_of_outcome(outcome: CallOutcome, *, are_shown: bool) -> Iterator[DataKind]:
     if outcome.status == "error":
         yield "errors" if are_shown else "types of errors"
     elif outcome.status == "done":

@@ -1,9 +1,10 @@
-"""Every promise of the pages on security, on your data and on programs names the tests that hold it."""
+"""Every promise of a page names the tests that hold it, and what the code decides is generated into the pages."""
 
 from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +12,15 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.testing import ScriptedModel
+from tests.docs.promises import LISTS, ROOT, Promise, manifest, pages, plain, written
 
-ROOT = Path(__file__).parents[2]
-WITH_GUARANTEES = ("docs/security.md", "docs/how-to/your-data.md", "docs/programs.md")
-PAGES = (*WITH_GUARANTEES, "docs/how-to/values.md")
-_ROW = re.compile(r"^\| (?P<promise>.+) \| (?P<tests>`tests/.+`) \|$", re.MULTILINE)
-
-
-def plain(text: str) -> str:
-    """A text of a page in one line, without marks of Markdown and targets of links."""
-    return " ".join(re.sub(r"\]\([^)]*\)|\*\*|\[", "", text).split())
+MANIFEST = manifest()
+PAGES = tuple(pages(MANIFEST))
+WITH_GUARANTEES = ("docs/how-to/your-data.md", "docs/programs.md")
 
 
-def rows(page: str) -> list[tuple[str, list[str]]]:
-    """The promises of a page, each with the names of its tests."""
-    table = (Path(__file__).parent / "promises.md").read_text("utf-8")
-    [part] = [each for each in table.split("\n## ") if each.startswith(page)]
-    found = [(row["promise"], re.findall("`([^`]+)`", row["tests"])) for row in _ROW.finditer(part)]
-    assert len(found) == part.count("\n| ") - 1, "a row has another form than the others"
-    return found
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
 def guarantees(page: str) -> list[str]:
@@ -40,25 +31,52 @@ def guarantees(page: str) -> list[str]:
     return [plain(each) for each in found if "This is not a sandbox" not in each[:30]]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_each_promise_is_on_its_page_and_its_tests_exist(page: str) -> None:
-    said = plain((ROOT / page).read_text("utf-8"))
-    assert rows(page)
-    for promise, tests in rows(page):
-        assert plain(promise) in said, f"{page} does not say: {promise}"
-        for test in tests:
-            file, _, name = test.partition("::")
-            source = (ROOT / file).read_text("utf-8")
-            assert re.search(rf"^(?:async )?def {name}\(", source, re.MULTILINE), test
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_the_generated_parts_of_a_page_are_up_to_date(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text == written(text, MANIFEST), "out of date: run `python -m tests.docs.promises`"
+
+
+def test_each_promise_has_a_name_of_its_own() -> None:
+    names = Counter(each.id for each in MANIFEST.promises)
+    assert names.most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize("promise", MANIFEST.promises, ids=lambda each: each.id)
+def test_each_promise_is_on_its_page_and_its_tests_exist(promise: Promise) -> None:
+    assert plain(promise.sentence) in plain((ROOT / promise.page).read_text("utf-8"))
+    assert promise.tests
+    for test in promise.tests:
+        file, _, name = test.partition("::")
+        source = (ROOT / file).read_text("utf-8")
+        assert re.search(rf"^(?:async )?def {name}\(", source, re.MULTILINE), test
+
+
+def test_every_sentence_under_guarantees_is_generated_from_a_promise() -> None:
+    """A sentence that was written by hand there would be a promise without a test."""
+    page = (ROOT / "docs/security.md").read_text("utf-8")
+    part = page.partition("## Guarantees")[2].partition("## Not guaranteed")[0]
+    blocks = [each for each in re.sub(r"(?s)```.*?```", "", part).split("\n\n") if each.strip()]
+    by_hand = [each for each in blocks if not each.lstrip().startswith("<!-- ")]
+    assert not by_hand
+    groups = set(re.findall(r"<!-- promises: ([\w-]+) -->", part))
+    assert groups == set(MANIFEST.titles) == {each.group for each in MANIFEST.promises} - {None}
 
 
 @pytest.mark.parametrize("page", WITH_GUARANTEES)
 def test_each_guarantee_has_a_promise_with_a_test(page: str) -> None:
-    promises = [plain(promise) for promise, _ in rows(page)]
+    promises = [plain(each.sentence) for each in MANIFEST.promises if each.page == page]
     found = guarantees(page)
     assert len(found) > 5
     for each in found:
         assert any(promise in each for promise in promises), f"no test is named for: {each}"
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_has_words_for_all_that_the_code_knows_and_for_nothing_else(name: str) -> None:
+    assert set(MANIFEST.words[name]) == set(LISTS[name]())
+    marked = [path for path in PAGES if f"<!-- list: {name} -->" in path.read_text("utf-8")]
+    assert marked
 
 
 def run(*script: Any, **options: Any) -> tuple[nb.Run[Any], dict[str, Any]]:

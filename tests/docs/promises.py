@@ -1,0 +1,158 @@
+"""The promises of the pages: `promises.toml`, the tests that hold each, and what is generated from it.
+
+``python -m tests.docs.promises`` writes the generated parts of the pages again:
+
+    <!-- promises: GROUP -->   the sentences of a group, up to the next empty line
+    <!-- list: NAME -->        a list of what the code decides, up to the next empty line
+
+A name in such a list comes from the code; the words beside it come from the file. A name without
+words and words without a name are errors, so a page cannot forget one.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from archytas_nb.asking import ask_user_tool
+from archytas_nb.batch.program import judge_tool
+from archytas_nb.kernel.cells import cells_tool
+from archytas_nb.kernel.context import look_tools
+from archytas_nb.kernel.disclosure import compare_tool
+from archytas_nb.kernel.python import python_tool
+from archytas_nb.loop.record import DataKind
+
+ROOT = Path(__file__).parents[2]
+FILE = Path(__file__).parent / "promises.toml"
+_GROUP = re.compile(r"(?P<mark><!-- promises: (?P<name>[\w-]+) -->\n).*?(?=\n\n)", re.DOTALL)
+_LIST = re.compile(r"(?P<mark><!-- list: (?P<name>[\w-]+) -->\n).*?(?=\n\n|\Z)", re.DOTALL)
+_WIDTH = 120  # characters of a line of a page
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A sentence of a page, and the tests that hold it.
+
+    Attributes:
+        id: Its name, unique in the file.
+        page: The page that has the sentence, from the root of the repository.
+        sentence: The sentence, or the part of one, in the words of the page.
+        tests: The tests, as ``FILE::FUNCTION``.
+        group: The generated paragraph that the sentence belongs to; None if it was written by hand.
+        random: The tests among them that try to break it in generated ways.
+    """
+
+    id: str
+    page: str
+    sentence: str
+    tests: tuple[str, ...]
+    group: str | None = None
+    random: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `promises.toml` holds.
+
+    Attributes:
+        promises: All promises in the order of the file.
+        titles: The first words of each generated paragraph.
+        words: The words beside the names of each list.
+    """
+
+    promises: tuple[Promise, ...]
+    titles: Mapping[str, str]
+    words: Mapping[str, Mapping[str, str]]
+
+
+def manifest() -> Manifest:
+    """Read the file."""
+    read: dict[str, Any] = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    promises = []
+    for row in read["promise"]:
+        tests = {name: tuple(row.get(name, ())) for name in ("tests", "random")}
+        tests["tests"] = (*tests["random"], *tests["tests"])
+        promises.append(Promise(**{**row, **tests}))
+    return Manifest(tuple(promises), read["titles"], read["words"])
+
+
+# ── what the code decides ─────────────────────────────────────────────────────────────────────────
+
+
+def built_in_tools() -> tuple[str, ...]:
+    """The names of the tools that the package offers by itself."""
+    tools = (ask_user_tool(), *look_tools(), cells_tool(str), compare_tool(), python_tool("ask"))
+    return tuple(each.name for each in (*tools, judge_tool()))
+
+
+def kinds_of_data() -> tuple[str, ...]:
+    """The kinds of data of a notebook that a request can hold."""
+    return get_args(DataKind)
+
+
+LISTS: Mapping[str, Callable[[], tuple[str, ...]]] = {
+    "tools": built_in_tools,
+    "data": kinds_of_data,
+}
+"""The lists, and the code that knows their names."""
+
+
+# ── the pages ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def plain(text: str) -> str:
+    """A text of a page in one line, without marks of Markdown and targets of links."""
+    return " ".join(re.sub(r"\]\([^)]*\)|\*\*|\[", "", text).split())
+
+
+def written(page: str, known: Manifest) -> str:
+    """The text of a page with its generated parts as they should be.
+
+    Raises:
+        KeyError: A part has no title, or a name of a list has no words.
+    """
+
+    def paragraph(found: re.Match[str]) -> str:
+        name = found["name"]
+        sentences = [each.sentence for each in known.promises if each.group == name]
+        return found["mark"] + wrapped([f"**{known.titles[name]}**", *sentences])
+
+    def bullets(found: re.Match[str]) -> str:
+        name = found["name"]
+        words = known.words[name]
+        lines = (f"- {_quoted(name, each)}: {words[each]}" for each in LISTS[name]())
+        return found["mark"] + "\n".join(wrapped([line], "  ") for line in lines)
+
+    return _LIST.sub(bullets, _GROUP.sub(paragraph, page))
+
+
+def _quoted(name: str, each: str) -> str:
+    return f"`{each}`" if name == "tools" else each
+
+
+def wrapped(sentences: Iterable[str], indent: str = "") -> str:
+    """Sentences as one paragraph; the second line and those after it begin with ``indent``."""
+    return textwrap.fill(
+        " ".join(sentences),
+        _WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def pages(known: Manifest) -> Iterable[Path]:
+    """The pages with promises or generated parts."""
+    names = {each.page for each in known.promises} | {"docs/faq.md"}
+    return (ROOT / each for each in sorted(names))
+
+
+if __name__ == "__main__":
+    read = manifest()
+    for path in pages(read):
+        path.write_text(written(path.read_text(encoding="utf-8"), read), encoding="utf-8")
