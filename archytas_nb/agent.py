@@ -390,18 +390,19 @@ class Agent:
         self._current.end()
         self.exchanges.clear()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Save the conversation in a file of JSON, in which secrets are masked.
 
         Args:
-            path: The file; it is replaced.
+            path: The file. One that this wrote before is replaced, unless it was edited since.
+            force: Whether any other file is replaced, too.
 
         Raises:
-            ConfigurationError: The file cannot be written.
+            ConfigurationError: The file cannot be written, or is not to be replaced.
         """
         from archytas_nb.memory import save_conversation
 
-        save_conversation(path, self.exchanges)
+        save_conversation(path, self.exchanges, force=force)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Continue the conversation in a file that `save` wrote; the present one is left.

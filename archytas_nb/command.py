@@ -15,6 +15,7 @@ from typing import Any
 
 from archytas_nb import settings
 from archytas_nb.errors import ArchytasError, ConfigurationError
+from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.loop.model import ModelFacts, forget_crash, served_by
 from archytas_nb.models import choose, process, providers, weights
@@ -159,11 +160,8 @@ def enable(profile: str = "default") -> str:
     path, is_enabled = _startup(profile)
     if is_enabled:
         return f"already enabled: {str(path)!r} loads the extension"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(STARTUP_TEXT, encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {str(path)!r} ({error})") from None
+    instead = "Set IPYTHONDIR to a directory of your own, or load the extension in each notebook"
+    OutputFile(path, "the startup file", instead).replace(STARTUP_TEXT)
     return (
         f"enabled: {str(path)!r} loads the extension in every new kernel.\n"
         "To undo this: python -m archytas_nb disable"
@@ -186,6 +184,7 @@ def clean(*, only_show: bool = False) -> tuple[str, bool]:
     """Remove the embedded model's weights, logs and state, or only list them."""
     files = [
         *weights.cache_dir().glob(f"{weights.EMBEDDED.name}*"),
+        *weights.cache_dir().glob(f".{weights.EMBEDDED.name}.*.part"),
         *process.log_dir().glob("local-*.log*"),
         *process.run_dir().glob("*.crash"),
         *filter(Path.exists, [choose.permissions_file()]),

@@ -20,6 +20,7 @@ from archytas_nb.errors import (
     CassetteMiss,
     ConditionError,
     ConfigurationError,
+    FileError,
     ModelError,
     ToolError,
     ToolTimeout,
@@ -278,6 +279,8 @@ class Driver:
         """The ending; a failure tells whether the cassette failed."""
         if isinstance(ending, ev.Failed) and isinstance(self.run.error, CassetteMiss):
             ending = self.exchange.ending = replace(ending, by="cassette")
+        elif isinstance(ending, ev.Failed) and isinstance(self.run.error, FileError):
+            ending = self.exchange.ending = replace(ending, by="recording")
         if self.disclosure is not None:
             ending = self.exchange.ending = self._filled(ending, self.disclosure)
         return ending

@@ -3,6 +3,7 @@
     ArchytasError
     ├── ToolError             (also ValueError) a function that cannot be a tool, with all reasons
     ├── ConfigurationError    something must be installed, configured or corrected
+    │   └── FileError         a file cannot be read or written; its contents are as before
     └── RunError              a run that ended without an answer; ``.run`` holds what happened
         ├── ModelError        the endpoint was unreachable, refused, or sent an unusable reply
         │   └── CassetteMiss  a replay has no recorded reply to a request
@@ -114,6 +115,10 @@ class ConfigurationError(ArchytasError):
     """
 
     run: Any = None
+
+
+class FileError(ConfigurationError):
+    """A file cannot be read or written, or is not to be replaced; its contents are as before."""
 
 
 class RunError(ArchytasError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Literal
 
 from archytas_nb.choices import ValuesName
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.links import trusted_target
+from archytas_nb.files import OutputFile, is_signed, signed, unsigned
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import (
     AnswerForm,
@@ -31,7 +30,9 @@ from archytas_nb.loop.record import (
 from archytas_nb.models.secrets import mask_all
 from archytas_nb.tools.saved import STRICT, read_saved, saved_text
 
-VERSION = 1
+VERSION = 2
+"""Since 2, a file says that it was written here; one of 1 is read, too."""
+MARK = "saved by archytas_nb"
 MAX_BYTES = 200_000_000
 """The largest file that is read."""
 _MAX_CALLS = 100_000
@@ -113,29 +114,28 @@ class SavedConversation:
 
     version: int
     questions: list[SavedQuestion]
+    written: str | None = None
 
 
-def save_conversation(path: str | os.PathLike[str], exchanges: Sequence[Exchange]) -> None:
-    """Write a conversation to a file, which is replaced as a whole.
+def save_conversation(
+    path: str | os.PathLike[str], exchanges: Sequence[Exchange], *, force: bool = False
+) -> None:
+    """Write a conversation to a file, which is replaced as a whole if this has written it.
+
+    Args:
+        path: The file.
+        exchanges: The conversation.
+        force: Whether any other file is replaced, too.
 
     Raises:
-        ConfigurationError: The file cannot be written.
+        ConfigurationError: The file cannot be written, or is not to be replaced.
     """
-    target = _target(path)
+    file = _file(path)
+    file.check_ours(lambda text: is_signed(text, MARK), force=force)
     questions = [_saved(each) for each in exchanges]
     text = saved_text(SavedConversation(VERSION, questions))
-    masked = json.dumps(_masked(json.loads(text)), ensure_ascii=False, indent=1)
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as file:
-            file.write(masked)
-        Path(file.name).replace(target)
-    except OSError as error:
-        raise ConfigurationError(
-            f"the conversation cannot be saved in {str(path)!r}: {error.strerror}. Give a file in "
-            "a directory that exists and can be written"
-        ) from None
+    masked = _masked(json.loads(text)) | {"written": unsigned(MARK)}
+    file.replace(signed(json.dumps(masked, ensure_ascii=False, indent=1), MARK))
 
 
 def load_conversation(path: str | os.PathLike[str], known: Collection[str]) -> list[Exchange]:
@@ -158,7 +158,7 @@ def load_conversation(path: str | os.PathLike[str], known: Collection[str]) -> l
                 f"expected {VERSION}): upgrade archytas_nb to load it"
             )
         saved = read_saved(SavedConversation, text)
-        if saved.version != VERSION:
+        if not 1 <= saved.version <= VERSION:
             raise ValueError(f"version: {saved.version!r}; expected {VERSION}")
         exchanges = [_exchange(each, known) for each in saved.questions]
         _check(exchanges)
@@ -171,15 +171,12 @@ def load_conversation(path: str | os.PathLike[str], known: Collection[str]) -> l
     return exchanges
 
 
-def _target(path: str | os.PathLike[str]) -> Path:
-    try:
-        return trusted_target(Path(path).expanduser(), "the file")
-    except (OSError, RuntimeError) as error:
-        raise ConfigurationError(f"{str(path)!r} cannot be used: {error}") from None
+def _file(path: str | os.PathLike[str]) -> OutputFile:
+    return OutputFile(Path(path).expanduser(), "the conversation", is_private=True)
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
-    target = _target(path)
+    target = _file(path).target()
     try:
         if not target.is_file():
             raise ConfigurationError(f"there is no file {str(path)!r}; save one with %agent_save")

@@ -35,7 +35,7 @@ LAYERS = (
     ("answers", "kernel", "models", "sandbox", "trace"),
     ("hints", "loop", "settings", "testing", "tools"),
     ("loop.events",),
-    ("links",),
+    ("files",),
     ("choices", "errors", "syntax", "version", "words"),
 )
 """The packages and the modules outside of them, from the top to the bottom."""
@@ -77,7 +77,7 @@ IMPORTERS = {
     "xllamacpp": {"models"},
     "huggingface_hub": {"models"},
     "genai_prices": {"models.completion"},
-    "filelock": {"models", "cassettes.file", "batch.store"},
+    "filelock": {"models", "files", "batch.store"},
     "platformdirs": {"models"},
     "psutil": {"models.process", "kernel.registered", "mcp.process"},
     "xxhash": {"kernel.tables"},

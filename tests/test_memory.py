@@ -11,7 +11,7 @@ import pytest
 
 from archytas_nb.agent import Agent
 from archytas_nb.choices import ActiveProtocol
-from archytas_nb.errors import ConfigurationError, TaskFailed
+from archytas_nb.errors import ConfigurationError, FileError, TaskFailed
 from archytas_nb.loop.events import ANSWER, FAIL
 from archytas_nb.testing import ScriptedModel
 
@@ -110,7 +110,7 @@ def changed(whole: Any, place: list[Any], value: Any) -> bytes:
 
 STEP = ["questions", 0, "steps", 0]
 HOSTILE: list[tuple[list[Any], Any]] = [
-    (["version"], 2), (["version"], "1"), (["version"], True), (["version"], 0), (["more"], 1),
+    (["version"], 3), (["version"], "1"), (["version"], True), (["version"], 0), (["more"], 1),
     (["questions"], {}), (["questions", 0], []), (["questions", 0, "question"], 5),
     (["questions", 0, "question"], {"__reduce__": "x"}), (["questions", 0, "images"], ["/etc/passwd"]),
     (["questions", 0, "images"], ["AAAA"]), (["questions", 0, "ending", "kind"], "exec"),
@@ -154,8 +154,11 @@ def test_what_cannot_be_read_or_written_is_an_error(tmp_path: Path) -> None:
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(ConfigurationError):
             agent.load(path)
-    with pytest.raises(ConfigurationError):
-        agent.save(tmp_path / "no folder" / "talk.json")
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "file" / "talk.json", tmp_path / "file", tmp_path):
+        with pytest.raises(FileError):
+            agent.save(path)
+    assert (tmp_path / "file").read_text() == "mine"
     path = tmp_path / "circle"
     path.symlink_to(path)
     with pytest.raises(ConfigurationError):

@@ -39,7 +39,7 @@ from filelock import FileLock, Timeout
 
 from archytas_nb.cassettes.match import scrub
 from archytas_nb.errors import ENDPOINT_FAILURES, REFUSED_FOR_ALL, ConfigurationError
-from archytas_nb.links import trusted_target
+from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import Json, Usage
 
 LEASE = 30.0
@@ -148,7 +148,7 @@ def stored(path: Path | None, keys: Iterable[str]) -> dict[str, RowResult]:
     """
     if path is None:
         return {}
-    target = _target(path)
+    target = _file(path).target()
     if not target.exists():
         return {}
     where = f"{target.as_uri()}?mode=ro"
@@ -184,9 +184,8 @@ class Store:
         self._seen = 0  # the last write of which this is known
         self._spent_elsewhere = Usage()
         if path is not None:
-            target = _target(path)
+            target = _file(path).made()
             with _naming(path):
-                target.parent.mkdir(parents=True, exist_ok=True)
                 self._database = _opened(target)
             try:
                 self._process = _held_lock(self._owner)
@@ -362,10 +361,9 @@ class Store:
         return False
 
 
-def _target(path: Path) -> Path:
-    """The file behind the links of a path; raises ConfigurationError for another user's."""
-    with _naming(path):
-        return trusted_target(path, "the file of results")
+def _file(path: Path) -> OutputFile:
+    instead = "Make room or name another file with store=…, and run it again"
+    return OutputFile(path, "the file of results", instead)
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -19,7 +19,8 @@ from archytas_nb.cassettes.difference import explain
 from archytas_nb.cassettes.file import CassetteFile, Entry, RecordedAnswer, RecordedReply
 from archytas_nb.cassettes.match import Matcher, scrub
 from archytas_nb.cassettes.tape import Tape
-from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelErrorKind
+from archytas_nb.errors import CassetteMiss, ConfigurationError, FileError, ModelErrorKind
+from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import AskModel, Json, ModelReply
 
 Mode = Literal["auto", "replay", "record"]
@@ -53,6 +54,7 @@ class Cassette:
             header may name more.
         rerun: The command that records what is missing, for messages.
         report: A file for the test runner, which gets a line for each event; or None.
+        force: Whether mode ``"record"`` replaces a file that is no cassette.
 
     Raises:
         ConfigurationError: The file is no cassette, or does not exist in a replay.
@@ -66,6 +68,7 @@ class Cassette:
         volatile: Iterable[str] | Mapping[str, Json] | None = None,
         rerun: str | None = None,
         report: Path | None = None,
+        force: bool = False,
     ) -> None:
         if mode not in get_args(Mode):
             expected = (*get_args(Mode), "off")  # which means no cassette
@@ -80,7 +83,10 @@ class Cassette:
             f"%agent_cassette {shlex.quote(str(self.path))} --mode auto (or set "
             "ARCHYTAS_NB_CASSETTE_MODE=auto)"
         )
-        self._report = report
+        self._report = None
+        if report is not None:
+            self._report = OutputFile(report, "the report")
+        self._force = force and mode == "record"
         self._file = CassetteFile(self.where, self.matcher)
         self._learned: dict[str, dict[str, Json]] = {}
         self._executions: dict[str, str] = {}
@@ -101,7 +107,7 @@ class Cassette:
         try:
             entries = self._file.read()
         except ConfigurationError:
-            if self.mode != "record":  # which replaces it
+            if not self._force:
                 raise
         if self.mode == "record":
             self._replaced = entries
@@ -115,6 +121,8 @@ class Cassette:
     def start_question(self, origin: str, execution: str = "") -> None:
         """Give a cell that is run again the same exchanges again, once per execution."""
         with self._lock:
+            with suppress(FileError):  # the next request that the model is sent says so
+                self._write_missing()
             if not execution or self._executions.get(origin) != execution:
                 self._executions[origin] = execution
                 is_recorded_again = self.mode == "record"
@@ -147,6 +155,7 @@ class Cassette:
                 return found
             if self.mode != "replay":
                 self._file.check()
+                self._write_missing()
         return None
 
     def find_answer(
@@ -224,15 +233,29 @@ class Cassette:
         self._add(RecordedAnswer(self.matcher.text(prompt), kept, seconds), origin)
 
     def _add(self, entry: Entry, origin: str) -> None:
-        with self._lock, self._file.locked():
-            self._catch_up()
-            is_last = self.tape.add(entry, origin)
-            if is_last:
-                self._file.append(self.tape.entries)
-            else:
-                self._file.write(self.tape.entries)
+        with self._lock:
+            try:
+                with self._file.locked():
+                    self._catch_up()
+                    is_last = self.tape.add(entry, origin)
+                    if is_last and self.tape.missing == 1:
+                        self._file.append(self.tape.entries)
+                    else:
+                        self._file.write(self.tape.entries)
+                    self.tape.note_written()
+            finally:
+                if not any(each is entry for each in self.tape.entries):
+                    self.tape.add(entry, origin)  # it was paid for, and is written later
             self.tally.recorded += 1
             self._write_report()
+
+    def _write_missing(self) -> None:
+        """Write what could not be written when it was recorded; raises FileError."""
+        if self.tape.missing:
+            with self._file.locked():
+                self._catch_up()
+                self._file.write(self.tape.entries)
+                self.tape.note_written()
 
     def _catch_up(self) -> None:
         """Take over what another process has recorded meanwhile."""
@@ -308,6 +331,7 @@ class Cassette:
             dropped = self.tape.drop_never_used()
             if dropped:
                 self._file.write(self.tape.entries)
+                self.tape.note_written()
             self.tally.dropped += dropped
             self._write_report()
         return dropped
@@ -316,5 +340,5 @@ class Cassette:
         """Add a line for the test runner, which is another process than the kernel."""
         if self._report is not None:
             line = json.dumps({**event, "tally": asdict(self.tally)})
-            with suppress(OSError), self._report.open("a", encoding="utf-8") as file:
-                file.write(f"{line}\n")  # it fails where the runner has ended
+            with suppress(FileError):  # where the runner has ended
+                self._report.append(f"{line}\n".encode())

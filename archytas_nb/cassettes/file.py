@@ -8,33 +8,25 @@ A cassette is JSON Lines of four kinds:
     {"exchange": "8a…", "messages": ["3f…", …], "reply": {…}}   a request to the model and its reply
     {"asked": "Run it?", "answered": "y"}                      a question to the user; null: no user
 
-A file is never left half written: an exchange is appended in one piece, and any other change is
-written beside the file and moved into its place.
+An exchange is appended in one piece, and any other change replaces the file in one step. Whether a
+file is a cassette is known from its lines, whoever wrote them: no other file is replaced.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
-import os
-import shutil
-import stat
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, get_args
 
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.cassettes.match import Matcher, PartKind, Request, RequestPart
-from archytas_nb.errors import ConfigurationError, ModelErrorKind
-from archytas_nb.links import trusted_target
+from archytas_nb.errors import FileError, ModelErrorKind
+from archytas_nb.files import FORCE, OutputFile
 from archytas_nb.loop.events import Json, ModelReply, Usage, WireCall
-
-if sys.platform != "win32":
-    import fcntl
 
 VERSION = 2
 
@@ -117,6 +109,9 @@ class CassetteFile:
         self.models: dict[str, dict[str, Json]] = {}
         self.warning = ""
         self._matcher = matcher
+        self._output = OutputFile(
+            path, "the cassette", "Use a different file, or use mode 'replay'"
+        )
         self._seen: tuple[int, ...] | None = None
         self._header: Json = None  # as it is in the file; None where nothing can be appended
         self._refs: set[str] = set()  # of the parts in the file
@@ -124,15 +119,16 @@ class CassetteFile:
     def read(self) -> list[Entry]:
         """Read all exchanges, and add the models of the header to those that are known."""
         self._seen = self._signature()
-        target = self._target()
+        target = self._output.target()
         try:
             text = target.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(
+            raise FileError(
                 f"the cassette {str(self.path)!r} cannot be read ({error}); use a different file"
             ) from error
         entries = self.parse(text)
-        self.models = {**self._header.get("models", {}), **self.models}
+        header = self._header or {}  # there is none in an empty file
+        self.models = {**header.get("models", {}), **self.models}
         if not text.endswith("\n"):
             self._header = None
         return entries
@@ -141,9 +137,11 @@ class CassetteFile:
         """Read the text of a cassette, reducing its parts as those of requests are now.
 
         Raises:
-            ConfigurationError: It is no cassette, one of another version, or a line is broken.
+            FileError: It is no cassette, one of another version, or a line is broken.
         """
         lines = text.rstrip().split("\n")
+        if not text:
+            lines = []
         is_cut = not text.endswith("\n")
         entries: list[Entry] = []
         parts: dict[str, RequestPart] = {}
@@ -165,9 +163,10 @@ class CassetteFile:
                 if is_last and is_cut:  # a process was killed
                     self.warning = f"the last line of {name} is incomplete and was ignored"
                     break
-                raise ConfigurationError(
+                raise FileError(
                     f"{name} is not a cassette: line {number} is {line[:60]!r} ({error!r}). "
-                    "Restore the file, or record it again with ARCHYTAS_NB_CASSETTE_MODE=record"
+                    "Nothing was written to it. Use a different file; if it is a recording with a "
+                    f"fault, restore it, or use mode 'record' and {FORCE} to replace it"
                 ) from error
         self._refs = set(parts)
         return entries
@@ -189,92 +188,36 @@ class CassetteFile:
         return self._seen != self._signature()
 
     def check(self) -> None:
-        """Raise ConfigurationError where `write` would."""
-        self._target()
-        folder = next(folder for folder in self.path.parents if folder.exists())
-        # A read-only file could be replaced all the same, but its owner does not want that.
-        is_closed = self.path.exists() and not self.path.stat().st_mode & stat.S_IWUSR
-        if is_closed or self.path.is_dir() or not os.access(folder, os.W_OK):
-            raise self._unwritable("it is a directory, or it or its directory is read-only")
+        """Raise FileError where it is known that `write` would fail."""
+        self._output.check()
 
     def write(self, entries: Sequence[Entry]) -> None:
         """Replace the file's contents; where that fails, the file is unchanged."""
-        self.check()
         header = self._new_header()
         refs: set[str] = set()
         lines = [_dump(header)]
         for entry in entries:
             lines += lines_of(entry, refs)
-        target = self._target()  # a link stays a link
-        beside = target.with_name(f".{target.name}.part")
-        try:
-            beside.unlink(missing_ok=True)
-            with beside.open("x", encoding="utf-8", newline="\n") as file:  # "x" follows no link
-                file.writelines(f"{line}\n" for line in lines)
-            if target.exists():
-                shutil.copymode(target, beside)
-            beside.replace(target)
-        except OSError as error:
-            beside.unlink(missing_ok=True)
-            raise self._unwritable(error) from error
+        self._output.replace("".join(f"{line}\n" for line in lines))
         self._seen = self._signature()
         self._header = header
         self._refs = refs
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write entries of which only the last is new; append it where that is possible."""
-        if self._header != self._new_header() or self.was_changed:
+        if self._header is None or self._header != self._new_header() or self.was_changed:
             self.write(entries)
             return
-        self.check()
-        target = self._target()
         header = self._header
         self._header = None  # in case of an interrupt: write all next time
         data = "".join(f"{line}\n" for line in lines_of(entries[-1], self._refs)).encode()
-        size = target.stat().st_size
-        try:
-            with target.open("ab", buffering=0) as file:
-                if file.write(data) != len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            with suppress(OSError):
-                os.truncate(target, size)
-            raise self._unwritable(error) from error
+        self._output.append(data)
         self._seen = self._signature()
         self._header = header
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from writing it: its folder is locked, which leaves no lock file."""
-        self.check()
-        target = self._target()
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            held = None if sys.platform == "win32" else os.open(target.parent, os.O_RDONLY)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        try:
-            if held is None:  # Windows cannot lock a folder
-                from filelock import FileLock
-
-                with FileLock(target.with_name(f".{target.name}.lock")):
-                    yield
-            else:
-                with suppress(OSError):  # a file system without locks
-                    fcntl.flock(held, fcntl.LOCK_EX)
-                with suppress(OSError):  # what a killed process has left
-                    target.with_name(f".{target.name}.part").unlink()
-                yield
-        finally:
-            if held is not None:
-                os.close(held)
-
-    def _target(self) -> Path:
-        """The file behind the links of the path; raises ConfigurationError for another user's."""
-        try:
-            return trusted_target(self.path, "the cassette")
-        except (OSError, RuntimeError) as error:  # the links lead in a circle
-            raise self._unwritable(error) from error
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep other processes from writing it; raises FileError where it cannot be written."""
+        return self._output.locked()
 
     def _new_header(self) -> Json:
         header: Json = {"cassette": VERSION}
@@ -284,12 +227,6 @@ class CassetteFile:
         if volatile:
             header["volatile"] = volatile
         return header
-
-    def _unwritable(self, why: object) -> ConfigurationError:
-        return ConfigurationError(
-            f"the cassette {str(self.path)!r} cannot be written ({why}). Use a different file, or "
-            "use mode 'replay'"
-        )
 
     def _signature(self) -> tuple[int, ...] | None:
         try:

@@ -57,7 +57,7 @@ _numbers = itertools.count(1)
 
 
 def insert_cassette(
-    path: str, mode: str | None = None, volatile: Iterable[str] = ()
+    path: str, mode: str | None = None, volatile: Iterable[str] = (), *, force: bool = False
 ) -> Cassette | None:
     """Use a cassette from its beginning for all questions of this process from now on.
 
@@ -67,7 +67,7 @@ def insert_cassette(
     chosen = os.environ.get(MODE) or mode or "auto"
     cassette = None
     if path and chosen != "off":
-        cassette = _opened(path, chosen, volatile)
+        cassette = _opened(path, chosen, volatile, force=force)
         _state.open[cassette.where, chosen] = cassette
     _state.inserted = _absolute(path), mode or "auto"
     return cassette
@@ -138,7 +138,9 @@ def given_name(model: Any) -> str:
     return str(ModelFacts(model).given_name or DEFAULT)
 
 
-def _opened(path: str | Path, mode: Any, volatile: Iterable[str]) -> Cassette:
+def _opened(
+    path: str | Path, mode: Any, volatile: Iterable[str], *, force: bool = False
+) -> Cassette:
     from archytas_nb.cassettes.cassette import Cassette
 
     folder = os.environ.get(REPORT)
@@ -146,7 +148,7 @@ def _opened(path: str | Path, mode: Any, volatile: Iterable[str]) -> Cassette:
     if folder:
         report = Path(folder) / f"{os.getpid()}-{next(_numbers)}.jsonl"
     rerun = os.environ.get(RERUN)
-    cassette = Cassette(path, mode, volatile=volatile, rerun=rerun, report=report)
+    cassette = Cassette(path, mode, volatile=volatile, rerun=rerun, report=report, force=force)
     note_uses(cassette)
     return cassette
 

@@ -11,11 +11,19 @@ from archytas_nb.cassettes.file import Entry
 
 @dataclass(eq=False)
 class Slot:
-    """An exchange of a tape, and the cell that used it; None where it is unused."""
+    """An exchange of a tape, and the cell that used it; None where it is unused.
+
+    Attributes:
+        entry: The exchange.
+        user: The cell.
+        user_before: The cell that used it on another tape of the same file.
+        is_in_file: Whether the file has it; if not, it could not be written yet.
+    """
 
     entry: Entry
     user: str | None = None
-    user_before: str | None = None  # on another tape of the same file
+    user_before: str | None = None
+    is_in_file: bool = True
 
     @property
     def was_used(self) -> bool:
@@ -53,9 +61,19 @@ class Tape:
 
     def add(self, entry: Entry, origin: str = "") -> bool:
         """Insert a used exchange behind the last used one; return whether that is the end."""
-        self.slots.insert(self.at, Slot(entry, origin))
+        self.slots.insert(self.at, Slot(entry, origin, is_in_file=False))
         self.at += 1
         return self.at == len(self.slots)
+
+    @property
+    def missing(self) -> int:
+        """How many exchanges could not be written to the file yet."""
+        return sum(not slot.is_in_file for slot in self.slots)
+
+    def note_written(self) -> None:
+        """The file holds all exchanges now."""
+        for slot in self.slots:
+            slot.is_in_file = True
 
     def give_back(self, origin: str, *, drop: bool = False) -> bool:
         """Make what a cell used unused again, or drop it, as the cell is run again."""
@@ -96,10 +114,11 @@ class Tape:
                 slot.user_before = same.pop(0)
 
     def follow(self, entries: Sequence[Entry]) -> None:
-        """Take over what the file holds now; what was used stays used."""
+        """Take over what the file holds now; what was used, or is not written yet, stays."""
         known: dict[str, list[Slot]] = {}
         for slot in self.slots:
             known.setdefault(slot.entry.line(), []).append(slot)
+        missing = [slot for slot in self.slots if not slot.is_in_file]
         self.slots = []
         self.at = 0
         for entry in entries:
@@ -110,4 +129,8 @@ class Tape:
                 slot = Slot(entry)
             self.slots.append(slot)
             if slot.user is not None:
+                self.at = len(self.slots)
+        for slot in missing:
+            if not any(slot is each for each in self.slots):
+                self.slots.append(slot)
                 self.at = len(self.slots)

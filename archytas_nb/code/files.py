@@ -13,10 +13,11 @@ from archytas_nb.code.derive import Block, Code, comment, indented
 from archytas_nb.code.literals import Literals
 from archytas_nb.code.names import Imports, Names
 from archytas_nb.code.programs import bound_names
+from archytas_nb.files import OutputFile, is_signed, signed, unsigned
 from archytas_nb.kernel.python import mentions
 
 MARK = "written by %agent_code"
-"""Stands in each file, which may be written again."""
+"""Stands in each file, with a digest: a file that was not edited may be written again."""
 
 _OURS = re.compile(
     r"(\s*)(?:(\w+)\s*=\s*)?%(?:agent\w*|tools|load_ext\s+archytas_nb|reload_ext\s+archytas_nb"
@@ -188,8 +189,15 @@ def _only_shows(part: FilePart) -> bool:
 
 
 def script(parts: Sequence[FilePart]) -> str:
-    """The parts as a script."""
-    return _file([_plain(part) for part in parts], "\n\n")
+    """The parts as a script, which prints what a notebook shows."""
+    texts = []
+    for part in parts:
+        text = _plain(part)
+        if part.code is not None:
+            shown = ", ".join(_shown_results(part.code))
+            text = "\n".join(filter(None, [text, f"print({shown})" if shown else ""]))
+        texts.append(text)
+    return _file(texts, "\n\n")
 
 
 def _plain(part: FilePart) -> str:
@@ -313,7 +321,7 @@ def notebook(parts: Sequence[FilePart], pretty: Callable[[Any], str] = repr) -> 
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
-        "archytas_nb": MARK,
+        "archytas_nb": unsigned(MARK),
     }
     book = v4.new_notebook(cells=cells, metadata=metadata)  # type: ignore[no-untyped-call]
     return str(v4.writes(book)) + "\n"  # type: ignore[no-untyped-call]
@@ -337,13 +345,26 @@ def _is_shown(value: Any) -> bool:
     return isinstance(value, plain) and len(repr(value)) <= 200
 
 
-def write(path: Path, parts: Sequence[FilePart], namespace: Mapping[str, Any], pretty: Any) -> None:
+def write(
+    path: Path,
+    parts: Sequence[FilePart],
+    namespace: Mapping[str, Any],
+    pretty: Callable[[Any], str],
+    *,
+    force: bool = False,
+) -> None:
     """Write the parts to a file, whose name says what it is.
+
+    Args:
+        path: The file.
+        parts: What stands in it.
+        namespace: The variables of the user.
+        pretty: Writes a value as an output.
+        force: Whether a file is replaced that this did not write, or that was edited since.
 
     Raises:
         ValueError: It is neither a notebook nor a Python file.
-        OSError: It cannot be written.
-        FileExistsError: There is a file that was not written by this.
+        FileError: It cannot be written, or is not to be replaced.
         ImportError: A library for notebooks is not installed.
     """
     if path.suffix == ".ipynb":
@@ -354,11 +375,9 @@ def write(path: Path, parts: Sequence[FilePart], namespace: Mapping[str, Any], p
         text = script(parts)
     else:
         raise ValueError(f"{str(path)!r} is neither a notebook (.ipynb) nor a Python file (.py)")
-    if path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace"):
-        raise FileExistsError(
-            f"{str(path)!r} exists and was not {MARK}; choose another name, or remove the file"
-        )
-    path.write_text(text, encoding="utf-8", newline="\n")
+    file = OutputFile(path, "the file")
+    file.check_ours(lambda text: is_signed(text, MARK), force=force)
+    file.replace(signed(text, MARK))
 
 
 class _Runs(ast.NodeTransformer):
@@ -418,7 +437,7 @@ def _file(texts: list[str], between: str) -> str:
         texts.insert(0, "import asyncio")
     if futures:
         texts.insert(0, "\n".join(futures))
-    return f"# The code of runs, {MARK}.\n\n{between.join(texts)}\n"
+    return f"# The code of runs, {unsigned(MARK)}.\n\n{between.join(texts)}\n"
 
 
 def _slug(question: str) -> str:

@@ -16,6 +16,8 @@ from pathlib import Path
 import jupyter_core.paths
 import psutil  # type: ignore[import-untyped]
 
+from archytas_nb.files import OutputFile
+
 
 @dataclass(frozen=True, slots=True)
 class Registered:
@@ -56,15 +58,18 @@ def register(kind: str, url: str, token: str) -> Path:
 
     Returns:
         The file; whoever stops listening removes it.
+
+    Raises:
+        ConfigurationError: It cannot be written.
     """
     notebook = os.environ.get("JPY_SESSION_NAME") or str(Path.cwd())
     folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"archytas_nb-{kind}-{os.getpid()}.json"
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(asdict(Registered(notebook, os.getpid(), url, token)), file)
+    text = json.dumps(asdict(Registered(notebook, os.getpid(), url, token)))
+    instead = "Set JUPYTER_RUNTIME_DIR to a directory of your own"
+    OutputFile(
+        path, "the file that says where this kernel listens", instead, is_private=True
+    ).replace(text)
     return path
 
 

@@ -31,7 +31,7 @@ NoticeKind = Literal[
     "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "summary",
     "model", "told", "late",
 ]  # fmt: skip
-FailedBy = Literal["model", "endpoint", "cassette", "setup", "condition"]
+FailedBy = Literal["model", "endpoint", "cassette", "recording", "setup", "condition"]
 
 ANSWER = "final_answer"
 """The action that ends a run with an answer; no tool may have this name."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.lib.pretty import pretty
 
-from archytas_nb.errors import AnswerChanged, ConfigurationError, ToolError
+from archytas_nb.errors import AnswerChanged, ConfigurationError, FileError, ToolError
 from archytas_nb.magics.line import without_frames
 from archytas_nb.magics.overview import NO_QUESTIONS, TextResult
 from archytas_nb.tools.names import legal_name
@@ -50,7 +50,15 @@ def chosen_runs(history: History, which: str) -> list[Asked]:
     return found
 
 
-def write_code(shell: Any, history: History, file: str | None, which: str, name: str | None) -> Any:
+def write_code(
+    shell: Any,
+    history: History,
+    file: str | None,
+    which: str,
+    name: str | None,
+    *,
+    force: bool = False,
+) -> Any:
     """Put the code of runs into the next cell or a file, and say whether it is proved."""
     from archytas_nb.code.derive import derive
     from archytas_nb.code.verify import verify
@@ -58,7 +66,7 @@ def write_code(shell: Any, history: History, file: str | None, which: str, name:
     if history.is_running:
         raise UsageError("a question is being answered; it has code when that has ended")
     if which == "last" and history.planned is not None:
-        return _write_rows(shell, history, history.planned, file, name)
+        return _write_rows(shell, history, history.planned, file, name, force=force)
     runs = chosen_runs(history, which)
     codes = [(each, each.run.recorded()) for each in runs]
     if name is not None:
@@ -73,11 +81,17 @@ def write_code(shell: Any, history: History, file: str | None, which: str, name:
         shell.set_next_input("\n\n".join(derive(recorded).text for _, recorded in codes))
         return TextResult("\n".join(lines))
     parts, chosen = _parts(shell, history, {each.number for each in runs})
-    return _write_file(shell, file, parts, chosen, lines)
+    return _write_file(shell, file, parts, chosen, lines, force=force)
 
 
 def _write_file(
-    shell: Any, file: str, parts: list[FilePart], chosen: list[FilePart], lines: list[str]
+    shell: Any,
+    file: str,
+    parts: list[FilePart],
+    chosen: list[FilePart],
+    lines: list[str],
+    *,
+    force: bool,
 ) -> Any:
     """Write the chosen parts, and those that they need, to a file."""
     from archytas_nb.code.files import needed, write
@@ -85,8 +99,8 @@ def _write_file(
     kept = needed(parts, chosen)
     path = Path(file).expanduser()
     try:
-        write(path, kept, shell.user_ns, pretty)
-    except (ValueError, OSError, ImportError) as error:
+        write(path, kept, shell.user_ns, pretty, force=force)
+    except (ValueError, FileError, ImportError) as error:
         raise UsageError(str(error)) from None
     returned = {each for part in parts for each in part.returned}
     missing = sorted(returned & {each for part in kept for each in part.names})
@@ -97,7 +111,13 @@ def _write_file(
 
 
 def _write_rows(
-    shell: Any, history: History, planned: PlannedRows, file: str | None, name: str | None
+    shell: Any,
+    history: History,
+    planned: PlannedRows,
+    file: str | None,
+    name: str | None,
+    *,
+    force: bool,
 ) -> Any:
     """Put the code of a map that was planned into the next cell or a file."""
     from archytas_nb.code.files import FilePart
@@ -120,7 +140,7 @@ def _write_rows(
         return TextResult(proof)
     parts, _ = _parts(shell, history, set())
     part = FilePart(code.code.body, code.code)
-    return _write_file(shell, file, [*parts, part], [part], [proof])
+    return _write_file(shell, file, [*parts, part], [part], [proof], force=force)
 
 
 def _check_name(shell: Any, name: str) -> None:

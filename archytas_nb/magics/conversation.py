@@ -121,6 +121,11 @@ class ConversationMagics(Magics):
             metavar="NAME",
             help="Make a tool of this name: literals of the question become its parameters.",
         ),
+        argument(
+            "--force",
+            action="store_true",
+            help="Replace a file that %agent_code did not write, or that was edited since.",
+        ),
     )
     def agent_code(self, args: Any) -> Any:
         """Write the last question, or planned map, as code that calls your functions.
@@ -132,7 +137,9 @@ class ConversationMagics(Magics):
         """
         from archytas_nb.magics.code import write_code
 
-        return write_code(self.shell, self.history, args.file, args.runs, args.name)
+        return write_code(
+            self.shell, self.history, args.file, args.runs, args.name, force=args.force
+        )
 
     @line_magic_with(
         argument(
@@ -165,7 +172,12 @@ class ConversationMagics(Magics):
         return TextResult(f"removed: {count(number, 'question')}")
 
     @line_magic_with(
-        argument("path", help="The file; {name} is replaced with the value of a variable.")
+        argument("path", help="The file; {name} is replaced with the value of a variable."),
+        argument(
+            "--force",
+            action="store_true",
+            help="Replace a file that %agent_save did not write, or that was edited since.",
+        ),
     )
     def agent_save(self, args: Any) -> Any:
         """Save this conversation in a file of JSON, for %agent_load.
@@ -180,7 +192,7 @@ class ConversationMagics(Magics):
         if not exchanges:
             raise UsageError(f"nothing to save: {NO_QUESTIONS}")
         path = expand(args.path, self.shell.user_ns).text
-        save_conversation(path, exchanges)
+        save_conversation(path, exchanges, force=args.force)
         return TextResult(f"saved in {path}: {count(len(exchanges), 'question')}")
 
     @line_magic_with(
@@ -238,6 +250,11 @@ class ConversationMagics(Magics):
         ),
         argument("--volatile", help="What may differ between runs, such as date,path."),
         argument(
+            "--force",
+            action="store_true",
+            help="With --mode record: replace a file that is no cassette, too.",
+        ),
+        argument(
             "--prune",
             action="store_true",
             help="Remove the exchanges that this kernel has not used. They are listed and you are "
@@ -255,7 +272,8 @@ class ConversationMagics(Magics):
 
         if args.path:
             path = expand(args.path, self.shell.user_ns).text
-            insert_cassette(path, args.mode, [args.volatile] if args.volatile else ())
+            volatile = [args.volatile] if args.volatile else ()
+            insert_cassette(path, args.mode, volatile, force=args.force)
         elif args.mode == "off":
             insert_cassette("", "off")
         elif args.mode or args.volatile:

@@ -33,6 +33,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from archytas_nb.errors import ConfigurationError, ToolError
+from archytas_nb.files import OutputFile
 from archytas_nb.mcp.process import MAX_MESSAGE, fault_of, is_running, started
 from archytas_nb.tools.foreign import checkable, tool_of
 from archytas_nb.tools.tool import Tool
@@ -368,14 +369,13 @@ class ServerConnection:
                 )
             return
         folder = Path(jupyter_core.paths.jupyter_runtime_dir())
-        folder.mkdir(parents=True, exist_ok=True)
         for each in folder.glob("archytas_nb-mcp-*.log"):
             _, _, pid = each.stem.rpartition("-")
             if pid.isdigit() and not is_running(int(pid)):  # its kernel was killed
                 each.unlink(missing_ok=True)
         self.log = folder / f"archytas_nb-mcp-{self.name}-{os.getpid()}.log"
         environment = {**get_default_environment(), **self._environment}
-        with self.log.open("w", encoding="utf-8") as log:
+        with OutputFile(self.log, "the log of the server").begin() as log:
             yield started(self.target, environment, log, self._on_end)
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.files import OutputFile
 
 NAME = "notebook"
 """The name of the server in the programs."""
@@ -86,7 +84,19 @@ def write_entry(client: str, folder: Path, url: str, token: str) -> Path:
             written.
     """
     file = FILES[client]
-    return _changed(file, folder, file.entry(url, token))
+    path = folder / file.path
+    written = _written(path)
+    with written.locked():  # other kernels add their entries
+        content = _read(path)
+        servers = _servers(content, file, path)
+        _remove(servers, file)
+        entry = file.entry(url, token)
+        if file.is_list:
+            servers.append(entry)
+        else:
+            servers[NAME] = entry
+        written.replace(_text(content))
+    return path
 
 
 def remove_entry(client: str, folder: Path, url: str) -> bool:
@@ -99,10 +109,15 @@ def remove_entry(client: str, folder: Path, url: str) -> bool:
     path = folder / file.path
     if not path.exists():
         return False
-    entry = _entry_in(_servers(_read(path), file, path), file)
-    if entry is None or entry.get("url") != url:  # that of another kernel
-        return False
-    _changed(file, folder, None)
+    written = _written(path)
+    with written.locked():
+        content = _read(path)
+        servers = _servers(content, file, path)
+        entry = _entry_in(servers, file)
+        if entry is None or entry.get("url") != url:  # that of another kernel
+            return False
+        _remove(servers, file)
+        written.replace(_text(content))
     return True
 
 
@@ -123,21 +138,21 @@ def _name(entry: Any) -> Any:
     return None
 
 
-def _changed(file: ClientFile, folder: Path, entry: dict[str, Any] | None) -> Path:
-    """Replace the entry in a file; None removes it."""
-    path = folder / file.path
-    content = _read(path)
-    servers = _servers(content, file, path)
+def _remove(servers: Any, file: ClientFile) -> None:
+    """Remove the entry of a notebook from the servers."""
     if file.is_list:
         servers[:] = [each for each in servers if _name(each) != NAME]
-        if entry is not None:
-            servers.append(entry)
     else:
         servers.pop(NAME, None)
-        if entry is not None:
-            servers[NAME] = entry
-    _write(path, content)
-    return path
+
+
+def _written(path: Path) -> OutputFile:
+    """The file, which holds a token: a new one is for its owner only."""
+    return OutputFile(path, "the file", "Add the entry by hand", is_private=True)
+
+
+def _text(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def _servers(content: dict[str, Any], file: ClientFile, path: Path) -> Any:
@@ -167,21 +182,3 @@ def _read(path: Path) -> dict[str, Any]:
             f"{str(path)!r} contains {content!r:.60}; expected a JSON object: mend or remove it"
         )
     return content
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    """Replace a file at once; it contains a token, so only its owner may read it."""
-    path = path.resolve()  # of a link, the file that it names
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-            Path(temporary).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                Path(temporary).unlink()
-            raise
-    except OSError as error:
-        raise ConfigurationError(f"{str(path)!r} cannot be written: {error}") from None

@@ -14,7 +14,7 @@ import subprocess
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import anyio
 import mcp_types as types
@@ -39,7 +39,7 @@ def is_running(pid: int) -> bool:
 async def started(
     command: Sequence[str],
     environment: Mapping[str, str],
-    log: TextIO,
+    log: BinaryIO,
     on_end: Callable[[int | None], None],
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Start a server, and stop it and what it has started at the end.
@@ -100,7 +100,7 @@ async def started(
             to_send.close()
 
 
-async def _receive(stdout: Any, received: Any, log: TextIO) -> None:
+async def _receive(stdout: Any, received: Any, log: BinaryIO) -> None:
     """Pass on the messages of a server until its stdout ends."""
     while True:
         try:
@@ -109,7 +109,7 @@ async def _receive(stdout: Any, received: Any, log: TextIO) -> None:
             return
         message = _message(line)
         if message is None:
-            log.write(line[:_SHOWN].decode(errors="replace").rstrip("\n") + "\n")
+            log.write(line[:_SHOWN].rstrip(b"\n") + b"\n")
             log.flush()
             continue
         try:

@@ -23,8 +23,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb import settings as settings_now
 from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.files import OutputFile
 from archytas_nb.loop.model import is_model
-from archytas_nb.models import providers, serve
+from archytas_nb.models import providers
 from archytas_nb.models.providers import OPENAI_URL, Provider, Served
 
 _log = logging.getLogger("archytas_nb")
@@ -313,10 +314,9 @@ def _discovered(name: str | None, confirm: Confirm | None) -> _Discovery:
                 f"use it, set {settings_now.where_to_set('base_url')} to {server.base_url!r}."
             )
         if answer:
-            file = permissions_file()
-            with contextlib.suppress(OSError):  # the next process then asks again
-                file.parent.mkdir(parents=True, exist_ok=True)
-                serve.write_private(file, {**allowed, server.base_url: server.name})
+            file = OutputFile(permissions_file(), "the list of servers", is_private=True)
+            with contextlib.suppress(ConfigurationError):  # the next process then asks again
+                file.replace(json.dumps({**allowed, server.base_url: server.name}))
             return _Discovery((server, model))
         _refused.add(server.base_url)
     return _Discovery()

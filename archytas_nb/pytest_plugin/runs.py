@@ -26,6 +26,7 @@ import pytest
 from archytas_nb.cassettes.cassette import Cassette, Tally
 from archytas_nb.cassettes.switch import MODE, PATH, REPORT, RERUN, CassetteModel
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.files import OutputFile
 from archytas_nb.models.choose import choose_model
 
 PLUGIN = "archytas_nb agent runs"
@@ -257,7 +258,9 @@ class NotebookRun(pytest.Item):
         if not text.endswith("\n"):
             text = f"{text}\n"
         if text != self.path.read_text("utf-8"):
-            self.path.write_text(text, "utf-8", newline="\n")
+            OutputFile(self.path, "the notebook", "Its cells have run; it is as it was").replace(
+                text
+            )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show a cell's error as the notebook would."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.files import OutputFile
 
 if TYPE_CHECKING:
     from pydantic_monty import Monty, MontySession
@@ -132,10 +133,16 @@ def _quiet(binary: str) -> str:
     folder = tempfile.mkdtemp(prefix="archytas_nb_")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     script = Path(folder, "worker")
-    script.write_text(f'#!/bin/sh\nexec {shlex.quote(binary)} "$@" 2>/dev/null\n', encoding="utf-8")
-    script.chmod(0o700)
     try:
+        OutputFile(script, "the start of the sandbox", is_private=True).replace(
+            f'#!/bin/sh\nexec {shlex.quote(binary)} "$@" 2>/dev/null\n'
+        )
+        script.chmod(0o700)
         subprocess.run([script, "--version"], check=True, capture_output=True, timeout=10)  # noqa: S603 - our own script
-    except (OSError, subprocess.SubprocessError):  # programs in this folder cannot be run
+    except (
+        ConfigurationError,
+        OSError,
+        subprocess.SubprocessError,
+    ):  # programs in this folder cannot be run
         return binary
     return str(script)

@@ -12,6 +12,7 @@ _FAILURES: dict[ev.FailedBy, str] = {
     "model": "✗ The model gave up",
     "endpoint": "✗ The endpoint failed",
     "cassette": "✗ The cassette has no reply for this request",
+    "recording": "✗ The reply could not be recorded",
     "setup": "✗ The run could not start",
     "condition": "✗ The answer could not be checked",
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 import threading
 from collections import Counter
 from dataclasses import asdict
@@ -20,9 +22,10 @@ from archytas_nb.cassettes.difference import nearest_reply
 from archytas_nb.cassettes.file import RecordedAnswer, RecordedReply
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.cassettes.tape import Tape
-from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError
+from archytas_nb.errors import CassetteMiss, ConfigurationError, FileError, ModelError
 from archytas_nb.loop.events import ModelReply, Usage
 from archytas_nb.testing import ScriptedModel
+from archytas_nb.trace.endings import ending_title
 from tests.cassettes.tapes import (
     QUESTION,
     SCRIPT,
@@ -132,15 +135,96 @@ def test_the_format_of_the_file(tmp_path: Path) -> None:
     assert text.count("Add two numbers.") == text.count('"content": "What is 1 + 2?"') == 1
 
 
-def test_rejects_other_files_except_to_record_over_them(tmp_path: Path) -> None:
+def test_rejects_other_files_except_to_record_over_them_by_force(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    for text in ("", "not json", '{"cassette": 99}', '{"cassette": 1}', "[]"):
+    for text in ("\n", "not json", '{"cassette": 99}', '{"cassette": 1}', "[]", '{"cells": []}'):
         path.write_text(text)
-        for mode in ("replay", "auto"):
-            with pytest.raises(ConfigurationError, match=r"x\.jsonl"):
+        for mode in ("replay", "auto", "record"):
+            with pytest.raises(FileError, match=r"x\.jsonl"):
                 Cassette(path, mode)  # type: ignore[arg-type]
-        record(path)
-        assert replay(path).answer == "It is 3."
+        with pytest.raises(FileError):
+            Cassette(path, "auto", force=True)
+        assert path.read_text() == text
+        cassette = Cassette(path, "record", force=True)
+        assert path.read_text() == text  # until there is a reply
+        cassette.add(ask("a"), ModelReply("1"))
+        assert Cassette(path, "replay").count == 1
+
+
+def test_an_empty_file_is_an_empty_cassette(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    for mode in ("auto", "record"):
+        path.write_text("")
+        cassette = Cassette(path, mode)  # type: ignore[arg-type]
+        cassette.add(ask("a"), ModelReply("1"))
+        assert Cassette(path, "replay").count == 1
+
+
+def test_a_file_that_takes_the_place_of_a_cassette_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    for mode in ("auto", "record"):
+        path.unlink(missing_ok=True)
+        cassette = Cassette(path, mode)  # type: ignore[arg-type]
+        path.write_text("my notes")
+        with pytest.raises(FileError):
+            cassette.add(ask("a"), ModelReply("1"))
+        assert path.read_text() == "my notes"
+        path.unlink()
+        cassette.add(ask("b"), ModelReply("2"))
+        assert Cassette(path, "replay").count == 2  # what was paid for before, too
+
+
+@pytest.mark.parametrize("mode", ["auto", "record"])
+def test_a_reply_that_cannot_be_written_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    """It is replayed from memory, and a further one is not asked for while the disk is full."""
+    path = tmp_path / "x.jsonl"
+    cassette = Cassette(path, mode)
+    cassette.add(ask("one"), ModelReply("1"))
+    before = path.read_bytes()
+
+    def full(*args: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        for text in ("two", "three"):
+            with pytest.raises(FileError, match="No space"):
+                cassette.add(ask(text), ModelReply(text), origin=text)
+        with pytest.raises(FileError):
+            cassette.find(ask("four"))
+        if mode == "auto":
+            cassette.start_question("two", "again")
+            found = cassette.find(ask("two"), origin="two")
+            assert found is not None
+            assert found.reply == ModelReply("two")
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["x.jsonl"]
+    other = Cassette(path, "auto")  # another kernel writes meanwhile
+    other.add(ask("other"), ModelReply("0"))
+    assert cassette.find(ask("four")) is None
+    read = Cassette(path, "replay")
+    assert read.count == 4
+    assert all(read.find(ask(each)) for each in ("one", "two", "three", "other"))
+
+
+def test_a_reply_that_cannot_be_recorded_is_no_failure_of_the_endpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(FileError) as caught:
+        agent(tmp_path / "x.jsonl", "auto", lambda: ScriptedModel(*SCRIPT)).run(QUESTION)
+    ending = caught.value.run.ending
+    assert ending.by == "recording"
+    assert "endpoint" not in ending_title(ending)
+
+
+def test_a_cassette_that_is_not_there_and_an_unknown_mode_are_errors(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
     with pytest.raises(ConfigurationError, match=r"does not exist.*--mode auto"):
         Cassette(tmp_path / "none.jsonl", "replay")
     with pytest.raises(ConfigurationError, match="'play'; expected one of"):
@@ -214,7 +298,7 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_model_is_asked(
 ) -> None:
     (tmp_path / "folder").mkdir()
     live = ScriptedModel(*SCRIPT)
-    with pytest.raises(ConfigurationError, match="cannot be written"):
+    with pytest.raises(FileError, match="folder"):
         agent(tmp_path / "folder", "record", lambda: live).run(QUESTION)
     assert live.asked == []
 

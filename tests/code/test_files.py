@@ -343,12 +343,30 @@ def test_only_a_file_of_its_own_is_written_again(book: Notebook, tmp_path: Path)
     for name in ("all.py", "test_all.py", "all.ipynb"):
         file = tmp_path / name
         file.write_text("mine = 1\n")
-        with pytest.raises(UsageError, match="exists and was not written by %agent_code"):
+        with pytest.raises(UsageError, match="did not write"):
             book.shell.run_line_magic("agent_code", str(file))
         assert file.read_text() == "mine = 1\n"
-        file.unlink()
+        file.write_text("")  # which holds nothing
         for _ in range(2):
             assert "verified: 1 of 1" in str(book.run(f"%agent_code {file}"))
+        written = file.read_bytes()
+        file.write_bytes(written.replace(b"\n", b"\r\n"))  # as by git
+        assert "verified: 1 of 1" in str(book.run(f"%agent_code {file}"))
+        edited = written.replace(b"Gentoo", b"Adelie")
+        file.write_bytes(edited)
+        with pytest.raises(UsageError, match="edited since"):
+            book.shell.run_line_magic("agent_code", str(file))
+        assert file.read_bytes() == edited
+        assert "verified: 1 of 1" in str(book.run(f"%agent_code --force {file}"))
+        assert file.read_bytes() == written
+
+
+def test_a_script_shows_its_value_and_its_folder_is_made(book: Notebook, tmp_path: Path) -> None:
+    book.ask("Gentoo?", GENTOO, ("final_answer", "5076"))
+    file = tmp_path / "out" / "report.py"
+    book.run(f"%agent_code {file}")
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
+    assert "5076" in done.stdout
 
 
 def test_a_name_that_is_taken_is_refused(book: Notebook) -> None:

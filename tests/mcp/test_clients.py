@@ -22,6 +22,7 @@ def test_an_entry_is_added_and_removed_and_the_rest_stays(client: str, tmp_path:
     others = [{"name": "other"}] if file.is_list else {"other": {"url": "x"}}
     before = {"theme": "dark", file.key: others}
     path.write_text(json.dumps(before))
+    path.chmod(0o640)
 
     clients.write_entry(client, tmp_path, URL, "first")
     clients.write_entry(client, tmp_path, URL, "secret")  # in place of the first
@@ -30,7 +31,7 @@ def test_an_entry_is_added_and_removed_and_the_rest_stays(client: str, tmp_path:
     assert len(content[file.key]) == 2
     assert "first" not in path.read_text()
     assert "Bearer secret" in path.read_text()
-    assert path.stat().st_mode & 0o077 == 0
+    assert path.stat().st_mode & 0o777 == 0o640  # the owner's wish
 
     assert not clients.remove_entry(client, tmp_path, "http://127.0.0.1:2/mcp")  # another kernel's
     assert clients.remove_entry(client, tmp_path, URL)
@@ -40,6 +41,7 @@ def test_an_entry_is_added_and_removed_and_the_rest_stays(client: str, tmp_path:
 def test_a_file_is_made_where_there_is_none(tmp_path: Path) -> None:
     assert not clients.remove_entry("cursor", tmp_path, URL)
     path = clients.write_entry("cursor", tmp_path, URL, "t")
+    assert (path.stat().st_mode & 0o077, path.parent.stat().st_mode & 0o077) == (0, 0)
     assert json.loads(path.read_text())["mcpServers"]["notebook"]["url"] == URL
 
 
