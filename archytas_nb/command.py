@@ -161,7 +161,7 @@ def enable(profile: str = "default") -> str:
     if is_enabled:
         return f"already enabled: {str(path)!r} loads the extension"
     instead = "Set IPYTHONDIR to a directory of your own, or load the extension in each notebook"
-    OutputFile(path, "the startup file", instead).replace(STARTUP_TEXT)
+    OutputFile(path, "the startup file", instead).write(STARTUP_TEXT)
     return (
         f"enabled: {str(path)!r} loads the extension in every new kernel.\n"
         "To undo this: python -m archytas_nb disable"

@@ -74,7 +74,7 @@ class OutputFile:
         """The target, if it seems that it can be written.
 
         Raises:
-            FileError: It is known now that `replace` would fail.
+            FileError: It is known now that `write` would fail.
         """
         target = self.target()
         try:
@@ -123,18 +123,18 @@ class OutputFile:
                 "it"
             )
 
-    def replace(self, content: str | bytes) -> None:
+    def write(self, content: str | bytes) -> None:
         """Replace the contents in one step; missing folders are made.
 
         Raises:
             FileError: It cannot be written. Then nothing has changed.
         """
         data = content.encode("utf-8") if isinstance(content, str) else content
-        with self.replacing() as part:
+        with self.writing() as part:
             part.write(data)
 
     @contextmanager
-    def replacing(self) -> Iterator[Part]:
+    def writing(self) -> Iterator[Part]:
         """Replace the contents with what is written in the block, if it ends without an error.
 
         Raises:
@@ -157,9 +157,7 @@ class OutputFile:
             if part is not None:
                 part.close(remove=not is_done)
             if not is_done:
-                for folder in reversed(made):
-                    with suppress(OSError):  # somebody has put something there
-                        folder.rmdir()
+                _remove_empty(made)
 
     def append(self, data: bytes) -> None:
         """Add to the end in one piece; a process that is killed may leave the first bytes of it.
@@ -170,9 +168,11 @@ class OutputFile:
             FileError: It cannot be written. Then nothing has changed.
         """
         target = self.check()
-        mode = 0o600 if self.is_private else 0o666
+        if _stat(target) is None and target.parent.is_dir():
+            self.write(data)
+            return
         try:
-            file = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_LINK, mode)
+            file = os.open(target, os.O_WRONLY | os.O_APPEND | _NO_LINK)
         except OSError as error:
             raise self.unwritable(error) from error
         try:
@@ -185,7 +185,7 @@ class OutputFile:
         finally:
             os.close(file)
         if is_shared:
-            self.replace(target.read_bytes() + data)
+            self.write(target.read_bytes() + data)
 
     def begin(self) -> BinaryIO:
         """Begin an empty file, for this user only, in place of an earlier one: a log.
@@ -207,10 +207,13 @@ class OutputFile:
 
         The folder itself is locked, which leaves no file; only Windows needs one beside the file.
         """
-        target = self.made()
+        target = self.check()
+        made: list[Path] = []
         try:
+            _make_folders(target.parent, made, is_private=self.is_private)
             held = None if sys.platform == "win32" else os.open(target.parent, os.O_RDONLY)
         except OSError as error:
+            _remove_empty(made)
             raise self.unwritable(error) from error
         try:
             if held is None:
@@ -223,6 +226,7 @@ class OutputFile:
                     fcntl.flock(held, fcntl.LOCK_EX)
                 yield
         finally:
+            _remove_empty(made)
             if held is not None:
                 os.close(held)
 
@@ -294,7 +298,7 @@ def _begun(target: Path, *, is_private: bool) -> Part:
     name = target.name
     while len(os.fsencode(name)) > _MAX_NAME:
         name = name[:-1]
-    _remove_left(target.parent, name)
+    remove_left(target.parent, re.escape(name))
     # With the rights of the file that is there only when it is complete.
     is_new = _stat(target) is None
     mode = 0o666 if is_new and not is_private else 0o600
@@ -303,7 +307,8 @@ def _begun(target: Path, *, is_private: bool) -> Part:
         file = os.open(path, _OPEN | _NO_LINK, mode)
         part = Part(path, file)
         try:
-            if _is_locked(file) and not os.fstat(file).st_nlink:  # taken for left until now
+            # Another writer may look at it now, and remove it before this one has the lock.
+            if _is_locked(file, wait=True) and not os.fstat(file).st_nlink:
                 part.close(remove=False)
                 continue
         except BaseException:
@@ -312,9 +317,14 @@ def _begun(target: Path, *, is_private: bool) -> Part:
         return part
 
 
-def _remove_left(folder: Path, name: str) -> None:
-    """Remove the files of writes that did not end, whose processes are gone."""
-    left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{8}}\.part")
+def remove_left(folder: Path, names: str) -> None:
+    """Remove what writes that did not end have left beside files, if their processes are gone.
+
+    Args:
+        folder: The folder of the files.
+        names: A regular expression for their names.
+    """
+    left = re.compile(rf"\.{names}\.[0-9a-f]{{8}}\.part")
     with suppress(OSError):
         for each in [each for each in folder.iterdir() if left.fullmatch(each.name)]:
             with suppress(OSError):
@@ -335,12 +345,12 @@ def _remove_if_left(path: Path) -> None:
         os.close(file)
 
 
-def _is_locked(file: int) -> bool:
+def _is_locked(file: int, *, wait: bool = False) -> bool:
     """Lock a file; False if another process has locked it, or where there are no locks."""
     if sys.platform == "win32":
         return False
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
@@ -389,6 +399,13 @@ def _make_folders(folder: Path, made: list[Path], *, is_private: bool) -> None:
             made.append(each)
         if not each.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"{str(each)!r} is not a directory")
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove folders that were made for a file, if there is none in them."""
+    for folder in reversed(folders):
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _obstacle(target: Path) -> str | None:

@@ -135,7 +135,7 @@ def save_conversation(
     questions = [_saved(each) for each in exchanges]
     text = saved_text(SavedConversation(VERSION, questions))
     masked = _masked(json.loads(text)) | {"written": unsigned(MARK)}
-    file.replace(signed(json.dumps(masked, ensure_ascii=False, indent=1), MARK))
+    file.write(signed(json.dumps(masked, ensure_ascii=False, indent=1), MARK))
 
 
 def load_conversation(path: str | os.PathLike[str], known: Collection[str]) -> list[Exchange]:

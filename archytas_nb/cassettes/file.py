@@ -198,7 +198,7 @@ class CassetteFile:
         lines = [_dump(header)]
         for entry in entries:
             lines += lines_of(entry, refs)
-        self._output.replace("".join(f"{line}\n" for line in lines))
+        self._output.write("".join(f"{line}\n" for line in lines))
         self._seen = self._signature()
         self._header = header
         self._refs = refs

@@ -377,7 +377,7 @@ def write(
         raise ValueError(f"{str(path)!r} is neither a notebook (.ipynb) nor a Python file (.py)")
     file = OutputFile(path, "the file")
     file.check_ours(lambda text: is_signed(text, MARK), force=force)
-    file.replace(signed(text, MARK))
+    file.write(signed(text, MARK))
 
 
 class _Runs(ast.NodeTransformer):

@@ -16,7 +16,7 @@ from pathlib import Path
 import jupyter_core.paths
 import psutil  # type: ignore[import-untyped]
 
-from archytas_nb.files import OutputFile
+from archytas_nb.files import OutputFile, remove_left
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,13 @@ def register(kind: str, url: str, token: str) -> Path:
     """
     notebook = os.environ.get("JPY_SESSION_NAME") or str(Path.cwd())
     folder = _folder()
+    remove_left(folder, rf"archytas_nb-{kind}-\d+\.json")  # of any kernel
     path = folder / f"archytas_nb-{kind}-{os.getpid()}.json"
     text = json.dumps(asdict(Registered(notebook, os.getpid(), url, token)))
     instead = "Set JUPYTER_RUNTIME_DIR to a directory of your own"
     OutputFile(
         path, "the file that says where this kernel listens", instead, is_private=True
-    ).replace(text)
+    ).write(text)
     return path
 
 

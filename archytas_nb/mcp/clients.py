@@ -95,7 +95,7 @@ def write_entry(client: str, folder: Path, url: str, token: str) -> Path:
             servers.append(entry)
         else:
             servers[NAME] = entry
-        written.replace(_text(content))
+        written.write(_text(content))
     return path
 
 
@@ -117,7 +117,7 @@ def remove_entry(client: str, folder: Path, url: str) -> bool:
         if entry is None or entry.get("url") != url:  # that of another kernel
             return False
         _remove(servers, file)
-        written.replace(_text(content))
+        written.write(_text(content))
     return True
 
 

@@ -316,7 +316,7 @@ def _discovered(name: str | None, confirm: Confirm | None) -> _Discovery:
         if answer:
             file = OutputFile(permissions_file(), "the list of servers", is_private=True)
             with contextlib.suppress(ConfigurationError):  # the next process then asks again
-                file.replace(json.dumps({**allowed, server.base_url: server.name}))
+                file.write(json.dumps({**allowed, server.base_url: server.name}))
             return _Discovery((server, model))
         _refused.add(server.base_url)
     return _Discovery()

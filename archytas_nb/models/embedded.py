@@ -188,7 +188,7 @@ class EmbeddedModel:
             self._recorded_crash = self._crash
             with contextlib.suppress(OSError, ConfigurationError):
                 note = OutputFile(self._note(self._weights), "the note", is_private=True)
-                note.replace(self._crash)
+                note.write(self._crash)
 
     # ── starting ──────────────────────────────────────────────────────────────────────────────────
 

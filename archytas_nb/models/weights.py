@@ -224,7 +224,7 @@ def _assemble(parts: list[Path], file: OutputFile, progress: Progress) -> None:
     digest = hashlib.sha256()
     done = 0
     shown = -1
-    with file.replacing() as out:
+    with file.writing() as out:
         for path in parts:
             with path.open("rb") as source:
                 while chunk := source.read(_CHUNK):

@@ -134,7 +134,7 @@ def _quiet(binary: str) -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     script = Path(folder, "worker")
     try:
-        OutputFile(script, "the start of the sandbox", is_private=True).replace(
+        OutputFile(script, "the start of the sandbox", is_private=True).write(
             f'#!/bin/sh\nexec {shlex.quote(binary)} "$@" 2>/dev/null\n'
         )
         script.chmod(0o700)
