@@ -350,6 +350,24 @@ def test_each_write_that_is_ended_at_any_step_loses_nothing() -> None:
     ended()
 
 
+@pytest.mark.parametrize("state", ["absent", "open to all", "own link"])
+def test_a_log_is_for_its_owner_only(tmp_path: Path, state: str) -> None:
+    path = tmp_path / "made" / "server.log"
+    if state != "absent":
+        path.parent.mkdir()
+        path.write_text("of before")
+        path.chmod(0o666)
+    if state == "own link":
+        path.rename(tmp_path / "real.log")
+        path.symlink_to(tmp_path / "real.log")
+    with OutputFile(path, "the log").begin() as log:
+        log.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o600
+    if state == "absent":
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
 def test_writers_at_the_same_time_leave_one_whole_file(tmp_path: Path) -> None:
     file = OutputFile(tmp_path / "x.txt", "the file")
     texts = [f"{number}" * 50_000 for number in range(8)]

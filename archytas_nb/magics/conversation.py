@@ -124,7 +124,7 @@ class ConversationMagics(Magics):
         argument(
             "--force",
             action="store_true",
-            help="Replace a file that %agent_code did not write, or that was edited since.",
+            help="Replace a file that this did not write, or that was edited since.",
         ),
     )
     def agent_code(self, args: Any) -> Any:
@@ -176,7 +176,7 @@ class ConversationMagics(Magics):
         argument(
             "--force",
             action="store_true",
-            help="Replace a file that %agent_save did not write, or that was edited since.",
+            help="Replace a file that this did not write, or that was edited since.",
         ),
     )
     def agent_save(self, args: Any) -> Any:
