@@ -382,7 +382,7 @@ class Driver:
         if self.disclosure is not None and not request.given:
             answer = str(request.answer)
             if fault := self.disclosure.fault(answer):
-                return ev.Verdict(fault)
+                return ev.Verdict(fault, is_bare=True)
             request = replace(request, answer=self.disclosure.filled(answer))
         if self.check is None:
             return ev.Verdict(value=request.answer)
@@ -395,7 +395,8 @@ class Driver:
             self.run.error = error
             return ev.NoReply("condition", str(error))
         except ToolTimeout:
-            return ev.Verdict("checking it took longer than was left of this run's time")
+            late = "checking it took longer than was left of this run's time"
+            return ev.Verdict(late, is_bare=True)
         if not verdict.fault:
             self.run.value = verdict.value
         return verdict

@@ -93,12 +93,9 @@ class ToolError(ArchytasError, ValueError):
     """A function cannot be a tool; `faults` contains a sentence for each reason.
 
     Attributes:
-        is_quoted: Whether they contain messages of the author's validators; None for an error that
-            is not about the arguments of a call.
         arguments: The same faults with their places, of the arguments of a call.
     """
 
-    is_quoted: bool | None = None
     arguments: Sequence[Any] = ()
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:

@@ -235,6 +235,13 @@ def described(name: str, value: Any, hidden: Collection[str] | None = None) -> s
     return f"{name}: {type.__getattribute__(type(value), '__name__')}"
 
 
+def type_and_shape(value: Any) -> str:
+    """The type of a value and the shape of an array or a frame, whatever the object does."""
+    with contained():
+        return "str" if type(value) is str else _head(value, is_bare=True)
+    return "object"
+
+
 def written_type(kind: type) -> str:
     """The name of a class, or of its base class if it is not found under its name in its module.
 

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from archytas_nb.errors import ToolError
-from archytas_nb.kernel.context import columns_in, described, shown_names, written_type
+from archytas_nb.kernel.context import columns_in, shown_names, type_and_shape, written_type
 from archytas_nb.kernel.ran import last_failure
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.kernel.values import contained
@@ -44,6 +43,7 @@ and write them into the answer, such as answer(f"There are {count} rows"): the u
 values."""
 """What a model is told that writes programs."""
 
+NOBODY = "Refused: nobody can be asked here. Go on without the answer."
 NOT_SHOWN = "(a value, which is not shown to you)"
 SAID = "(My answer was shown to the user, with its values.)"
 """What the model reads of its answer that a program computed, with the next question."""
@@ -61,7 +61,6 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "!=": operator.ne,
     "in": lambda left, right: left in right,
 }
-_ERROR = re.compile(r"[A-Za-z_][\w.]*")
 
 
 made_names: set[str] = set()
@@ -114,7 +113,6 @@ class Disclosure:
         self._by_reference: set[str] = set()  # the ids of calls with values as arguments
         self._by_program: set[str] = set()  # the ids of calls of programs
         self._programs: list[str] = []
-        self._faults: set[str] = set()  # of answers, in words that hold no value
 
     def end(self) -> None:
         """The run has ended: what was made in it may be named after values."""
@@ -190,7 +188,7 @@ class Disclosure:
             faults = tuple(replace(each, text=self._unnamed(each.text)) for each in reply.faults)
             return replace(reply, faults=faults)
         if isinstance(reply, ev.Verdict) and reply.fault:
-            if reply.fault in self._faults:
+            if reply.is_bare:
                 return reply
             fault = "it is not of the required type, or the condition does not hold for it"
             return replace(reply, fault=f"{fault} (its value is not shown to you)")
@@ -220,6 +218,10 @@ class Disclosure:
             text = self._error(outcome)
         elif outcome.status == "interrupted":
             text = "Interrupted by the user while it ran."
+        elif outcome.status == "refused" and outcome.error is not None:
+            # A tool has raised it, and may have written its text.
+            is_ours = call is not None and self._is_open(call)
+            text = outcome.result if is_ours else NOBODY
         elif outcome.status == "refused" and not outcome.decision and self._may_quote(call):
             text = "Refused. Why is not shown to you. Do not send the same call again."
         else:  # a refusal is in the words of the user, and why a call was not run in ours
@@ -276,20 +278,18 @@ class Disclosure:
 
     def _error(self, outcome: ev.CallOutcome) -> str:
         """The fault of a call: ours about what the model sent, or the type of an exception."""
-        error = outcome.error
-        is_quoted = getattr(error, "is_quoted", False)  # None for a ToolError of a tool
-        is_before = isinstance(error, (ToolError, KeyError)) and outcome.seconds == 0
-        is_ours = is_before and is_quoted is not None
-        if is_ours and not is_quoted and outcome.call_id not in self._by_reference:
-            return self._unnamed(outcome.result)  # which may list variables
-        if error is None:
-            return "The call failed. Why is not shown to you."
-        if is_ours:
+        fault = outcome.input_fault
+        if fault is not None:
+            if fault.expected is None:
+                return self._unnamed(outcome.result)
+            if not fault.is_quoted and outcome.call_id not in self._by_reference:
+                return self._unnamed(outcome.result)  # which may list variables
             given = ", ".join(self._given(outcome.call_id))
             given = given or "a check of the tool does not hold for it"
-            expected = outcome.result.rpartition("\n")[2]  # in the words of the tool's author
-            return f"The input does not fit: {given}.\n{expected}"
-        return f"{written_type(type(error))}: the message is not shown to you."
+            return f"The input does not fit: {given}.\nExpected tool_input: {fault.expected}"
+        if outcome.error is None:
+            return "The call failed. Why is not shown to you."
+        return f"{written_type(type(outcome.error))}: the message is not shown to you."
 
     def _unnamed(self, text: str) -> str:
         """A text without the names that may have been made from values."""
@@ -313,30 +313,28 @@ class Disclosure:
     def _ended(self, end: ev.ProgramEnded) -> ev.ProgramEnded:
         error = end.error
         if error is not None and not end.stopped:
-            kind = _ERROR.match(error.text)
-            name = kind[0] if kind and kind[0].endswith(("Error", "Exception")) else "an error"
+            name = error.raised or "an error"
             error = replace(error, text=f"{name} (the message is not shown to you)")
-        assigned = {name: self._shown(text) for name, text in end.assigned.items()}
+        assigned = {
+            name: self._shown(text, end.kinds.get(name)) for name, text in end.assigned.items()
+        }
         # How often something was shown may itself be a value.
-        shown = tuple(dict.fromkeys(self._shown(text, is_printed=True) for text in end.shown))
+        shown = tuple(dict.fromkeys(self._shown(text) for text in end.shown))
         lost = "it was stopped, or its process was lost" if end.lost else ""
         return replace(end, shown=shown, assigned=assigned, error=error, lost=lost)
 
-    def _shown(self, text: str, *, is_printed: bool = False) -> str:
+    def _shown(self, text: str, kind: ev.ValueKind | None = None) -> str:
         """What a model may read in place of a value that a program shows, or has assigned.
 
-        A text that is printed has no quotes: it may look like a number.
+        What is printed has no kind: it may look like a number.
         """
-        if is_printed:
+        if kind is None:
             return NOT_SHOWN
-        kind = _kind_written(text)
         if kind == "None":
             return kind
         if self.values == "scalars" and kind in ("a bool", "a number"):
             self._count("numbers and booleans")
             return text
-        if not kind:
-            return NOT_SHOWN
         return f"({kind}, which is not shown to you)"
 
     def _count(self, what: str) -> None:
@@ -351,9 +349,7 @@ class Disclosure:
         unknown = ", ".join(repr(name) for name in names if name not in known)
         if not unknown:
             return ""
-        fault = f"no variable is named {unknown}; name results as you read them"
-        self._faults.add(fault)
-        return fault
+        return f"no variable is named {unknown}; name results as you read them"
 
     def filled(self, answer: str) -> str:
         """An answer with the values of the variables that it names in braces."""
@@ -369,8 +365,7 @@ class Disclosure:
 
 def what(value: Any, name: str = "") -> str:
     """A value in words that hold nothing of it: its type, and the shape of an array or frame."""
-    head = described("value", value, ()).partition("\n")[0]
-    kind = head.split(": ")[1]  # without the columns of a frame
+    kind = type_and_shape(value)
     if name:
         return f"It is kept as the variable {name}, of type: {kind}"
     return kind
@@ -386,21 +381,6 @@ def _texts_in(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from _texts_in(each)
-
-
-_WRITTEN = {"'": "a text", '"': "a text", "[": "a list", "(": "a tuple", "{": "a dict or a set"}
-
-
-def _kind_written(text: str) -> str:
-    """What a short text of a value says of its type, whatever the length of the value is.
-
-    Empty for anything else than numbers, texts and containers.
-    """
-    if text in ("None", "True", "False"):
-        return "None" if text == "None" else "a bool"
-    if re.match(r"-?(\d|inf$|nan$)", text):
-        return "a number"
-    return _WRITTEN.get(text[:1], "")
 
 
 def _as_text(value: Any, form: str) -> str:

@@ -41,6 +41,7 @@ from archytas_nb.loop.events import (
     PRINTED,
     ApprovalForm,
     CallOutcome,
+    InputFault,
     Json,
     Output,
     Status,
@@ -390,6 +391,7 @@ class KernelExecutor:
                 "error",
                 str(error),
                 error=error,
+                input_fault=InputFault(),
                 call_id=call.id,
                 for_person=f"no tool has this name{error.guess}",
             )

@@ -31,6 +31,9 @@ NoticeKind = Literal[
     "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "summary",
     "model", "told", "late",
 ]  # fmt: skip
+ValueKind = Literal[
+    "None", "a bool", "a number", "a text", "a list", "a tuple", "a dict or a set"
+]  # fmt: skip
 FailedBy = Literal["model", "endpoint", "cassette", "recording", "setup", "condition"]
 
 ANSWER = "final_answer"
@@ -178,6 +181,20 @@ class InnerRun:
 
 
 @dataclass(frozen=True, slots=True)
+class InputFault:
+    """A call was wrong, which was found before its tool was called.
+
+    Attributes:
+        expected: What the tool takes, in its author's words; None if no tool has the name.
+        is_quoted: Whether what is said of the fault is the message of a validator of the author,
+            which may quote a value.
+    """
+
+    expected: str | None = None
+    is_quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CallOutcome:
     """The result of one call.
 
@@ -189,6 +206,7 @@ class CallOutcome:
         result: What was returned, or why nothing was, as text; limited in length, and never empty.
         value: The object that the tool returned; None unless done.
         error: The exception that caused an error; None otherwise.
+        input_fault: What was wrong with the call, if the tool was not called for it.
         call_id: The `ToolCall.id` of the call; empty for a call made by hand.
         images: PNG images in base64, for models that accept images.
         outputs: What the tool printed and displayed while it ran, in order.
@@ -225,6 +243,7 @@ class CallOutcome:
     result: str
     value: Any = field(default=None, compare=False, repr=False)
     error: BaseException | None = field(default=None, compare=False)
+    input_fault: InputFault | None = field(default=None, compare=False, repr=False)
     call_id: str = ""
     images: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
@@ -447,11 +466,19 @@ class CallOutcomes:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a line of a program, for the model: the fault and the next move."""
+    """What is wrong with a line of a program, for the model: the fault and the next move.
 
-    line: int  # from 1
-    source: str  # the line itself
+    Attributes:
+        line: The number of the line, from 1.
+        source: The line itself.
+        text: What is wrong.
+        raised: The class of the builtin exception that the line raised; None if it raised none.
+    """
+
+    line: int
+    source: str
     text: str
+    raised: str | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,6 +527,7 @@ class ProgramEnded:
         error: The line that raised, and what; None if it came to its end.
         stopped: Whether the error is why it was stopped there, not what it raised.
         assigned: The variables that it assigned, in order, with short texts of their values.
+        kinds: What these values are, by the names of the variables; without those of other types.
         interrupted: Whether it was stopped from outside.
         lost: Why the sandbox was lost, such as its memory; empty if it was not.
     """
@@ -511,6 +539,7 @@ class ProgramEnded:
     error: Fault | None = None
     stopped: bool = False
     assigned: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, ValueKind] = field(default_factory=dict, compare=False, repr=False)
     interrupted: bool = False
     lost: str = ""
     given: tuple[Any, ...] = field(default=(), compare=False, repr=False)
@@ -522,13 +551,14 @@ class Verdict:
 
     `wrong_type` tells whether the answer cannot be converted to the type; otherwise it is the
     condition that is not met. `for_person` is the fault in words for a person; empty if they are
-    the same.
+    the same. `is_bare` tells whether the fault holds nothing of a value or of the user's condition.
     """
 
     fault: str = ""
     value: Any = field(default=None, compare=False, repr=False)
     wrong_type: bool = False
     for_person: str = ""
+    is_bare: bool = False
 
     @property
     def reason(self) -> str:

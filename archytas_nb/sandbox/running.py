@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from archytas_nb.loop.events import Fault, Json, ProgramCall, ProgramEnded
+from archytas_nb.loop.events import Fault, Json, ProgramCall, ProgramEnded, ValueKind
 from archytas_nb.sandbox.source import Source
 from archytas_nb.words import shorten
 
@@ -88,16 +88,16 @@ class Running:
         place = snapshot.position
         return place.filename == self.file and self.source.is_awaited(place.start, place.end)
 
-    def fault(self, line: int, text: str) -> Fault:
-        """A fault in one of its lines."""
-        return Fault(line, self.source.line(line), text)
+    def fault(self, line: int, text: str, raised: str | None = None) -> Fault:
+        """A fault in one of its lines, and the exception that it raised."""
+        return Fault(line, self.source.line(line), text, raised)
 
     def stop_at(self, line: int, text: str) -> None:
         """Note why it is stopped in a line, which is another thing than what it raises."""
         self.error = self.fault(line, text)
         self.is_stopped = True
 
-    def ended(self, assigned: Mapping[str, str]) -> ProgramEnded:
+    def ended(self, assigned: Mapping[str, str], kinds: Mapping[str, ValueKind]) -> ProgramEnded:
         """How it ended, with the variables that it assigned."""
         self._flush()
         return ProgramEnded(
@@ -108,6 +108,7 @@ class Running:
             error=self.error,
             stopped=self.is_stopped,
             assigned=assigned,
+            kinds=kinds,
             interrupted=self.is_interrupted,
             lost=self.lost,
             given=self.given,

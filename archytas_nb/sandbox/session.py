@@ -27,6 +27,7 @@ from archytas_nb.loop.events import (
     ProgramEnded,
     ProgramFaults,
     ProgramWaits,
+    ValueKind,
 )
 from archytas_nb.sandbox import pool
 from archytas_nb.sandbox.bounds import Bounds, bound_of
@@ -38,11 +39,12 @@ from archytas_nb.sandbox.notebook import NotebookVariables
 from archytas_nb.sandbox.prelude import BEGINNING
 from archytas_nb.sandbox.requests import Requests, StopProgram
 from archytas_nb.sandbox.running import Running
-from archytas_nb.sandbox.short import short
+from archytas_nb.sandbox.short import kind_of, short
 from archytas_nb.sandbox.snapshots import (
     MAX_MESSAGE,
     end,
     next_file,
+    raised_by,
     reply_of,
     resumed,
     text_of,
@@ -293,7 +295,8 @@ class Session:
         if bound:
             program.stop_at(lines[-1], self._bounds.text(bound))
         else:
-            program.error = program.fault(lines[-1], clip(text_of(error), MAX_MESSAGE))
+            text = clip(text_of(error), MAX_MESSAGE)
+            program.error = program.fault(lines[-1], text, raised_by(error))
 
     def _lose(self, error: MontyCrashedError) -> None:
         """The worker's process ended."""
@@ -323,30 +326,40 @@ class Session:
             self._interpreter.go_back()
             self._interpreter.surely(self._interpreter.keep)
         self._notebook.lent -= set(program.source.assigned)
-        ended = program.ended(self._assigned(program.source.assigned))
+        ended = program.ended(*self._assigned(program.source.assigned))
         self._program = None
         self._snapshot = None
         return ended
 
-    def _assigned(self, names: Sequence[str]) -> dict[str, str]:
-        """Those of these variables that are bound, with short texts of their values."""
+    def _assigned(self, names: Sequence[str]) -> tuple[dict[str, str], dict[str, ValueKind]]:
+        """Those of these variables that are bound: short texts of their values, and what they are.
+
+        A value of another type, or one that cannot be read, is not among the second.
+        """
         bound = set(self._interpreter.names)
         found = [each for each in names if each in bound and not each.startswith("_")]
-        return {name: self._short_of(name) for name in found[:_MAX_ASSIGNED]}
+        texts = {}
+        kinds = {}
+        for name in found[:_MAX_ASSIGNED]:
+            texts[name], kind = self._short_of(name)
+            if kind is not None:
+                kinds[name] = kind
+        return texts, kinds
 
-    def _short_of(self, name: str) -> str:
-        """A short text of a variable's value."""
+    def _short_of(self, name: str) -> tuple[str, ValueKind | None]:
+        """A short text of a variable's value, and what it is."""
         for _ in range(_ATTEMPTS):
             try:
                 value = self._interpreter.evaluate(f"{BEGINNING}({name})")
-                return short(from_sandbox(value, self._handles))
+                read = from_sandbox(value, self._handles)
+                return short(read), kind_of(read)
             except RecursionError:
                 break
             except (MontyError, RuntimeError):  # too large to be sent, or the worker was lost
                 self._interpreter.go_back_to_start()
             except Exception:  # noqa: BLE001 - a value that Python lacks
                 break
-        return "…"
+        return "…", None
 
     def _closed(self) -> State:
         self._interpreter.surely(self._take_back)

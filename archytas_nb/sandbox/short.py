@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
+from archytas_nb.loop.events import ValueKind
 from archytas_nb.sandbox.values import (
     MAPPINGS,
     SAME,
@@ -27,6 +28,34 @@ def short(value: Any) -> str:
     """A repr of at most 200 characters, on one line, of a value that a program gave."""
     text = _Repr(MAX_SHORT).text(value)
     return shorten(escape(text), MAX_SHORT)
+
+
+def kind_of(value: Any) -> ValueKind | None:
+    """What a value is, in words that say nothing else of it; None for any other type."""
+    kind = type(value)
+    if value is None:
+        return "None"
+    for known, words in _KINDS.items():
+        if kind in known:
+            return words
+    try:
+        plain = scalar(value)
+    except STOPS:
+        raise
+    except Exception:  # noqa: BLE001 - it has no plain value, or raises
+        return None
+    return None if type(plain) is kind else kind_of(plain)
+
+
+_KINDS: dict[frozenset[Any], ValueKind] = {
+    frozenset({bool}): "a bool",
+    frozenset({int, float}): "a number",
+    frozenset({str}): "a text",
+    frozenset(each for each, plain in SEQUENCES.items() if plain is list): "a list",
+    frozenset(each for each, plain in SEQUENCES.items() if plain is tuple): "a tuple",
+    frozenset(each for each, plain in SEQUENCES.items() if plain in (set, frozenset))
+    | frozenset(MAPPINGS): "a dict or a set",
+}
 
 
 class _Repr:

@@ -146,6 +146,15 @@ def text_of(error: Any) -> str:
     return text
 
 
+def raised_by(error: Any) -> str | None:
+    """The name of the class of what a program raised, which is one of the sandbox's own."""
+    recreate = getattr(error, "exception", None)  # not of a program that cannot be read
+    if recreate is None:
+        return None
+    name = type(recreate()).__name__
+    return name if name in _exception_names() else None
+
+
 def named(snapshot: Any, value: Any) -> SyncSnapshot:
     """Give a name its value; a value that cannot be sent leaves it undefined."""
     after: SyncSnapshot

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.errors import ToolError
-from archytas_nb.loop.events import CallOutcome, Json
+from archytas_nb.loop.events import CallOutcome, InputFault, Json
 from archytas_nb.tools.current import current_run
 from archytas_nb.tools.registry import ToolLike, register
 from archytas_nb.tools.render import (
@@ -262,13 +262,13 @@ class Tool(ToolLike):
         if faults:
             why = f"{self.name} was not called: its tool_input is wrong."
             error = ToolError(why, arguments.fault_lines(faults))
-            error.is_quoted = any(each.is_quoted for each in faults)
             error.arguments = tuple(faults)
             expected = clip(self._expected(), MAX_RESULT_CHARS // 4)
             return CallOutcome(
                 "error",
                 f"{error}\nExpected tool_input: {expected}",
                 error=error,
+                input_fault=InputFault(expected, any(each.is_quoted for each in faults)),
                 for_person=arguments.for_person(faults),
             )
         for each in self.parameters:

@@ -719,7 +719,7 @@ LEAKS: dict[str, Callable[[], Any]] = {
     "prints": _replaced(Disclosure, "_outcome", _with_edit),
     "messages of exceptions": _replaced(Disclosure, "_error", lambda _, outcome: outcome.result),
     "reasons of a policy": _replaced(Disclosure, "_may_quote", lambda *_: False),
-    "what a program shows": _replaced(Disclosure, "_shown", lambda _, text, **__: text),
+    "what a program shows": _replaced(Disclosure, "_shown", lambda _, text, *__: text),
     "how a program ends": _replaced(Disclosure, "_ended", lambda _, end: end),
     "arguments of a program's calls": _replaced(
         ProgramRunner, "_call_text", lambda _, call: repr(call.input)
