@@ -161,7 +161,7 @@ def test_stops_a_running_tool_and_does_not_run_the_next_call(place: Place, tool:
 
 
 def test_stops_a_question_to_the_person_and_does_not_run_its_call(place: Place) -> None:
-    printed = place.ask("Drop it!", Say(calls=(("drop", {}),)), interrupt_at="run? [y]es")
+    printed = place.ask("Drop it!", Say(calls=(("drop", {}),)), interrupt_at="run? [y] run")
     assert "RunInterrupted: stopped during a tool call." in printed[-1]
     assert place.ticks() == ""
     place.goes_on()

@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 from weakref import WeakSet
 
 from archytas_nb.choices import Policy
@@ -23,7 +23,9 @@ from archytas_nb.kernel.person import Keyboard, Person, block, quoted, seconds_t
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop.events import (
     STOPPED,
+    Answer,
     ApprovalForm,
+    Choice,
     Edit,
     FormArgument,
     FormField,
@@ -275,23 +277,32 @@ def _by_name(sent: Json, names: list[str]) -> dict[str, Json]:
 
 # ── the dialogue ──────────────────────────────────────────────────────────────────────────────────
 
-PROMPT = "run? [y]es · [a]lways in this notebook · [n]o, or say what to do instead: "
-
-_ALL_SHOWN = (
-    "All of the call is shown above. [r] also runs later calls of the tool in this run; "
-    "[stop] ends the run.\n"
+CHOICES = (
+    Choice("yes", "y", "run"),
+    Choice("this run", "this run", "run, and do not ask again in this run"),
+    Choice("always", "a", "run, and do not ask again in this notebook"),
+    Choice("edit", "NAME = VALUE", "edit"),
+    Choice("no", "n", "refuse with a reason"),
+    Choice("stop", "stop", "stop"),
 )
+"""What a person can choose, in every front end: the answer, how it is typed, and its words."""
 
-Answer = Literal["yes", "this run", "always", "no", "stop", "show all", "edit", "unclear"]
 
-_WORDS: dict[str, Answer] = {
-    "y": "yes", "yes": "yes", "r": "this run", "a": "always", "always": "always",
-    "n": "no", "no": "no", "stop": "stop", "?": "show all", "": "unclear",
+def prompt_of(form: ApprovalForm) -> str:
+    """The line on which a person types one of the choices of a form."""
+    offered = " · ".join(f"[{each.line}] {each.label}" for each in form.choices)
+    return f"run? {offered}; or say what to do instead: "
+
+
+_ALL_SHOWN = "All of the call is shown above.\n"
+
+_OTHER_WORDS: dict[str, Answer] = {
+    "yes": "yes", "run": "yes", "always": "always", "no": "no", "?": "show all", "": "unclear",
 }  # fmt: skip
 _EDIT = re.compile(r"([^\W\d]\w*)\s*=(?!=)\s*(.*)", re.DOTALL)
 _REASON = re.compile(r"(?:no|n)\s*[,:;.–—-]\s*(\S.*)", re.IGNORECASE | re.DOTALL)
 _LIKE_YES = re.compile(r"(?:y|yes|yep|yeah|yup|ok|okay|sure)\b", re.IGNORECASE)
-_APPROVED = {
+_APPROVED: dict[Answer, str] = {
     "yes": "approved",
     "this run": "approved, also later in this run",
     "always": "approved, always",
@@ -302,8 +313,9 @@ _MAX_UNCLEAR = 3  # empty or unclear answers
 def read_answer(line: str) -> tuple[Answer, str]:
     """Parse an answer and its text: the reason for a refusal, or the change of an argument."""
     line = line.strip()
-    if line.lower() in _WORDS:
-        return _WORDS[line.lower()], ""
+    typed: dict[str, Answer] = {each.line: each.answer for each in CHOICES}
+    if found := (typed | _OTHER_WORDS).get(line.lower()):
+        return found, ""
     if _EDIT.fullmatch(line):
         return "edit", line
     if reason := _REASON.fullmatch(line):
@@ -347,7 +359,7 @@ class ApprovalDialogue:
         note = ""
         unclear = 0
         while unclear <= _MAX_UNCLEAR:
-            answer, text = read_answer(self._person.ask(note + PROMPT, self._form))
+            answer, text = read_answer(self._person.ask(note + prompt_of(self._form), self._form))
             self._note_time()
             note = ""
             match answer:
@@ -480,6 +492,7 @@ class ApprovalDialogue:
             line=self._caller.line,
             fields=self._fields(),
             check=self._fault,
+            choices=CHOICES,
         )
         whole = form_text(form, whole=True)
         short = form_text(form)

@@ -648,6 +648,27 @@ STOPPED = "the run was stopped"
 """The decision of a person on a call at which they end the run."""
 
 
+Answer: TypeAlias = Literal[
+    "yes", "this run", "always", "edit", "no", "stop", "show all", "unclear"
+]
+"""What a typed line means for a call that waits for approval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a person can choose about a call that waits.
+
+    Attributes:
+        answer: What it means.
+        line: What is typed for it; a form's button gives the same line.
+        label: Its words, the same at a keyboard, on a button and in a chat.
+    """
+
+    answer: Answer
+    line: str
+    label: str
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalForm:
     """A call that a person is asked to approve, exactly as it would run."""
@@ -663,6 +684,7 @@ class ApprovalForm:
     line: int = 0  # of the program, from 1; 0 if it is not known
     is_shown: bool = False  # an observer displays it, so it is not printed
     fields: tuple[FormField, ...] = field(default=(), compare=False, repr=False)
+    choices: tuple[Choice, ...] = field(default=(), repr=False)  # those that the person has
     # What is wrong with an argument that is changed; empty if nothing is.
     check: Callable[[Mapping[str, Json]], str] = field(
         default=lambda _: "", compare=False, repr=False

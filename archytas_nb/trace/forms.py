@@ -337,7 +337,7 @@ class ApprovalSheet(Sheet):
         if what == "typed" or faults:
             return None
         lines = [f"{name} = {json.dumps(new, ensure_ascii=False)}" for name, new in changes.items()]
-        return [*lines, "y" if what == "run" else "r"]
+        return [*lines, "y" if what == "run" else "this run"]
 
     def _changes(self, values: dict[str, Any]) -> tuple[dict[str, Json], dict[str, str]]:
         """The arguments that were changed, and what is wrong with them."""

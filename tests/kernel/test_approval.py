@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import archytas_nb as nb
 from archytas_nb.asking import notifier
 from archytas_nb.kernel import person as module
-from archytas_nb.kernel.approval import bounded_repr, read_answer
+from archytas_nb.kernel.approval import CHOICES, bounded_repr, prompt_of, read_answer
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, confirm
 from archytas_nb.loop.events import ApprovalForm, CallOutcome, Delta, Edit, FormArgument, ToolCall
@@ -266,7 +266,21 @@ def test_the_end_of_the_input_refuses() -> None:
 @given(st.text() | st.from_regex(r"\A\s*[yYaA]\w{0,6}[ .!?=,]?\w*"))
 def test_no_other_line_is_read_as_an_approval(line: str) -> None:
     answer, _ = read_answer(line)
-    assert (answer in ("yes", "always")) == (line.strip().lower() in ("y", "yes", "a", "always"))
+    is_clear = line.strip().lower() in ("y", "yes", "run", "this run", "a", "always")
+    assert (answer in ("yes", "this run", "always")) == is_clear
+
+
+@given(st.sampled_from("rRtTsSdDkKcCiIxX"), st.sampled_from(["", " ", ".", "!", "?", ","]))
+def test_a_letter_that_is_not_offered_is_no_answer(letter: str, end: str) -> None:
+    outcome, _ = ask(transfer, GIVEN, letter + end, "n")
+    assert outcome.text == REFUSED.format("")
+
+
+def test_each_choice_is_offered_in_the_prompt_and_read_as_it_is_typed() -> None:
+    _, person = ask(transfer, GIVEN, "n")
+    for each in CHOICES:
+        assert f"[{each.line}] {each.label}" in person.prompts[0]
+        assert read_answer(each.line)[0] == each.answer
 
 
 def test_an_edited_argument_is_shown_with_both_values() -> None:
@@ -392,7 +406,7 @@ def test_shows_defaults_converted_values_references_and_enum_members() -> None:
         "  level = <Level.HIGH: 'delete it'>  (sent as 'HIGH')",
         "  dry = True  (default)",
         "  limit = 7  (sent as '7')",
-        "run? [y]es · [a]lways in this notebook · [n]o, or say what to do instead: ",
+        prompt_of(ApprovalForm("run_sql", (), choices=CHOICES)),
     ]
     assert "limit = 5  (sent as '5')" in ask(pay, "5", "n")[1].prompts[0].replace("amount", "limit")
     frame = pd.DataFrame({"a": [123, 456]})

@@ -273,7 +273,7 @@ def test_a_person_sees_the_call_and_allows_it(kernel: Kernel, folder: Path) -> N
     cell = ok(kernel.run(PAY, person=True, answers=["y"]))
     assert cell.printed == "done | paid 5 to Ann\n"
     [prompt] = cell.prompts
-    assert prompt.startswith("run? [y]es")
+    assert prompt.startswith("run? [y] run")
     assert (folder / "paid").read_text() == "5 to Ann"
 
 

@@ -93,7 +93,7 @@ def test_a_call_is_approved_and_its_output_is_captured(
 ) -> None:
     terminal = Terminal(tmp_path, "run('pay', 5)")
     try:
-        assert "The agent wants to run pay:\n  amount = 5\nrun? [y]es" in terminal.until(
+        assert "The agent wants to run pay:\n  amount = 5\nrun? [y] run" in terminal.until(
             "instead: "
         )
         terminal.type("y")

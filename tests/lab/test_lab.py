@@ -177,7 +177,7 @@ def test_a_call_is_run_where_a_person_says_so_in_the_input_box(lab: Lab, sit: An
         desk.run_cell(cell)
     box = desk.page.locator(".jp-Stdin")
     box.wait_for()
-    assert "run? [y]es" in box.inner_text()
+    assert "run? [y] run" in box.inner_text()
     desk.wait_for_text("delete_rows · waiting for approval")
     desk.wait_for_text("waiting for you · step 1")
     desk.picture("approval", 3)

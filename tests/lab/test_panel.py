@@ -33,7 +33,7 @@ def test_a_call_waits_in_the_trace_and_is_edited_refused_or_interrupted_there(
     desk.answer("limit = 10")
     desk.wait_for_text("limit = 5 → 10")
     desk.page.locator(".jp-Stdin").wait_for()
-    assert desk.text(3).count("run? [y]es") == 1  # of what was answered, nothing is seen
+    assert desk.text(3).count("run? [y] run") == 1  # of what was answered, nothing is seen
     assert "All of the call" not in desk.text(3)
     desk.picture("panel-edited", 3)
     desk.watch_texts()

@@ -45,7 +45,7 @@ EDIT = [
 REASON = "Enter runs it; or say what to do instead"
 DECISIONS: dict[str, tuple[list[list[Any]], list[str]]] = {
     "run": ([["Run"], ["Run"]], ["y", "y"]),
-    "this run": ([["Run, do not ask again in this run"]], ["r"]),
+    "this run": ([["Run, do not ask again in this run"]], ["this run"]),
     "refuse": ([["Refuse"], ["Run"]], ["n", "y"]),
     "reason": ([[(REASON, "it is in use"), "Refuse"], ["Refuse"]], ["n: it is in use", "n"]),
     "edit": (EDIT, ["above = 9", "y", "above = 2", "y"]),
@@ -121,7 +121,7 @@ class Slow(Scripted):
 def test_the_trace_shows_who_decided_and_when_and_a_replay_shows_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = ask(tmp_path / "slow", Slow("n: in use", "r"), monkeypatch)
+    run = ask(tmp_path / "slow", Slow("n: in use", "this run"), monkeypatch)
     replayed = ask(tmp_path / "slow", Scripted(there=False), monkeypatch, "replay")
     for each in (run, replayed):
         shown = bundle(fold("Delete rows", each.events))[0]
@@ -135,7 +135,7 @@ def test_a_tool_that_was_approved_for_this_run_is_asked_about_in_the_next_one() 
     from archytas_nb.loop.events import ToolCall
     from archytas_nb.tools.tool import BoundCall
 
-    person = Scripted("r", "y")
+    person = Scripted("this run", "y")
     bound = delete_rows.bind({"above": 1}, {})
     assert isinstance(bound, BoundCall)
     for _ in range(2):
