@@ -17,6 +17,7 @@ from archytas_nb.code.derive import Block, Code
 from archytas_nb.code.recorded import Recorded
 from archytas_nb.kernel import reads
 from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
+from archytas_nb.kernel.guard import tools_refused
 from archytas_nb.kernel.output import (
     Capture,
     capturing,
@@ -169,13 +170,13 @@ def verify(
 
 def _reason_not_to_run(code: Code, recorded: Recorded) -> str:
     """Why the code is not run again without a person; empty if it may be."""
+    tools = recorded.tools
     names = {made.call.name for made in (*code.calls, *code.verbatim)}
-    for made in code.verbatim:  # which call tools themselves
-        names |= set(made.outcome.called)
-    approved = {
-        name for name in names
-        if name in recorded.tools and recorded.tools[name].may_require_approval
-    }  # fmt: skip
+    approved = {each for each in names if each in tools and tools[each].may_require_approval}
+    for made in code.verbatim:  # which call tools themselves; one of no agent's list needs approval
+        for name in made.outcome.called:
+            if name not in tools or tools[name].may_require_approval:
+                approved.add(name)
     approved |= {made.call.name for made in (*code.calls, *code.verbatim) if made.outcome.decision}
     if approved:
         return f"{min(approved)!r} asks for approval; run the code yourself"
@@ -290,7 +291,7 @@ class _Comparison:
     def run(self) -> None:
         """Run all blocks; what one raises ends this."""
         output = Capture()
-        with self._functions_there(), capturing([output], output):
+        with self._functions_there(), tools_refused(), capturing([output], output):
             token = current_capture.set(output)
             figures = open_figures()
             self._variables[_NOTED] = self._noting

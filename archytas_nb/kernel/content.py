@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from archytas_nb.kernel.door import code_of, set_code
 from archytas_nb.kernel.values import (
     ATOMS,
     FROM_OUTSIDE,
@@ -446,6 +447,7 @@ _OF_FUNCTION = (
 
 def _read_function(value: Any) -> Parts:
     own = {name: getattr(value, name) for name in _OF_FUNCTION}
+    own["__code__"] = code_of(value)
     own["__closure__"] = value.__closure__
     own |= value.__dict__
     return *own, *own.values()
@@ -454,7 +456,8 @@ def _read_function(value: Any) -> Parts:
 def _restore_function(value: Any, parts: Parts) -> None:
     before = dict(DICT.pairs(parts))
     before.pop("__closure__")  # its cells are restored by themselves
-    for name in _OF_FUNCTION:
+    set_code(value, before.pop("__code__"))
+    for name in _OF_FUNCTION[1:]:
         setattr(value, name, before.pop(name))
     value.__dict__.clear()
     value.__dict__.update(before)

@@ -25,6 +25,7 @@ from archytas_nb.kernel import output, turns
 from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Decision
 from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
+from archytas_nb.kernel.origin import as_tool, run_as_tool
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import (
     Keyboard,
@@ -157,17 +158,17 @@ class _Attempt:
     as by a plain function that calls an async one.
     """
 
-    def __init__(self, bound: BoundCall, guard: CallGuard) -> None:
+    def __init__(self, run: Callable[[], Any], guard: CallGuard) -> None:
         self.ended = CallEnd("interrupted", begun=False)
         self.is_promise = False
-        self._bound = bound
+        self._run = run
         self._guard = guard
 
     def __call__(self) -> None:
         if self._guard.interrupts:  # before `CallGuard.run` could raise it
             return
         self.ended = CallEnd("interrupted")
-        value = self._bound.run()
+        value = self._run()
         self.is_promise = inspect.isawaitable(value)  # may run code of the value's class
         self.ended = CallEnd("done", value)
 
@@ -455,7 +456,7 @@ class KernelExecutor:
                 ends = [self._run_here(ready[0])]
             outcomes = list(map(self._rendered, ready, ends))
             outcomes = list(map(self._displayed, outcomes))
-            with self._in_call(shared):
+            with _captured(shared):
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
         if len(ready) == 1:
@@ -467,9 +468,12 @@ class KernelExecutor:
     def _run_here(self, ready: _Ready) -> CallEnd:
         """Run a call on this thread."""
         limit = self._limit(ready.tool)
-        attempt = _Attempt(ready.bound, self._guard)
+        run = ready.bound.run
+        if not ready.tool.runs_code:
+            run = partial(run_as_tool, run)
+        attempt = _Attempt(run, self._guard)
         started = time.perf_counter()
-        with self._in_call(ready.capture):
+        with self._in_call(ready):
             try:
                 self._guard.run(attempt, limit)
             except KeyboardInterrupt:
@@ -495,7 +499,7 @@ class KernelExecutor:
         async def job(ready: _Ready, start: Callable[[], Any]) -> Any:
             status: Status = "error"
             try:
-                with self._in_call(ready.capture):
+                with self._in_call(ready):
                     value = await start()
                 status = "done"
             finally:
@@ -514,7 +518,7 @@ class KernelExecutor:
     def _rendered(self, ready: _Ready, ended: CallEnd) -> CallOutcome:
         """Render a result within its limit: the user's ``__repr__`` runs here."""
         limit = self._limit(ready.tool, ended.seconds, least=_SECONDS_TO_RENDER)
-        with self._in_call(ready.capture):
+        with self._in_call(ready):
             try:
                 render = partial(_outcome, ended, ready.tool, ready.variables)
                 outcome: CallOutcome = self._guard.run(render, limit)
@@ -538,15 +542,25 @@ class KernelExecutor:
         return replace(outcome, displays=displays)
 
     @contextmanager
-    def _in_call(self, capture: Capture) -> Iterator[None]:
-        """Assign output and questions in the block to a call."""
-        captured = output.current_capture.set(capture)
+    def _in_call(self, ready: _Ready) -> Iterator[None]:
+        """Assign output and questions in the block, and what it starts, to a call."""
+        started_by = nullcontext() if ready.tool.runs_code else as_tool()
         person = current_person.set(self._person)
         try:
-            yield
+            with started_by, _captured(ready.capture):
+                yield
         finally:
             current_person.reset(person)
-            output.current_capture.reset(captured)
+
+
+@contextmanager
+def _captured(capture: Capture) -> Iterator[None]:
+    """Assign output in the block to a capture."""
+    captured = output.current_capture.set(capture)
+    try:
+        yield
+    finally:
+        output.current_capture.reset(captured)
 
 
 # ── outcomes ──────────────────────────────────────────────────────────────────────────────────────

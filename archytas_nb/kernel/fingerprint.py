@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archytas_nb.kernel.content import DICT, FUNCTION
+from archytas_nb.kernel.origin import is_mark
 from archytas_nb.kernel.snapshot import kinds_of
 from archytas_nb.kernel.tables import Contents, digest_of_bytes
 from archytas_nb.kernel.values import FROM_OUTSIDE, is_atom, is_from_library, is_of
@@ -150,7 +151,8 @@ class _Reading:
 def _code_digest(code: types.CodeType) -> bytes:
     """The digest of what code does, wherever it stands; code never changes, so it is kept."""
     named = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    parts = (code.co_code, code.co_consts, *named, code.co_flags, code.co_exceptiontable)
+    constants = tuple(each for each in code.co_consts if not is_mark(each))
+    parts = (code.co_code, constants, *named, code.co_flags, code.co_exceptiontable)
     return _Reading().all(b"code", parts, 0)
 
 

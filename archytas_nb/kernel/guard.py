@@ -1,344 +1,469 @@
-"""Makes the tools that code calls ask for their approval, by whatever name the code calls them.
+"""Makes the tools that code of a model calls ask for their approval, however the code calls them.
 
-While the code runs, the names of the tools in the namespace are bound to functions that ask first.
-Whoever has got hold of such a function (a timer, a thread, a task, a closure) cannot get rid of the
-question:
+While the code runs, the functions of the tools have doors (`door.py`). Whoever enters one is asked
+about, if the code has called it or has started what calls it (`origin.py`). The person's own calls
+pass. Guarded are all tools of the kernel that may require approval, whatever tools the agent has.
 
-    guard   begins with    a call that needs approval
+    guard   begins with    a call of the code, or of what it has started
     open    `guard_tools`  is decided on as a call of the model
     ended   its end        is refused: nobody expects the question any more
+    gone    nothing refers to it: no function, thread or task of the code is left, the doors open
 
-The code may also come by the person's own function: in a list of theirs, or after the end, when
-names and containers hold it again. Therefore what the code looks up, calls or gets from a call is
-passed through its guard (`guarded_code.py`). A function of the person that calls a tool, and code
-that is a text (`exec`), are guarded only while the guard is open.
+A call of which nobody can tell who makes it (`_unknown`) counts as one of the code that runs.
 """
 
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
-import itertools
+import os
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from types import FunctionType, MethodType
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakSet, finalize, ref
 
+from archytas_nb.kernel import door, origin
 from archytas_nb.kernel.approval import Approver
-from archytas_nb.kernel.shell import Namespace
+from archytas_nb.kernel.door import Door
+from archytas_nb.kernel.shell import Namespace, live_namespace
 from archytas_nb.loop.events import ToolCall
+from archytas_nb.tools.registry import former_tools, tools_that_exist
+from archytas_nb.tools.render import is_users_file
 from archytas_nb.tools.tool import BoundCall, Tool
 
-_MAX_CONTAINERS = 1_000_000  # of the namespace that are searched for guarded functions
-_MAX_TUPLES = 50  # inside one another
-
-
-class _Original(NamedTuple):
-    """The function of the person that a guarded function stands for."""
-
-    function: Callable[..., Any]
-    added_as: str = ""  # the name that it was added as, if the namespace had none for the tool
-
-
-_originals: WeakKeyDictionary[Callable[..., Any], _Original] = WeakKeyDictionary()
-"""Of every guarded function."""
-
 _open: list[ToolGuard] = []
-_waiting: list[ToolGuard] = []  # those that ended while another one was open
-_lock = threading.RLock()
+_left: WeakSet[FunctionType] = WeakSet()
+"""Functions of tools to which code that has ended has left references somewhere."""
 
-current_guard: ContextVar[ToolGuard | None] = ContextVar("archytas_nb_guard", default=None)
-"""The guard of the code that runs; tasks of the code inherit it."""
+_lock = threading.RLock()
+_NONE = object()  # in place of a value that a name did not have
 
 
 @contextmanager
 def guard_tools(
     tools: Mapping[str, Tool], approver: Approver, variables: Namespace, called: list[str]
 ) -> Iterator[None]:
-    """In the block, tools that code calls by any name in the namespace need their approval.
+    """In the block, code of a model runs: tools that it calls need their approval.
 
-    Tools without a name there get their own for the block. Each call is added to ``called``.
+    Tools without a name in the namespace get their own for the block. Each call is added to
+    ``called``.
     """
-    guard = ToolGuard([each for each in tools.values() if not each.runs_code], approver)
-    token = current_guard.set(guard)
-    try:
-        guard.begin(variables, called)
+    guard = ToolGuard(list(tools.values()), approver, variables, called)
+    with origin.started_by(guard):
+        try:
+            guard.begin()
+            yield
+        finally:
+            guard.end()
+
+
+@contextmanager
+def tools_refused() -> Iterator[None]:
+    """In the block, code of a model runs that may call no tool that needs approval."""
+    with guard_tools({}, Approver("deny", (), _Nobody()), {}, []):
         yield
-    finally:
-        guard.end()
-        current_guard.reset(token)
 
 
-class ToolGuard:
-    """Guards the tools of one agent while, and after, its code runs.
+class _Nobody:
+    """A person who is not there."""
+
+    there = False
+
+    def ask(self, *_: Any) -> str:
+        """Nobody answers."""
+        raise EOFError
+
+
+class _Way(NamedTuple):
+    """A way into a function: the tool that it is the function of, and the arguments that it has."""
+
+    tool: Callable[[], Tool]
+    fixed: tuple[Any, ...]  # the object of a method, what a partial has
+
+
+class ToolGuard(origin.Origin):
+    """Stands for code of a model, and guards the tools while and after it runs.
 
     Args:
-        tools: The tools; several may call the same function.
+        tools: The tools of the agent.
         approver: Decides on the calls; None refuses them.
+        variables: The namespace.
+        called: Gets the names of the tools that the code calls.
     """
 
-    def __init__(self, tools: list[Tool], approver: Approver | None = None) -> None:
-        self._tools = tools
+    def __init__(
+        self,
+        tools: list[Tool] | None = None,
+        approver: Approver | None = None,
+        variables: Namespace | None = None,
+        called: list[str] | None = None,
+    ) -> None:
+        self._tools = [each for each in tools or () if not each.runs_code]
         self._approver = approver
-        self._ids = {id(each.function) for each in tools}  # the tools keep the functions alive
-        self._guarded: dict[tuple[int, str], Callable[..., Any]] = {}  # by original and name
-        self.variables: Namespace = {}
-        self._called: list[str] = []
-        self._is_open = False
+        self.variables: Namespace = {} if variables is None else variables
+        self._called = [] if called is None else called
+        self.is_open = False
+        self._process = os.getpid()
+        self._doors: dict[Door, list[_Way]] = {}  # which keep no function alive
+        self._references: dict[Door, int] = {}  # to the functions, at the beginning
+        self._replaced: list[tuple[dict[str, Any], str, Any, Any]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process nobody can be asked: the copy refuses every call."""
-        return ToolGuard, ([],)
+        return ToolGuard, ()
 
-    @property
-    def may_refuse(self) -> bool:
-        """Whether a call of one of the tools may be asked about or refused."""
-        if self._approver is None:
-            return bool(self._tools)
-        return any(map(self._approver.may_refuse, self._tools))
+    # ── begin and end ─────────────────────────────────────────────────────────────────────────────
 
-    # ── the namespace ─────────────────────────────────────────────────────────────────────────────
-
-    def begin(self, variables: Namespace, called: list[str]) -> None:
-        """Bind the names of the tools to functions that ask first."""
+    def begin(self) -> None:
+        """Shut the doors of the tools."""
+        origin.follow()
+        if "concurrent.futures.process" in sys.modules:
+            origin.follow_into_processes()
         with _lock:
-            self.variables = variables
-            self._called = called
-            self._is_open = True
+            self.is_open = True
             _open.append(self)
-            for name, value in dict(variables).items():
-                if self.tools_of(value, name):
-                    variables[name] = self._guard(value, name)
+            needing = [each for each in tools_that_exist() if _needs_door(each)]
+            for tool in dict.fromkeys([*self._tools, *needing]):
+                self._shut(tool.function, partial(_itself, tool))
+            known = {each.function() for each in self._doors}
+            for function, (name, approve) in former_tools():
+                if function not in known:
+                    self._shut(function, partial(_made_again, ref(function), name, approve))
+            del known
+            finalize(self, _open_doors, [*self._doors]).atexit = False
+            self._references = _references_to(self._doors)
             for tool in self._tools:
-                if tool.name not in variables:
-                    variables[tool.name] = self._guard(tool.function, tool.name, is_added=True)
+                if tool.name not in self.variables:
+                    self._set(self.variables, tool.name, tool.function)
 
     def end(self) -> None:
-        """Bind the names, and the places in lists and other containers, to the functions again.
-
-        What another guard of the same namespace still needs stays guarded until that one ends.
-        """
+        """Take the added names away; doors stay shut for what is left of the code."""
         with _lock:
-            self._is_open = False
+            self.is_open = False
             if self in _open:
                 _open.remove(self)
-            others = [each for each in _open if each.variables is self.variables]
-            self._restore_names(others)
-            _waiting.append(self)
-            if others:
-                return
-            ended = [each for each in _waiting if each.variables is self.variables]
-            _waiting[:] = [each for each in _waiting if each not in ended]
-            if any(each.is_kept_elsewhere() for each in ended):
-                _restore_in_containers(self.variables)
+            for names, name, value, before in reversed(self._replaced):
+                if names.get(name) is value:  # the code may have bound it to something else
+                    _put_back(names, name, before)
+            self._replaced.clear()
+            now = _references_to(self._references)
+            for each, count in self._references.items():
+                function = each.function()
+                if function is not None and now[each] > count and function not in _left:
+                    _left.add(function)
+                    door.shut(function, _enter)  # for good
 
-    def _restore_names(self, others: Sequence[ToolGuard]) -> None:
-        """Bind the names to the functions again, except those that other guards need."""
+    def _shut(self, function: Any, tool: Callable[[], Tool]) -> None:
+        """Shut the doors of all Python functions that run if a function is called."""
+        bodies = list(_bodies(function))
+        for body, fixed in bodies:
+            shut = door.shut(body, _enter)
+            if shut in self._doors:
+                door.open_again(body)  # which counts them
+            self._doors.setdefault(shut, []).append(_Way(tool, fixed))
+        if not bodies:
+            self._wrap(function, tool())
+
+    def _wrap(self, function: Any, tool: Tool) -> None:
+        """Have the names of a function that is not written in Python lead to one that asks."""
+
+        @functools.wraps(function)
+        def asking(*args: Any, **kwargs: Any) -> Any:
+            caller = origin.origin_of_call()
+            if not isinstance(caller, ToolGuard):
+                return function(*args, **kwargs)
+            return caller.decided([tool], args, kwargs, partial(function, *args, **kwargs))
+
         for name, value in dict(self.variables).items():
-            original = _original_of(value)
-            if original is None or any(each.tools_of(original.function) for each in others):
-                continue
-            if original.added_as == name:
-                del self.variables[name]
-            else:
-                self.variables[name] = original.function
+            if value is function:
+                self._set(self.variables, name, asking)
+        module = getattr(function, "__self__", None)
+        if type(function) is BuiltinFunctionType and isinstance(module, types.ModuleType):
+            self._set(vars(module), function.__name__, asking)
+        if tool.name not in self.variables:
+            self._set(self.variables, tool.name, asking)
 
-    def is_kept_elsewhere(self) -> bool:
-        """Whether something besides this object refers to one of the guarded functions."""
-        [unshared] = map(sys.getrefcount, [object()])
-        return any(each > unshared for each in map(sys.getrefcount, self._guarded.values()))
+    def _set(self, names: Any, name: str, value: Any) -> None:
+        """Bind a name until the end."""
+        self._replaced.append((names, name, value, names.get(name, _NONE)))
+        names[name] = value
 
     # ── the calls ─────────────────────────────────────────────────────────────────────────────────
 
-    def tools_of(self, function: Any, name: str = "") -> list[Tool]:
-        """The tools that call a function: those of that name, or else all."""
-        if id(function) not in self._ids and type(function) is not MethodType:
-            return []
-        tools = [each for each in self._tools if _is_same(each.function, function)]
-        return [each for each in tools if name in (each.name, each.source_name)] or tools
+    def enter(self, at: Door, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the function of a door after the approval of each of its tools.
 
-    def __matmul__(self, value: Any) -> Any:
-        """A value that the code came by: guarded if a tool calls it."""
-        if id(value) not in self._ids and type(value) is not MethodType:  # nearly every one
-            return value
-        tools = self.tools_of(value)
-        if tools:
-            return self._guard(tools[0].function)
-        return value
+        Raises:
+            PermissionError: A call was refused, or nobody can be asked.
+            TypeError: The arguments are not those of the tool.
+        """
+        run = partial(at.body, *args, **kwargs)
+        if at.function() is None:  # called by a copy that the code has made
+            raise _nobody(at.body.__name__)
+        ways = [each for each in self._ways(at) if _leads(each.fixed, args)]
+        tools = self._deciding([each.tool() for each in ways])
+        if not tools:  # a method of another object
+            return run()
+        given, named = _as_named(at.signature, args, kwargs, min(len(e.fixed) for e in ways))
+        return self.decided(tools, given, named, run, _defaults_of(at.body))
 
-    def __rshift__(self, values: Any) -> Any:
-        """The values that the code passes on by ``*values``, each as by ``@``."""
-        try:
-            return map(self.__matmul__, values)
-        except TypeError:  # they cannot be iterated; the call says it better
-            return values
+    def _ways(self, at: Door) -> list[_Way]:
+        """The ways into a function, also those of tools that were defined after the beginning."""
+        if at in self._doors:
+            return self._doors[at]
+        function = at.function()
+        ways = []
+        for tool in filter(_needs_door, tools_that_exist()):
+            for body, fixed in _bodies(tool.function):
+                if body is function:
+                    ways.append(_Way(partial(_itself, tool), fixed))
+        for body, (name, approve) in former_tools():
+            if body is function and not ways:
+                ways.append(_Way(partial(_made_again, ref(body), name, approve), ()))
+        return ways
 
-    def _guard(
-        self, function: Callable[..., Any], name: str = "", *, is_added: bool = False
-    ) -> Callable[..., Any]:
-        """The function that asks first; ``name`` tells the tool if several call the function."""
-        key = id(function), name
-        if key in self._guarded:
-            return self._guarded[key]
+    def _deciding(self, tools: list[Tool]) -> list[Tool]:
+        """Of the tools of a function those that decide on a call: those of the agent, if any."""
+        tools = [each for each in tools if each in self._tools] or tools
+        needing = [each for each in tools if each.may_require_approval]
+        by_kind = {(each.name, each.approve): each for each in needing or tools}
+        return list(by_kind.values())
 
-        @functools.wraps(function)
-        def guarded(*args: Any, **kwargs: Any) -> Any:
-            running = current_guard.get()
-            if running is not None and running.tools_of(function):
-                return running.call(function, name, args, kwargs)
-            return self.call(function, name, args, kwargs)
-
-        original = _Original(function)
-        if is_added:
-            original = _Original(function, added_as=name)
-        _originals[guarded] = original
-        self._guarded[key] = guarded
-        return guarded
-
-    def call(
+    def decided(
         self,
-        function: Callable[..., Any],
-        name: str,
+        tools: list[Tool],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        run: Callable[[], Any],
+        defaults: Mapping[str, Any] = types.MappingProxyType({}),
     ) -> Any:
-        """Call a function after the approval of each of its tools; raises PermissionError."""
-        tools = self.tools_of(function, name)
-        if not tools:
-            raise PermissionError(f"{name!r} needs approval, and nobody can be asked here")
-        bound = BoundCall(function, args, kwargs)
+        """Run a call after the approval of each tool; ``args`` are those that the tools have."""
+        approver = self._approver
+        if self._process != os.getpid():
+            approver = None
+        if approver is None and any(each.may_require_approval for each in tools):
+            raise _nobody(tools[0].name)
+        edits: dict[str, Any] = {}
         for tool in tools:
-            bound = self._approved(tool, bound)
-        self._called.append(tools[0].name)
-        return bound.function(*bound.args, **bound.kwargs)
+            if approver is None:
+                break
+            signature = inspect.signature(tool.function)
+            given = {**signature.bind_partial(*args, **kwargs).arguments, **edits}
+            edited = self._approved(approver, tool, given, defaults)
+            if edited is not None:
+                edits |= tool.arguments(edited)
+                run = partial(edited.function, *edited.args, **edited.kwargs)
+        self._called.append(next((t.name for t in tools if t in self._tools), tools[0].name))
+        return origin.run_as_tool(run)
 
-    def _approved(self, tool: Tool, bound: BoundCall) -> BoundCall:
-        """The call, after approval.
+    def _approved(
+        self,
+        approver: Approver,
+        tool: Tool,
+        given: dict[str, Any],
+        defaults: Mapping[str, Any],
+    ) -> BoundCall | None:
+        """The call as the person has edited it; None if it is to run as it was made.
 
         Raises:
             PermissionError: It was refused.
-            TypeError: The arguments do not fit.
         """
-        if self._approver is None:
-            raise PermissionError(f"{tool.name} needs approval, and nobody can be asked here")
-        signature = inspect.signature(tool.function)
-        given = dict(signature.bind_partial(*bound.args, **bound.kwargs).arguments)
         sent = {name: each for name, each in given.items() if each is not self.variables}
+        for name, default in defaults.items():
+            if name in sent and sent[name] is default:
+                del sent[name]
         injected = {each.name: self.variables for each in tool.parameters if each.injected}
-
-        kwargs = {**injected, **given}
+        named = {**injected, **given}
         positional = [each.name for each in tool.parameters if each.positional]
-        args = tuple(kwargs.pop(name) for name in positional if name in kwargs)
-        decision = self._approver.decide(
+        args = tuple(named.pop(name) for name in positional if name in named)
+        decision = approver.decide(
             tool,
             ToolCall("", tool.name, sent),
-            BoundCall(tool.function, args, kwargs),
+            BoundCall(tool.function, args, named),
             self.variables,
-            may_ask=self._is_open,
+            may_ask=self.is_open,
         )
         if decision.stop:
             raise KeyboardInterrupt
         if decision.bound is None:
             raise PermissionError(decision.refusal)
-        return decision.bound
+        return decision.bound if decision.edit is not None else None
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    """Whether two functions are the same; a bound method is a new object at each lookup."""
-    if type(one) is type(other) is MethodType:
-        return one.__self__ is other.__self__ and one.__func__ is other.__func__
-    return one is other
+def _needs_door(tool: Tool) -> bool:
+    return tool.may_require_approval and not tool.runs_code
 
 
-def _original_of(value: Any) -> _Original | None:
-    if type(value) is FunctionType:
-        return _originals.get(value)
-    return None
+def _nobody(name: str) -> PermissionError:
+    return PermissionError(f"{name!r} needs approval, and nobody can be asked here")
 
 
-# ── containers ────────────────────────────────────────────────────────────────────────────────────
+def _itself(tool: Tool) -> Tool:
+    return tool
 
 
-def _restore_in_containers(variables: Namespace) -> None:
-    """Put the person's functions back into the lists, dicts, sets and tuples of the variables."""
-    todo: deque[Any] = deque()
-    seen: dict[int, Any] = {}  # keeps them, so that each id stays that of one object
-
-    def restored(value: Any, depth: int = 0) -> Any:
-        original = _original_of(value)
-        if original is not None:
-            return original.function
-        is_container = _kind_of(value) is not None
-        if is_container and id(value) not in seen and len(seen) < _MAX_CONTAINERS:
-            seen[id(value)] = value
-            todo.append(value)
-        if type(value) is tuple and depth < _MAX_TUPLES:
-            items = tuple(restored(each, depth + 1) for each in value)
-            if any(new is not old for new, old in zip(items, value, strict=True)):
-                return items
-        return value
-
-    for name, value in dict(variables).items():
-        if (new := restored(value)) is not value:
-            variables[name] = new
-    while todo:
-        container = todo.popleft()
-        # A thread may change it meanwhile, and a key may raise anything. Interrupts are deferred.
-        with suppress(BaseException):
-            # Functions and containers are tracked; the numbers and texts of long lists are not.
-            tracked = filter(gc.is_tracked, _elements(container))
-            replaced = [each for each in tracked if restored(each) is not each]
-            if replaced:
-                _restore_in(container, restored)
+def _made_again(function: ReferenceType[FunctionType], name: str, approve: Any) -> Tool:
+    """A tool that is gone, of a function that is not."""
+    return Tool.from_function(function(), name, approve=approve)  # type: ignore[arg-type]
 
 
-def _restore_in(container: Any, restored: Callable[[Any], Any]) -> None:
-    """Replace what ``restored`` replaces, by the methods of the built-in type."""
-    kind: Any = _kind_of(container)
-    if kind is dict:
-        _restore_in_dict(container, restored)
-    elif kind is set:
-        for value in list(set.__iter__(container)):
-            new = restored(value)
-            if new is not value:
-                set.discard(container, value)
-                set.add(container, new)
+def _put_back(names: dict[str, Any], name: str, before: Any) -> None:
+    if before is _NONE:
+        del names[name]
     else:
-        for at, value in enumerate(list(kind.__iter__(container))):
-            new = restored(value)
-            if new is not value:
-                kind.__setitem__(container, at, new)
+        names[name] = before
 
 
-def _restore_in_dict(container: dict[Any, Any], restored: Callable[[Any], Any]) -> None:
-    before = list(dict.items(container))
-    after = [(restored(key), restored(value)) for key, value in before]
-    if any(new is not old for (new, _), (old, _) in zip(after, before, strict=True)):
-        dict.clear(container)  # all again, to keep their order
-        dict.update(container, after)
-        return
-    for (key, new), (_, value) in zip(after, before, strict=True):
-        if new is not value:
-            dict.__setitem__(container, key, new)
+def _references_to(doors: Iterable[Door]) -> dict[Door, int]:
+    """The number of references to the function of each door."""
+    return {each: sys.getrefcount(each.function()) for each in doors}
 
 
-def _elements(container: Any) -> Iterator[Any]:
-    kind: Any = _kind_of(container)
-    if kind is dict:
-        return itertools.chain(dict.keys(container), dict.values(container))
-    elements: Iterator[Any] = kind.__iter__(container)
-    return elements
+def _open_doors(doors: list[Door]) -> None:
+    for each in doors:
+        function = each.function()
+        if function is not None:
+            door.open_again(function)
 
 
-def _kind_of(value: Any) -> type | None:
-    """The built-in container that a value is; its class may say something else of itself."""
-    for kind in (list, dict, set, deque):
-        if issubclass(type(value), kind):
-            return kind
-    return None
+def _enter(at: Door, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What all doors of tools do: decide on calls of a model's code, and let others pass."""
+    caller = origin.origin_of_call()
+    function = at.function()
+    if caller is None and function is not None:
+        caller = _unknown(function, _frame_that_calls(inspect.currentframe()))
+    if isinstance(caller, ToolGuard):
+        return caller.enter(at, args, kwargs)
+    return at.body(*args, **kwargs)
+
+
+def _frame_that_calls(enter: FrameType | None) -> FrameType | None:
+    """The frame that calls the function of a door, from that of `_enter`."""
+    for _ in range(3):  # the door, the stub, and what calls it
+        enter = enter.f_back if enter is not None else None
+    return enter
+
+
+# ── which code runs if a tool is called ───────────────────────────────────────────────────────────
+
+
+def _bodies(function: Any) -> Iterator[tuple[FunctionType, tuple[Any, ...]]]:
+    """The Python functions that run if something is called, with the arguments that it has."""
+    fixed: tuple[Any, ...] = ()
+    for _ in range(100):  # a function may wrap itself
+        if type(function) is MethodType:
+            fixed = (function.__self__, *fixed)
+            function = function.__func__
+        elif isinstance(function, functools.partial):
+            fixed = (*function.args, *fixed)
+            function = function.func
+        elif type(function) is FunctionType:
+            yield function, fixed
+            inner = getattr(function, "__wrapped__", None)
+            if inner is None or _has_own_name(inner):
+                return
+            function = inner
+        elif type(inspect.getattr_static(type(function), "__call__", None)) is FunctionType:
+            fixed = (function, *fixed)
+            function = inspect.getattr_static(type(function), "__call__")
+        elif hasattr(function, "__wrapped__"):  # such as one with a cache
+            function = function.__wrapped__
+        else:
+            return
+
+
+def _has_own_name(function: Any) -> bool:
+    """Whether a function that another one wraps is used by itself, such as one of a library."""
+    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
+    for name in getattr(function, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    return found is function
+
+
+def _leads(fixed: tuple[Any, ...], args: tuple[Any, ...]) -> bool:
+    """Whether a call may have been made by a way that has these arguments."""
+    if len(args) < len(fixed):
+        return False
+    for mine, given in zip(fixed, args, strict=False):
+        is_subclass = isinstance(mine, type) and isinstance(given, type) and issubclass(given, mine)
+        if mine is not given and not is_subclass:
+            return False
+    return True
+
+
+def _as_named(
+    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], start: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments after the first ones, by name where they have one and may have."""
+    parameters = list(signature.parameters.values())
+    positional = [each for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    named = [each for each in positional if each.kind is each.POSITIONAL_OR_KEYWORD]
+    only = [each for each in positional if each.kind is each.POSITIONAL_ONLY]
+    if len(args) > len(only) + len(named):  # more than have a name
+        return args[start:], kwargs
+    first = max(start, len(only))
+    by_name = {each.name: value for each, value in zip(named, args[len(only) :], strict=False)}
+    skipped = first - len(only)
+    return args[start:first], {**dict(list(by_name.items())[skipped:]), **kwargs}
+
+
+def _defaults_of(function: FunctionType) -> dict[str, Any]:
+    code = function.__code__
+    values = function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return {**dict(zip(names, values, strict=True)), **(function.__kwdefaults__ or {})}
+
+
+# ── calls of which nobody can tell who makes them ─────────────────────────────────────────────────
+
+
+def _unknown(function: FunctionType, frame: FrameType | None) -> ToolGuard | None:
+    """The guard that decides on a call of unknown origin; None if the person makes it.
+
+    Code that runs may have handed the function, or one that calls it, to a thread or a callback
+    that was there before. Such a thread runs functions of a library, or has got the function as
+    a value; a thread of the person calls it by a name.
+
+    Args:
+        function: What is called.
+        frame: What calls it; None for a thread that was started in C.
+    """
+    frames = list(origin.frames_from(frame))
+    thread = threading.current_thread()
+    if thread is threading.main_thread():
+        namespace = live_namespace()
+        is_callback = not any(each.f_globals is namespace for each in frames)
+        return ToolGuard() if is_callback and function in _left else None
+    with _lock:
+        guard = _open[-1] if _open else None
+    if guard is None or any(_holds(each, function) for each in list(vars(thread).values())):
+        return None
+    frames = [each for each in frames if each.f_code.co_filename != threading.__file__]
+    if not frames or not is_users_file(frames[-1].f_code.co_filename):
+        return guard
+    of_user = [each for each in frames if is_users_file(each.f_code.co_filename)]
+    return guard if any(_is_value_in(each, function) for each in of_user) else None
+
+
+def _holds(value: Any, function: FunctionType, depth: int = 0) -> bool:
+    """Whether a value is a function, or has it as an argument."""
+    if value is function:
+        return True
+    if isinstance(value, functools.partial):
+        value = (value.func, *value.args)
+    if type(value) in (tuple, list) and depth < 3:
+        return any(_holds(each, function, depth + 1) for each in value[:100])
+    return False
+
+
+def _is_value_in(frame: FrameType, function: FunctionType) -> bool:
+    """Whether a local variable of a function has the function as its value, or in a tuple."""
+    if frame.f_locals is frame.f_globals:
+        return False
+    free = frame.f_code.co_freevars
+    return any(_holds(v, function) for name, v in list(frame.f_locals.items()) if name not in free)

@@ -35,6 +35,7 @@ import signal
 import sys
 import threading
 import time
+from _thread import start_new_thread  # itself, not what puts it in its place later
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -350,7 +351,7 @@ class ThreadTimer:
         next(waiting)
         self._over = False  # no exception can come before the next line
         try:
-            _thread.start_new_thread(next, (waiting, None))  # `Thread.start` takes such a lock
+            start_new_thread(next, (waiting, None))  # `Thread.start` takes such a lock
         except RuntimeError:  # no thread can be started
             self._over = True
             raise

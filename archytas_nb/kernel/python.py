@@ -18,8 +18,7 @@ from types import CodeType
 from typing import Any, get_args
 
 from archytas_nb.choices import PythonMode
-from archytas_nb.kernel.guard import ToolGuard, current_guard
-from archytas_nb.kernel.guarded_code import guarded_tree, with_guard
+from archytas_nb.kernel import origin
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace
@@ -40,7 +39,7 @@ def python(code: str, variables: LiveNamespace) -> Any:  # noqa: D417
     """  # noqa: E501 - the model reads the line as it is
     if not isinstance(variables, dict):
         raise TypeError(f"code runs in a dict of variables; this namespace is {type(variables)!r}")
-    codes = compiled(code, current_guard.get())
+    codes = compiled(code, origin.current.get())
     if not any(each.co_flags & inspect.CO_COROUTINE for each in codes):
         return [eval(each, variables) for each in codes][-1]  # noqa: S307 - what this tool is for
 
@@ -54,12 +53,12 @@ def python(code: str, variables: LiveNamespace) -> Any:  # noqa: D417
     return awaited()
 
 
-def compiled(code: str, guard: ToolGuard | None = None) -> list[CodeType]:
+def compiled(code: str, started_by: origin.Origin | None = None) -> list[CodeType]:
     """The statements, and the last expression by itself; tracebacks show their lines.
 
     Args:
         code: The code.
-        guard: Guards the tools that functions of the code call, also after the code has ended.
+        started_by: What the functions of the code are marked with; None for no mark.
 
     Raises:
         SyntaxError: It is not Python; a magic or a shell command is named.
@@ -73,9 +72,6 @@ def compiled(code: str, guard: ToolGuard | None = None) -> list[CodeType]:
     try:
         tree = compile(code, name, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
         linecache.cache[name] = len(code), None, lines, name
-        is_guarded = guard is not None and guard.may_refuse
-        if is_guarded:
-            tree = guarded_tree(tree)
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = tree.body.pop()
@@ -95,8 +91,8 @@ def compiled(code: str, guard: ToolGuard | None = None) -> list[CodeType]:
         if error.text:
             error.add_note(f"line {error.lineno}: {error.text.strip()}")
         raise
-    if guard is not None:
-        return [with_guard(each, guard) for each in codes]
+    if started_by is not None:
+        return [origin.marked(each, started_by) for each in codes]
     return codes
 
 

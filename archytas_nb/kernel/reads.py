@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from archytas_nb.kernel.content import short_value
+from archytas_nb.kernel.door import code_of
 from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
 from archytas_nb.kernel.python import compiled, python
 from archytas_nb.kernel.shell import Namespace
@@ -188,7 +189,7 @@ class Reads:
         if not inspect.isfunction(inner) or id(inner) in self._walked:
             return
         self._walked.add(id(inner))
-        self._code(inner.__code__, inner.__globals__, title)
+        self._code(code_of(inner), inner.__globals__, title)
 
     def _code(self, code: types.CodeType, where: Mapping[str, Any], title: str) -> None:
         for kind, name in _used(code):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 
@@ -15,9 +15,34 @@ _tools: weakref.WeakSet[Any] = weakref.WeakSet()
 """The tools whose functions are known, also those that are in no toolbox."""
 
 
+_needing_approval: weakref.WeakKeyDictionary[FunctionType, tuple[str, Any]] = (
+    weakref.WeakKeyDictionary()
+)
+"""The name and the option `approve` of each tool, by its function, also of a tool that is gone."""
+
+
 def register(tool: Any) -> None:
     """Have `is_tool` recognise the function of a tool, for as long as the tool exists."""
     _tools.add(tool)
+    if type(tool.function) is not FunctionType or tool.runs_code:
+        return
+    if tool.may_require_approval:
+        _needing_approval[tool.function] = tool.source_name, tool.approve
+    else:  # it was defined again, without
+        _needing_approval.pop(tool.function, None)
+
+
+def tools_that_exist() -> list[Any]:
+    """All tools of this process, whatever toolbox they are in."""
+    return list(_tools)
+
+
+def former_tools() -> list[tuple[FunctionType, tuple[str, Any]]]:
+    """The functions that are or were those of a tool that needs approval, with the options.
+
+    A list of the user may still have the function when the tool has been defined again.
+    """
+    return list(_needing_approval.items())
 
 
 def is_tool(value: Any) -> bool:

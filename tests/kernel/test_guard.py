@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import functools
 import pickle
-import re
 import sys
 import threading
 import types
@@ -16,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.kernel import guarded_code
+from archytas_nb.kernel import origin
 from archytas_nb.kernel.approval import Approver
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.kernel.guard import ToolGuard, current_guard
+from archytas_nb.kernel.guard import ToolGuard
 from archytas_nb.kernel.python import python, python_tool
 from archytas_nb.loop.events import CallOutcome, ToolCall
 from archytas_nb.tools.tool import Tool
@@ -58,50 +56,22 @@ def careful(function: Callable[..., Any] = wipe, **options: Any) -> Tool:
     return Tool.from_function(function, **{"approve": True, **options})
 
 
-# ── the rewritten code ─────────────────────────────────────────────────────────────────────────────
-
-
-def examples() -> list[list[str]]:
-    """The lines of code before and after in the table of the module's docstring."""
-    assert guarded_code.__doc__ is not None
-    _, after_rule = guarded_code.__doc__.split("──\n", 1)
-    rows = after_rule.split("\n\n")[0].splitlines()
-    return [re.split(r"\s{2,}", row.strip()) for row in rows]
-
-
-@pytest.mark.parametrize(("before", "after"), examples())
-def test_code_is_rewritten_as_the_table_of_examples_shows(before: str, after: str) -> None:
-    class WithName(ast.NodeTransformer):
-        def visit_Constant(self, node: ast.Constant) -> ast.expr:
-            return ast.Name("g", ast.Load()) if str(node.value).startswith("<guard") else node
-
-    tree = WithName().visit(guarded_code.guarded_tree(ast.parse(before)))
-    assert ast.unparse(tree) == ast.unparse(ast.parse(after))
-
-
 # ── which tool ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_two_tools_over_one_function_keep_their_own_approval(is_first: bool) -> None:
+@pytest.mark.parametrize("name", ["wipe", "look", "other"])
+def test_a_function_of_two_tools_asks_if_one_of_them_does(name: str, *, is_first: bool) -> None:
+    """Who enters the function cannot be told to have meant one of the tools, whatever name it used."""
     free = Tool.from_function(wipe, name="look")
     tools = [careful(), free] if is_first else [free, careful()]
-    names: Names = {"wipe": wipe}
-    assert run("look('a')", names, *tools).called == ("look",)
-    refused = run("wipe('b')", names, *tools, person=Scripted("n"))
-    assert (refused.status, refused.called) == ("error", ())
-    assert run("wipe('c')", names, *tools, person=Scripted("y")).called == ("wipe",)
-    assert wiped == ["a", "c"]
+    names: Names = {"wipe": wipe, "other": wipe}
+    refused = run(f"{name}('a')", names, *tools, person=Scripted("n"))
+    assert (refused.status, refused.called, wiped) == ("error", (), [])
+    assert run(f"{name}('b')", names, *tools, person=Scripted("y")).called == ("wipe",)
+    assert wiped == ["b"]
     assert names["wipe"] is wipe
     assert "look" not in names
-
-
-@pytest.mark.parametrize("is_first", [True, False])
-def test_another_name_of_a_function_of_two_tools_asks_if_one_of_them_does(is_first: bool) -> None:
-    free = Tool.from_function(wipe, name="look")
-    tools = [careful(), free] if is_first else [free, careful()]
-    refused = run("other('a')", {"other": wipe}, *tools, person=Scripted("n"))
-    assert (refused.status, wiped) == ("error", [])
 
 
 def test_two_tools_over_one_function_each_with_its_own_check() -> None:
@@ -110,8 +80,8 @@ def test_two_tools_over_one_function_each_with_its_own_check() -> None:
 
     tools = [careful(approve=small), careful(name="never", approve=lambda table: "Really?")]
     names: Names = {"wipe": wipe}
-    assert run("wipe('small')", names, *tools).status == "done"
-    assert run("never('small')", names, *tools, person=Scripted("n")).status == "error"
+    assert run("wipe('small')", names, *tools, person=Scripted("y")).status == "done"
+    assert run("wipe('large')", names, *tools, person=Scripted("y", "n")).status == "error"
     assert wiped == ["small"]
 
 
@@ -256,13 +226,11 @@ def test_functions_are_found_among_many_containers() -> None:
 # ── after the code has ended ───────────────────────────────────────────────────────────────────────
 
 LATER = {
-    "a function that is given away": "later(wipe)",
     "a lambda": "later(lambda: wipe('x'))",
     "a function": "def f():\n    wipe('x')\nlater(f)",
     "a function of the function": "def f():\n    def g():\n        return wipe\n    g()('x')\nlater(f)",
     "another name": "other = wipe\nlater(lambda: other('x'))",
     "the argument of another function": "later(lambda: list(map(wipe, ['x'])))",
-    "a partial": "import functools\nlater(functools.partial(wipe, 'x'))",
     "a default": "def f(w=wipe):\n    w('x')\nlater(f)",
     "a closure": "def f(w):\n    return lambda: w('x')\nlater(f(wipe))",
     "a list": "jobs = [wipe]\nlater(lambda: jobs[0]('x'))",
@@ -309,14 +277,13 @@ def test_a_tool_that_code_calls_after_its_end_does_not_run_unasked(code: str) ->
     assert run(code, names, *tools, person=person).status == "done"
     assert names["wipe"] is wipe
     [function] = kept
-    arguments = ["x"] if code == "later(wipe)" else []
     with pytest.raises(PermissionError, match="needs approval"):
-        function(*arguments)
+        function()
     assert (wiped, person.prompts) == ([], [])
     for options in ({"approve": "auto"}, {"allow": ["wipe", "clear"]}):
         kept.clear()
         assert run(code, names, *tools, **options).status == "done"
-        kept[0](*arguments)
+        kept[0]()
         assert len(wiped) == 1
         wiped.clear()
 
@@ -387,10 +354,9 @@ def test_a_function_that_code_defined_asks_again_when_later_code_calls_it() -> N
 
 
 def test_in_another_process_the_tools_are_refused() -> None:
-    guard = pickle.loads(pickle.dumps(ToolGuard([careful()], None)))
-    assert guard @ wipe is wipe  # another process has other functions
-    with pytest.raises(PermissionError):
-        guard.call(wipe, "wipe", ("x",), {})
+    guard = pickle.loads(pickle.dumps(ToolGuard([careful()])))
+    with origin.started_by(guard), pytest.raises(PermissionError):
+        guard.decided([careful()], ("x",), {}, lambda: wipe("x"))
     assert wiped == []
 
 
@@ -443,7 +409,7 @@ def test_an_agent_whose_code_ends_leaves_the_guard_of_another_one_on() -> None:
     assert names["jobs"] == [wipe]
 
 
-# ── what guarding does to code ─────────────────────────────────────────────────────────────────────
+# ── what a mark does to code ──────────────────────────────────────────────────────────────────────
 
 PROGRAMS = [
     "class A:\n    def f(self): return 1\nclass B(A):\n    def f(self): return super().f() + 1\nB().f()",
@@ -481,9 +447,9 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize("code", PROGRAMS)
-def test_guarded_code_does_what_it_does_without_a_guard(code: str) -> None:
+def test_marked_code_does_what_it_does_without_a_mark(code: str) -> None:
     def ended(guard: ToolGuard | None) -> Any:
-        token = current_guard.set(guard)
+        token = origin.current.set(guard)
         try:
             value = python(code, {"__name__": "__main__"})
             return repr(asyncio.run(value) if asyncio.iscoroutine(value) else value)
@@ -495,21 +461,9 @@ def test_guarded_code_does_what_it_does_without_a_guard(code: str) -> None:
                 traceback = traceback.tb_next
             return repr(error), lines[1:]
         finally:
-            current_guard.reset(token)
+            origin.current.reset(token)
 
-    guard = ToolGuard([careful()], Approver("ask", (), Scripted()))
-    assert guard.may_refuse
-    assert ended(guard) == ended(None)
-
-
-def test_code_is_not_changed_if_no_tool_can_be_refused() -> None:
-    names: Names = {"wipe": wipe}
-    run("def f():\n    return wipe", names, Tool.from_function(wipe))
-    assert not any(isinstance(each, ToolGuard) for each in names["f"].__code__.co_consts)
-    run("def g():\n    return wipe", names, careful())
-    assert any(isinstance(each, ToolGuard) for each in names["g"].__code__.co_consts)
-    assert isinstance(names["g"], types.FunctionType)
-    assert names["g"].__globals__ is names
+    assert ended(ToolGuard([careful()], Approver("ask", (), Scripted()))) == ended(None)
 
 
 def test_a_guard_is_forgotten_when_nothing_refers_to_it() -> None:
@@ -518,7 +472,8 @@ def test_a_guard_is_forgotten_when_nothing_refers_to_it() -> None:
 
     names: Names = {"wipe": wipe}
     run("def f():\n    return wipe", names, careful())
-    guard = next(e for e in names["f"].__code__.co_consts if isinstance(e, ToolGuard))
+    guard = names["f"].__code__.co_consts[-1]
+    assert isinstance(guard, ToolGuard)
     kept = weakref.ref(guard)
     del guard, names["f"]
     sys.last_value = None

@@ -1,0 +1,222 @@
+"""Tells who calls: the person, code of a model, or a tool in a call that was decided on.
+
+    what runs                                       how it is known
+    ──────────────────────────────────────────────  ────────────────────────────────────────────────
+    the code itself, and all that it calls          a context variable
+    a thread, a task or work that it started        the same variable, which goes with it
+    a function of the code that is called later     its code object has a mark (`marked`)
+    the body of a tool, in a call of a run          the context variable again (`as_tool`), and the
+                                                    frame of `run_as_tool`
+    anything else                                   the person
+
+Of several on the stack, the one nearest to the call counts.
+"""
+
+from __future__ import annotations
+
+import _thread
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from functools import cache, wraps
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Origin:
+    """What started something, if not the person."""
+
+    is_open = True
+    """Whether it still runs."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
+
+class _OfTool(Origin):
+    """The body of a tool whose call was decided on."""
+
+
+_TOOL = _OfTool()
+
+current: ContextVar[Origin | None] = ContextVar("archytas_nb_origin", default=None)
+"""What started the running code; None for the person."""
+
+
+@contextmanager
+def started_by(origin: Origin) -> Iterator[None]:
+    """What runs in the block, and what it starts, has this origin."""
+    token: Token[Origin | None] = current.set(origin)
+    try:
+        yield
+    finally:
+        current.reset(token)
+
+
+@contextmanager
+def as_tool() -> Iterator[None]:
+    """What runs in the block is the body of a tool whose call was decided on."""
+    with started_by(_TOOL):
+        yield
+
+
+def run_as_tool(work: Callable[[], T]) -> T:
+    """Run the body of a tool whose call was decided on, whatever is on the stack."""
+    token = current.set(_TOOL)
+    try:
+        return work()
+    finally:
+        current.reset(token)
+
+
+def marked(code: CodeType, origin: Origin) -> CodeType:
+    """Compiled code, and the functions and classes in it, marked with where it is from."""
+
+    def replaced(constant: Any) -> Any:
+        return marked(constant, origin) if isinstance(constant, CodeType) else constant
+
+    return code.replace(co_consts=(*map(replaced, code.co_consts), origin))
+
+
+def is_mark(constant: Any) -> bool:
+    """Whether a constant of a code object is a mark."""
+    return isinstance(constant, Origin)
+
+
+def frames_from(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame, what has called it, and so on."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def origin_of_call() -> Origin | None:
+    """What the running code was started by; None for the person.
+
+    A function of code that has ended belongs to the code that calls it now, if any.
+    """
+    ended: Origin | None = None
+    for frame in frames_from(inspect.currentframe()):
+        code = frame.f_code
+        if code is run_as_tool.__code__:
+            return ended or _TOOL
+        if code.co_consts and is_mark(code.co_consts[-1]):
+            mark: Origin = code.co_consts[-1]
+            if mark.is_open:
+                return mark
+            ended = ended or mark
+    running = current.get()
+    if ended is not None and (running is None or is_tool(running) or not running.is_open):
+        return ended
+    return running
+
+
+def is_tool(origin: Origin | None) -> bool:
+    """Whether it is the body of a tool whose call was decided on."""
+    return isinstance(origin, _OfTool)  # another one in another process
+
+
+# ── what goes with what it starts ─────────────────────────────────────────────────────────────────
+
+
+def _run_for(origin: Origin, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    """Run work of this origin in another thread or process."""
+    token = current.set(origin)
+    try:
+        return work(*args, **kwargs)
+    finally:
+        current.reset(token)
+
+
+@cache
+def follow() -> None:
+    """From now on, what code of a run starts in other threads belongs to it.
+
+    Tasks and callbacks of event loops copy the context by themselves.
+    """
+    for module in (_thread, threading):
+        for name in ("start_new_thread", "start_new", "start_joinable_thread"):
+            for each in (name, f"_{name}"):
+                start = getattr(module, each, None)
+                if start is not None:
+                    setattr(module, each, _following(start))
+    from concurrent.futures import ThreadPoolExecutor
+
+    ThreadPoolExecutor.submit = _handing_over(ThreadPoolExecutor.submit)  # type: ignore[method-assign]
+
+
+@cache
+def follow_into_processes() -> None:
+    """The same for the work of process pools; their module is loaded by whoever uses one."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    ProcessPoolExecutor.submit = _handing_over(ProcessPoolExecutor.submit)  # type: ignore[method-assign]
+
+
+@cache
+def keep_loops_running() -> None:
+    """From now on, a SystemExit in a callback or task of a run does not end the event loop."""
+    from asyncio import Handle
+
+    run: Callable[[Any], None] = Handle._run  # noqa: SLF001
+
+    @wraps(run)
+    def _run(self: Any) -> None:
+        try:
+            run(self)
+        except SystemExit as error:
+            if self._context.get(current) is None:
+                raise
+            what = {"message": "A run does not end the kernel", "exception": error, "handle": self}
+            self._loop.call_exception_handler(what)
+
+    setattr(Handle, "_run", _run)  # noqa: B010
+
+
+def _following(start: Callable[..., Any]) -> Callable[..., Any]:
+    """What starts a thread, so that the thread has the origin of what started it."""
+
+    @wraps(start)
+    def start_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        origin = origin_of_call()
+        if origin is None or not callable(function):
+            return start(function, *args, **kwargs)
+
+        def bootstrap(*given: Any, **named: Any) -> Any:
+            return _run_for(origin, function, *given, **named)
+
+        return start(bootstrap, *args, **kwargs)
+
+    return start_thread
+
+
+def _handing_over(submit: Callable[..., Any]) -> Callable[..., Any]:
+    """What hands work to a pool, so that the work has the origin of what handed it over."""
+
+    @wraps(submit)
+    def handed_over(self: Any, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        origin = origin_of_call()
+        if origin is None:
+            return submit(self, work, *args, **kwargs)
+        token = current.set(None)  # a thread that the pool starts works for others as well
+        try:
+            return submit(self, _Work(origin, work), *args, **kwargs)
+        finally:
+            current.reset(token)
+
+    return handed_over
+
+
+class _Work:
+    """Work of a run for a pool, which may be in another process."""
+
+    def __init__(self, origin: Origin, work: Callable[..., Any]) -> None:
+        self._origin = origin
+        self._work = work
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _run_for(self._origin, self._work, *args, **kwargs)
