@@ -25,6 +25,7 @@ from archytas_nb.kernel import output, turns
 from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Decision
 from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
+from archytas_nb.kernel.kept import kept
 from archytas_nb.kernel.origin import as_tool, run_as_tool
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.person import (
@@ -450,10 +451,12 @@ class KernelExecutor:
             shared = ready[0].capture
         with output.capturing([each.capture for each in ready], shared), ready[0].scope:
             figures = output.open_figures()
-            if ready[0].tool.is_async:
-                ends = self._await([(each, each.bound.run, 0.0) for each in ready])
-            else:
-                ends = [self._run_here(ready[0])]
+            runs_code = ready[0].tool.runs_code
+            with kept(self._namespace, partial(shared.write, "stderr"), runs_code=runs_code):
+                if ready[0].tool.is_async:
+                    ends = self._await([(each, each.bound.run, 0.0) for each in ready])
+                else:
+                    ends = [self._run_here(ready[0])]
             outcomes = list(map(self._rendered, ready, ends))
             outcomes = list(map(self._displayed, outcomes))
             with _captured(shared):
