@@ -35,7 +35,6 @@ import signal
 import sys
 import threading
 import time
-from _thread import start_new_thread  # itself, not what puts it in its place later
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -351,7 +350,7 @@ class ThreadTimer:
         next(waiting)
         self._over = False  # no exception can come before the next line
         try:
-            start_new_thread(next, (waiting, None))  # `Thread.start` takes such a lock
+            _thread.start_new_thread(next, (waiting, None))  # `Thread.start` takes such a lock
         except RuntimeError:  # no thread can be started
             self._over = True
             raise

@@ -183,7 +183,8 @@ def _following(start: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(start)
     def start_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         origin = origin_of_call()
-        if origin is None or not callable(function):
+        # A timer of this package must not be raised in before its generator has begun.
+        if origin is None or function is next or not callable(function):
             return start(function, *args, **kwargs)
 
         def bootstrap(*given: Any, **named: Any) -> Any:
