@@ -16,6 +16,7 @@ from archytas_nb.loop.events import ANSWER, CallOutcome, Json, Verdict
 from archytas_nb.loop.record import AnswerForm
 from archytas_nb.loop.reply import as_text
 from archytas_nb.tools.data import STOPS
+from archytas_nb.tools.meaning import signature_of
 from archytas_nb.tools.render import failure_text, render
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.words import clip, shorten
@@ -171,7 +172,7 @@ def _check_condition(until: Any) -> None:
     if inspect.iscoroutinefunction(until):
         raise argument_error(f"until is the async function {until!r}; {expected}, without await")
     try:
-        signature = inspect.signature(until)
+        signature = signature_of(until)
     except (TypeError, ValueError):  # some functions that are written in C have none
         return
     try:

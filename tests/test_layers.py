@@ -235,7 +235,8 @@ def fault(module: str, imported: str) -> str:
         return inner_fault(module, inner)
     if top in NEVER:
         return "the package never imports it"
-    if top in sys.stdlib_module_names:
+    # Python's own since 3.14
+    if top in sys.stdlib_module_names or top == "annotationlib":
         return ""
     importers = IMPORTERS.get(top)
     if importers is None:

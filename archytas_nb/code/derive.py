@@ -11,7 +11,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archytas_nb.code.literals import Literals, NotWritable
@@ -360,6 +360,12 @@ class _Derivation:
         for number, each in enumerate(tool.parameters):
             if each.injected:
                 yield each, "globals()"
+            elif each.is_rest:
+                named = {parameter.name for parameter in visible}
+                for name in (name for name in values if name not in named):
+                    other = replace(each, name=name, is_rest=False)
+                    sent = _sent(made.call.input, other)
+                    yield other, self._argument(other, values[name], sent, seen, notes)
             elif each.name in values:
                 value = values[each.name]
                 sent = made.objects.get(each.name, _sent(made.call.input, each))

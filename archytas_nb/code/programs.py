@@ -322,6 +322,11 @@ class _Translation:
                 args.append(value)
             else:
                 keywords.append(ast.keyword(each.name, value))
+        named = {each.name for each in tool.parameters}
+        for rest in (each for each in tool.parameters if each.is_rest):
+            others = {name: value for name, value in values.items() if name not in named}
+            for name, value in others.items():
+                keywords.append(ast.keyword(name, self._argument(rest, value, made)))
         function = _parsed(self._caller.function(tool))
         call: ast.expr = ast.Call(function, args, keywords)
         outcome = next((each.outcome for each in made if each.is_done), None)

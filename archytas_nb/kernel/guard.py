@@ -34,6 +34,7 @@ from archytas_nb.kernel.shell import Namespace, live_namespace
 from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.registry import former_tools, tools_that_exist
 from archytas_nb.tools.render import is_users_file
+from archytas_nb.tools.meaning import signature_of
 from archytas_nb.tools.tool import BoundCall, Tool
 
 _open: list[ToolGuard] = []
@@ -252,7 +253,7 @@ class ToolGuard(origin.Origin):
         for tool in tools:
             if approver is None:
                 break
-            signature = inspect.signature(tool.function)
+            signature = signature_of(tool.function)
             given = {**signature.bind_partial(*args, **kwargs).arguments, **edits}
             edited = self._approved(approver, tool, given, defaults)
             if edited is not None:

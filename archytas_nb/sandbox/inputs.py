@@ -49,6 +49,8 @@ def call_of(
     objects: dict[str, Any] = {}
     types = {each.name: each.type for each in tool.parameters}
     values = _by_name(tool, args, given)
+    for rest in (each for each in tool.parameters if each.is_rest):
+        types |= {name: rest.type for name in values if name not in types}
     for name, value in values.items():
         kind = types[name]
         takes_objects = kind.by_reference or kind.is_open
@@ -71,12 +73,14 @@ def call_of(
 def _by_name(tool: Tool, args: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name; the TypeError that Python raises if they do not fit the parameters."""
     visible = [each for each in tool.parameters if not each.injected]
+    has_rest = any(each.is_rest for each in visible)
+    visible = [each for each in visible if not each.is_rest]
     names = [each.name for each in visible]
     if len(args) > len(names):
         raise TypeError(f"{tool.name}() takes {len(names)} arguments, but {len(args)} were given")
     values = dict(zip(names, args, strict=False))
     for name in given:
-        if name not in names:
+        if name not in names and not has_rest:
             guess = did_you_mean(name, names)
             raise TypeError(f"{tool.name}() got an unexpected keyword argument {name!r}{guess}")
         if name in values:

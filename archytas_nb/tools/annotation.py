@@ -13,14 +13,24 @@ import math
 import numbers
 import types
 import typing
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import typing_extensions
 from pydantic import AfterValidator, PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
+from archytas_nb.tools.meaning import (
+    alias_value,
+    extra_items,
+    inner_type,
+    is_alias,
+    is_union,
+    layers,
+    names_itself,
+    typed_dict_fields,
+)
 from archytas_nb.tools.variables import VAR, ByName, reference_name, resolve
 from archytas_nb.words import with_article
 
@@ -30,6 +40,8 @@ _NUMPY = {"bool": bool, "bool_": bool, "datetime64": dt.datetime, "timedelta64":
 
 ENUM = "x-enum"
 """The key of an enum's class in a schema; it is removed before the model sees the schema."""
+ALSO = "x-also"
+"""The key of the further names of fields, by which pydantic reads them too; it is removed, too."""
 
 
 class NotPassed(ValueError):
@@ -40,30 +52,18 @@ class Unusable(Exception):
     """An annotation that cannot be validated; the message says why."""
 
 
-class UndefinedTypeError(Unusable):
-    """A type in an annotation is not defined: an error, not a type to pass by reference."""
+class FaultyTypeError(Unusable):
+    """A type that is meant to be sent is faulty: an error, not a type to pass by reference."""
 
-    def __init__(self, error: NameError) -> None:
-        super().__init__(
-            f"a field in it has the type {error.name!r}, which is not defined:"
-            " define or import it before the function"
-        )
+
+def _undefined(error: NameError) -> FaultyTypeError:
+    return FaultyTypeError(
+        f"a field in it has the type {error.name!r}, which is not defined:"
+        " define or import it before the function"
+    )
 
 
 # ── type names ────────────────────────────────────────────────────────────────────────────────────
-
-
-def inner_type(annotation: Any) -> Any:
-    """The type inside ``Annotated``, ``NewType`` and ``type X = …``."""
-    while True:
-        if get_origin(annotation) is Annotated:
-            annotation = get_args(annotation)[0]
-        elif isinstance(annotation, typing.NewType):
-            annotation = annotation.__supertype__
-        elif type(annotation).__name__ == "TypeAliasType":
-            annotation = annotation.__value__
-        else:
-            return annotation
 
 
 def is_simple(annotation: Any) -> bool:
@@ -74,12 +74,11 @@ def is_simple(annotation: Any) -> bool:
 
 def admits_none(annotation: Any) -> bool:
     """Whether None is a value of the type, so that null does not mean an omitted argument."""
-    inner = inner_type(annotation)
-    if inner in (None, type(None), Any, object):
-        return True
-    if is_union(inner):
-        return any(admits_none(each) for each in get_args(inner))
-    return get_origin(inner) is Literal and None in get_args(inner)
+    return any(
+        each in (None, type(None), Any, object)
+        or (get_origin(each) is Literal and None in get_args(each))
+        for each in layers(annotation)
+    )
 
 
 def type_text(annotation: Any) -> str:
@@ -91,6 +90,8 @@ def type_text(annotation: Any) -> str:
         return "None"
     if is_union(inner):
         return " | ".join(dict.fromkeys(type_text(each) for each in args))
+    if is_alias(inner):
+        return _name(origin or inner)
     if isinstance(inner, type) and issubclass(inner, enum.Enum) and len(inner):
         origin = Literal
         args = tuple(enum_choices(inner))
@@ -127,11 +128,6 @@ def _name(thing: Any) -> str:
     return str(thing).rsplit(".", 1)[-1]
 
 
-def is_union(annotation: Any) -> bool:
-    """Whether an annotation is ``X | Y``, ``Union`` or ``Optional``."""
-    return get_origin(annotation) in {Union, types.UnionType}
-
-
 # ── for pydantic ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -143,7 +139,10 @@ class JsonSchema(GenerateJsonSchema):
         cls = schema["cls"]
         if is_by_name(cls):
             return {"type": "string", "enum": list(cls.__members__), ENUM: cls}
-        return {**super().enum_schema(schema), ENUM: cls}
+        described = super().enum_schema(schema)
+        if "enum" in described:  # a second name of a member is no second value
+            described["enum"] = [*{(type(each), each): each for each in described["enum"]}.values()]
+        return {**described, ENUM: cls}
 
     def named_tuple_schema(self, schema: Any) -> dict[str, Any]:
         """Describe a named tuple as an object with its fields, not as an array."""
@@ -152,6 +151,65 @@ class JsonSchema(GenerateJsonSchema):
     def arguments_schema(self, schema: Any) -> dict[str, Any]:
         """Describe a named tuple in older pydantic versions, which treat it as call arguments."""
         return super().arguments_schema(dict(schema, metadata={}))  # type: ignore[arg-type]
+
+    def model_fields_schema(self, schema: Any) -> dict[str, Any]:
+        """Describe each field by a name that a model can send."""
+        fields = {name: _sendable(name, each) for name, each in schema["fields"].items()}
+        changed: Any = {**schema, "fields": fields}
+        return _also_named(super().model_fields_schema(changed), schema["fields"])
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        """Keep the names of the fields that have an alias, where pydantic reads them too."""
+        described = super().model_schema(schema)
+        config = schema.get("config", {})
+        if not (config.get("populate_by_name") or config.get("validate_by_name")):
+            return described
+        inner = schema["schema"]
+        while "schema" in inner:  # a validator of the model
+            inner = inner["schema"]
+        return _also_named(described, inner.get("fields", {}), by_name=True)
+
+    def dataclass_args_schema(self, schema: Any) -> dict[str, Any]:
+        """Leave out the fields that the class sets itself."""
+        given = {each["name"]: each for each in schema["fields"] if each.get("init", True)}
+        fields = [_sendable(name, each) for name, each in given.items()]
+        changed: Any = {**schema, "fields": fields}
+        return _also_named(super().dataclass_args_schema(changed), given)
+
+
+def _also_named(
+    described: dict[str, Any], fields: Mapping[str, Any], *, by_name: bool = False
+) -> dict[str, Any]:
+    """The schema of an object with the further names by which pydantic reads its fields."""
+    others: dict[str, str] = dict(described.get(ALSO, {}))
+    for name, each in fields.items():
+        first, *more = _names_sent(name, each) or [name]
+        if by_name and first != name:
+            more.append(name)
+        others |= dict.fromkeys(more, first)
+    return {**described, ALSO: others} if others else described
+
+
+def _names_sent(name: str, field: Any) -> list[str]:
+    """The names by which pydantic reads a field, without paths into other fields."""
+    alias = field.get("validation_alias", name)
+    if isinstance(alias, str):
+        return [alias]
+    paths = alias if isinstance(alias[0], list) else [alias]
+    return [path[0] for path in paths if len(path) == 1]
+
+
+def _sendable(name: str, field: Any) -> Any:
+    """A field with one name; raises FaultyTypeError if it is read by paths only."""
+    names = _names_sent(name, field)
+    if not names:
+        raise FaultyTypeError(
+            f"its field {name!r} is read by a path into other fields (AliasPath), which has no "
+            f"name that a model could send: write AliasChoices({name!r}, AliasPath(…))"
+        )
+    if isinstance(field.get("validation_alias", ""), str):
+        return field
+    return {**field, "validation_alias": names[0]}
 
 
 def _conversion(cls: Any) -> AfterValidator:
@@ -189,6 +247,10 @@ class Rewriter:
         args = get_args(annotation)
         if origin is Annotated:
             return self._annotated(args[0], annotation.__metadata__, accepts_str=accepts_str)
+        if is_alias(annotation):
+            return self._alias(annotation, accepts_str=accepts_str)
+        if isinstance(annotation, (typing.NewType, TypeVar, typing_extensions.TypeVar)):
+            return self.rewrite(inner_type(annotation), accepts_str=accepts_str)
         if is_union(annotation):
             inside = tuple(self.rewrite(each, accepts_str=str in args) for each in args)
             return Union[inside]  # noqa: UP007
@@ -200,9 +262,27 @@ class Rewriter:
         if (origin or annotation) in _LAZY:  # pydantic would validate these lazily
             item = self.rewrite(args[0]) if args else Any
             return types.GenericAlias(list, (item,))
-        if typing_extensions.is_typeddict(annotation):
+        if typing_extensions.is_typeddict(origin or annotation):
             return self._typed_dict(annotation)
         return self._class(annotation, accepts_str=accepts_str)
+
+    def _alias(self, annotation: Any, *, accepts_str: bool) -> Any:
+        """What an alias stands for; pydantic follows one that contains itself."""
+        if names_itself(annotation):
+            if _is_supported(annotation):
+                return annotation
+            raise FaultyTypeError(
+                f"the alias {type_text(annotation)!r} contains itself and something that JSON "
+                "cannot represent: use a class, or pass it by name with Annotated[…, nb.ByName]"
+            )
+        try:
+            value = alias_value(annotation)
+        except NameError as error:
+            raise _undefined(error) from error
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise FaultyTypeError(f"the alias {annotation} cannot be evaluated: {what}") from error
+        return self.rewrite(value, accepts_str=accepts_str)
 
     def _class(self, annotation: Any, *, accepts_str: bool) -> Any:
         """A class as pydantic validates it, as it can be made from a scalar, or by reference."""
@@ -229,7 +309,7 @@ class Rewriter:
         args = get_args(annotation)
         try:
             inside = tuple(each if each is ... else self.rewrite(each) for each in args)
-        except UndefinedTypeError:
+        except FaultyTypeError:
             raise
         except Unusable:  # a parameter that is not a type, such as the shape of an ndarray
             return None
@@ -277,24 +357,30 @@ class Rewriter:
         label = type_text(annotation)
         return self._reference(cls, label, explicit=accepts_str, takes_objects=False)
 
-    def _typed_dict(self, source: Any) -> Any:
+    def _typed_dict(self, annotation: Any) -> Any:
         """Rebuild a ``typing.TypedDict``, which pydantic rejects before Python 3.12."""
-        if source not in self._typed_dicts:
+        source = get_origin(annotation) or annotation
+        key = (source, repr(get_args(annotation)))  # metadata in them may have no hash
+        if key not in self._typed_dicts:
             rebuilt: Any = typing_extensions.TypedDict(source.__name__, {})  # type: ignore[misc]
-            rebuilt.__doc__ = source.__doc__
-            rebuilt.__module__ = source.__module__
-            rebuilt.__required_keys__ = source.__required_keys__
-            self._typed_dicts[source] = rebuilt  # before its fields: it may contain itself
+            self._typed_dicts[key] = rebuilt  # before its fields: it may contain itself
             try:
-                hints = typing.get_type_hints(source, include_extras=True)
+                fields = typed_dict_fields(annotation)
             except NameError as error:
-                raise UndefinedTypeError(error) from error
-            for name, hint in hints.items():
-                inner = hint
-                if get_origin(hint) in {typing.Required, typing.NotRequired}:
-                    inner = get_args(hint)[0]
-                rebuilt.__annotations__[name] = self.rewrite(inner)
-        return self._typed_dicts[source]
+                raise _undefined(error) from error
+            kept = {name: getattr(source, name) for name in _KEPT if hasattr(source, name)}
+            kept["__required_keys__"] = frozenset(n for n, each in fields.items() if each.required)
+            other = extra_items(source)
+            if other is not None:
+                kept["__extra_items__"] = self.rewrite(other)
+            for name, value in kept.items():
+                setattr(rebuilt, name, value)
+            for name, each in fields.items():
+                rebuilt.__annotations__[name] = self.rewrite(each.annotation)
+        return self._typed_dicts[key]
+
+
+_KEPT = ("__doc__", "__module__", "__closed__", "__pydantic_config__")
 
 
 def _is_supported(annotation: Any) -> bool:
@@ -304,8 +390,8 @@ def _is_supported(annotation: Any) -> bool:
         adapter.rebuild(raise_errors=True)  # its error says which name is not defined
         adapter.json_schema(schema_generator=JsonSchema)
     except NameError as error:
-        raise UndefinedTypeError(error) from error
-    except (PydanticUserError, TypeError, AttributeError):
+        raise _undefined(error) from error
+    except (PydanticUserError, TypeError, AttributeError, RecursionError):
         return False
     return True
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from archytas_nb.tools.annotation import ENUM, NotPassed, is_by_name
+from archytas_nb.tools.annotation import ALSO, ENUM, NotPassed, is_by_name
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_name
 from archytas_nb.tools.variables import reference_name
@@ -121,7 +121,7 @@ def read(parameters: Sequence[Parameter], tool_input: Any, namespace: Variables)
     Returns:
         Typed values by name, without omitted arguments, and no faults; or no values and all faults.
     """
-    if len(parameters) == 1:
+    if len(parameters) == 1 and not parameters[0].is_rest:
         return _read_single(parameters[0], tool_input, namespace)
     if parameters:
         return _read_fields(parameters, tool_input, namespace)
@@ -170,6 +170,8 @@ def _has_field(kind: ArgumentType, name: str) -> bool:
 
 def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Variables) -> Result:
     """Read an object with a field for each argument."""
+    others = [each for each in parameters if each.is_rest]
+    parameters = [each for each in parameters if not each.is_rest]
     names = [each.name for each in parameters]
     fields = _parsed(tool_input)
     is_empty = isinstance(tool_input, str) and tool_input.strip() in _EMPTY_INPUTS
@@ -177,9 +179,8 @@ def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Va
         fields = {}
     if not isinstance(fields, dict):
         known = ", ".join(f'"{name}"' for name in names)
-        return {}, (
-            ArgumentFault(f"expected an object with the fields {known}; {_received(fields)}"),
-        )
+        what = f"an object with the fields {known}" if known else "an object"
+        return {}, (ArgumentFault(f"expected {what}; {_received(fields)}"),)
     values: dict[str, Any] = {}
     faults: list[ArgumentFault] = []
     for each in parameters:
@@ -189,11 +190,14 @@ def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Va
             values[name], found = read_value(kind, fields[name], namespace, (name,))
             faults += found
         elif not each.optional:
-            why = "missing"
-            if name in fields:
-                why = "null is no value here"
+            why = "null is no value here" if name in fields else "missing"
             faults.append(ArgumentFault(f"{why}, expected {kind.text}", (name,)))
-    faults += [_unknown_name("argument", key, fields, names) for key in fields if key not in names]
+    for key in (key for key in fields if key not in names):
+        if others:
+            values[key], found = read_value(others[0].type, fields[key], namespace, (key,))
+            faults += found
+        else:
+            faults.append(_unknown_name("argument", key, fields, names))
     if faults:
         return ({}, tuple(faults))
     return (values, ())
@@ -219,8 +223,7 @@ def read_value(
     result = None
     try:
         value = reader.read(sent, kind.validation_schema, path)
-        # JSON has no dates, tuples or enums, so strict validation would reject them all.
-        result = kind.adapter.validate_python(value, strict=False, context=namespace)
+        result = _validated(kind, value, namespace)
     except ValidationError as error:
         known = {fault.path for fault in reader.faults}
         found = _faults_of(error, value, path)
@@ -240,6 +243,22 @@ def read_value(
         )
         return None, (ArgumentFault(reason, path),)
     return None, tuple(reader.faults)
+
+
+def _validated(kind: ArgumentType, value: Any, namespace: Variables) -> Any:
+    """The typed value; raises ValidationError.
+
+    JSON has no dates, tuples or enums: where a type is strict, they are read from JSON as text.
+    """
+    try:
+        return kind.adapter.validate_python(value, context=namespace)
+    except ValidationError as error:
+        if not kind.is_strict:
+            raise
+        try:
+            return kind.adapter.validate_json(json.dumps(value), context=namespace)
+        except (ValidationError, TypeError, ValueError):  # or it holds a live object
+            raise error from None
 
 
 _DATES = {
@@ -277,7 +296,11 @@ class _Reader:
 
     def resolve(self, schema: Any) -> Mapping[str, Any]:
         """A schema, or the one that it refers to."""
+        seen = set()
         while isinstance(schema, dict) and "$ref" in schema:
+            if schema["$ref"] in seen:  # definitions that refer to each other in a circle
+                return {}
+            seen.add(schema["$ref"])
             schema = self._defs.get(ref_name(schema), {})
         return schema if isinstance(schema, dict) else {}
 
@@ -295,8 +318,9 @@ class _Reader:
         other = schema.get("additionalProperties")
         is_open = "properties" not in schema or other or "patternProperties" in schema
         result = {}
+        also = schema.get(ALSO, {})
         for key, each in value.items():
-            kind = fields.get(key, other)
+            kind = fields.get(also.get(key, key), other)
             if not isinstance(kind, dict):
                 result[key] = each
                 if not is_open:
@@ -375,6 +399,8 @@ def _number(value: Any) -> float:
 
 def _coerced(value: Any, schema: Mapping[str, Any], choices: list[Any]) -> Any:
     """The array or object in a string, the enum member of that name, or the number in a string."""
+    if schema.get("contentMediaType") == "application/json" and not isinstance(value, str):
+        return json.dumps(value)  # the text of it is expected
     parsed = _parsed(value)
     is_object = isinstance(parsed, dict)
     if schema.get("type") in ("object", "array") or (is_object and reference_name(parsed)):

@@ -28,7 +28,8 @@ from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import PROGRAM_ENDINGS
 from archytas_nb.syntax import parsed
 from archytas_nb.tools import signature
-from archytas_nb.tools.annotation import enum_choices, inner_type, is_union, type_text
+from archytas_nb.tools.annotation import enum_choices, type_text
+from archytas_nb.tools.meaning import inner_type, is_union, raw_annotations
 from archytas_nb.tools.parameter import MISSING, Parameter
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import visible
@@ -86,7 +87,7 @@ def declaration(tool: Tool) -> str:
 
 def _declaration(tool: Tool) -> str:
     sent = [each for each in tool.parameters if not each.injected]
-    texts = [f"{each.name}: {_expression(each.type.text)}{_default(each)}" for each in sent]
+    texts = [f"{_named(each)}: {_expression(each.type.text)}{_default(each)}" for each in sent]
     returned = signature.returned(tool.function)
     arrow = ""
     if returned is not MISSING:
@@ -107,6 +108,10 @@ def _listed(parameters: Sequence[Parameter], texts: Iterable[str]) -> str:
     return ", ".join(listed)
 
 
+def _named(parameter: Parameter) -> str:
+    return f"**{parameter.name}" if parameter.is_rest else parameter.name
+
+
 def _expression(text: str) -> str:
     """The name of a type, if it is nothing but that."""
     try:
@@ -125,7 +130,7 @@ _IN_TYPES = (
 
 
 def _default(parameter: Parameter) -> str:
-    if not parameter.optional:
+    if not parameter.optional or parameter.is_rest:
         return ""
     value = parameter.default
     if isinstance(value, enum.Enum):
@@ -253,7 +258,9 @@ def _stub(tool: Tool, types: _Types) -> str:
     texts = []
     for each in sent:
         kind = types.accepted(hints.get(each.name, Any))
-        if each.optional:
+        if each.is_rest:
+            texts.append(f"**{each.name}: {kind}")
+        elif each.optional:
             texts.append(f"{each.name}: {_union([kind, 'None'])} = ...")
         else:
             texts.append(f"{each.name}: {kind}")
@@ -470,7 +477,7 @@ def fields_of(cls: Any) -> dict[str, Any]:
     """The public fields of a record with their annotations; `MISSING` for one without."""
     names: list[str] = []
     if typing_extensions.is_typeddict(cls):
-        names = list(cls.__annotations__)
+        names = list(raw_annotations(cls))
     elif dataclasses.is_dataclass(cls):
         names = [each.name for each in dataclasses.fields(cls)]
     elif isinstance(getattr(cls, "__pydantic_fields__", None), dict):
@@ -484,13 +491,7 @@ def fields_of(cls: Any) -> dict[str, Any]:
     except Exception:  # noqa: BLE001  (evaluating annotations that are strings runs user code)
         hints = {}
     return {
-        name: _unwrapped(hints.get(name, MISSING))
+        name: hints.get(name, MISSING)
         for name in names
         if name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
     }
-
-
-def _unwrapped(annotation: Any) -> Any:
-    """The type in ``Required[…]`` and ``NotRequired[…]``."""
-    wrappers = (typing_extensions.Required, typing_extensions.NotRequired)
-    return get_args(annotation)[0] if get_origin(annotation) in wrappers else annotation

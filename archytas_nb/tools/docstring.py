@@ -21,6 +21,11 @@ _TITLE = re.compile(
 )
 _UNDERLINE = re.compile(r"[-=]{3,}")
 _FIELD = re.compile(r"[:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype)\b.*:")
+_TYPED_FIELD = re.compile(
+    r"^:(?P<field>param|parameter|arg|argument|key|keyword) +"
+    r"(?P<type>[^:\n]+ [^:\n]+) +(?P<name>\w+) *:",
+    re.MULTILINE,
+)  # one whose type contains spaces, which the parser would take for words of their own
 _TYPE = re.compile(r"(?<=\().*?(?=\)\s*:)")  # Google's, in brackets before a colon
 _UNION = re.compile(r"([\w.\[\], ]+\|[\w.\[\], |]+):\s*(.*)", re.DOTALL)
 _OPTIONAL = re.compile(r"\boptional\b(?!\[)|\bdefaults?\b", re.IGNORECASE)
@@ -95,11 +100,18 @@ def _sections(lines: list[str]) -> tuple[list[str], dict[str, dict[str, list[str
     return prose, found
 
 
+def _type_apart(field: re.Match[str]) -> str:
+    """``:param dict[str, int] a:`` with the type as a field of its own: it may contain spaces."""
+    kind, name = field["type"].strip(), field["name"]
+    return f":type {name}: {kind}\n:{field['field']} {name}:"
+
+
 def _parse_sections(style: str, parts: dict[str, list[str]]) -> list[DocstringMeta]:
     args = parts.get("args", [])
     returns = parts.get("returns", [])
     if style == "fields":
-        return rest.parse(re.sub(r"^@", ":", "\n".join(parts["all"]), flags=re.MULTILINE)).meta
+        fields = re.sub(r"^@", ":", "\n".join(parts["all"]), flags=re.MULTILINE)
+        return rest.parse(_TYPED_FIELD.sub(_type_apart, fields)).meta
     if style == "numpy":
         text = ["Parameters", "----------", *args, "", "Returns", "-------", *returns]
         return numpydoc.parse("\n".join(text)).meta

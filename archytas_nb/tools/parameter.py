@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +15,8 @@ from archytas_nb.tools.schema import ArgumentType, Schema
 
 MISSING: Any = inspect.Parameter.empty
 """Stands for "no annotation" and "no default"."""
+OMITTED: Any = object()
+"""The default of an argument that the function is not given if the model does not send it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +30,23 @@ class Parameter:
     positional: bool  # whether it can only be passed by position
     simple: bool = False  # whether it is sent as the value itself if it is the only argument
     injected: Literal["", "namespace", "run"] = ""  # what it is given that the model does not see
+    factory: Callable[[], Any] | None = None  # makes the default anew for each call
+    is_rest: bool = False  # whether it stands for all arguments that have no parameter
 
     @property
     def optional(self) -> bool:
         """Whether it has a default."""
         return self.default is not MISSING
 
+    @property
+    def key(self) -> str:
+        """Its key in the object of arguments, as the model reads it."""
+        return "…" if self.is_rest else f'"{self.name}"'
+
     def fresh_default(self) -> Any:
-        """The default, copied if it is mutable, so that calls do not share it."""
+        """The default, made or copied if it is mutable, so that calls do not share it."""
+        if self.factory is not None:
+            return self.factory()
         is_mutable = isinstance(self.default, (list, dict, set, bytearray))
         if is_mutable:
             return copy.deepcopy(self.default)
@@ -63,8 +74,13 @@ def full_schema(parameters: Sequence[Parameter]) -> Schema:
     """The schema of the arguments as one object."""
     properties: Schema = {}
     defs: Schema = {}
+    rest: Schema | bool = False
     for each in parameters:
         schema = dict(_merge_definitions(each.type, defs))
+        if each.is_rest:
+            rest = schema or True
+            continue
+        schema.pop("default", None)  # inside Annotated, where another one may win
         hint = schema.get("description", "")
         if each.text and hint and each.type.by_reference:
             schema["description"] = f"{each.text} - {hint}"
@@ -73,7 +89,7 @@ def full_schema(parameters: Sequence[Parameter]) -> Schema:
         if each.optional:
             schema.update(_default(each.default))
         properties[each.name] = schema
-    result: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    result: Schema = {"type": "object", "properties": properties, "additionalProperties": rest}
     required = [each.name for each in parameters if not each.optional]
     if required:
         result["required"] = required
@@ -84,6 +100,8 @@ def full_schema(parameters: Sequence[Parameter]) -> Schema:
 
 def _default(value: Any) -> Schema:
     """The default, if JSON can represent it."""
+    if value is OMITTED:
+        return {}
     if value is None or type(value) in (str, bool, int):
         return {"default": value}
     try:

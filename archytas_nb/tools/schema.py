@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any
@@ -33,7 +34,7 @@ class ArgumentType:
             self.adapter: TypeAdapter[Any] = TypeAdapter(rewritten)
             described = self.adapter.json_schema(schema_generator=types.JsonSchema)
             validation_schema = normalized(described)
-        except (PydanticUserError, TypeError, NameError) as error:
+        except (PydanticUserError, TypeError, NameError, RecursionError) as error:
             raise types.Unusable(str(error).split("\n", 1)[0]) from error
         except SchemaError as error:  # such as an invalid pattern
             raise types.Unusable(" ".join(str(error).split())) from error
@@ -50,6 +51,11 @@ class ArgumentType:
         named |= self.defs
         self.details = (*names, *_structure_lines(named))  # what the type's name does not say
 
+    @functools.cached_property
+    def is_strict(self) -> bool:
+        """Whether a part of the type takes no value of another type that could be converted."""
+        return _is_strict(self.adapter.core_schema)
+
     def _how_to_send(self, reference: types.Reference) -> str:
         what = with_article(reference.label)
         if reference.explicit:
@@ -57,6 +63,13 @@ class ArgumentType:
         if self.text == reference.label:
             return f"Send the name of a variable that holds {what}."
         return f"In place of {what} send the name of a variable that holds it."
+
+
+def _is_strict(part: Any) -> bool:
+    """Whether a part of pydantic's own description of a type forbids conversions."""
+    if isinstance(part, dict):
+        return part.get("strict") is True or any(map(_is_strict, part.values()))
+    return isinstance(part, (list, tuple)) and any(map(_is_strict, part))
 
 
 def _takes_anything(schema: Any) -> bool:
@@ -114,6 +127,8 @@ def _structure_lines(named: Mapping[str, Schema]) -> list[str]:
             lines.append(f"{title} is {{{', '.join(fields)}}}")
         elif "enum" in each:
             lines.append(f"{title} is one of {', '.join(map(repr, each['enum']))}")
+        elif each:  # an alias
+            lines.append(f"{title} is {_type_name(each)}")
     return lines
 
 
@@ -165,8 +180,8 @@ def normalized(schema: Schema) -> Schema:
 
 
 def _without_classes(schema: Schema) -> Schema:
-    """A schema without the classes of enums."""
-    return {key: value for key, value in schema.items() if key != types.ENUM}
+    """A schema without what only the reader of arguments needs."""
+    return {key: each for key, each in schema.items() if key not in (types.ENUM, types.ALSO)}
 
 
 def _normal(schema: Schema) -> Schema:
@@ -190,7 +205,7 @@ def _map_schemas(schema: Any, change: Callable[[Schema], Schema]) -> Any:
     for key, value in schema.items():
         if key in {"properties", "$defs", "patternProperties"}:
             result[key] = {name: _map_schemas(each, change) for name, each in value.items()}
-        elif key in {"default", "const", "enum", "examples"}:
+        elif key in {"default", "const", "enum", "examples", types.ALSO}:
             result[key] = value
         else:
             result[key] = _map_schemas(value, change)
@@ -241,7 +256,7 @@ def _simple_definition(name: str, defs: Schema, trail: tuple[str, ...]) -> Schem
     """A definition in the place of a reference to it; of a recursive one only the type."""
     definition = defs[name]
     if trail.count(name) >= _DEPTH:
-        definition = {"type": definition.get("type", "object")}
+        definition = {key: definition[key] for key in ("type",) if key in definition}
     result: Schema = _simple(definition, defs, (*trail, name))
     return result
 

@@ -5,25 +5,37 @@ The signature determines types and which arguments are required; the docstring d
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import keyword
 import re
-import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from archytas_nb.errors import ToolError
 from archytas_nb.tools import docstring
 from archytas_nb.tools.annotation import Unusable, is_simple, type_text
+from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.docstring import Description, Docstring
+from archytas_nb.tools.meaning import (
+    Unevaluated,
+    evaluated,
+    extra_items,
+    layers,
+    metadata,
+    raw_annotations,
+    signature_of,
+    typed_dict_fields,
+    unpacked,
+)
 from archytas_nb.tools.names import legal_name
-from archytas_nb.tools.parameter import MISSING, Parameter, type_line
-from archytas_nb.tools.schema import argument_type
+from archytas_nb.tools.parameter import MISSING, OMITTED, Parameter, type_line
+from archytas_nb.tools.schema import ArgumentType, argument_type
 from archytas_nb.tools.variables import LiveNamespace
 from archytas_nb.words import nearest, shorten
 
@@ -106,7 +118,7 @@ def _protocol_text(name: str, prose: list[str], sent: list[Parameter], output: s
         lines.append(f"    _input_: {sent[0].line('    ')}")
     else:
         lines += ["    _input_: a json object with the following fields:", "    {"]
-        lines += [f'        "{each.name}": # {each.line("        ")}' for each in sent]
+        lines += [f"        {each.key}: # {each.line('        ')}" for each in sent]
         lines.append("    }")
     return "\n".join([*lines, f"    _output_: {output}"])
 
@@ -130,7 +142,7 @@ def _unwrapped(f: Any) -> tuple[Any, set[str]]:
     """The function with the name, type hints and docstring, and the names bound by ``partial``."""
     bound: set[str] = set()
     while isinstance(f, functools.partial):
-        bound |= {*list(inspect.signature(f.func).parameters)[: len(f.args)], *f.keywords}
+        bound |= {*list(signature_of(f.func).parameters)[: len(f.args)], *f.keywords}
         f = f.func
     if isinstance(f, (staticmethod, classmethod)):
         f = f.__func__
@@ -158,36 +170,92 @@ def _doc(f: Any, base: Any) -> str:
     return own or getattr(base, "__doc__", None) or inspect.getdoc(base) or of_object or ""
 
 
+class Rest:
+    """What the arguments without a parameter of their own may be: the type of ``**others``."""
+
+    def __init__(self, annotation: Any) -> None:
+        self.annotation = annotation
+
+
 def _read(f: Any, base: Any) -> tuple[dict[str, inspect.Parameter], Any]:
-    """The parameters with resolved annotations, and the return annotation; raises Unusable."""
+    """The parameters with resolved annotations, and the return annotation; raises Unusable.
+
+    An annotation that cannot be evaluated is `Unevaluated`. ``**keywords: Unpack[…]`` are the
+    parameters that the TypedDict names.
+    """
     try:
-        found = inspect.signature(f).parameters
+        found = signature_of(f)
     except (TypeError, ValueError) as error:
         raise Unusable(
             f"Python cannot read its signature ({error}): wrap it in a function with annotations"
         ) from error
-    first = next(iter(found.values()), None)
+    except Exception as error:  # evaluating annotations runs the user's code
+        what = f"{type(error).__name__}: {error}"
+        raise Unusable(f"its annotations cannot be evaluated: {what}") from error
+    first = next(iter(found.parameters.values()), None)
     is_method = first and first.name in {"self", "cls"} and first.annotation is MISSING
     if is_method and not inspect.ismethod(base) and is_in_class(base):
         raise Unusable(
             "it is an unbound method: add the method of an object, or decorate the class too"
         )
-    try:
-        hints = type_hints(base)
-    except NameError as error:
-        name = getattr(error, "name", None) or str(error)
+    written = {name: each.annotation for name, each in found.parameters.items()}
+    written["return"] = found.return_annotation
+    owner = _signed(f, base)
+    if owner is None:
+        written |= raw_annotations(base)
+    hints = evaluated(written, base if owner is None else owner, base)
+    # A decorator of `contextlib` made it.
+    if getattr(base, "__globals__", None) is vars(contextlib):
         raise Unusable(
-            f"the annotation {name!r} is not defined: define or import it before the function"
-        ) from error
-    except Exception as error:
-        # Evaluating annotations that are strings runs user code.
-        what = f"{type(error).__name__}: {error}"
-        raise Unusable(f"its annotations cannot be evaluated: {what}") from error
-    parameters = {
-        name: each.replace(annotation=hints.get(name, each.annotation))
-        for name, each in found.items()
-    }
-    return parameters, hints.get("return", MISSING)
+            "it makes a context manager, which no model can enter: use it inside a function"
+        )
+    parameters: dict[str, inspect.Parameter] = {}
+    for name, each in found.parameters.items():
+        of_keywords = unpacked(hints[name])
+        if each.kind is each.VAR_KEYWORD and of_keywords is not None:
+            parameters |= _keywords(of_keywords, name, parameters)
+        else:
+            parameters[name] = each.replace(annotation=hints[name])
+    return parameters, hints["return"]
+
+
+def _signed(f: Any, base: Any) -> Any:
+    """The callable whose own ``__signature__`` is the signature; None if no one has any."""
+    for each in (f, base):
+        try:
+            inner = inspect.unwrap(each, stop=lambda g: hasattr(g, "__signature__"))
+        except ValueError:  # wrappers in a circle
+            continue
+        if getattr(inner, "__signature__", None) is not None:
+            return inner
+    return None
+
+
+def _keywords(
+    kind: Any, name: str, taken: Mapping[str, inspect.Parameter]
+) -> dict[str, inspect.Parameter]:
+    """The parameters of ``**keywords`` that a TypedDict describes; raises Unusable."""
+    try:
+        fields = typed_dict_fields(kind)
+    except NameError as error:
+        reason = f"{error.name!r} is not defined: define or import it before the function"
+        raise Unusable(f"the annotation of {name!r} cannot be used: {reason}") from error
+    parameters = {}
+    for key, each in fields.items():
+        if key in taken or not key.isidentifier() or keyword.iskeyword(key):
+            expected = "expected a name that no other parameter has"
+            raise Unusable(f"{key!r} in the annotation of {name!r} is no parameter: {expected}")
+        parameters[key] = inspect.Parameter(
+            key,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=each.annotation,
+            default=MISSING if each.required else OMITTED,
+        )
+    other = extra_items(get_origin(kind) or kind)
+    if other is not None:
+        of_others = inspect.Parameter.VAR_KEYWORD
+        parameters[name] = inspect.Parameter(name, of_others, annotation=Rest(other))
+    return parameters
 
 
 def argument_types(f: Any) -> dict[str, Any]:
@@ -196,7 +264,11 @@ def argument_types(f: Any) -> dict[str, Any]:
         found, _ = _read(f, _unwrapped(f)[0])
     except Unusable:  # what it refers to has changed since it became a tool
         return {}
-    return {name: each.annotation for name, each in found.items() if each.annotation is not MISSING}
+    hints = {
+        name: each.annotation.annotation if isinstance(each.annotation, Rest) else each.annotation
+        for name, each in found.items()
+    }
+    return {name: each for name, each in hints.items() if not _is_unknown(each)}
 
 
 def returned(f: Any) -> Any:
@@ -206,10 +278,16 @@ def returned(f: Any) -> Any:
         _, found = _read(f, base)
     except Unusable:
         return MISSING
-    if found is not MISSING and _is_generator(f):
+    if _is_unknown(found):
+        return MISSING
+    if _is_generator(f):
         args = get_args(found)
         return list[args[0]] if args else list  # type: ignore[valid-type]
     return found
+
+
+def _is_unknown(annotation: Any) -> bool:
+    return annotation is MISSING or isinstance(annotation, Unevaluated)
 
 
 def documented(f: Any) -> Docstring:
@@ -228,11 +306,9 @@ def _is_generator(f: Any) -> bool:
 
 
 def type_hints(base: Any) -> dict[str, Any]:
-    """The annotations, with strings evaluated in the module of the function."""
-    has_any = bool(getattr(base, "__annotations__", None))
-    if has_any:
-        return dict(typing.get_type_hints(base, include_extras=True))
-    return {}
+    """The annotations that can be evaluated, with strings evaluated in the function's module."""
+    hints = evaluated(raw_annotations(base), base)
+    return {name: each for name, each in hints.items() if not isinstance(each, Unevaluated)}
 
 
 # ── signature and docstring ───────────────────────────────────────────────────────────────────────
@@ -241,7 +317,10 @@ def type_hints(base: Any) -> dict[str, Any]:
 def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Description | None) -> None:
     """Add a parameter, or the reason why it cannot be used to the faults."""
     annotation = param.annotation
-    if param.kind in {param.VAR_POSITIONAL, param.VAR_KEYWORD}:
+    is_rest = isinstance(annotation, Rest)
+    if is_rest:
+        annotation = annotation.annotation
+    elif param.kind in {param.VAR_POSITIONAL, param.VAR_KEYWORD}:
         star = "*" if param.kind is param.VAR_POSITIONAL else "**"
         draft.faults.append(
             f"{star}{param.name} cannot be described to a model: list the arguments by name"
@@ -257,6 +336,10 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
             f"{_guessed_type(described)}"
         )
         return
+    if isinstance(annotation, Unevaluated):
+        reason = annotation.reason
+        draft.faults.append(f"the annotation of {param.name!r} cannot be used: {reason}")
+        return
     # functools.singledispatch requires that its first argument is passed by position.
     dispatches = hasattr(draft.base, "registry") and hasattr(draft.base, "dispatch")
     positional = param.kind is param.POSITIONAL_ONLY or (dispatches and not draft.parameters)
@@ -264,7 +347,7 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
     if injected:
         kind = argument_type(Any)
         draft.parameters.append(
-            Parameter(param.name, "", kind, None, positional, injected=injected)
+            Parameter(param.name, "", kind, param.default, positional, injected=injected)
         )
         return
     info = None
@@ -272,29 +355,77 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
         info = param.default
     try:
         kind = argument_type(annotation, info)
+        default, factory = _default(draft, param, kind)
     except Unusable as error:
         draft.faults.append(f"the annotation of {param.name!r} cannot be used: {error}")
         return
-    default = param.default
-    if info is not None:
-        default = info.get_default(call_default_factory=True)
-    if default is PydanticUndefined or default is ...:
-        default = MISSING
     if described is None:
         text = _annotated_text(annotation, info)
     else:
         text = described.text
         draft.issues += _differences(param.name, kind.text, described, required=default is MISSING)
-    simple = is_simple(annotation)
-    draft.parameters.append(Parameter(param.name, text, kind, default, positional, simple))
+    simple = is_simple(annotation) and not is_rest
+    draft.parameters.append(
+        Parameter(
+            param.name, text, kind, default, positional, simple, factory=factory, is_rest=is_rest
+        )
+    )
+
+
+def _default(
+    draft: _Draft, param: inspect.Parameter, kind: ArgumentType
+) -> tuple[Any, Callable[[], Any] | None]:
+    """The default of a parameter, and what makes it for each call, if something does.
+
+    The default in the signature wins over those inside ``Annotated``, of which the outermost wins.
+
+    Raises:
+        Unusable: It cannot be made.
+    """
+    inside = [each for each in metadata(param.annotation) if isinstance(each, FieldInfo)]
+    if not isinstance(param.default, FieldInfo) and param.default is not MISSING:
+        return _fitting(draft, param, kind), None
+    infos = [param.default, *reversed(inside)] if param.default is not MISSING else inside[::-1]
+    info = next((each for each in infos if not each.is_required()), None)
+    if info is None:
+        return (OMITTED if isinstance(param.annotation, Rest) else MISSING), None
+    if info.default_factory is None:
+        return info.default, None
+
+    def make() -> Any:
+        return info.get_default(call_default_factory=True)
+
+    try:
+        return make(), make
+    except Exception as error:
+        raise Unusable(f"its default cannot be made without other arguments: {error}") from error
+
+
+def _fitting(draft: _Draft, param: inspect.Parameter, kind: ArgumentType) -> Any:
+    """The default in the signature, unless it is text or a number and no value of the type.
+
+    A wrapper may keep a mark of its own in the place of a default that is missing.
+    """
+    default = param.default
+    if default is ... or type(default) not in (str, int, float) or kind.by_reference:
+        return MISSING if default is ... else default
+    _, faults = read_value(kind, default)
+    if not faults:
+        return default
+    draft.issues.append(
+        f"the default of {param.name!r} is {shorten(repr(default), 60)}, which is not of the type "
+        f"{kind.text!r}: the argument is required"
+    )
+    return MISSING
 
 
 def _injected(annotation: Any) -> Literal["", "namespace", "run"]:
     """What a parameter is given that the model does not see; empty for what the model sends."""
-    if annotation is LiveNamespace:
-        return "namespace"
-    if annotation is CurrentRun:
-        return "run"
+    for each in layers(annotation):
+        if each is LiveNamespace:
+            return "namespace"
+        if each is CurrentRun:
+            return "run"
     return ""
 
 
@@ -307,10 +438,7 @@ def _guessed_type(described: Description | None) -> str:
 
 def _annotated_text(annotation: Any, info: FieldInfo | None) -> str:
     """The description in ``Annotated``: a text, ``Field(description=…)`` or ``Doc(…)``."""
-    metadata: tuple[Any, ...] = ()
-    if get_origin(annotation) is Annotated:
-        metadata = get_args(annotation)[1:]
-    for each in metadata:
+    for each in reversed(metadata(annotation)):  # the outermost first
         described = [getattr(each, name, None) for name in ("description", "documentation")]
         for text in (each, *described):
             if isinstance(text, str) and text:
@@ -358,6 +486,10 @@ def _describe_result(draft: _Draft, returns: Any, described: Description) -> tup
     """The name of the result's type, empty for None, and its description."""
     if returns is None or returns is type(None):
         return "", ""
+    if isinstance(returns, Unevaluated):
+        reason = returns.reason
+        draft.issues.append(f"its return annotation is not known, the model sees (Any): {reason}")
+        return "Any", described.text
     if returns is MISSING:
         draft.issues.append("it has no return annotation: the model sees (Any)")
         return "Any", described.text

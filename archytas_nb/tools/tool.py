@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome, InputFault, Json
 from archytas_nb.tools.current import current_run
+from archytas_nb.tools.meaning import signature_of
 from archytas_nb.tools.registry import ToolLike, register
 from archytas_nb.tools.render import (
     MAX_RESULT_CHARS,
@@ -257,6 +258,7 @@ class Tool(ToolLike):
             A call that is ready to run, or an outcome with the status ``"error"`` and every fault.
         """
         from archytas_nb.tools import arguments
+        from archytas_nb.tools.parameter import OMITTED
 
         values, faults = arguments.read(self._visible, tool_input, namespace)
         if faults:
@@ -276,10 +278,12 @@ class Tool(ToolLike):
                 try:
                     values[each.name] = current_run(self.name)
                 except ToolError as error:
-                    return CallOutcome("error", str(error), error=error)
+                    if not each.optional:
+                        return CallOutcome("error", str(error), error=error)
+                    values[each.name] = each.default
             elif each.injected:
                 values[each.name] = {} if namespace is None else namespace
-            elif each.name not in values:
+            elif each.name not in values and each.default is not OMITTED:
                 values[each.name] = each.fresh_default()
         args = tuple(values.pop(each.name) for each in self.parameters if each.positional)
         return BoundCall(self.function, args, values)
@@ -293,15 +297,18 @@ class Tool(ToolLike):
 
     def arguments(self, bound: BoundCall) -> dict[str, Any]:
         """The values that the function will receive, by name, including defaults."""
+        from archytas_nb.tools.parameter import OMITTED
+
         positional = [each.name for each in self.parameters if each.positional]
         given = {**dict(zip(positional, bound.args, strict=False)), **bound.kwargs}
         values = {}
         for each in self._visible:
             if each.name in given:
-                values[each.name] = given[each.name]
-            else:
+                values[each.name] = given.pop(each.name)
+            elif each.default is not OMITTED:
                 values[each.name] = each.fresh_default()
-        return values
+        injected = {each.name for each in self.parameters if each.injected}
+        return values | {name: each for name, each in given.items() if name not in injected}
 
     @property
     def may_require_approval(self) -> bool:
@@ -313,7 +320,7 @@ class Tool(ToolLike):
         if not callable(self.approve):
             return ApprovalCheck(bool(self.approve))
         given = self.arguments(bound)
-        accepted = inspect.signature(self.approve).parameters
+        accepted = signature_of(self.approve).parameters
         if not any(each.kind is each.VAR_KEYWORD for each in accepted.values()):
             given = {name: given[name] for name in accepted if name in given}
         answer = self.approve(**given)
@@ -394,7 +401,7 @@ class Tool(ToolLike):
             return "null"
         if len(sent) == 1 and sent[0].simple:
             return sent[0].line("")
-        fields = ", ".join(f'"{p.name}": ({p.type.text}{", optional" * p.optional})' for p in sent)
+        fields = ", ".join(f"{p.key}: ({p.type.text}{', optional' * p.optional})" for p in sent)
         details = dict.fromkeys(line for p in sent for line in p.type.details)
         return "\n".join([f"{{{fields}}}", *details])
 
@@ -417,7 +424,7 @@ def _approval_fault(approve: Any, names: list[str]) -> str:
         return ""
     if not callable(approve) or inspect.iscoroutinefunction(approve):
         return f"is {approve!r}; expected True, False or a function defined with def"
-    for each in inspect.signature(approve).parameters.values():
+    for each in signature_of(approve).parameters.values():
         starred = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         if each.name not in names and not starred and each.default is each.empty:
             guess = did_you_mean(each.name, names)

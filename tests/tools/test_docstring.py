@@ -93,7 +93,7 @@ def test_notes_in_numpy_style_stay_as_they_are_written():
 def test_sections_that_cannot_be_parsed_stay_in_the_text():
     for text in [
         "Args:\n    a one\n    b: two",
-        ":param str or None a: one\n:raises KeyError: Nothing.",
+        ":param : one\n:raises KeyError: Nothing.",
         "Args:\n    see also: more",
     ]:
         doc = docstring.parse(f"S.\n\n{text}\n", ["a", "b"])

@@ -115,7 +115,9 @@ def test_the_text_of_a_type():
         (np.ndarray, "ndarray"),
         (collections.abc.Callable[[int], str], "Callable"),
         (collections.abc.Sequence[int], "Sequence[int]"),
-        (typing.TypeVar("T"), "T"),
+        (typing.TypeVar("T"), "Any"),
+        (typing.TypeVar("T", bound=int), "int"),
+        (typing.TypeVar("T", int, str), "int | str"),
     ]:
         assert type_text(annotation) == text
 
@@ -221,7 +223,10 @@ def test_an_annotation_that_is_not_defined_is_named():
         """
 
     assert faults(f) == (
-        "the annotation 'Missing' is not defined: define or import it before the function",
+        (
+            "the annotation of 'a' cannot be used: 'Missing' is not defined:"
+            " define or import it before the function"
+        ),
     )
 
 
