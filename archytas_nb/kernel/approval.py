@@ -200,6 +200,8 @@ class Approver:
         if too_long := _too_long_to_show(tool, bound):
             return Decision(refusal=f"Refused: {tool.name} was not run, because {too_long}")
         names = [each.name for each in tool.parameters if not each.injected]
+        if isinstance(call.input, dict) and any(each.is_rest for each in tool.parameters):
+            names += call.input  # each of them is an argument
         sent = _by_name(call.input, names)
         with _dialogue:
             dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, reason, caller)
@@ -455,17 +457,18 @@ class ApprovalDialogue:
         properties = self._tool.schema()["properties"]
         fields = []
         for name, value in self._tool.arguments(self._bound).items():
+            kind = properties.get(name, {})  # one without a parameter of its own may be anything
             sent = self._input.get(name)
             is_fixed = name in self._caller.objects
             if name not in self._input:
-                sent = properties[name].get("default")
-                is_fixed = "default" not in properties[name]
+                sent = kind.get("default")
+                is_fixed = "default" not in kind
             is_fixed = is_fixed or (type(sent) is str and type(value) is not str and is_data(value))
             is_code = self._tool.runs_code and type(value) is str
             text = ""
             if is_fixed:
                 text = _in_short(value, sent)
-            fields.append(FormField(name, sent, properties[name], is_code, is_fixed, text))
+            fields.append(FormField(name, sent, kind, is_code, is_fixed, text))
         return tuple(fields)
 
     def _new_form(self) -> ApprovalForm:

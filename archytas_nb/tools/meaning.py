@@ -40,6 +40,13 @@ class Unevaluated:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The annotation of ``**others``: what the arguments without a parameter of their own are."""
+
+    annotation: Any
+
+
 def signature_of(f: Callable[..., Any]) -> inspect.Signature:
     """The signature of a callable, in which undefined names are not an error.
 

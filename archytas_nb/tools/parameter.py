@@ -80,7 +80,8 @@ def full_schema(parameters: Sequence[Parameter]) -> Schema:
         if each.is_rest:
             rest = schema or True
             continue
-        schema.pop("default", None)  # inside Annotated, where another one may win
+        if each.default is not OMITTED:
+            schema.pop("default", None)  # inside Annotated, where another one may win
         hint = schema.get("description", "")
         if each.text and hint and each.type.by_reference:
             schema["description"] = f"{each.text} - {hint}"

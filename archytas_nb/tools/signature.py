@@ -23,6 +23,7 @@ from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.docstring import Description, Docstring
 from archytas_nb.tools.meaning import (
+    Rest,
     Unevaluated,
     evaluated,
     extra_items,
@@ -168,13 +169,6 @@ def _doc(f: Any, base: Any) -> str:
     if not is_partial and not inspect.isroutine(f):
         of_object = type(f).__doc__
     return own or getattr(base, "__doc__", None) or inspect.getdoc(base) or of_object or ""
-
-
-class Rest:
-    """What the arguments without a parameter of their own may be: the type of ``**others``."""
-
-    def __init__(self, annotation: Any) -> None:
-        self.annotation = annotation
 
 
 def _read(f: Any, base: Any) -> tuple[dict[str, inspect.Parameter], Any]:

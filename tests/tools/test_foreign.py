@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,3 +182,99 @@ def test_any_schema_becomes_a_tool_or_is_refused(properties: dict[str, Any]) -> 
         return
     asyncio.run(asyncio.sleep(0))
     assert isinstance(tool.schema(), dict)
+
+
+def invalid(schema: Any) -> Any:
+    """Checks values as a connection to a server does."""
+    validator = jsonschema.Draft202012Validator(schema)
+    return lambda value: next((each.message for each in validator.iter_errors(value)), "")
+
+
+CLOSED = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"$ref": "#/$defs/T", "properties": {"a": {"maxLength": 5}}}, {"a": "x", "b": 1}, {"a": "x"}),
+        ({"$ref": "#/$defs/T", "description": "One."}, {"a": "x", "b": 1}, {"a": "x", "b": "y"}),
+        ({"$ref": "#/$defs/a~1b"}, 1, "text"),
+        ({"$ref": "#/$defs/a~1b/"}, "anything", None),
+        ({"$ref": "#/$defs/50%25~0"}, 1, "text"),
+        ({"$ref": "#/properties/n"}, 1, "text"),
+        ({"$ref": "#/$defs/T/properties/b"}, 1, "text"),
+        ({"$ref": "#/$defs/pair/prefixItems/1"}, 1, "text"),
+        ({"$ref": "#named"}, 1, "text"),
+        ({"$ref": "https://example.org/s#/$defs/a~1b"}, 1, "text"),
+        ({"$ref": "#/$defs/loop"}, "anything", None),
+        ({"$ref": "#/$defs/tree"}, {"v": 1, "children": [{"v": 2, "children": []}]}, {"v": "x"}),
+        ({"type": ["string", "null"]}, None, 1),
+        ({"type": "array", "items": {"type": ["integer", "null"]}}, [1, None], ["x"]),
+        ({"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}, ["x", 1], ["x", "y"]),
+        ({"type": "string", "nullable": True}, None, 1),
+        ({"allOf": [{"$ref": "#/$defs/T"}], "description": "One."}, {"a": "x", "b": 1}, 3),
+        ({"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]}, [1], ["x"]),
+        ({"type": "object", "properties": {"k": {"type": ["integer", "string"]}}}, {"k": "x"}, {"k": []}),
+        ({"type": "any"}, [1], None),
+    ],
+)  # fmt: skip
+def test_every_way_to_write_a_schema_is_read(schema: Any, good: Any, bad: Any) -> None:
+    definitions = {
+        "T": CLOSED, "a/b": {"type": "integer"}, "50%~": {"type": "integer"},
+        "pair": {"prefixItems": [{"type": "string"}, {"type": "integer"}]},
+        "one": {"$anchor": "named", "type": "integer"}, "loop": {"$ref": "#/$defs/loop"},
+        "tree": {
+            "type": "object",
+            "properties": {
+                "v": {"type": "integer"},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+            },
+        },
+    }  # fmt: skip
+    tool, sent = made({
+        "$id": "https://example.org/s",
+        "properties": {"value": schema, "n": {"type": "integer"}},
+        "required": ["value"],
+        "$defs": definitions,
+    }, invalid=invalid)  # fmt: skip
+    assert tool.call({"value": good}).status == "done"
+    assert sent == [{"value": good}]
+    if bad is not None:
+        assert all("$.value" in fault for fault in tool.check({"value": bad}) or ["no fault"])
+    assert "$ref" not in str(tool.schema())
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "is_taken"),
+    [
+        ({"type": "object"}, {"x": 1, "y": None}, True),
+        ({"type": "object", "properties": {}, "additionalProperties": True}, {"x": [1]}, True),
+        ({"properties": {"a": {"type": "integer"}}, "additionalProperties": {}}, {"a": 1, "b": 2}, True),
+        ({"additionalProperties": {"type": "integer"}}, {"x": 1}, True),
+        ({"additionalProperties": {"type": "integer"}}, {"x": "text"}, False),
+        ({"properties": {"others": {"type": "integer"}}, "additionalProperties": True}, {"others": 1, "x": 2}, True),
+        ({"properties": {}}, {"x": 1}, False),
+        ({"properties": {"a": {"type": "integer"}}}, {"a": 1, "x": 1}, False),
+        ({"type": "object", "additionalProperties": False}, {"x": 1}, False),
+        ({"$ref": "#/$defs/T", "$defs": {"T": CLOSED}}, {"a": "x", "b": 1}, True),
+        ({"$ref": "#/$defs/T", "$defs": {"T": CLOSED}}, {"a": "x", "b": 1, "c": 1}, False),
+        ({"allOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}]}, {"a": 1}, True),
+        ({"allOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}]}, {}, False),
+        ({"properties": {"a": False, "b": True}}, {"b": 1}, True),
+        ({"properties": {"a": False, "b": {"type": "integer"}}}, {"a": 1, "b": 1}, False),
+    ],
+)  # fmt: skip
+def test_arguments_that_a_schema_leaves_open_are_passed_on(
+    schema: dict[str, Any], sent: Any, is_taken: bool
+) -> None:
+    tool, taken = made(schema, invalid=invalid)
+    outcome = tool.call(sent)
+    assert (outcome.status == "done") is is_taken, outcome.text
+    assert taken == ([sent] if is_taken else [])
+    closed = tool.schema()["additionalProperties"] is False
+    assert closed is (tool.text.count("any other") == tool.text.count("Any other") == 0)
