@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from archytas_nb import settings
+from archytas_nb import extras, settings
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import AskModel, Notice
@@ -113,7 +113,7 @@ def serve(notebook: str) -> int:
 
         bridge.main(notebook)
     except ModuleNotFoundError as error:
-        print(f"it needs {error.name!r}: pip install 'archytas_nb[mcp]'", file=sys.stderr)  # noqa: T201
+        print(f"it needs {error.name!r}: {extras.install('mcp')}", file=sys.stderr)  # noqa: T201
     except ArchytasError as error:
         print(error, file=sys.stderr)  # noqa: T201
     else:
@@ -126,7 +126,7 @@ def chat() -> int:
     try:
         from archytas_nb.chat import bridge
     except ModuleNotFoundError as error:
-        print(f"it needs {error.name!r}: pip install 'archytas_nb[chat]'", file=sys.stderr)  # noqa: T201
+        print(f"it needs {error.name!r}: {extras.install('chat')}", file=sys.stderr)  # noqa: T201
         return 1
     bridge.main()
     return 0

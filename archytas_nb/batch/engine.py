@@ -28,6 +28,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from archytas_nb import extras
 from archytas_nb.answers import Answers
 from archytas_nb.asking import ModelChoice, RunSetup
 from archytas_nb.batch.limiter import Limiter, RowModel
@@ -436,7 +437,7 @@ class Map:
             raise ConfigurationError(
                 f"the price of {model.name!r} is unknown, so a budget in USD cannot be enforced. "
                 "Use tokens, such as budget='500000 tokens' (%agent_map --budget '500000 tokens'), "
-                'or install the prices: pip install ".[prices]" in a clone of archytas_nb'
+                f"or install the prices: {extras.install('prices')}"
             )
         for field in ("max_tokens", "max_completion_tokens", "n"):
             if field in ModelFacts(model).request_fields:

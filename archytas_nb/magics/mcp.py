@@ -20,6 +20,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument
 
+from archytas_nb import extras
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.magics.line import arguments, parser_of, with_options, without_frames
 from archytas_nb.magics.overview import Overview, TextResult
@@ -392,7 +393,7 @@ def _import_libraries(*modules: str) -> None:
         done.result()
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"%agent_mcp needs the package {error.name!r}: pip install 'archytas_nb[mcp]'"
+            f"%agent_mcp needs the package {error.name!r}: {extras.install('mcp')}"
         ) from None
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from archytas_nb import extras
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, ModelReply, Usage, WireCall
 from archytas_nb.loop.function_calling import SHOW_IMAGES
@@ -74,8 +75,8 @@ class AnthropicModel(RemoteModel):
             import anthropic
         except ImportError as error:
             raise ConfigurationError(
-                f"Anthropic's models need the package 'anthropic' ({error}). Install the extra "
-                "'anthropic' of archytas-nb, or: pip install anthropic"
+                f"Anthropic's models need the package 'anthropic' ({error}): "
+                f"{extras.install('anthropic')}"
             ) from None
         return anthropic
 

@@ -32,7 +32,7 @@ from typing import Any
 from archytas_nb.errors import ArchytasError, ConfigurationError, FileError, ModelError
 from archytas_nb.files import OutputFile
 from archytas_nb.models import serve
-from archytas_nb.models.weights import ALTERNATIVES, Progress, locked, silent
+from archytas_nb.models.weights import Progress, alternatives, locked, silent
 
 POLL_SECONDS = 0.05
 HANDSHAKE_SECONDS = 5.0
@@ -120,7 +120,7 @@ class Engine:
         if importlib.util.find_spec(self.module) is None:
             raise ConfigurationError(
                 f"The embedded model needs {self.module}, which is not installed. Choose one:\n"
-                f"{ALTERNATIVES}"
+                f"{alternatives()}"
             )
 
 

