@@ -158,9 +158,13 @@ def _fields(text: str) -> dict[str, Any]:
     return fields
 
 
-_MAX_BOUND = 10**12
-BOUNDS: Mapping[str, float] = {"calls": 1, "seconds": 0.001, "memory": 10_000_000, "depth": 10}
-"""The bounds that ``program_bounds`` may set, with the least value of each."""
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "calls": (1, 1_000_000),  # each has an id of nine characters
+    "seconds": (0.001, 10**12),
+    "memory": (10_000_000, 10**12),
+    "depth": (10, 10**12),
+}
+"""The bounds that ``program_bounds`` may set, with the least and the greatest value of each."""
 
 
 def check_bounds(given: Any) -> None:
@@ -178,9 +182,10 @@ def check_bounds(given: Any) -> None:
             )
         is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
         is_whole = name == "seconds" or isinstance(number, int)
-        if not (is_number and is_whole and BOUNDS[name] <= number <= _MAX_BOUND):
+        least, most = BOUNDS[name]
+        if not (is_number and is_whole and least <= number <= most):
             kind = "a number" if name == "seconds" else "a whole number"
-            expected = f"{kind} from {BOUNDS[name]:,} to {_MAX_BOUND:,}"
+            expected = f"{kind} from {least:,} to {most:,}"
             raise UnreadableSettingError(f"{name} is {number!r}; expected {expected}")
 
 

@@ -7,6 +7,7 @@ can change, and less can be sent than is recorded. A call and its outcome are in
 
 from __future__ import annotations
 
+import string
 import threading
 from base64 import b32encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -340,11 +341,23 @@ def index_of(exchanges: Sequence[Exchange], origin: str) -> int:
     return next(indices, len(exchanges))
 
 
+_DIGITS = string.digits + string.ascii_letters
+_FIRST = [each for each in _DIGITS if each not in "qxyzwvutr"]  # begins no id of another form
+
+
 def call_id(question: int, step: int, call: int) -> str:
     """The id of a call, unique in a conversation; Mistral requires nine letters and digits."""
     if max(question, step, call) < 100:
         return f"q{question:02}s{step:02}c{call:02}"
-    # 2**16 questions of 2**17 steps of 2**10 calls, of which the letter says three bits.
-    letter = "xyzwvutr"[call >> 7]
-    number = (question << 24) + (step << 7) + (call & 127)
-    return letter + b32encode(number.to_bytes(5)).decode()
+    # 2**16 questions of 2**17 steps of 2**20 calls; of the first 2**10, whose ids are in
+    # recordings, the letter says three bits.
+    if call < 1 << 10:
+        letter = "xyzwvutr"[call >> 7]
+        number = (question << 24) + (step << 7) + (call & 127)
+        return letter + b32encode(number.to_bytes(5)).decode()
+    number = (question << 37) + (step << 20) + call
+    digits = ""
+    for _ in range(8):
+        number, digit = divmod(number, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return _FIRST[number] + digits

@@ -129,7 +129,7 @@ def test_text_reply_with_thousands_of_calls_takes_linear_time(make: str) -> None
     assert_linear(ask, 500)
 
 
-COUNT, CALLS = st.integers(1, 60_000), st.integers(1, 1000)
+COUNT, CALLS = st.integers(1, 60_000), st.integers(1, 1_000_000)
 
 
 def test_call_ids_of_short_conversations_are_readable() -> None:
@@ -144,7 +144,13 @@ def test_call_id_has_nine_letters_and_digits(q: int, s: int, c: int) -> None:
 
 def test_call_ids_are_unique_in_a_conversation() -> None:
     counts = [1, 2, 9, 10, 99, 100, 101, 999, 1000, 2000, 40_000]
-    places = list(itertools.product(counts, counts, [1, 9, 10, 99, 100, 127, 128, 999, 1000]))
+    places = list(
+        itertools.product(
+            counts,
+            counts,
+            [1, 9, 10, 99, 100, 127, 128, 999, 1000, 1023, 1024, 1025, 999_999, 1_000_000],
+        )
+    )
     assert len({call_id(*place) for place in places}) == len(places)
 
 
