@@ -330,6 +330,8 @@ class Driver:
             self.run.error = self._missed
             return ev.NoReply("endpoint", str(self._missed))
         sent.purpose.set(self.purpose())
+        if request.tools and self.may_fall_back:
+            request = replace(request, has_text_form=True)
         try:
             reply = yield from self.model.complete(request)
         except KeyboardInterrupt:

@@ -133,14 +133,15 @@ class ModelError(RunError):
 
     Args:
         message: What happened and what to do next; it contains no secrets.
-        kind, status, passing, wait, may_be_paid, refusal: The attributes.
+        kind, status, passing, wait, retries, may_be_paid, refusal: The attributes.
 
     Attributes:
         kind: The kind of failure; ``"refused"`` means that the endpoint rejected the request,
             ``"no_tools"`` that it does not support function calling.
         status: The HTTP status, or None if there was no HTTP response.
         passing: Whether the same request may succeed later.
-        wait: Seconds that the endpoint asks to wait before that, or None.
+        wait: Seconds to wait before that, or None.
+        retries: How often the same request is tried again at most; None for any number.
         may_be_paid: Whether the endpoint may charge for it, for example for an interrupted reply.
         refusal: What the server said, with its error codes; it must not be shown. Empty if it
             said nothing.
@@ -154,6 +155,7 @@ class ModelError(RunError):
         status: int | None = None,
         passing: bool = False,
         wait: float | None = None,
+        retries: int | None = None,
         may_be_paid: bool = False,
         refusal: str = "",
     ) -> None:
@@ -162,6 +164,7 @@ class ModelError(RunError):
         self.status = status
         self.passing = passing
         self.wait = wait
+        self.retries = retries
         self.may_be_paid = may_be_paid
         self.refusal = refusal
 

@@ -23,6 +23,10 @@ from tests.scripted import unused_answers
 ROOT = Path(__file__).parent.parent
 os.environ["ARCHYTAS_NB_DISCOVER"] = "0"  # for kernels and other processes that a test starts, too
 
+# What is learnt of endpoints is kept in a file, and two servers of tests may have the same port.
+os.environ["XDG_STATE_HOME"] = _STATE = tempfile.mkdtemp(prefix="archytas-nb-state-")
+atexit.register(shutil.rmtree, _STATE, ignore_errors=True)
+
 _UNWRITTEN = sys.dont_write_bytecode or not os.access(ROOT / "archytas_nb", os.W_OK)
 if _UNWRITTEN and "PYTHONPYCACHEPREFIX" not in os.environ:
     # The tests start hundreds of kernels and pytest runs; each would compile the package anew where nothing may
@@ -69,6 +73,14 @@ def embedded_models_are_given_back() -> Iterator[None]:
         for child in process._children.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=30)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known_of_endpoints() -> Iterator[None]:
+    """No test uses what another one has learnt."""
+    yield
+    with contextlib.suppress(OSError):
+        Path(_STATE, "archytas-nb", "endpoints.json").unlink()
 
 
 @pytest.fixture(autouse=True)

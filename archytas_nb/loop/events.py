@@ -373,6 +373,8 @@ class AskModel:
     seconds: float | None = field(default=None, compare=False)  # time left, including retries
     asides: Mapping[str, Json] = field(default_factory=dict, compare=False, repr=False)
     about: str = field(default="", compare=False)  # what else than the next step it is for
+    # Whether the run can go on with the text protocol, if the endpoint refuses the tools.
+    has_text_form: bool = field(default=False, compare=False, repr=False)
 
     @property
     def is_aside(self) -> bool:

@@ -94,7 +94,7 @@ class FunctionCalling(Wire):
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": _legal(call.name), "arguments": _arguments(call.input)},
+                "function": {"name": legal_name(call.name), "arguments": _arguments(call.input)},
             }
             for call in step.calls
         ]
@@ -238,7 +238,8 @@ def _images(step: StepRecord) -> list[Message]:
     ]
 
 
-def _legal(name: str) -> str:
+def legal_name(name: str) -> str:
+    """A tool's name as it is sent in a conversation: the model may have invented it."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 

@@ -14,8 +14,8 @@ from archytas_nb import extras
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, ModelReply, Usage, WireCall
 from archytas_nb.loop.function_calling import SHOW_IMAGES
-from archytas_nb.models.body import reply_tokens, with_images
-from archytas_nb.models.capabilities import Capabilities, capabilities_of
+from archytas_nb.models.body import may_choose, reply_tokens, with_images
+from archytas_nb.models.capabilities import Api, Capabilities
 from archytas_nb.models.completion import (
     NotACompletion,
     ReplyBuilder,
@@ -61,6 +61,10 @@ class AnthropicModel(RemoteModel):
     """
 
     client = "Anthropic"
+    api: Api = "anthropic"
+    lacks = frozenset(
+        {"stream_options", "system", "reasoning", "no limit", "max_tokens", "max_completion_tokens"}
+    )
     default_url = ANTHROPIC_URL
     key_variable = "ANTHROPIC_API_KEY"
     url_variable = "ANTHROPIC_BASE_URL"
@@ -97,9 +101,6 @@ class AnthropicModel(RemoteModel):
         # Fields are passed in extra_body, because the client warns about some model names.
         return create(model="", max_tokens=1, messages=[], extra_body=body, **kwargs)
 
-    def _capabilities(self, name: str) -> Capabilities:
-        return capabilities_of(self.base_url, name, "anthropic")
-
     def _new_builder(self) -> ReplyBuilder:
         return AnthropicBuilder(partial(cost_of, self.base_url, self.name))
 
@@ -112,7 +113,7 @@ def body_of(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> dic
     system, turns = _conversation(ask, form)
     extra = {name: value for name, value in extra.items() if name not in form.without}
     marker = extra.pop("cache_control", _CACHED)
-    if not ask.tools:
+    if not ask.tools or not may_choose(ask, extra.get("tool_choice")):
         extra.pop("tool_choice", None)
     if "budget_tokens" in (extra.get("thinking") or ()) and not _may_think(turns):
         extra.pop("thinking")
@@ -147,7 +148,7 @@ def _max_tokens(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) ->
 
 def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
     """The system prompt, and alternating turns: consecutive messages of a role are merged."""
-    messages = with_images(ask.messages, form.images)
+    messages = with_images(ask.messages, form.images, form.unseen)
     system: list[str] = []
     turns: list[Json] = []
     for message in messages:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json, Message
 from archytas_nb.models.capabilities import Capabilities
-from archytas_nb.models.refusals import is_image
+from archytas_nb.models.refusals import image_digest, is_image
 
 IMAGE_OMITTED = "[an image that this model cannot see]"
 UNKNOWN_THOUGHT = "…"
@@ -53,15 +53,18 @@ def body_of(
     body: dict[str, Json] = {"messages": _messages(ask, form)}
     if ask.tools:
         body["tools"] = ask.tools
-    if ask.max_tokens is not None and not any(field in extra for field in LENGTH_FIELDS):
+    is_limited = ask.max_tokens is not None and form.has_limit
+    if is_limited and not any(field in extra for field in LENGTH_FIELDS):
         body[form.length_field] = reply_tokens(ask, form)
     if stream and "stream_options" not in form.without:
         body["stream_options"] = {"include_usage": True}
     body |= _constraints(ask, form)
     for name, value in extra.items():
-        if name in LENGTH_FIELDS and name in form.without:
-            body[form.length_field] = value
-        elif name not in form.without and (ask.tools or name not in ABOUT_TOOLS):
+        if name in LENGTH_FIELDS:
+            if form.has_limit:
+                field = form.length_field if name in form.without else name
+                body[field] = _lowered(value, form.max_reply_tokens)
+        elif name not in form.without and _is_wanted(name, value, ask):
             body[name] = value
     if ask.tools and not form.reasons_with_tools:
         body["reasoning_effort"] = "none"
@@ -81,6 +84,29 @@ def _constraints(ask: AskModel, form: Capabilities) -> dict[str, Json]:
     return fields
 
 
+def _is_wanted(name: str, value: Json, ask: AskModel) -> bool:
+    """Whether a field of the user is sent with this request."""
+    if name == "tool_choice" and not may_choose(ask, value):
+        return False
+    return bool(ask.tools) or name not in ABOUT_TOOLS
+
+
+def may_choose(ask: AskModel, choice: Json) -> bool:
+    """Whether a tool choice is sent: one that forces a call only with the first step of a run.
+
+    With each request, the model could never answer.
+    """
+    kind = choice.get("type") if isinstance(choice, dict) else choice
+    return ask.step <= 1 or kind in (None, "auto", "none")
+
+
+def _lowered(value: Json, most: int | None) -> Json:
+    """The user's limit of a reply, which is not above the endpoint's."""
+    if most is None or not isinstance(value, int):
+        return value
+    return min(value, most)
+
+
 def reply_tokens(ask: AskModel, form: Capabilities) -> int:
     """The maximum number of reply tokens, for a request that has one."""
     wanted = ask.max_tokens or 0
@@ -91,7 +117,7 @@ def reply_tokens(ask: AskModel, form: Capabilities) -> int:
 
 def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
     """The conversation in the form that the endpoint accepts; `ask.messages` is not changed."""
-    messages = with_images(ask.messages, form.images)
+    messages = with_images(ask.messages, form.images, form.unseen)
     if form.thoughts or form.extras != "unwanted":
         messages = tuple(_with_asides(each, ask.asides, form) for each in messages)
     roles = [message["role"] for message in messages[:2]]
@@ -129,12 +155,15 @@ def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilitie
     return {**message, "tool_calls": calls}
 
 
-def with_images(messages: Sequence[Message], most: int | None) -> tuple[Message, ...]:
+def with_images(
+    messages: Sequence[Message], most: int | None, unseen: Collection[str] = ()
+) -> tuple[Message, ...]:
     """Messages with only their last `most` images; the others are replaced by a line of text.
 
-    If no images are allowed, the content becomes plain text: such endpoints do not accept parts.
+    So are those with the digests in `unseen`. Where no image is left, the content becomes plain
+    text: such endpoints do not accept parts.
     """
-    if most is None:
+    if most is None and not unseen:
         return tuple(messages)
     result: list[Message] = []
     left = most
@@ -144,8 +173,11 @@ def with_images(messages: Sequence[Message], most: int | None) -> tuple[Message,
             kept: list[Json] = []
             for part in reversed(parts):
                 if is_image(part):
-                    left -= 1
-                    if left < 0:
+                    is_seen = not unseen or image_digest(part) not in unseen
+                    if is_seen and left is not None:
+                        left -= 1
+                        is_seen = left >= 0
+                    if not is_seen:
                         part = {"type": "text", "text": IMAGE_OMITTED}  # noqa: PLW2901 - instead
                 kept.insert(0, part)
             content: Json = kept

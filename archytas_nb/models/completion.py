@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from archytas_nb.loop.events import REFUSED, AskModel, Delta, ModelReply, Usage, WireCall
 from archytas_nb.models.secrets import shown_url
+from archytas_nb.models.waits import wait_told
 
 
 class NotACompletion(ValueError):
@@ -288,10 +289,9 @@ class ServerError(Exception):
     @classmethod
     def from_response(cls, status: int, body: str, headers: Mapping[str, str], url: str) -> Self:
         """Read a response whose status is not 2xx; header names are in lower case."""
-        error = cls.from_object(_json(body), body, status)
-        for name, unit in (("retry-after", 1.0), ("retry-after-ms", 0.001)):
-            if re.fullmatch(r"\d{1,9}(\.\d+)?", value := headers.get(name, "").strip()):
-                error.wait = float(value) * unit
+        data = _json(body)
+        error = cls.from_object(data, body, status)
+        error.wait = wait_told(headers, data, body)
         if 300 <= status < 400 and "location" in headers:
             with contextlib.suppress(ValueError):  # not a URL
                 to = shown_url(urllib.parse.urljoin(url, headers["location"]))

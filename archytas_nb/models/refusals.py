@@ -1,12 +1,13 @@
-"""Recognises the error messages of servers, and creates the errors to raise for them.
+"""Creates the errors to raise for the error responses of servers, and reads the numbers in them.
 
-The messages are not standardized: each pattern occurs in a current release of OpenAI, Azure,
-Anthropic, Gemini, Mistral, DeepSeek, Groq, OpenRouter, vLLM, llama.cpp, Ollama or LM Studio.
+The texts of servers are not standardized: the patterns decide what a person is told. What is left
+out of a refused request is found by trying (`negotiate.py`).
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from archytas_nb.loop.events import AskModel
 from archytas_nb.models.completion import ServerError
 from archytas_nb.models.providers import is_local
 from archytas_nb.models.secrets import mask_secrets, replaced
+from archytas_nb.models.waits import MAX_WAIT_SECONDS
 from archytas_nb.settings import where_to_set
 from archytas_nb.words import nearest, one_line
 
@@ -23,8 +25,10 @@ _NETWORK = "Check the network, too, and the variables HTTPS_PROXY, ALL_PROXY and
 
 CONNECT_SECONDS = 10.0
 """Maximum time to connect, for all addresses of the host together."""
-MAX_WAIT_SECONDS = 60.0
-"""Maximum Retry-After in seconds; if a server asks for more, the request fails at once."""
+MIN_REPLY_TOKENS = 256
+"""Minimum number of reply tokens for which a request makes sense."""
+_ACCOUNT_SECONDS = 3.0
+"""Seconds before the second try where an account may have no credit: limits may sound like that."""
 SEARCHED_CHARS = 1000
 """Number of characters in which patterns are searched; some servers echo the conversation."""
 _CLEANED = 20_000
@@ -33,22 +37,20 @@ _MIN_SECRET_PREFIX = 10
 """Minimum length of a secret's prefix that is hidden, too: a text may be cut inside a secret."""
 _MIN_SECRET = 16
 """Minimum length of a header or query value that is treated as a secret."""
+_MIN_KEY = 4
+"""Minimum length of a key that is hidden: any text contains a shorter one."""
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 _NO = (
     r"(?:not .{0,20}(?:support|permit|allow|enabl|available)"
     r"|unsupported|unrecogni[sz]ed|unknown|extra|requires? )"
 )
-_TOOLS = r"\b(?:tools?|tool_choice|tool.?(?:use|call(?:s|ing)?)|functions?.?call(?:s|ing)?)\b"
 _REGEXES = {
     "overflow": r"context_length_exceeded|exceed_context_size|\bcontext size has been exceeded"
     r"|prompt(?: is|:)? too long|maximum (?:context|prompt|model|allowed input|input) length"
     r"|(?:exceed|longer|greater|overflow).{0,60}\bcontext\b|\bcontext\b.{0,40}(?:exceed|overflow)"
     r"|reached context length|input tokens? .{0,40}exceed|max_model_len"
     r"|reduce the length of the (?:messages|prompt|input)",
-    "no_tools": rf"{_TOOLS}.{{0,60}}{_NO}|{_NO}.{{0,60}}{_TOOLS}|support tool use",
-    # If the server rejects the messages, that does not mean that it rejects tools.
-    "bad_history": r"tool_call_id|'tool_calls'|role\W{1,3}tool|messages?(?:\[|\.\d)|messages? with",
     # Since gpt-5.4, OpenAI accepts tools only with reasoning_effort="none".
     "no_reasoning_with_tools": rf"\btools?\b.{{0,20}}\breasoning_effort\b.{{0,20}}{_NO}",
     "other_api": r"only (?:supported|available) (?:in|with|by|via|through|on) .{0,20}/?responses\b"
@@ -64,17 +66,12 @@ _REGEXES = {
     "filter": r"\bcontent_filter\b|content management policy|ResponsibleAIPolicy",
     "bad_key": r"api.?key (?:is )?(?:not valid|invalid|not found|expired)"
     r"|(?:invalid|incorrect|missing) api.?key",
-    "bad_format": r"response_format|json_schema|json_object|grammar",
     "wants_thoughts": r"reasoning_content\b.{0,60}\b(?:missing|required|must be)\b"
     r"|\bmissing\b.{0,60}\breasoning_content\b",
     "wants_signatures": r"missing .{0,20}thought_?signature",
-    "bad_thoughts": r"\bthinking\b.{0,40}\bblocks?\b|invalid `?signature",
-    "no_system": r"system (?:role|messages?|prompts?) (?:is |are )?not (?:supported|allowed)"
-    r"|not support (?:the )?'system'|only user and assistant roles"
-    r"|developer instruction is not enabled",
 }
 _PATTERNS = {name: re.compile(text, re.IGNORECASE | re.DOTALL) for name, text in _REGEXES.items()}
-_UNLESS = {"no_tools": "bad_history", "other_api": "no_reasoning_with_tools"}
+_UNLESS = {"other_api": "no_reasoning_with_tools"}
 
 _CONTEXT = re.compile(
     r"maximum (?:context|model|prompt|allowed input) length (?:is|of) ?(\d+)"
@@ -142,13 +139,18 @@ def image_limit(text: str) -> int | None:
     return None
 
 
-def refused_field(text: str, names: Iterable[str]) -> str | None:
-    """The first of these fields that a server rejects by name, or None."""
-    for name in names:
-        field = rf"(?<![\w.]){re.escape(name)}(?!\w)"
-        pattern = rf"{field}.{{0,60}}(?:{_NO}|deprecated|removed)|{_NO}.{{0,60}}{field}"
-        if re.search(pattern, text[:SEARCHED_CHARS], re.IGNORECASE | re.DOTALL):
-            return name
+def room_for_reply(text: str, asked: int) -> int | None:
+    """The limit of a reply with which a request fits, as a text says; `asked` tokens do not."""
+    context = context_tokens(text)
+    prompt = prompt_tokens(text)
+    if context and prompt:
+        # Only the reply does not fit. Half of the context leaves room for some more steps before
+        # the same error occurs again.
+        lower = min(context - prompt, max(MIN_REPLY_TOKENS, context // 2))
+        return lower if MIN_REPLY_TOKENS <= lower < asked else None
+    limit = token_limit(text, asked)
+    if limit and min(MIN_REPLY_TOKENS, asked - 1) <= limit < asked:
+        return limit
     return None
 
 
@@ -165,6 +167,12 @@ def count_images(messages: Iterable[Mapping[str, Any]]) -> int:
 def is_image(part: Any) -> bool:
     """Whether a part of a message's content is an image."""
     return isinstance(part, dict) and part.get("type") == "image_url"
+
+
+def image_digest(part: Any) -> str:
+    """Identifies an image in a message."""
+    url = str((part.get("image_url") or {}).get("url"))
+    return hashlib.sha256(url.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 # ── errors ────────────────────────────────────────────────────────────────────────────────────────
@@ -194,7 +202,7 @@ class EndpointErrors:
             basic = base64.b64encode(":".join(user).encode()).decode()
             secrets += [basic, user[1]]
         secrets += [each for each in others if len(each) >= _MIN_SECRET]
-        self._secrets = [each for each in secrets if each]
+        self._secrets = [each for each in secrets if len(each) >= _MIN_KEY]
 
     def clean(self, text: str) -> str:
         """The beginning of a server's text, without secrets."""
@@ -239,16 +247,16 @@ class EndpointErrors:
             to = self.clean(error.to)
             text = f"{self._at} redirects to {to!r}; nothing was sent there. {advice}"
             return ModelError(text, kind="refused", status=error.status)
-        codes = self.clean(error.codes)
         text = self.clean(error.message)
-        raw = f"{text[: SEARCHED_CHARS - len(codes) - 1]} {codes}"
+        # Matched before secrets are hidden: a key such as "token" occurs in the words of a server.
+        raw = f"{error.message[: SEARCHED_CHARS - len(error.codes) - 1]} {error.codes}"
         reason = one_line(_page_title(text)) or "no reason given"
         if not reason.endswith((".", "!", "?", "…")):
             reason += "."
         if error.wait is not None and error.wait > MAX_WAIT_SECONDS:
             most = f"longer than the maximum of {MAX_WAIT_SECONDS:.0f} s"
             reason += f" It asked to wait {error.wait:.0f} s, {most}."
-        refusal = _Refusal(error.status, raw, ask)
+        refusal = _Refusal(error.status, raw, ask, error.wait)
         case = next(case for case in _CASES if case.applies(refusal))
         what = case.what.format(at=self._at, model=f"model {model!r}")
         advice = case.advice.replace("{key}", self.key_name)
@@ -257,7 +265,8 @@ class EndpointErrors:
             kind=case.kind,
             status=error.status,
             passing=case.passing,
-            wait=error.wait,
+            wait=case.wait if error.wait is None else error.wait,
+            retries=case.retries,
             refusal=raw,
         )
 
@@ -310,14 +319,16 @@ class EndpointErrors:
         text = f"{self._at} {self.clean(what)}. {advice}"
         return ModelError(text, kind=kind, status=200, may_be_paid=True)
 
-    def not_an_api(self, body: str) -> ModelError:
-        """A response with status 200 is not a chat completion."""
+    def not_an_api(self, body: str, *, passing: bool = False) -> ModelError:
+        """A response with status 200 is not a chat completion; `passing` if others were."""
         page = body.lstrip()[:1] == "<"
         what = "something that is not a chat completion"
         if page:
             what = "a web page"
         text = f"{self._at} responded with {what}: {one_line(_page_title(body), 120)!r}."
-        return ModelError(text, kind="bad_reply", status=200)
+        if passing:
+            text += " Try again later, or check the log of the server or proxy."
+        return ModelError(text, kind="bad_reply", status=200, passing=passing)
 
 
 class _Refusal(NamedTuple):
@@ -326,6 +337,7 @@ class _Refusal(NamedTuple):
     status: int
     raw: str  # the beginning of the server's text, with its codes
     ask: AskModel | None  # None for a request for the list of models
+    wait: float | None = None  # seconds that it asks to wait
 
     def matches(self, what: str) -> bool:
         return matches(what, self.raw)
@@ -344,6 +356,8 @@ def _is_too_long(refusal: _Refusal) -> bool:
 
 
 def _is_unpaid(refusal: _Refusal) -> bool:
+    if refusal.wait is not None:  # a limit of requests or tokens for a time
+        return False
     if refusal.status == 400:
         return "credit balance is too low" in refusal.raw  # Anthropic's message
     if refusal.status == 429:
@@ -353,7 +367,7 @@ def _is_unpaid(refusal: _Refusal) -> bool:
 
 
 def _is_too_often(refusal: _Refusal) -> bool:
-    return refusal.status == 429
+    return refusal.status == 429 or (refusal.status == 402 and refusal.wait is not None)
 
 
 def _is_filtered(refusal: _Refusal) -> bool:
@@ -366,11 +380,6 @@ def _refuses_image(refusal: _Refusal) -> bool:
     return count_images(refusal.ask.messages) > 0
 
 
-def _refuses_tools(refusal: _Refusal) -> bool:
-    has_tools = refusal.ask is not None and bool(refusal.ask.tools)
-    return has_tools and refusal.matches("no_tools")
-
-
 def _needs_other_api(refusal: _Refusal) -> bool:
     return refusal.matches("other_api")
 
@@ -380,16 +389,12 @@ def _is_not_found(refusal: _Refusal) -> bool:
     return refusal.status in (404, 405) or is_no_model
 
 
-def _is_about_form(refusal: _Refusal) -> bool:
-    return refusal.matches("bad_format") or refusal.matches("no_system")
-
-
 def _has_failed_for_now(refusal: _Refusal) -> bool:
-    return refusal.status in _RETRIED and not _is_about_form(refusal)
+    return refusal.status in _RETRIED
 
 
 def _has_failed(refusal: _Refusal) -> bool:
-    return refusal.status >= 500 and not _is_about_form(refusal)
+    return refusal.status >= 500
 
 
 def _is_any(_refusal: _Refusal) -> bool:
@@ -404,6 +409,8 @@ class _Case(NamedTuple):
     what: str  # what happened
     advice: str  # what to do next
     passing: bool = False  # whether it is temporary: the request is then retried
+    wait: float | None = None  # seconds before that, if the server names none
+    retries: int | None = None  # how often at most
 
 
 _REFUSED = "{at} refused the request for {model}"
@@ -434,7 +441,10 @@ _CASES = (
         _is_unpaid,
         kind="rate_limit",
         what="{at} is refusing requests",
-        advice="Waiting does not help: check the account's credit, or use another endpoint.",
+        advice="Check the account's credit and its limits, or use another endpoint.",
+        passing=True,
+        wait=_ACCOUNT_SECONDS,
+        retries=1,
     ),
     _Case(
         _is_too_often,
@@ -455,12 +465,6 @@ _CASES = (
         what=_REFUSED,
         advice="Omit the image, use a smaller PNG or JPEG, or use another model. "
         f"{_REMOVE_QUESTION}",
-    ),
-    _Case(
-        _refuses_tools,
-        kind="no_tools",
-        what=_REFUSED,
-        advice="It does not support tools: use protocol='react' with this model.",
     ),
     _Case(
         _needs_other_api,

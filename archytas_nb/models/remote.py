@@ -7,13 +7,15 @@ done here, not by the client, so that they can be shown.
 
 from __future__ import annotations
 
+import codecs
 import copy
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Self
@@ -21,13 +23,13 @@ from typing import Any, Self
 from archytas_nb import settings
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.loop.events import AskModel, Notice
+from archytas_nb.loop.events import REFUSED, AskModel, ModelReply, Notice, Usage
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import refusals, secrets
 from archytas_nb.models.body import checked_fields
 from archytas_nb.models.bounds import BoundedConnection, Deadline
-from archytas_nb.models.capabilities import Capabilities, capabilities_of
+from archytas_nb.models.capabilities import Api, Capabilities, capabilities_of, remember
 from archytas_nb.models.completion import (
     NotACompletion,
     Price,
@@ -47,8 +49,11 @@ from archytas_nb.models.providers import (
     usable_fields,
     usable_key,
 )
+from archytas_nb.models.quoted import written_by_model
 from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors
 from archytas_nb.models.secrets import mask_secrets
+from archytas_nb.models.shapes import shaped, unshaped
+from archytas_nb.models.waits import MAX_WAIT_SECONDS
 from archytas_nb.words import one_line
 
 FIRST_WAIT_SECONDS = 0.5
@@ -60,6 +65,8 @@ class RemoteModel:
     """A model behind an HTTP API; subclasses implement the API and document the arguments."""
 
     client = "OpenAI"  # its name in the provider's package
+    api: Api = "openai"
+    lacks: frozenset[str] = frozenset()  # features of requests that the API does not have
     default_url = ""
     key_variable = "OPENAI_API_KEY"
     url_variable = "OPENAI_BASE_URL"
@@ -142,7 +149,11 @@ class RemoteModel:
 
     def _capabilities(self, name: str) -> Capabilities:
         """What this model supports at this endpoint, as far as known."""
-        return capabilities_of(self.base_url, name)
+        return capabilities_of(*self._place(name))
+
+    def _place(self, name: str) -> tuple[str, str, Api]:
+        """What is learnt of a model is kept under this."""
+        return (self.base_url, name, self.api)
 
     @property
     def key_name(self) -> str:
@@ -224,13 +235,18 @@ class RemoteModel:
             return self._once(name, ask, form, deadline)
 
         def in_any_form() -> ReplyStream:
-            fields = (*self.request, *self.alternatives)
-            return adapt_request(once, ask, self._capabilities(name), fields, stream=self.stream)
+            return adapt_request(
+                once, ask, self._capabilities(name),
+                {**dict.fromkeys(self.alternatives), **self.request},
+                stream=self.stream, lacks=self.lacks,
+                is_known=lambda: self._serves(name), keep=partial(remember, self._place(name)),
+            )  # fmt: skip
 
         try:
             reply = yield from with_retries(in_any_form, self.max_retries, deadline, self.errors)
         except ModelError as error:
             failed = self._with_advice(error)
+            failed.refusal = self.errors.clean(failed.refusal)
         else:
             return replace(reply, seconds=perf_counter() - started)
         # Without the client's exceptions and frames: their variables contain the key.
@@ -250,6 +266,8 @@ class RemoteModel:
     ) -> ReplyStream:
         if deadline.passed:
             raise self.errors.out_of_time(deadline.seconds)
+        original = ask
+        ask = shaped(ask, form.shapes)
         stream = self.stream and form.stream
         options = {
             "stream": stream,
@@ -259,32 +277,34 @@ class RemoteModel:
         with self._connection(self.timeout, deadline) as connection:
             try:
                 with self._send(connection.client, name, ask, form, **options) as response:
-                    chunks = connection.read_body(response.iter_bytes())
+                    chunks = in_utf8(connection.read_body(response.iter_bytes()))
                     if stream:
                         reply = yield from from_stream(chunks, self._new_builder)
                     else:
-                        text = b"".join(chunks).decode("utf-8", "replace")
+                        text = b"".join(chunks).decode()
                         reply = from_body(text, self._new_builder)
                         if ask.is_continued:
                             reply = without_beginning(reply, ask)
             except Exception as error:  # noqa: BLE001 - judged below
                 # Older clients wrap the exceptions of hooks.
-                generated = getattr(error.__cause__ or error, "reply", None)
+                generated = _generated(error.__cause__ or error, ask)
                 if generated is not None:
-                    return generated  # type: ignore[no-any-return]
+                    return generated
                 raise self._failure(error, connection, name, ask) from None
         if reply.finish == "content_filter" and not reply.calls:
             what = "withheld all or part of the reply because of its content filter"
             advice = "Rephrase the question, or use another model."
             raise self.errors.unusable(what, "refused", advice)
-        return reply
+        return unshaped(reply, original, form.shapes)
 
     def _failure(
         self, error: Exception, connection: BoundedConnection, name: str, ask: AskModel | None
     ) -> Exception:
         """The error to raise for a failed request; errors of this package stay as they are."""
         if isinstance(error, NotACompletion):
-            return self.errors.not_an_api(self.errors.clean(str(error)))
+            # It has replied before, so the address is right: it, or a proxy, fails for now.
+            is_for_now = bool(name) and self._capabilities(name).seen.has_replied
+            return self.errors.not_an_api(self.errors.clean(str(error)), passing=is_for_now)
         if isinstance(error, EOFError):
             return self.errors.dropped(self.errors.clean(str(error)))
         if not isinstance(error, (getattr(self._package(), f"{self.client}Error"), ServerError)):
@@ -407,8 +427,16 @@ class RemoteModel:
             capabilities.context_tokens = capabilities.context_tokens or model.context_tokens
         return models
 
+    def _serves(self, name: str) -> bool:
+        """Whether the endpoint lists this model."""
+        with suppress(ModelError):
+            return any(model.name == name for model in self.listed())
+        return False
+
     def _with_advice(self, error: ModelError) -> ModelError:
         """Add to an error the available models, or the likely base URL of the API."""
+        if error.kind == "bad_reply" and error.passing:
+            return error
         if error.kind == "not_found":
             with suppress(ModelError):
                 names = [self.errors.clean(model.name) for model in self.listed()]
@@ -435,6 +463,41 @@ def _models_in(data: Any) -> tuple[Served, ...]:
     return tuple(models)
 
 
+def _generated(error: BaseException, ask: AskModel) -> ModelReply | None:
+    """The model's reply in the error of a server that could not read it, or None."""
+    if not isinstance(error, ServerError):
+        return None
+    if error.reply is not None or error.status < 500:  # not a failure of the server
+        return error.reply
+    sent = json.dumps([*ask.messages, *ask.tools], ensure_ascii=False, default=str)
+    text = written_by_model(error.message, f"{sent} {json.dumps(sent)}")
+    if text is None:
+        return None
+    return ModelReply(text, finish=REFUSED, usage=Usage(requests=1))
+
+
+def in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The chunks, as long as they are UTF-8.
+
+    Raises:
+        EOFError: They are not: a proxy has cut or changed them, and nothing of it can be used.
+    """
+    decoder = _Utf8()
+    for chunk in chunks:
+        try:
+            decoder.decode(chunk)
+        except UnicodeDecodeError as error:
+            raise EOFError(f"the response is not UTF-8: {error.reason}") from None
+        yield chunk
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise EOFError("the response ended inside a character") from None
+
+
+_Utf8 = codecs.getincrementaldecoder("utf-8")
+
+
 def with_retries(
     ask: Callable[[], ReplyStream], max_retries: int, deadline: Deadline, errors: EndpointErrors
 ) -> ReplyStream:
@@ -456,7 +519,8 @@ def with_retries(
             wait = FIRST_WAIT_SECONDS * 2**retries
         what = one_line(str(failed).partition(". ")[0], 160)
         left = deadline.left
-        is_final = not failed.passing or retries >= max_retries or wait > refusals.MAX_WAIT_SECONDS
+        most = max_retries if failed.retries is None else min(failed.retries, max_retries)
+        is_final = not failed.passing or retries >= most or wait > MAX_WAIT_SECONDS
         if not is_final and left is not None and wait >= left:
             is_final = True
             failed = errors.out_of_time(deadline.seconds, what)
@@ -465,7 +529,7 @@ def with_retries(
         if is_final:
             raise failed from None
         retries += 1
-        yield Notice("retry", f"{what}. Trying again ({retries} of {max_retries})", seconds=wait)
+        yield Notice("retry", f"{what}. Trying again ({retries} of {most})", seconds=wait)
         sleep(wait)
 
 

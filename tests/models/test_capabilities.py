@@ -17,8 +17,9 @@ from archytas_nb.models import remote
 from archytas_nb.models.body import IMAGE_OMITTED, UNKNOWN_THOUGHT, body_of, with_images
 from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import Capabilities, capabilities_of
-from archytas_nb.models.negotiate import adapt_request, next_form, with_shorter_reply
-from archytas_nb.models.refusals import EndpointErrors, count_images
+from archytas_nb.models.features import Request, changes_of
+from archytas_nb.models.negotiate import MOST_REQUESTS, adapt_request
+from archytas_nb.models.refusals import EndpointErrors, count_images, room_for_reply
 from archytas_nb.models.remote import with_retries
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -40,34 +41,36 @@ SAID = st.one_of(
 )  # fmt: skip
 
 
-@given(st.lists(SAID, min_size=60, max_size=60), st.booleans())
-def test_any_sequence_of_refusals_ends_after_finitely_many_forms(
-    said: list[str], stream: bool
+@given(st.lists(SAID, min_size=20, max_size=20), st.booleans(), st.booleans())
+def test_any_sequence_of_refusals_ends_after_few_requests(
+    said: list[str], stream: bool, has_tools: bool
 ) -> None:
-    form, seen = Capabilities(), [Capabilities()]
-    for text in said:
-        ask = replace(ASK, messages=PICTURES)
-        following = next_form(fault("refused", text), form, ask, OWN, stream=stream)
-        if following is None or following in seen:
-            break
-        seen.append(form := following)
-    else:
-        pytest.fail(f"{len(seen)} forms and no end")
+    ask = replace(ASK, messages=PICTURES, tools=ASK.tools if has_tools else ())
+    can = Capabilities()
+    before = replace(can)
+    seen, once = plays(*(fault("refused", text, passing=False) for text in said))
+    with pytest.raises(ModelError) as caught:
+        heard(adapt_request(once, ask, can, OWN, stream=stream))
+    if caught.value.kind == "no_tools":
+        with pytest.raises(ModelError):
+            heard(adapt_request(once, replace(ask, tools=()), can, OWN, stream=stream))
+    assert len(seen) <= 1 + MOST_REQUESTS
+    assert can == before  # nothing was accepted, so nothing is known
 
 
-@given(st.lists(SAID, max_size=10), st.booleans())
-def test_every_form_bounds_the_reply_and_carries_the_whole_conversation(
-    said: list[str], stream: bool
-) -> None:
+@given(st.lists(SAID, max_size=6), st.booleans())
+def test_every_form_carries_the_whole_conversation(said: list[str], stream: bool) -> None:
     form = Capabilities()
     for text in said:
-        form = next_form(fault("refused", text), form, ASK, OWN, stream=stream) or form
+        request = Request(ASK, OWN, stream)
+        found = changes_of(request, form, text)
+        form = form.with_changes(found[:1])
         body = body_of(ASK, form, OWN, stream=stream)
         assert body["messages"] == HELLO
-        assert body["tools"] == ASK.tools
+        assert len(body["tools"]) == len(ASK.tools)
         bounds = [body[name] for name in ("max_tokens", "max_completion_tokens") if name in body]
-        assert len(bounds) == 1
-        assert 0 < bounds[0] <= 4096
+        assert len(bounds) <= 1
+        assert all(0 < each <= 4096 for each in bounds)
 
 
 def test_fields_of_the_user_override_ours() -> None:
@@ -115,8 +118,7 @@ def test_max_tokens_is_lowered_to_the_room_that_is_left() -> None:
         ("maximum context length is 4096 tokens and your request has 3700 input tokens", 396),
         ("maximum context length is 4096 tokens and your request has 4000 input tokens", None),
     ]:
-        less = with_shorter_reply(Capabilities(), ASK, said)
-        assert (less and less.max_reply_tokens) == most
+        assert room_for_reply(said, 4096) == most
 
 
 ASK_ASKING = AskModel(
@@ -135,8 +137,9 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def fault(
     kind: Any = "server", said: str = "", *, passing: bool = True, wait: float | None = None
 ) -> ModelError:
+    status = 400 if kind == "refused" else 503
     return ModelError(
-        "it broke. Mend it.", kind=kind, status=400, passing=passing, wait=wait, refusal=said
+        "it broke. Mend it.", kind=kind, status=status, passing=passing, wait=wait, refusal=said
     )
 
 
@@ -209,7 +212,7 @@ def test_a_wait_beyond_the_deadline_is_a_deadline_error_with_its_cause(
 
 def test_a_form_is_remembered_only_after_a_reply() -> None:
     can = Capabilities()
-    refusal = fault("refused", "Unknown parameter: 'stream_options'")
+    refusal = fault("refused", "Unknown parameter: 'stream_options'", passing=False)
     seen, once = plays(refusal, ModelReply("fine"))
     assert heard(adapt_request(once, ASK_ASKING, can, stream=True))[1].text == "fine"
     assert ["stream_options" in form.without for form in seen] == [False, True]

@@ -1,0 +1,45 @@
+"""What a model wrote, in the error of a server that could not read it.
+
+Servers parse the calls of their own models, and fail where these are malformed. Such an error is
+about the reply: the same request would fail again, and its words say nothing of the endpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_PARSES = re.compile(
+    r"pars(?:e|ing)\b|unmarshal|decod|syntax|unexpected|malformed|invalid character", re.IGNORECASE
+)
+"""Words about reading a text; they must stand outside of the quotation."""
+_IN_QUOTES = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?=[\s,.;:)\]}]|$)", re.DOTALL)
+_BEGINS = re.compile(r"[{<]")
+_SEARCHED = 20_000
+_MIN_WORDS = 3
+"""Number of words from which a quotation that is no JSON or markup is taken for the model's."""
+
+
+def written_by_model(text: str, sent: str) -> str | None:
+    """What the model wrote, as a server's error quotes it; None if it quotes nothing of a model.
+
+    Args:
+        text: The server's text.
+        sent: The request, which a server may quote as well.
+    """
+    text = text[:_SEARCHED]
+    found = [each for each in _quotations(text) if each not in sent and "::=" not in each]
+    written = max(found, key=len, default=None)
+    if written is None or not _PARSES.search(text.replace(written, " ")):
+        return None
+    return written
+
+
+def _quotations(text: str) -> Iterator[str]:
+    for match in _IN_QUOTES.finditer(text):
+        quoted = match[2]
+        if quoted.lstrip()[:1] in ("{", "[", "<") or len(quoted.split()) >= _MIN_WORDS:
+            yield quoted
+    begin = _BEGINS.search(text)
+    if begin and not _IN_QUOTES.search(text):
+        yield text[begin.start() :]
