@@ -32,9 +32,9 @@ from archytas_nb.kernel.approval import Approver
 from archytas_nb.kernel.door import Door
 from archytas_nb.kernel.shell import Namespace, live_namespace
 from archytas_nb.loop.events import ToolCall
+from archytas_nb.tools.meaning import signature_of
 from archytas_nb.tools.registry import former_tools, tools_that_exist
 from archytas_nb.tools.render import is_users_file
-from archytas_nb.tools.meaning import signature_of
 from archytas_nb.tools.tool import BoundCall, Tool
 
 _open: list[ToolGuard] = []
