@@ -11,6 +11,7 @@ import collections
 import contextlib
 import datetime as dt
 import functools
+import gc
 import itertools
 import types
 from collections.abc import Callable, Iterable
@@ -489,6 +490,11 @@ def _restore_partial(value: Any, parts: Parts) -> None:
     functools.partial.__setstate__(value, state)  # type: ignore[attr-defined]
 
 
+def _read_proxy(value: Any) -> Parts:
+    """The mapping itself, which nothing else gives."""
+    return tuple(gc.get_referents(value))
+
+
 def _wrapper(*fixed: str) -> Kind:
     """The kind of objects with fixed parts, to which attributes may have been added."""
 
@@ -531,7 +537,7 @@ def _restore_class(value: Any, parts: Parts) -> None:
 
 
 def _in_class(value: Any) -> Iterable[tuple[Any, Any]]:
-    """The objects inside, without what belongs to libraries and other descriptors."""
+    """The objects inside, without what belongs to libraries and descriptors that cannot change."""
     own = dict(DICT.pairs(_read_class(value)))
     bases = own.pop("__bases__")
     for base in bases:
@@ -539,11 +545,11 @@ def _in_class(value: Any) -> Iterable[tuple[Any, Any]]:
             yield "__bases__", base
     for name, each in own.items():
         cls = type(each)
-        is_other = hasattr(cls, "__get__") and not issubclass(cls, _READ_AS_FUNCTIONS)
+        is_fixed = isinstance(each, _FIXED)
         inner = each
         if cls in (staticmethod, classmethod):  # since Python 3.13, each enum has the library's
             inner = each.__func__
-        if not (is_other or _is_of_library(inner) or _is_simple(each)):
+        if not (is_fixed or _is_of_library(inner) or _is_simple(each)):
             yield name, each
 
 
@@ -558,8 +564,15 @@ FUNCTIONS: tuple[tuple[type, Kind], ...] = (
     (classmethod, _wrapper("__func__")),
     (property, _wrapper("fget", "fset", "fdel")),
     (CACHED, _wrapper()),
-    (types.MappingProxyType, Kind(lambda value: _read_dict(value.copy()), _nothing)),
+    (types.MappingProxyType, Kind(_read_proxy, _nothing, lambda _: "", keyed=False)),
 )
 """What leads to functions of the user, and from them to other objects."""
 
-_READ_AS_FUNCTIONS = (types.FunctionType, *(cls for cls, _ in FUNCTIONS))
+_FIXED = (
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+"""Descriptors that have no state."""

@@ -12,6 +12,7 @@ import enum
 import functools
 import itertools
 import operator
+import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
@@ -57,8 +58,17 @@ def kinds_of(value: Any) -> tuple[tuple[Kind, ...], str]:
         is_users = value.__flags__ & MADE_IN_PYTHON and not is_from_library(value.__module__)
         if is_users:
             return (content.CLASS,), ""
-        return (), "class"
+        return (), "class" if is_from_library(value.__module__) else "a class of its own kind"
+    if cls is dict and is_of_module(value):
+        return (), "module"
     return kinds_of_type(cls)
+
+
+def is_of_module(value: dict[Any, Any]) -> bool:
+    """Whether a dict is the namespace of a module, such as that of the notebook."""
+    name = value.get("__name__")
+    module = sys.modules.get(name) if type(name) is str else None
+    return getattr(module, "__dict__", None) is value
 
 
 @functools.lru_cache(4096)
@@ -69,7 +79,7 @@ def kinds_of_type(cls: Any) -> tuple[tuple[Kind, ...], str]:
     kinds = [kind for base, kind in content.CONTAINERS if issubclass(cls, base)]
     kinds += [kind for names, kind in DATA if is_of(cls, *names)]
     kinds += [kind for base, kind in content.FUNCTIONS if issubclass(cls, base)]
-    if _is_constant_of_library(cls):
+    if _is_constant_of_library(cls) or (not kinds and _is_descriptor_of_python(cls)):
         kinds.append(content.ATTRIBUTES_ALONE)
     elif _is_plain(cls) and (cls.__dictoffset__ or content.slots_of(cls) or not kinds):
         kinds.append(content.ATTRIBUTES)
@@ -82,6 +92,13 @@ def _is_constant_of_library(cls: Any) -> bool:
         return is_from_library(cls.__module__)
     expression = is_of(cls, "polars", "Expr", "LazyFrame", "DataType")
     return expression or is_of(cls, "pandas", "ExtensionDtype")
+
+
+def _is_descriptor_of_python(cls: Any) -> bool:
+    """Whether objects are descriptors of the standard library with attributes."""
+    if not (hasattr(cls, "__get__") and cls.__dictoffset__ and cls.__flags__ & MADE_IN_PYTHON):
+        return False
+    return root_of(cls) in sys.stdlib_module_names
 
 
 def _is_plain(cls: Any) -> bool:
@@ -179,7 +196,7 @@ class SavedObject(NamedTuple):
             return None, ["it cannot be read any more"]
 
 
-_Found: TypeAlias = tuple[SavedObject | None, Any, Any]
+Found: TypeAlias = tuple[SavedObject | None, Any, Any]
 """An object, and where it was found: in which one, by which key."""
 
 
@@ -193,23 +210,33 @@ class Snapshot:
     Args:
         roots: The objects by name.
         budget: Maximum number of bytes to copy.
+        known: Objects by id that are no part of it, nor is what they lead to.
+        inside: More objects, and where they were found.
 
     Attributes:
         records: The objects that are watched, in the order in which they were reached.
         not_watched: What may change without being detected.
         not_kept: What is watched, but was too large to copy and cannot be restored.
+        seen: The objects that were reached, and those that were known.
     """
 
-    def __init__(self, roots: Mapping[str, Any], budget: int = BYTES) -> None:
+    def __init__(
+        self,
+        roots: Mapping[str, Any],
+        budget: int = BYTES,
+        *,
+        known: Mapping[int, Any] = types.MappingProxyType({}),
+        inside: Iterable[Found] = (),
+    ) -> None:
         self.records: list[SavedObject] = []
         self.not_watched: list[NotCovered] = []
         self.not_kept: list[NotCovered] = []
         self._bytes = budget  # that may still be copied
         self._left = OBJECTS  # that may still be watched
         self._lists: dict[int, Any] = {}  # with keys and elements, by the number of the record
-        self._seen: dict[int, Any] = {}  # kept, so that no id is reused
+        self.seen: dict[int, Any] = dict(known)  # by id; kept, so that no id is reused
         self._unlisted: dict[str, int] = {}  # how many notes there are in each variable
-        todo: list[_Found] = [(None, *each) for each in roots.items()]
+        todo: list[Found] = [*((None, *each) for each in roots.items()), *inside]
         todo.reverse()
         while todo:
             todo += reversed(self._add(*todo.pop()))
@@ -218,9 +245,9 @@ class Snapshot:
                 more = f"{number - NOTES:,} more objects in it"
                 self.not_watched.append(NotCovered(name, more))
 
-    def _add(self, within: SavedObject | None, key: Any, value: Any) -> list[_Found]:
+    def _add(self, within: SavedObject | None, key: Any, value: Any) -> list[Found]:
         """Add an object as it can be watched; returns those inside to add next."""
-        if id(value) in self._seen:
+        if id(value) in self.seen:
             return []
         cls: Any = type(value)
         is_users = False
@@ -234,12 +261,12 @@ class Snapshot:
             why = _raised(error)
         if not (kinds or why):
             return []
-        self._seen[id(value)] = value
+        self.seen[id(value)] = value
         record = SavedObject(within, key, value, content.ATTRIBUTES, ())
-        found = list[_Found]()
+        found = list[Found]()
         if why:
             self._note(record, why)
-        if is_users and id(cls) not in self._seen:
+        if is_users and id(cls) not in self.seen:
             found.append((record, "__class__", cls))
         for kind in kinds:
             record, children = self._record(within, key, value, kind)
@@ -282,7 +309,7 @@ class Snapshot:
         """The objects inside that are not watched yet; if there are too many, one too many."""
         found: dict[int, tuple[Any, Any]] = {}
         for key, each in record.kind.children(record.value, record.parts):
-            if id(each) not in self._seen:
+            if id(each) not in self.seen:
                 found.setdefault(id(each), (key, each))
             if len(found) > self._left:
                 break
@@ -304,9 +331,9 @@ class Snapshot:
         if not only_atoms(itertools.chain.from_iterable(lists)):
             return False
         ids = dict(zip(map(id, lists), lists, strict=True))
-        if len(ids) < len(lists) or not self._seen.keys().isdisjoint(ids):
+        if len(ids) < len(lists) or not self.seen.keys().isdisjoint(ids):
             return False
-        self._seen |= ids
+        self.seen |= ids
         self._lists[len(self.records)] = children, list(map(tuple, lists))
         return True
 
@@ -332,11 +359,17 @@ class Snapshot:
         """Keep only these records, and free everything else."""
         self.records = records
         self._lists.clear()
-        self._seen.clear()
+        self.seen.clear()
 
 
 def restore(records: Iterable[SavedObject]) -> list[NotCovered]:
     """Restore contents in the same objects; returns what could not be restored."""
+    tried = list(records)
+    return [NotCovered(tried[number].name, why) for number, why in failures(tried).items()]
+
+
+def failures(records: Iterable[SavedObject]) -> dict[int, str]:
+    """Restore contents in the same objects; returns why some could not be, by their number."""
     tried = list(records)
     failed: dict[int, str] = {}
     for number, record in enumerate(tried):
@@ -352,4 +385,4 @@ def restore(records: Iterable[SavedObject]) -> list[NotCovered]:
     for number, record in enumerate(tried):
         if number not in failed and (words := record.changes()[1]):
             failed[number] = f"still changed: {'; '.join(words)}"
-    return [NotCovered(tried[number].name, why) for number, why in failed.items()]
+    return failed

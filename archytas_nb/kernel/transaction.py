@@ -19,19 +19,25 @@ from archytas_nb.kernel.content import short_key, short_value
 from archytas_nb.kernel.interrupts import CallGuard, defer_interrupts
 from archytas_nb.kernel.python import python
 from archytas_nb.kernel.shell import Namespace, live_namespace
-from archytas_nb.kernel.snapshot import BYTES, SavedObject, Snapshot, restore
+from archytas_nb.kernel.revert import (
+    MISSING,
+    UNREADABLE,
+    ContentItem,
+    Item,
+    Reversal,
+    Side,
+    VariableItem,
+)
+from archytas_nb.kernel.snapshot import BYTES, Snapshot, restore
 from archytas_nb.kernel.turns import turn
-from archytas_nb.kernel.values import Parts, contained, same_value
-from archytas_nb.loop.events import CallOutcome, Change, Diff, Json, NotCovered
+from archytas_nb.kernel.values import contained, same_value
+from archytas_nb.loop.events import CallOutcome, Change, Diff, Json, Kept, NotCovered
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.words import clip
 
 _NOT_THE_USERS = re.compile(
     r"__\w+__|_+|_i{1,3}|_i?\d+|_[io]h|_dh|_exit_code|In|Out|get_ipython|exit|quit|open"
 )
-_MISSING = object()
-_REASSIGNED_SINCE = "it was reassigned since, and is left as it is"
-CHANGED_SINCE = "it was changed again since; it is as before now, without later changes and undos"
 
 
 class Transaction:
@@ -58,11 +64,9 @@ class Transaction:
         self._namespace = namespace
         self._budget = budget
         self._before: dict[str, Any] = {}
-        self._after: dict[str, Any] = {}
         self._snapshot = Snapshot({})
-        self._changed: list[tuple[SavedObject, Parts | None]] = []
         self._diff: Diff | None = None
-        self._changed_later: list[NotCovered] | None = None
+        self._reversal = Reversal(namespace, [], users_variables)
         self._undone: tuple[NotCovered, ...] | None = None
         self._state: Literal["new", "open", "ended"] = "new"
 
@@ -75,7 +79,9 @@ class Transaction:
             only = self._only
         names = [name for name in before if name in only]
         names.sort(key=lambda name: name not in self._first)
-        self._snapshot = Snapshot({name: before[name] for name in names}, self._budget)
+        roots = {name: before[name] for name in names}
+        border = {id(self._namespace): self._namespace}  # it is no content of what refers to it
+        self._snapshot = Snapshot(roots, self._budget, known=border)
         missing = sorted(filter(None, set(only) - self._namespace.keys()))
         self._snapshot.not_watched += [NotCovered(n, "no variable has this name") for n in missing]
         if self._only is None:
@@ -94,7 +100,7 @@ class Transaction:
     @property
     def bytes(self) -> int:
         """The size of the copies; after the block, of what it changed."""
-        return sum(each.size for each in self._snapshot.records)
+        return sum(each.size for each in self._snapshot.records) + self._reversal.bytes
 
     @property
     def diff(self) -> Diff:
@@ -107,38 +113,48 @@ class Transaction:
             move = "put the code to watch into `with nb.transaction() as t:`"
             raise RuntimeError(f"the transaction has not begun; {move}")
         if self._state == "open":
-            return self._compare()
+            return self._compare()[0]
         return self._end()
 
     def _end(self) -> Diff:
         """Compare once, and free what was not changed."""
         if self._diff is None:
-            self._diff = self._compare()
-            self._before = {name: self._before.get(name, _MISSING) for name in self._after}
-            self._snapshot.keep_only([record for record, _ in self._changed])
+            diff, items = self._compare()
+            reversal = Reversal(self._namespace, items, users_variables)
+            reversal.note(self._snapshot.seen)
+            self._reversal = reversal
+            self._diff = diff
+            self._before = {}
+            contents = [each for each in items if isinstance(each, ContentItem)]
+            self._snapshot.keep_only([each.records["before"] for each in contents])
         return self._diff
 
-    def _compare(self) -> Diff:
+    def _compare(self) -> tuple[Diff, list[Item]]:
+        """What has changed, and how to undo it."""
         before = self._before
         now = dict(users_variables(self._namespace))
-        names = [n for n in before | now if before.get(n, _MISSING) is not now.get(n, _MISSING)]
-        changes = [
-            self._name_change(name, now)
-            for name in names
-            if not same_value(before.get(name, _MISSING), now.get(name, _MISSING))
-        ]
-        contents = list(self._snapshot.changed())
-        for record, _, words in contents:
+        items: list[Item] = []
+        changes = []
+        for name in before | now:
+            sides: dict[Side, Any]
+            sides = {"before": before.get(name, MISSING), "after": now.get(name, MISSING)}
+            if sides["before"] is sides["after"]:
+                continue
+            items.append(VariableItem(self._namespace, name, sides))
+            if not same_value(*sides.values()):
+                changes.append(self._name_change(name, now))
+        for record, parts, words in self._snapshot.changed():
             name = record.name
             value = record.value
             also = tuple(n for n, each in before.items() if each is value and n != name)
             if now.get(name, value) is not value:
                 words.append("in the object of before")
             changes.append(Change("changed", name, tuple(words), also))
-        self._after = {name: now.get(name, _MISSING) for name in names}
-        self._changed = [(record, parts) for record, parts, _ in contents]
+            left = UNREADABLE if parts is None else parts
+            after = record._replace(parts=left, kept=(), size=0)
+            items.append(ContentItem({"before": record, "after": after}))
         notes = self._snapshot.not_watched, self._snapshot.not_kept
-        return Diff(tuple(changes), *map(tuple, notes))
+        return Diff(tuple(changes), *map(tuple, notes)), items
 
     def _name_change(self, name: str, now: Mapping[str, Any]) -> Change:
         if name not in self._before:
@@ -153,29 +169,51 @@ class Transaction:
                     words += each.kind.differences(each.parts, each.kind.read(now[name]))
         return Change("rebound", name, tuple(words))
 
-    def undo(self) -> tuple[NotCovered, ...]:
+    def undo(self, *, force: bool = False) -> tuple[NotCovered, ...]:
         """Restore names and contents to what they were before the block.
 
-        What the block did not change is left alone, and so are names that were reassigned since.
-        Calling it again has no effect, except after an interrupt, when it continues.
+        What the block did not change is left alone, and so is what was changed since, or what a
+        variable uses since: it is returned as `Kept`. Calling it again tries that once more.
+
+        Args:
+            force: Whether to restore also what was changed or used since; that is then lost, except
+                for `redo`.
 
         Returns:
-            What could not be restored, and what else the user should know.
+            What was kept, and what could not be restored.
 
         Raises:
             RuntimeError: The block has not begun.
         """
         if self._state == "open":  # an interrupt came before `__exit__` was run
             self._state = "ended"
-        if self._undone is not None:
+        if self._undone is not None and not any(isinstance(each, Kept) for each in self._undone):
             return self._undone
         with defer_interrupts() as deferred:
-            if self.diff and self._changed_later is None:
-                self._changed_later = self._changes_since()
-            self._undone = (*self._restored(), *(self._changed_later or ()))
+            _ = self.diff
+            self._undone = self._reversal.move("before", force=force)
         if deferred.interrupted:
             raise KeyboardInterrupt
         return self._undone
+
+    def redo(self) -> tuple[NotCovered, ...]:
+        """Bring back what `undo` has replaced.
+
+        What was changed since the undo is left alone.
+
+        Returns:
+            What was kept, and what could not be restored.
+        """
+        with defer_interrupts() as deferred:
+            notes = self._reversal.move("after", force=False)
+            self._undone = None
+        if deferred.interrupted:
+            raise KeyboardInterrupt
+        return notes
+
+    def forget_replaced(self) -> None:
+        """Free what `undo` has replaced: there is nothing to redo any more."""
+        self._reversal.forget_replaced()
 
     def rewind(self) -> tuple[NotCovered, ...]:
         """Restore the state before the block for a while: it can still be undone afterwards.
@@ -186,45 +224,20 @@ class Transaction:
         Returns:
             What could not be restored.
         """
-        if self._undone is not None or not self.diff:
+        if not self.diff:
             return ()
-        for name in self._after:
-            self._restore_name(name)
-        for record, _ in self._changed:
+        contents = []
+        for each in self._reversal.items:
+            if each.at == "before":
+                continue
+            if isinstance(each, ContentItem):
+                contents.append(each.records["before"])
+            else:
+                each.put("before")
+        for record in contents:
             if record.name.isidentifier():  # a variable, not a part of one such as log.values
                 self._namespace[record.name] = record.value
-        return tuple(restore(record for record, _ in self._changed))
-
-    def _changes_since(self) -> list[NotCovered]:
-        """What was changed again since the block ended."""
-        return [
-            NotCovered(record.name, CHANGED_SINCE)
-            for record, parts in self._changed
-            if parts is None or record._replace(parts=parts).changes()[1]
-        ]
-
-    def _restored(self) -> list[NotCovered]:
-        """Restore names and contents; returns what could not be restored."""
-        failed = [NotCovered(n, _REASSIGNED_SINCE) for n in self._after if not self._is_restored(n)]
-        return [*failed, *restore(record for record, _ in self._changed)]
-
-    def _is_restored(self, name: str) -> bool:
-        """Restore one name, unless it was reassigned since."""
-        before = self._before.get(name, _MISSING)
-        now = self._namespace.get(name, _MISSING)
-        if now is before:
-            return True
-        if now is not self._after[name]:
-            return False
-        self._restore_name(name)
-        return True
-
-    def _restore_name(self, name: str) -> None:
-        before = self._before.get(name, _MISSING)
-        if before is _MISSING:
-            self._namespace.pop(name, None)
-        else:
-            self._namespace[name] = before
+        return tuple(restore(contents))
 
 
 def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYTES) -> Transaction:
@@ -275,10 +288,16 @@ _NAME = re.compile(r"\\.|([^\W\d]\w*)")  # or an escaped character
 
 
 class Watch:
-    """Watches the user's variables during the calls of a run, and can undo their changes."""
+    """Watches the user's variables during the calls of a run, and can undo their changes.
 
-    def __init__(self, namespace: Namespace) -> None:
+    Args:
+        namespace: The variables.
+        covers_calls: Whether the calls of the run are watched, and not only what is assigned.
+    """
+
+    def __init__(self, namespace: Namespace, *, covers_calls: bool = True) -> None:
         self._namespace = namespace
+        self.covers_calls = covers_calls
         self._transactions: list[Transaction] = []  # those with changes
         self._is_discarded = False
         self._listed: set[NotCovered] = set()  # is in the diff of an earlier call
@@ -311,12 +330,12 @@ class Watch:
             outcomes[-1] = replace(last, diff=replace(diff, not_watched=notes))
         return outcomes
 
-    def assign(self, name: str, value: Any, not_watched: tuple[NotCovered, ...] = ()) -> None:
+    def assign(self, name: str, value: Any) -> None:
         """Assign a variable after the calls, as ``--out`` does; undoing the run restores it."""
         with Transaction((), self._namespace, BYTES) as transaction:
             self._namespace[name] = value
         self._transactions.append(transaction)
-        self.assigned.append(replace(transaction.diff, not_watched=not_watched))
+        self.assigned.append(replace(transaction.diff, not_watched=()))
 
     @property
     def bytes(self) -> int:
@@ -335,26 +354,55 @@ class Watch:
         each_notes = [each.rewind() for each in reversed(self._transactions)]
         return tuple(itertools.chain.from_iterable(each_notes))
 
-    def undo(self) -> tuple[NotCovered, ...]:
-        """Undo the changes, the last one first; returns what could not be restored.
+    def undo(self, *, force: bool = False) -> tuple[NotCovered, ...]:
+        """Undo the changes, the last one first.
+
+        Args:
+            force: Whether to undo also what was changed or used since.
+
+        Returns:
+            What was kept, and what could not be restored.
 
         Raises:
             RuntimeError: Another agent is running a call on the variables.
         """
         if self._is_discarded:
             return (NotCovered("", "its changes can no longer be undone"),)
-        notes: tuple[NotCovered, ...] = ()
+        last_first = self._transactions[::-1]
+        return self._alone(lambda: [each.undo(force=force) for each in last_first], "undo")
+
+    def redo(self) -> tuple[NotCovered, ...]:
+        """Bring back what `undo` has replaced, the first change first.
+
+        Returns:
+            What was kept, and what could not be restored.
+
+        Raises:
+            RuntimeError: Another agent is running a call on the variables.
+        """
+        return self._alone(lambda: [each.redo() for each in self._transactions], "redo")
+
+    def forget_replaced(self) -> None:
+        """Free what an undo has replaced: there is nothing to redo any more."""
+        for each in self._transactions:
+            each.forget_replaced()
+
+    def _alone(
+        self, work: Callable[[], list[tuple[NotCovered, ...]]], what: str
+    ) -> tuple[NotCovered, ...]:
+        """Do something while no other agent uses the variables; returns all notes, each once."""
+        notes: dict[str, NotCovered] = {}
         with defer_interrupts() as deferred:
             waits = turn(self._namespace, alone=True, interrupted=lambda: deferred.interrupted)
             with waits as is_ours:
                 if is_ours:
-                    each_notes = [each.undo() for each in reversed(self._transactions)]
-                    notes = tuple(itertools.chain.from_iterable(each_notes))
+                    for each in itertools.chain.from_iterable(work()):
+                        notes.setdefault(each.name, each)
         if deferred.interrupted:
             raise KeyboardInterrupt
         if not is_ours:
             raise RuntimeError(
-                "nothing was undone: another agent is running a call on the same variables; "
-                "undo it when that call has ended"
+                "nothing was changed: another agent is running a call on the same variables; "
+                f"{what} it when that call has ended"
             )
-        return notes
+        return tuple(notes.values())

@@ -99,6 +99,10 @@ class NotCovered:
         return self.why
 
 
+class Kept(NotCovered):
+    """What an undo or a redo has left as it is: the user changed or used it since."""
+
+
 CREATED = "created"
 """The `Change.label` of a new variable."""
 

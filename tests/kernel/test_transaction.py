@@ -304,10 +304,12 @@ def test_undo_keeps_later_changes() -> None:
     names["c"], names["a"] = 4, 5
     names["l"].append(3)
     assert [note.name for note in t.undo()] == ["a", "l"]
+    assert names == {"a": 5, "l": [1, 2, 3], "c": 4}
+    names["l"].pop()
+    assert [note.name for note in t.undo()] == ["a"]
     assert names == {"a": 5, "l": [1], "c": 4}
-    names["l"].append(9)
-    t.undo()
-    assert names["l"] == [1, 9]
+    assert t.undo(force=True) == ()
+    assert names == {"a": 1, "l": [1], "c": 4}
 
 
 def test_a_block_that_raises_can_be_undone() -> None:
