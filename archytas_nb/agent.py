@@ -425,7 +425,8 @@ class Agent:
     def forget_last(self) -> str | None:
         """Remove the last exchange; return its question, or None if there is none.
 
-        It leaves the variables as they are; `Run.undo` restores them.
+        It leaves the variables as they are; `Run.undo` restores them, and `Run.redo` brings back
+        what that has replaced.
         """
         self._current.end()
         if self.exchanges:
@@ -771,6 +772,9 @@ class Agent:
             name: given[name] for name in ("until", "images", "origin", "code") if name in given
         }
         exchange, check = prepare.read_question(setup.variables, run.question, output_type, **about)
+        for _, earlier in self._runs:
+            if earlier.watch is not None:
+                earlier.watch.forget_replaced()
         there = {id(each) for each in self.exchanges}
         self._runs = [each for each in self._runs if id(each[0]) in there]
         self._runs.append((exchange, run))

@@ -78,7 +78,7 @@ class Run(Generic[T_co]):
         ending: How the run ended; None during the run.
         seconds: Wall time of the whole run.
         error: The error of the endpoint, the condition or the configuration that ended the run.
-        watch: Can undo the changes to the variables; None if they were not watched.
+        watch: Can undo the changes to the variables; None if nothing was watched.
         value: The Python value that was requested or returned; None if there is none.
         pieces: The pieces received so far of the next reply.
         price: The price of the model's tokens, if known.
@@ -155,34 +155,71 @@ class Run(Generic[T_co]):
         return list(itertools.chain.from_iterable(step.calls for step in self.steps))
 
     @property
+    def is_watched(self) -> bool:
+        """Whether changes of variables by its calls were watched; true if there were no calls."""
+        return not self.calls or (self.watch is not None and self.watch.covers_calls)
+
+    @property
     def diff(self) -> ev.Diff:
-        """What the calls changed in your variables, in order, as far as it was watched."""
+        """What the calls changed in your variables, in order, as far as it was watched.
+
+        What was not watched is listed in it.
+        """
         diffs = [outcome.diff for _, outcome in self.calls if outcome.diff is not None]
         if self.watch is not None:
             diffs += self.watch.assigned
         chain = itertools.chain.from_iterable
+        not_watched = [*chain(diff.not_watched for diff in diffs), *self._unwatched]
         return ev.Diff(
             tuple(chain(diff.changes for diff in diffs)),
-            tuple(dict.fromkeys(chain(diff.not_watched for diff in diffs))),
+            tuple(dict.fromkeys(not_watched)),
             tuple(dict.fromkeys(chain(diff.not_kept for diff in diffs))),
         )
 
-    def undo(self) -> tuple[ev.NotCovered, ...]:
+    def undo(self, *, force: bool = False) -> tuple[ev.NotCovered, ...]:
         """Restore the variables to their state before the run.
 
-        What the run did not change is not touched, nor is a variable that was reassigned since.
+        What the run did not change is left alone, and so is what was changed since the run, or what
+        another variable uses since: it is returned as `Kept`.
+
+        Args:
+            force: Whether to restore also what was changed or used since.
 
         Returns:
-            What could not be restored, and other remarks.
+            What was kept, what could not be restored, and what was not watched.
 
         Raises:
-            RuntimeError: The run has not ended.
+            RuntimeError: The run has not ended, or another agent is running a call on the same
+                variables.
         """
         if self.ending is None:
             raise RuntimeError("the run has not ended yet: undo it afterwards")
+        notes: tuple[ev.NotCovered, ...] = ()
+        if self.watch is not None:
+            notes = self.watch.undo(force=force)
+        return (*notes, *self._unwatched)
+
+    def redo(self) -> tuple[ev.NotCovered, ...]:
+        """Bring back what `undo` has replaced; possible until the agent is asked again.
+
+        What was changed since the undo is left alone.
+
+        Returns:
+            What was kept, and what could not be restored.
+
+        Raises:
+            RuntimeError: Another agent is running a call on the same variables.
+        """
         if self.watch is None:
             return ()
-        return self.watch.undo()
+        return self.watch.redo()
+
+    @property
+    def _unwatched(self) -> tuple[ev.NotCovered, ...]:
+        """The calls, if they were not watched."""
+        if self.is_watched:
+            return ()
+        return (ev.NotCovered("", "what the calls of this question changed"),)
 
     @property
     def steps(self) -> list[Step]:
@@ -312,6 +349,7 @@ class Run(Generic[T_co]):
             self._is_typed,
             self.watch,
             self.reads,
+            self.is_watched,
         )
 
     def __str__(self) -> str:

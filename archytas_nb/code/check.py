@@ -5,6 +5,7 @@ What its calls read is compared; where that has changed, the code of the run run
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,21 +20,39 @@ class Check:
 
     Attributes:
         status: ``"holds"``, ``"changed"``, or ``"cannot say"``.
-        why: What has changed, or why nothing can be said.
+        reason: What follows from what has changed, or why nothing can be said; may be empty.
         changed: The variables and functions that have changed.
         differences: The values that differ, of those that were compared.
     """
 
     status: Literal["holds", "changed", "cannot say"]
-    why: str = ""
+    reason: str = ""
     changed: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
 
-    def __str__(self) -> str:
+    @property
+    def why(self) -> str:
+        """What has changed, or why nothing can be said."""
+        return self._why({})
+
+    def text(self, changed: Mapping[str, str]) -> str:
+        """The check in words.
+
+        Args:
+            changed: How a variable changed, such as ``"changed in cell 6"``, if that is known.
+        """
+        why = self._why(changed)
         if self.differences:
             last = self.differences[-1]
-            return f"{shown(last.before)} → now {shown(last.now)} ({self.why})"
-        return f"{self.status} ({self.why})" if self.why else self.status
+            return f"{shown(last.before)} → now {shown(last.now)} ({why})"
+        return f"{self.status} ({why})" if why else self.status
+
+    def _why(self, changed: Mapping[str, str]) -> str:
+        names = ", ".join(f"{each} {changed.get(each, 'changed')}" for each in self.changed)
+        return ": ".join(filter(None, (names, self.reason)))
+
+    def __str__(self) -> str:
+        return self.text({})
 
 
 def check(code: Code, recorded: Recorded) -> Check:
@@ -48,33 +67,32 @@ def check(code: Code, recorded: Recorded) -> Check:
             name, what = next(iter(reads.unread.items()))
             return Check("cannot say", f"{name!r} cannot be read as a whole: {what}")
         return Check("holds", "nothing it read has changed")
-    names = f"{', '.join(changed)} changed"
     if reads.changed_by_run:  # the code would change it once more
         by_run = min(reads.changed_by_run)
-        return Check("cannot say", f"{names}: the question itself changed {by_run!r}", changed)
-    return _compared(code, recorded, names, changed)
+        return Check("cannot say", f"the question itself changed {by_run!r}", changed)
+    return _compared(code, recorded, changed)
 
 
-def _compared(code: Code, recorded: Recorded, names: str, changed: tuple[str, ...]) -> Check:
+def _compared(code: Code, recorded: Recorded, changed: tuple[str, ...]) -> Check:
     """Check the answer by the values that the code gives now."""
     proof = verify(code, recorded, from_now=True)
     if proof.differences:
-        return Check("changed", names, changed, proof.differences)
+        return Check("changed", "", changed, proof.differences)
     if proof.values and proof.why:  # other calls, and the same answer
-        return Check("holds", f"{names}, the answer did not", changed)
+        return Check("holds", "the answer did not change", changed)
     if proof.was_run and proof.why:
-        return Check("changed", f"{names}: {proof.why}", changed)
+        return Check("changed", proof.why, changed)
     if proof.why:
-        return Check("cannot say", f"{names}: {proof.why}", changed)
+        return Check("cannot say", proof.why, changed)
     if proof.not_compared:
         left = proof.not_compared[0]
-        return Check("cannot say", f"{names}: {left} cannot be compared", changed)
+        return Check("cannot say", f"{left} cannot be compared", changed)
     looked = set(changed)
     looked &= recorded.reads.looked if recorded.reads is not None else set()
     if looked or not proof.values:
         what = f"the model read {min(looked)!r} itself" if looked else "no value to compare"
-        return Check("cannot say", f"{names}: {what}", changed)
-    return Check("holds", f"{names}, the values did not", changed)
+        return Check("cannot say", what, changed)
+    return Check("holds", "the values did not change", changed)
 
 
 def _reason_for_silence(code: Code, recorded: Recorded) -> str:

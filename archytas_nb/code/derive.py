@@ -257,7 +257,7 @@ class _Derivation:
         before = self._seen.get(call_key(made.call))
         if before is None or tool.repeat or made.outcome.diff or made.outcome.outputs:
             return False
-        has_no_effect = tool.pure or self._recorded.watch is not None
+        has_no_effect = tool.pure or self._recorded.is_watched
         has_value = made.outcome.value is not None
         return has_no_effect and has_value and before.outcome.text == made.outcome.text
 

@@ -25,8 +25,9 @@ class Recorded:
         ending: How it ended; None during the run.
         value: The value of the answer, if a type was required.
         is_typed: Whether a type was required.
-        watch: What it changed; None if that was not watched.
+        watch: What it changed; None if nothing was watched.
         reads: What its calls have read and returned; None if that was not noted.
+        is_watched: Whether what its calls changed was watched.
     """
 
     question: str
@@ -38,6 +39,7 @@ class Recorded:
     is_typed: bool = False
     watch: Watch | None = None
     reads: Reads | None = None
+    is_watched: bool = True
 
     @property
     def answer(self) -> str:

@@ -155,7 +155,7 @@ def verify(
             compared.note_changes(watched.diff)
             proof = compared.proof()
     finally:
-        not_covered = tried.undo()
+        not_covered = tried.undo(force=True)
         if not had_builtins:
             variables.pop("__builtins__", None)
     proof = replace(proof, differences=compared.differences())
@@ -201,11 +201,11 @@ def _unknown_state(recorded: Recorded, notes: tuple[NotCovered, ...], other: Seq
         return f"the state before the run could not be restored: {notes[0]}"
     if other:
         changed = recorded.reads.changed_by_run if recorded.reads is not None else set()
-        if recorded.watch is None and changed.intersection(other):
+        if not recorded.is_watched and changed.intersection(other):
             names = ", ".join(sorted(changed.intersection(other)))
             return f"the run changed {names}, which was not watched, so it cannot be restored"
         return f"{', '.join(other)} changed since"
-    if recorded.watch is None and recorded.reads is None:
+    if not recorded.is_watched and recorded.reads is None:
         return "what the run changed was not watched, so the state before it is not known"
     return ""
 
@@ -445,7 +445,7 @@ class _Comparison:
         for name, left in self._reads.left.items():
             if name not in known:
                 self._compare_variable(name, left)
-        if self._recorded.watch is None:
+        if not self._recorded.is_watched:
             return
         for name in sorted(self._changed - self._reads.left.keys() - known):
             self._count += 1

@@ -81,28 +81,33 @@ class Holders:
 
 def is_simple(value: Any) -> bool:
     """Whether a value cannot change and leads to nothing; false if its class does not say."""
+    cls: Any = type(value)
     with contained():  # a metaclass may raise anything when it is hashed
-        return is_atom(type(value))
+        return is_atom(cls)
     return False
 
 
 def memory_of(value: Any) -> Any:
     """What holds the elements of an array; any other object itself."""
     with contained():  # a class may raise anything when it is hashed
-        while is_of(type(value), "numpy", "ndarray") and value.base is not None:
+        while _is_array(value) and value.base is not None:
             value = value.base
     return value
 
 
-def _children(value: Any) -> Iterator[Any]:
+def _is_array(value: Any) -> bool:
     cls: Any = type(value)
+    return is_of(cls, "numpy", "ndarray")
+
+
+def _children(value: Any) -> Iterator[Any]:
     for kind in kinds_of(value)[0]:
         parts: tuple[Any, ...] = ()
         if kind.objects is None:
             parts = kind.read(value)
         for _, each in kind.children(value, parts):
             yield each
-    if is_of(cls, "numpy", "ndarray") and value.base is not None:
+    if _is_array(value) and value.base is not None:
         yield memory_of(value)
 
 

@@ -118,6 +118,32 @@ class Displayed:
             self._size -= sum(len(text) for each in oldest for text in each.values())
 
 
+class Bindings:
+    """Sees which cell bound a variable to another object; only ids are kept, no objects.
+
+    Args:
+        shell: The shell of IPython.
+
+    Attributes:
+        cells: The number of the last cell that did, by the name of the variable.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.cells: dict[str, int] = {}
+        self._ids = self._now()
+
+    def ended(self, _: Any = None) -> None:
+        """Take note of a cell's end."""
+        now = self._now()
+        number = len(self.shell.history_manager.input_hist_parsed) - 1
+        self.cells |= {name: number for name, each in now.items() if self._ids.get(name) != each}
+        self._ids = now
+
+    def _now(self) -> dict[str, int]:
+        return {name: id(value) for name, value in dict(self.shell.user_ns).items()}
+
+
 @dataclass
 class Queue:
     """How long the cell that runs has waited for those before it.
@@ -152,6 +178,7 @@ class _Watched(NamedTuple):
     shell: Any
     last: LastCell
     queue: Queue
+    bindings: Bindings
     displayed: Displayed | None  # None if its display publisher has no hooks
 
 
@@ -171,13 +198,16 @@ def watch(shell: Any) -> None:
     queue = Queue(shell)
     queue.begun()
     shell.events.register("pre_run_cell", queue.begun)
-    _watched.append(_Watched(shell, last, queue, displayed))
+    bindings = Bindings(shell)
+    shell.events.register("post_run_cell", bindings.ended)
+    _watched.append(_Watched(shell, last, queue, bindings, displayed))
 
 
 def unwatch() -> None:
     """Undo `watch`."""
     while _watched:
-        shell, last, queue, displayed = _watched.pop()
+        shell, last, queue, bindings, displayed = _watched.pop()
+        shell.events.unregister("post_run_cell", bindings.ended)
         shell.events.unregister("post_run_cell", last.ended)
         shell.events.unregister("pre_run_cell", queue.begun)
         if displayed is not None:
@@ -195,6 +225,13 @@ def displayed_in(shell: Any) -> Displayed | None:
         if each.shell is shell:
             return each.displayed
     return None
+
+
+def bound_in(shell: Any, name: str) -> int:
+    """The last cell that was seen to bind a variable to another object; 0 if none was."""
+    return max(
+        (each.bindings.cells.get(name, 0) for each in _watched if each.shell is shell), default=0
+    )
 
 
 def seconds_waited() -> float:

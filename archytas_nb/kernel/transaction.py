@@ -18,7 +18,6 @@ from archytas_nb.errors import argument_error
 from archytas_nb.kernel.content import short_key, short_value
 from archytas_nb.kernel.interrupts import CallGuard, defer_interrupts
 from archytas_nb.kernel.python import python
-from archytas_nb.kernel.shell import Namespace, live_namespace
 from archytas_nb.kernel.revert import (
     MISSING,
     UNREADABLE,
@@ -28,6 +27,7 @@ from archytas_nb.kernel.revert import (
     Side,
     VariableItem,
 )
+from archytas_nb.kernel.shell import Namespace, live_namespace
 from archytas_nb.kernel.snapshot import BYTES, Snapshot, restore
 from archytas_nb.kernel.turns import turn
 from archytas_nb.kernel.values import contained, same_value

@@ -6,6 +6,7 @@ Loading the extension must be fast, so the modules behind a magic are imported o
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 _SILENT = logging.NullHandler()
@@ -51,6 +52,18 @@ def register(shell: Any) -> None:
     except UsageError:
         unregister(shell)
         raise
+    _note_misread_question(shell, keep_question_marks)
+
+
+def _note_misread_question(shell: Any, keeps: Callable[[list[str]], list[str]]) -> None:
+    """Say so if the cell that loads the extension has a question that IPython took for help."""
+    sources = shell.history_manager.input_hist_raw
+    lines = sources[-1].splitlines(keepends=True) if sources else []
+    if keeps(lines) != lines:
+        print(  # noqa: T201
+            "The question in this cell is not asked: IPython read the whole cell before it loaded "
+            "archytas_nb. Run the cell again."
+        )
 
 
 def unregister(shell: Any) -> None:

@@ -446,7 +446,6 @@ class ArchytasNB(Settings, Magics):
     def _assign(self, name: str, run: Run) -> None:
         """Assign the answer to a variable, so that it can be undone with the run."""
         from archytas_nb.kernel.transaction import Watch
-        from archytas_nb.loop.events import NotCovered
 
         if run.incomplete:
             error = RunError(
@@ -455,12 +454,9 @@ class ArchytasNB(Settings, Magics):
             )
             error.run = run
             raise error
-        unseen: tuple[NotCovered, ...] = ()
         if run.watch is None:
-            run.watch = Watch(self.shell.user_ns)
-            if run.calls:
-                unseen = (NotCovered("", "what the calls of this question changed"),)
-        run.watch.assign(name, run.output, unseen)
+            run.watch = Watch(self.shell.user_ns, covers_calls=False)
+        run.watch.assign(name, run.output)
 
     def _settings(self, given: dict[str, Any]) -> Any:
         """The settings of a question: what is given with it, else what is configured."""

@@ -12,6 +12,7 @@ from IPython.core.error import UsageError
 from IPython.lib.pretty import pretty
 
 from archytas_nb.errors import AnswerChanged, ConfigurationError, FileError, ToolError
+from archytas_nb.kernel.ran import bound_in
 from archytas_nb.magics.line import without_frames
 from archytas_nb.magics.overview import NO_QUESTIONS, TextResult
 from archytas_nb.tools.names import legal_name
@@ -38,15 +39,17 @@ def chosen_runs(history: History, which: str) -> list[Asked]:
         return list(runs)
     if which == "last":
         return runs[-1:]
-    numbers = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", which)
-    if numbers is None:
-        raise UsageError(f"--runs is {which!r}; expected last, all, or numbers such as 2 or 2..5")
-    first = int(numbers[1])
-    last = int(numbers[2] or first)
-    found = [each for each in runs if first <= each.number <= last]
+    numbers = re.fullmatch(r"(\d+)\.\.(\d+)", which)
+    if numbers is not None:
+        found = [each for each in runs if int(numbers[1]) <= each.cell <= int(numbers[2])]
+    elif re.fullmatch(r"\d+(\.\d+)?", which):
+        found = [each for each in runs if each.label == which]
+    else:
+        expected = "expected last, all, or numbers of cells such as 2, 2.2 or 2..5"
+        raise UsageError(f"--runs is {which!r}; {expected}")
     if not found:
-        known = ", ".join(str(each.number) for each in runs)
-        raise UsageError(f"there is no run {which}; there are {known}")
+        known = ", ".join(each.label for each in runs)
+        raise UsageError(f"no question was asked in cell {which}; there are {known}")
     return found
 
 
@@ -76,7 +79,7 @@ def write_code(
     lines = []
     for each, recorded in codes:
         proof = verify(derive(recorded), recorded, _later(history, each))
-        lines.append(f"run {each.number}: {proof}" if len(runs) > 1 else str(proof))
+        lines.append(f"cell {each.label}: {proof}" if len(runs) > 1 else str(proof))
     if file is None:
         shell.set_next_input("\n\n".join(derive(recorded).text for _, recorded in codes))
         return TextResult("\n".join(lines))
@@ -173,11 +176,11 @@ def _parts(
 
     asked: dict[int, list[Asked]] = {}
     for each in history.runs:
-        asked.setdefault(each.execution, []).append(each)
+        asked.setdefault(each.cell, []).append(each)
     calls: dict[int, list[Asked]] = {}  # by other programs
     for each in history.asked:
-        if each.after and each.run.diff:
-            calls.setdefault(each.after, []).append(each)
+        if each.is_call and each.run.diff:
+            calls.setdefault(each.cell, []).append(each)
     parts: list[FilePart] = []
     chosen: list[FilePart] = []
     failed = failed_in(shell)
@@ -229,40 +232,54 @@ def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> 
             continue
         found = each.run.check()
         has_changed |= found.status == "changed"
-        text = str(found)
-        for name in found.changed:
-            cell = _changed_in(shell, name, each.execution)
-            if cell:
-                text = text.replace(f"{name} changed", f"{name} changed in cell {cell}", 1)
-        lines.append(f"cell {each.execution}: {text}")
+        how = {name: _changed(shell, history, name, each) for name in found.changed}
+        lines.append(f"cell {each.label}: {found.text(how)}")
     text = "\n".join(lines) or "no question was answered in these runs"
     if strict and has_changed:
         raise without_frames(AnswerChanged(f"answers do not hold any more:\n{text}"))
     return TextResult(text)
 
 
-def _changed_in(shell: Any, name: str, after: int) -> int:
-    """The last cell after another one that changed a variable; 0 if none says so."""
+def _changed(shell: Any, history: History, name: str, since: Asked) -> str:
+    """How a variable changed since a run: in which cell, if that was seen."""
+    from archytas_nb.kernel.reads import variables_of
+
+    seen = bound_in(shell, name)
+    for each in history.past:
+        if name in variables_of(each.run.diff) and not each.is_undone:
+            seen = max(seen, each.cell)
+    mentioned = _last_mentioned(shell, name)
+    parts = []
+    if seen > since.cell:
+        parts.append(f"changed in cell {seen}")
+    else:
+        seen = since.cell
+        parts.append("changed")
+    if mentioned > seen:
+        parts.append(f"last mentioned in cell {mentioned}")
+    return ", ".join(parts)
+
+
+def _last_mentioned(shell: Any, name: str) -> int:
+    """The last cell whose code names a variable, or another name of its object; 0 if none does."""
     from archytas_nb.code.files import cell_part, without_magics
     from archytas_nb.kernel.python import mentions
     from archytas_nb.tools.variables import user_names
 
     value = shell.user_ns.get(name)
     names = {name} | {each for each in user_names(shell.user_ns) if shell.user_ns[each] is value}
-    found = 0
-    mentioned = 0
-    for number, source in enumerate(shell.history_manager.input_hist_raw):
-        if number <= after or not any(each in source for each in names):
+    sources: list[str] = shell.history_manager.input_hist_raw
+    for number in range(len(sources) - 1, 0, -1):
+        source = sources[number]
+        if not any(each in source for each in names):
             continue
         cell = cell_part(source)
         if cell is None:
             continue
         try:
-            all_names = mentions(without_magics(cell.source))
+            found = mentions(without_magics(cell.source))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        if any(each in names and changed for each, _, changed in all_names):
-            found = number
-        elif any(each in names for each, _, _ in all_names):
-            mentioned = number
-    return found or mentioned
+        if any(each in names for each, _, _ in found):
+            return number
+    return 0

@@ -18,6 +18,7 @@ from archytas_nb.magics.shown import (
     cost,
     history,
     never_used,
+    redone,
     undone,
     why,
 )
@@ -45,7 +46,8 @@ class ConversationMagics(Magics):
     @line_magic_with()
     def agent_history(self, _: Any) -> Any:
         """Show the questions and answers of this conversation."""
-        return history(self.history.exchanges)
+        asked = self.history
+        return history(asked.exchanges, [asked.label_of(each) for each in asked.exchanges])
 
     @line_magic_with(
         argument("number", nargs="?", help="Show this request as it was sent; without it, all.")
@@ -62,23 +64,41 @@ class ConversationMagics(Magics):
             return TextResult(requests_table())
         return TextResult(request_text(args.number))
 
-    @line_magic_with()
-    def agent_undo(self, _: Any) -> Any:
+    @line_magic_with(
+        argument(
+            "--force",
+            action="store_true",
+            help="Undo also what you changed or used since, which is kept otherwise.",
+        ),
+        argument(
+            "--redo",
+            action="store_true",
+            help="Bring back what was undone; possible until the next question.",
+        ),
+    )
+    def agent_undo(self, args: Any) -> Any:
         """Remove the last question and its answer, and undo its changes of variables.
 
         Changes are undone if they were watched: if the option or setting python is ask or undoable,
-        or the setting undo is on. What could not be restored is listed.
+        or the setting undo is on. What you changed or used since is kept and listed, and so is what
+        could not be restored. After an undo that kept something, --force undoes that, too.
         """
         if self.history.is_running:
             raise UsageError("a question is being answered; it can be undone when that has ended")
+        if args.redo and args.force:
+            raise UsageError("--redo and --force exclude each other: choose one")
+        if args.redo:
+            back = self.history.bring_back()
+            if back is None:
+                return TextResult("nothing to redo: nothing was undone since the last question")
+            return TextResult("\n".join([f"brought back: {back.question}", *redone(back)]))
+        last = self.history.removed[-1] if self.history.removed else None
+        if args.force and last is not None and last.asked is not None and last.asked.kept:
+            return TextResult("\n".join(undone(last, force=True)))
         last = self.history.forget_last()
         if last is None:
             return TextResult(f"nothing to undo: {NO_QUESTIONS}")
-        lines = [f"removed: {last.run.question}"]
-        back = undone(last)
-        if back:
-            lines.append(back)
-        return TextResult("\n".join(lines))
+        return TextResult("\n".join([f"removed: {last.question}", *undone(last, force=args.force)]))
 
     @line_magic_with()
     def agent_diff(self, _: Any) -> Any:
@@ -86,7 +106,7 @@ class ConversationMagics(Magics):
         last = self.history.last
         if last is None:
             return TextResult(NO_QUESTIONS)
-        if last.watch is None:
+        if not (last.is_watched or last.diff):
             return TextResult(_UNWATCHED)
         return changes(last.diff)
 
@@ -96,11 +116,11 @@ class ConversationMagics(Magics):
         from archytas_nb.tools.variables import user_names
         from archytas_nb.words import did_you_mean
 
-        known = why(args.name, self.history.asked, cells_of(self.shell), self.shell)
-        if not known and args.name not in self.shell.user_ns:
+        known = why(args.name, self.history.past, cells_of(self.shell), self.shell)
+        if known is None:
             guess = did_you_mean(args.name, user_names(self.shell.user_ns))
             raise UsageError(f"no variable is named {args.name!r}{guess}")
-        return TextResult(known or f"there is no record of what changed {args.name!r}")
+        return TextResult(known)
 
     @line_magic_with(
         argument(
@@ -112,8 +132,8 @@ class ConversationMagics(Magics):
         argument(
             "--runs",
             default="last",
-            metavar="last|all|N..M",
-            help="Which questions: the last one, all, or those with these numbers.",
+            metavar="last|all|N|N..M",
+            help="Which questions: the last one, all, or those of the cells with these numbers.",
         ),
         argument(
             "--as",
@@ -145,8 +165,8 @@ class ConversationMagics(Magics):
         argument(
             "--runs",
             default="all",
-            metavar="last|all|N..M",
-            help="Which questions: all, the last one, or those with these numbers.",
+            metavar="last|all|N|N..M",
+            help="Which questions: all, the last one, or those of the cells with these numbers.",
         ),
         argument(
             "--strict",

@@ -18,7 +18,7 @@ from archytas_nb.kernel.shell import running_cell
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
     from archytas_nb.code.rows import PlannedRows
-    from archytas_nb.loop.events import Usage
+    from archytas_nb.loop.events import Kept, Usage
     from archytas_nb.loop.record import Exchange
     from archytas_nb.run import Run
 
@@ -74,15 +74,53 @@ class Turn:
     paid: list[Paid] = field(default_factory=list)
 
 
-class Asked(NamedTuple):
-    """A question that was asked, in the order of time."""
+@dataclass(eq=False)
+class Asked:
+    """A question that was asked, or a call by another program.
+
+    Attributes:
+        number: Its place in the order of time; no person sees it.
+        cell: The number of the cell that asked; of a call, that of the last cell before it.
+        part: The number of the question among those of its cell.
+        exchange: None where it came to nothing and was not kept.
+        origin: What asked, as in `Turn`.
+        is_call: Whether another program has called.
+        is_undone: Whether it was removed by an undo.
+        kept: What the undo has kept, because it was changed or used since.
+    """
 
     number: int
-    execution: int  # the number of the cell that asked
+    cell: int
     run: Run
-    exchange: Exchange | None  # None where it came to nothing and was not kept
-    origin: str = ""  # what asked, as in `Turn`
-    after: int = 0  # of a call by another program: the number of the last cell before it
+    exchange: Exchange | None = None
+    origin: str = ""
+    part: int = 1
+    is_call: bool = False
+    is_undone: bool = False
+    kept: tuple[Kept, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The number by which a person knows it: that of its cell, such as 12, or 12.2."""
+        if self.part == 1:
+            return str(self.cell)
+        return f"{self.cell}.{self.part}"
+
+    @property
+    def place(self) -> str:
+        """Where it was asked, in words."""
+        if self.is_call:
+            return f"a call after cell {self.cell}"
+        return f"cell {self.label}"
+
+
+class Removed(NamedTuple):
+    """A question that an undo has removed."""
+
+    question: str
+    turn: Turn | None
+    exchange: Exchange | None
+    asked: Asked | None  # None where it was loaded from a file
 
 
 class History:
@@ -93,6 +131,8 @@ class History:
 
     Attributes:
         asked: The runs that can be undone, in the order of time.
+        past: All runs that may have changed something, in the order of time.
+        removed: What was undone since the last question, the last one last.
         last: The run of the last question; None where nothing was asked, or after a reset.
         is_running: Whether a question is being answered.
         runs: The runs of the notebook, each cell's last one, in the order of time.
@@ -103,6 +143,8 @@ class History:
         self._turns: list[Turn] = []
         self._at: Turn | None = None  # the last question; None after a reset
         self.asked: list[Asked] = []
+        self.past: list[Asked] = []
+        self.removed: list[Removed] = []
         self._count = 0  # the questions so far
         self.last: Run | None = None
         self.is_running = False
@@ -117,6 +159,7 @@ class History:
 
     def reset(self) -> None:
         """Forget the conversation and start a new one."""
+        self._forget_removed()
         for turn in self._conversation(self._at):
             turn.exchange = None
         self._at = None
@@ -139,19 +182,61 @@ class History:
             self._turns.append(turn)
             self._at = turn
 
-    def forget_last(self) -> Asked | None:
-        """Forget the question that was asked last, and return it; None where there is none."""
+    def label_of(self, exchange: Exchange) -> str:
+        """The number of the question by which a person knows it; empty if it was loaded."""
+        found = (each.label for each in self.runs if each.exchange is exchange)
+        return next(found, "")
+
+    def forget_last(self) -> Removed | None:
+        """Remove the question that was asked last, and return it; None where there is none."""
+        last: Asked | None = None
+        exchange: Exchange | None = None
         self.last = None
-        if not self.asked:
-            return None
-        last = self.asked.pop()
-        self.runs = [each for each in self.runs if each.run is not last.run]
         if self.asked:
-            self.last = self.asked[-1].run
-        for turn in self._turns:
-            if turn.exchange is last.exchange:  # its cell still finds its place
-                turn.exchange = None
-        return last
+            last = self.asked.pop()
+            last.is_undone = True
+            exchange = last.exchange
+            self.runs = [each for each in self.runs if each is not last]
+            if self.asked:
+                self.last = self.asked[-1].run
+        elif self.exchanges:  # it was loaded from a file
+            exchange = self.exchanges[-1]
+        else:
+            return None
+        turns = [each for each in self._turns if exchange and each.exchange is exchange]
+        for turn in turns:  # its cell still finds its place
+            turn.exchange = None
+        question = last.run.question if last is not None else self._question(exchange)
+        removed = Removed(question, next(iter(turns), None), exchange, last)
+        self.removed.append(removed)
+        return removed
+
+    @staticmethod
+    def _question(exchange: Exchange | None) -> str:
+        return "" if exchange is None else exchange.question
+
+    def bring_back(self) -> Removed | None:
+        """Bring back the question that was removed last, and return it; None if there is none."""
+        if not self.removed:
+            return None
+        removed = self.removed.pop()
+        if removed.turn is not None:
+            removed.turn.exchange = removed.exchange
+        if removed.asked is not None:
+            removed.asked.is_undone = False
+            self.asked.append(removed.asked)
+            self.last = removed.asked.run
+            if not removed.asked.is_call:
+                self.runs.append(removed.asked)
+                self.runs.sort(key=lambda each: each.number)
+        return removed
+
+    def _forget_removed(self) -> None:
+        """Have what was undone not be brought back any more, and free what it needs."""
+        for each in self.removed:
+            if each.asked is not None and each.asked.run.watch is not None:
+                each.asked.run.watch.forget_replaced()
+        self.removed.clear()
 
     def paid(self) -> tuple[list[Paid], list[Paid]]:
         """What the last question cost, and what each of the conversation did."""
@@ -196,6 +281,7 @@ class History:
 
         Raises what `Agent.run` raises; what the run cost is noted all the same.
         """
+        self._forget_removed()
         self._asked = (cell.execution, self._number_in(cell))
         past, earlier = self._past(origin, new=new)
         agent.exchanges = list(past)
@@ -292,9 +378,12 @@ class History:
             after: The number of the last cell that was run before it.
         """
         if run.watch is not None:
+            self._forget_removed()
             self._count += 1
             self.last = run
-            self.asked.append(Asked(self._count, 0, run, None, after=after))
+            made = Asked(self._count, after, run, is_call=True)
+            self.asked.append(made)
+            self.past.append(made)
             self._discard_old()
 
     def _remember(self, run: Run, turn: Turn, cell: Cell, *, is_kept: bool) -> None:
@@ -317,15 +406,17 @@ class History:
         self._count += 1
         self.last = run
         self.planned = None
-        made = Asked(self._count, cell.number, run, turn.exchange, turn.origin)
+        exchange = turn.exchange if is_kept else None
+        in_cell = (each.part for each in self.past if each.cell == cell.number and not each.is_call)
+        part = max(in_cell, default=0) + 1
+        made = Asked(self._count, cell.number, run, exchange, turn.origin, part)
+        self.past.append(made)
         self.runs = [each for each in self.runs if not turn.origin or each.origin != turn.origin]
         self.runs.append(made)
         there = set(map(id, self.exchanges))  # others were replaced by this one
         self.asked = [each for each in self.asked if id(each.exchange) in there or each.run.diff]
-        if is_kept:
-            self.asked.append(Asked(self._count, cell.number, run, turn.exchange))
-        elif run.diff:
-            self.asked.append(Asked(self._count, cell.number, run, None))
+        if is_kept or run.diff:
+            self.asked.append(made)
         self._discard_old()
 
     def _discard_old(self) -> None:

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
     from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
     from archytas_nb.loop.record import Exchange
-    from archytas_nb.magics.history import Asked, Paid
+    from archytas_nb.magics.history import Asked, Paid, Removed
     from archytas_nb.run import Run
 
 
-def history(exchanges: Sequence[Exchange]) -> Overview:
-    """The exchanges of a conversation, in order."""
+def history(exchanges: Sequence[Exchange], numbers: Sequence[str]) -> Overview:
+    """The exchanges of a conversation, in order, with the numbers of their cells."""
     from archytas_nb.trace.endings import ending_text, ending_title
     from archytas_nb.trace.safe import outline
 
     rows = []
-    for number, exchange in enumerate(exchanges, start=1):
+    for number, exchange in zip(numbers, exchanges, strict=True):
         called = counted(call.name for step in exchange.steps for call in step.calls)
         said = ending_title(exchange.ending), outline(ending_text(exchange.ending))
         ending = ": ".join(filter(None, said))
         shown = one_line(exchange.question, 60), one_line(called, 60), one_line(ending, 80)
-        rows.append((str(number), *shown))
-    return Overview(("", "question", "tools called", "answer"), tuple(rows))
+        rows.append((number, *shown))
+    return Overview(("cell", "question", "tools called", "answer"), tuple(rows))
 
 
 def cost(last: Sequence[Paid], conversation: Sequence[Paid]) -> Overview:
@@ -107,25 +107,56 @@ def _asks(entry: Any) -> str:
 # ── what runs changed in the variables ────────────────────────────────────────────────────────────
 
 
-def undone(asked: Asked) -> str:
+def undone(removed: Removed, *, force: bool) -> list[str]:
     """Put the variables back to where they were before a run; returns what was done, in words."""
-    from archytas_nb.kernel.transaction import CHANGED_SINCE
-    from archytas_nb.loop.events import CREATED
+    from archytas_nb.loop.events import Kept
 
+    asked = removed.asked
+    if asked is None:
+        return ["note: it was loaded from a file: what it changed is not known here"]
     diff = asked.run.diff
-    left = asked.run.undo()
-    failed = {_root(note.name) for note in left if note.why != CHANGED_SINCE}
-    done: dict[str, dict[str, None]] = {"restored": {}, "deleted": {}}
-    for change in diff.changes:
-        name = _root(change.name)
-        is_new = change.label == CREATED and name == change.name
-        if not failed & {name, ""}:
-            done["deleted" if is_new else "restored"][name] = None
-    lines = [f"{what}: {', '.join(names)}" for what, names in done.items() if names]
-    lines += [f"note: {note}" for note in left]
+    tried = {each.name for each in asked.kept} or {each.name for each in diff.changes}
+    left = [each for each in asked.run.undo(force=force) if each not in diff.not_watched]
+    asked.kept = tuple(each for each in left if isinstance(each, Kept))
+    failed = {each.name for each in left}
+    lines = _moved(diff, set() if "" in failed else tried - failed, back=False)
+    lines += [f"kept: {each}" for each in asked.kept]
+    if asked.kept:
+        lines.append("%agent_undo --force undoes what was kept; it may be lost")
+    lines += [f"note: {each}" for each in left if not isinstance(each, Kept)]
     if diff.unseen:
         lines.append(f"not watched: {', '.join(map(str, diff.unseen))}")
-    return "\n".join(lines)
+    return lines
+
+
+def redone(removed: Removed) -> list[str]:
+    """Bring back what an undo has replaced; returns what was done, in words."""
+    from archytas_nb.loop.events import Kept
+
+    asked = removed.asked
+    if asked is None:
+        return []
+    diff = asked.run.diff
+    not_undone = {each.name for each in asked.kept}
+    left = asked.run.redo()
+    asked.kept = ()
+    names = {each.name for each in diff.changes} - not_undone - {each.name for each in left}
+    lines = _moved(diff, names, back=True)
+    return lines + [f"{'kept' if isinstance(e, Kept) else 'note'}: {e}" for e in left]
+
+
+def _moved(diff: Diff, names: set[str], *, back: bool) -> list[str]:
+    """What was restored and deleted of some changes, by an undo or by a redo."""
+    whole = {_root(each.name) for each in diff.changes if each.name not in names}
+    done: dict[str, dict[str, None]] = {"restored": {}, "deleted": {}}
+    for change in diff.changes:
+        if change.name not in names:
+            continue
+        root = _root(change.name)
+        is_deleted = change.kind == ("deleted" if back else "made")
+        name = change.name if root in whole else root
+        done["deleted" if is_deleted else "restored"][name] = None
+    return [f"{what}: {', '.join(those)}" for what, those in done.items() if those]
 
 
 def changes(diff: Diff) -> Overview:
@@ -140,10 +171,13 @@ def changes(diff: Diff) -> Overview:
     return Overview(("variable", "", "change"), tuple(rows), empty)
 
 
-def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> str:
-    """Which runs and cells changed a variable, the last one first; empty where none is known."""
+def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> str | None:
+    """Which runs and cells changed a variable, the last one first.
+
+    None if nothing is known, and there is no variable of this name.
+    """
     found = [
-        (each.execution, 1, place, text)
+        (each.cell, 1, each.number, place, text)
         for each in asked
         for place, text in enumerate(_changes_in(each, name))
     ]
@@ -151,17 +185,32 @@ def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> 
         if number and name in source:
             lines = _lines(shell.transform_cell(source), name)
             if any(changed for _, changed in lines):
-                found.append((number, 0, 0, f"cell {number}"))
+                found.append((number, 0, 0, 0, f"cell {number}"))
     texts = [each[-1] for each in sorted(found, reverse=True)]
-    unseen = [str(each.number) for each in asked if each.run.watch is None and each.run.calls]
-    notes = []
-    if unseen and texts:
-        notes.append(f"not watched: run {', '.join(unseen)}")
+    if not texts and name not in shell.user_ns:
+        return None
+    known = "\nbefore that: ".join(texts[:5]) or f"there is no record of what changed {name!r}"
+    notes = list(_not_watched(name, asked))
     others = _names_of_the_same(name, shell.user_ns)
     if others:
         which = f"{', '.join(others)}; cells may have changed it by that name"
         notes.append(f"the same object is also bound to: {which} (%agent_why {others[0]})")
-    return "\n".join(filter(None, ["\nbefore that: ".join(texts[:5]), *notes]))
+    return "\n".join([known, *notes])
+
+
+def _not_watched(name: str, asked: Sequence[Asked]) -> Iterator[str]:
+    """Which runs may have changed a variable without being seen, and what of it."""
+    unseen = [
+        each.place + (" (removed)" if each.is_undone else "")
+        for each in asked
+        if not each.run.is_watched
+    ]
+    if unseen:
+        yield f"not watched: {', '.join(unseen)}"
+    for each in asked:
+        parts = [note for note in each.run.diff.unseen if _root(note.name) == name]
+        if parts and not each.is_undone:
+            yield f"not watched in {each.place}: {', '.join(map(str, parts))}"
 
 
 def _names_of_the_same(name: str, namespace: Mapping[str, Any]) -> list[str]:
@@ -176,12 +225,14 @@ def _names_of_the_same(name: str, namespace: Mapping[str, Any]) -> list[str]:
 
 
 def _changes_in(asked: Asked, name: str) -> Iterator[str]:
+    """The changes of a variable by a run; of one that was undone, those that were kept."""
+    kept = {each.name for each in asked.kept}
     for where, call, diff in _diffs(asked.run):
         for change in diff.changes:
             names = {_root(change.name), *change.also}
-            if name in names:
+            if name in names and not (asked.is_undone and change.name not in kept):
                 words = one_line("; ".join(change.words), 100)
-                place = f"run {asked.number}, {where}{_line(call, names)}"
+                place = f"{asked.place}, {where}{_line(call, names)}"
                 yield f"{place}: {change.name} {change.label} ({words})"
 
 

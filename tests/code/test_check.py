@@ -104,9 +104,9 @@ def test_exactly_the_answers_whose_values_changed_are_reported(book: Notebook) -
     book.run("still = pd.Series([4, 5, 6])\nunrelated = 1")  # the same content in another object
     found = lines(book)
     cell = book.shell.execution_count
-    assert found[0] == f"7.5 → now 16.5 (frame changed in cell {cell - 5})"
+    assert found[0] == f"7.5 → now 16.5 (frame changed, last mentioned in cell {cell - 5})"
     assert found[1] == f"2 → now 1 (limit changed in cell {cell - 4})"
-    assert found[2] == f"2 → now 7 (third changed in cell {cell - 3})"
+    assert found[2] == f"2 → now 7 (third changed, last mentioned in cell {cell - 3})"
     assert found[3:] == first[3:]
     assert [len(model.asked) for model in models] == before  # no request was sent
     with pytest.raises(AnswerChanged, match=r"7\.5 → now 16\.5"):
@@ -136,7 +136,24 @@ def test_a_typed_answer_that_changed_has_both_values(book: Notebook) -> None:
     book.ask("--type float --out mean The sum?", ("total", None), ("final_answer", 7.5))
     book.run("frame['mass'] *= 2")
     cell = book.shell.execution_count - 1
-    assert lines(book) == [f"7.5 → now 15.0 (frame changed in cell {cell})"]
+    assert lines(book) == [f"7.5 → now 15.0 (frame changed, last mentioned in cell {cell})"]
+
+
+def test_a_cell_is_named_as_that_of_the_change_only_if_it_was_seen(book: Notebook) -> None:
+    book.ask("The sum?", ("total", None), ("final_answer", "7.5"))
+    book.run("def halve():\n    frame['mass'] /= 2")
+    book.run("halve()")
+    book.run("frame.head(2)")
+    cell = book.shell.execution_count - 1
+    assert f"(frame changed, last mentioned in cell {cell})" in lines(book)[-1]
+    book.ask(
+        "--python undoable Double it.",
+        ("python", {"code": "frame['mass'] *= 4"}),
+        ("final_answer", "Done."),
+    )
+    assert f"(frame changed in cell {cell + 2})" in lines(book)[0]
+    book.run("frame = frame * 2")
+    assert f"(frame changed in cell {cell + 4})" in lines(book)[0]
 
 
 def test_a_tool_whose_function_has_another_name_now(book: Notebook) -> None:
@@ -277,7 +294,7 @@ def test_a_large_input_is_compared_as_a_whole(book: Notebook) -> None:
     book.ask("The words?", ("join", {"sign": "-"}), ("final_answer", "many"))
     assert lines(book) == ["holds (nothing it read has changed)"] * 2
     book.run("still.iloc[-1] = 0\nwords[-1] = 'last'")
-    assert all("changed in cell" in line and " → now " in line for line in lines(book))
+    assert all("last mentioned in cell" in each and " → now " in each for each in lines(book))
 
 
 CHECKED = '''%load_ext archytas_nb

@@ -10,7 +10,7 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from archytas_nb.loop.events import AskModel
+from archytas_nb.loop.events import AskModel, Kept
 from archytas_nb.magics import history
 from archytas_nb.testing import ScriptedModel
 
@@ -84,10 +84,78 @@ def test_questions_are_undone_one_by_one_in_the_order_of_time(ask: Any) -> None:
     magic(ask, "agent_undo")
     assert list(names["df"].columns) == ["x", "c1", "c2"]
     names["df"]["mine"] = 0
-    restored, note = magic(ask, "agent_undo").splitlines()[1:]
-    assert restored == "restored: df"
-    assert note.startswith("note: df (it was changed again since")
+    kept, hint = magic(ask, "agent_undo").splitlines()[1:]
+    assert kept.startswith("kept: df (it was changed since: column 'mine' added")
+    assert "--force" in hint
+    assert list(names["df"].columns) == ["x", "c1", "c2", "mine"]
+    assert magic(ask, "agent_undo --force") == "restored: df"
     assert list(names["df"].columns) == ["x", "c1"]
+    assert magic(ask, "agent_undo").splitlines()[1] == "restored: df"
+
+
+def test_what_was_undone_is_brought_back_until_the_next_question(ask: Any) -> None:
+    names = ask.shell.user_ns
+    df = names["df"]
+    for number in (1, 2):
+        ask(f"--python undoable step {number}", f"df['c{number}'] = {number}\nmade{number} = [1]")
+    made = names["made2"]
+    for _ in range(2):
+        magic(ask, "agent_undo")
+    assert list(df.columns) == ["x"]
+    assert "no questions" in magic(ask, "agent_history")
+    names["mine"] = 5
+    said = magic(ask, "agent_undo --redo").splitlines()
+    assert said == ["brought back: step 1", "restored: made1, df"]
+    magic(ask, "agent_undo --redo")
+    assert list(df.columns) == ["x", "c1", "c2"]
+    assert names["made2"] is made
+    assert names["mine"] == 5
+    assert "step 1" in magic(ask, "agent_history")
+    assert "step 2" in magic(ask, "agent_history")
+    assert "nothing to redo" in magic(ask, "agent_undo --redo")
+    assert "deleted: made2" in magic(ask, "agent_undo")
+    ask("another")
+    assert "nothing to redo" in magic(ask, "agent_undo --redo")
+
+
+def test_a_question_has_the_number_of_its_cell_everywhere(ask: Any) -> None:
+    magic(ask, "config ArchytasNB.python='undoable'")
+    shell = ask.shell
+    one, two = (
+        ScriptedModel(("python", {"code": f"n = {n}"}), ("final_answer", "ok")) for n in (1, 2)
+    )
+    shell.user_ns |= {"one": one, "two": two}
+    shell.run_cell("%agent -m one First.\n%agent -m two Second.", store_history=True)
+    cell = len(shell.history_manager.input_hist_parsed) - 1
+    rows = [line.split()[:2] for line in magic(ask, "agent_history").splitlines()[-2:]]
+    assert rows == [[str(cell), "First."], [f"{cell}.2", "Second."]]
+    lines = magic(ask, "agent_why n").splitlines()
+    assert lines[0].startswith(f"cell {cell}.2, step 1")
+    assert lines[1].startswith(f"before that: cell {cell}, step 1")
+    for number, value in ((str(cell), 1), (f"{cell}.2", 2)):
+        given: list[str] = []
+        shell.set_next_input = lambda text, replace=False, given=given: given.append(text)
+        magic(ask, f"agent_code --runs {number}")
+        assert f"n = {value}" in given[0]
+        assert f"n = {3 - value}" not in given[0]
+    said = magic(ask, f"agent_code --runs {cell}..{cell}")
+    assert said.startswith(f"cell {cell}: ")
+    assert f"cell {cell}.2: " in said
+    assert magic(ask, f"agent_check --runs {cell}.2").startswith(f"cell {cell}.2: ")
+    with pytest.raises(UsageError, match=rf"there are {cell}, {cell}\.2"):
+        magic(ask, f"agent_code --runs {cell + 1}")
+
+
+def test_why_says_what_was_not_watched_also_after_the_undo_and_in_a_new_conversation(
+    ask: Any,
+) -> None:
+    ask("hello", "df['y'] = 1", options="--python auto --out kept")
+    cell = len(ask.shell.history_manager.input_hist_parsed) - 1
+    assert magic(ask, "agent_why df").splitlines()[-1] == f"not watched: cell {cell}"
+    assert "not watched" in magic(ask, "agent_undo")
+    assert magic(ask, "agent_why df").splitlines()[-1] == f"not watched: cell {cell} (removed)"
+    ask("--new again")
+    assert f"cell {cell} (removed)" in magic(ask, "agent_why df")
 
 
 def test_what_could_not_be_put_back_is_listed(ask: Any) -> None:
@@ -96,7 +164,7 @@ def test_what_could_not_be_put_back_is_listed(ask: Any) -> None:
     names["n"] = 5
     said = magic(ask, "agent_undo")
     assert "deleted: numbers" in said
-    assert "note: n (it was reassigned since" in said
+    assert "kept: n (it was reassigned since: 5)" in said
     assert "not watched: numbers" in said
     assert names["n"] == 5
 
@@ -132,7 +200,10 @@ def test_undo_restores_the_variable_of_out(ask: Any, mode: str) -> None:
     ask(f"--python {mode} --out made how much")
     assert (names["gap"], names["made"]) == ("Done.", "Done.")
     assert ("what the calls of this question changed" in magic(ask, "agent_diff")) is False
-    assert magic(ask, "agent_why made") == "run 2, --out: made created (str of 5 characters)"
+    cell = len(ask.shell.history_manager.input_hist_parsed) - 1
+    said = magic(ask, "agent_why made").splitlines()
+    assert said[0] == f"cell {cell}, --out: made created (str of 5 characters)"
+    assert said[1:] == ([f"not watched: cell {cell - 1}"] if mode == "auto" else [])
     assert magic(ask, "agent_undo").splitlines()[1] == "deleted: made"
     assert "made" not in names
     assert ("not watched" in magic(ask, "agent_diff")) is (mode == "auto")
@@ -153,11 +224,11 @@ def test_why_names_runs_lines_and_cells_the_last_first(ask: Any) -> None:
     ask.shell.run_cell("arr.append(3)\narr = arr * 2", store_history=True)
     lines = magic(ask, "agent_why arr").splitlines()
     assert lines[0] == f"cell {first + 2}"
-    assert "run 1, step 1, python line 3" in lines[1]
+    assert f"cell {first + 1}, step 1, python line 3" in lines[1]
     assert lines[2] == f"before that: cell {first}"
     assert len(lines) == 3
     ask("append", "arr.append(4)", options="--python auto")
-    assert magic(ask, "agent_why arr").splitlines()[-1] == "not watched: run 2"
+    assert magic(ask, "agent_why arr").splitlines()[-1] == f"not watched: cell {first + 3}"
     with pytest.raises(UsageError, match=r"no variable is named 'ar', did you mean 'arr'\?"):
         magic(ask, "agent_why ar")
 
@@ -167,26 +238,31 @@ def test_why_of_an_object_with_two_names_says_so_and_names_the_line(ask: Any) ->
     ask("--python undoable one", "config['a'] = 2")
     ask("--python undoable two", "x = 1\nalias['a'] = 3")
     ask.shell.run_cell("late = config", store_history=True)
+    last = len(ask.shell.history_manager.input_hist_parsed) - 1
     lines = magic(ask, "agent_why config").splitlines()
-    assert lines[0] == "run 2, step 1, python line 2: alias changed (['a']: 2 → 3)"
-    assert lines[1] == "before that: run 1, step 1, python line 1: config changed (['a']: 1 → 2)"
+    one, two = f"cell {last - 2}, step 1, python line", f"cell {last - 1}, step 1, python line"
+    assert lines[0] == f"{two} 2: alias changed (['a']: 2 → 3)"
+    assert lines[1] == f"before that: {one} 1: config changed (['a']: 1 → 2)"
     assert lines[3].startswith("the same object is also bound to: alias, late; cells may have")
     assert "python line 1: config changed" in magic(ask, "agent_why alias")
     assert magic(ask, "agent_why late").endswith("by that name (%agent_why config)")
     assert "the same object" not in magic(ask, "agent_why small")
 
 
-def test_undo_of_an_older_run_says_that_later_changes_are_gone_too(ask: Any) -> None:
+def test_undo_of_an_older_run_keeps_what_a_later_one_changed(ask: Any) -> None:
     names = ask.shell.user_ns
     first = ask("--python undoable one", "df['a'] = 1")
     second = ask("--python undoable two", "df['b'] = 1")
     [note] = first.undo()
-    assert str(note) == (
-        "df (it was changed again since; it is as before now, without later changes and undos)"
-    )
+    assert isinstance(note, Kept)
+    assert str(note) == "df (it was changed since: column 'b' added)"
+    assert list(names["df"].columns) == ["x", "a", "b"]
+    assert second.undo() == ()
+    assert first.undo() == ()
     assert list(names["df"].columns) == ["x"]
-    assert second.undo() == (note,)
-    assert list(names["df"].columns) == ["x", "a"]
+    assert first.redo() == ()
+    assert second.redo() == ()
+    assert list(names["df"].columns) == ["x", "a", "b"]
 
 
 def test_code_leaves_the_history_of_ipython_alone(ask: Any) -> None:

@@ -76,8 +76,9 @@ def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
         Exchange("And?", [], Stopped("max_steps=1", "so far")),
         Exchange("So?", [step, step], Interrupted("a tool call")),
     )
-    head, *rows = repr(history(exchanges)).splitlines()
-    assert head.split() == ["question", "tools", "called", "answer"]
+    head, *rows = repr(history(exchanges, ["3", "4", "4.2", ""])).splitlines()
+    assert head.split() == ["cell", "question", "tools", "called", "answer"]
+    assert [row.split()[0] for row in rows] == ["3", "4", "4.2", "So?"]
     assert "How many?" in rows[0]
     assert rows[0].endswith("Three. Really.")
     for row, said in zip(
@@ -100,12 +101,12 @@ def test_costs_are_summed_and_an_incomplete_sum_is_marked() -> None:
 def test_no_text_in_a_report_becomes_html() -> None:
     exchanges = (Exchange(EVIL, [], Answered(EVIL)),)
     ask = AskModel(1, ({"role": "user", "content": EVIL},), ({"x": EVIL},), {"y": EVIL})
-    for report in (history(exchanges), DryRun(ask, (("model", EVIL),))):
+    for report in (history(exchanges, ["1"]), DryRun(ask, (("model", EVIL),))):
         html = report._repr_html_()
         assert "<script" not in html
         assert "<img" not in html
         assert "&lt;script" in html
-    for empty in (history(()), cost((), ())):
+    for empty in (history((), ()), cost((), ())):
         assert "no questions have been asked" in repr(empty)
         assert "no questions have been asked" in empty._repr_html_()
 

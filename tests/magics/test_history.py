@@ -55,7 +55,7 @@ def test_a_question_that_is_undone_is_forgotten_and_the_one_before_it_is_the_las
     ask(history, "two", Cell("b", "2", 2))
     undone = history.forget_last()
     assert undone is not None
-    assert undone.run.question == "two"
+    assert undone.question == "two"
     assert history.last is not None
     assert history.last.question == "one"
     assert [each.question for each in history.exchanges] == ["one"]
