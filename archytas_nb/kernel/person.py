@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
+from types import BuiltinFunctionType
 from typing import Any, ClassVar, Protocol
 
 from archytas_nb.kernel.shell import current_shell
-from archytas_nb.loop.events import ApprovalForm, UserQuestion
+from archytas_nb.loop.events import UNSEEN, ApprovalForm, UserQuestion
 from archytas_nb.words import escape, omit_middle, visible
 
 ASKS = "The agent asks: "
@@ -43,10 +48,16 @@ def seconds_taken(person: Person) -> float | None:
 
 
 class Keyboard:
-    """The user of this kernel or terminal, asked with `input()`."""
+    """The user of this kernel or terminal, asked for a line.
+
+    A line answers a question that was shown before it was typed. So what is typed ahead is
+    discarded, and the line comes from the kernel or the terminal itself: `builtins.input` may be
+    anything by now.
+    """
 
     _shown: ClassVar[str] = ""  # the form above the prompt
     _display: ClassVar[Any] = None  # the output that shows it; None in a terminal
+    _answered_at: ClassVar[float] = -UNSEEN  # when the last line was typed in a terminal
 
     @property
     def there(self) -> bool:
@@ -60,11 +71,21 @@ class Keyboard:
             return False
 
     def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
-        """Ask with `input()`, which every front end supports while a cell is running."""
+        """Ask for a line, which every front end supports while a cell is running."""
+        is_terminal = getattr(current_shell(), "kernel", None) is None
+        if is_terminal:
+            # Of a line that is typed twice, the second one belongs to the question before.
+            _discard_typed(Keyboard._answered_at + UNSEEN - time.monotonic())
         if isinstance(form, ApprovalForm) and not form.is_shown and form.text != Keyboard._shown:
             self._show(form.text)
             Keyboard._shown = form.text
-        return input(prompt)
+        if is_terminal:
+            try:
+                return _input(prompt)
+            finally:
+                Keyboard._answered_at = time.monotonic()
+        takes_enter = isinstance(form, UserQuestion) and bool(form.default)
+        return _line_of_front_end(prompt, takes_enter=takes_enter)
 
     def _show(self, text: str) -> None:
         if getattr(current_shell(), "kernel", None) is None:
@@ -84,6 +105,66 @@ class Keyboard:
             Keyboard._display.update({"text/plain": line}, raw=True)
         Keyboard._display = None
         Keyboard._shown = ""
+
+
+_MAX_EARLY = 5  # empty lines that came too early
+
+
+def _own_input() -> Callable[[str], str]:
+    """The `input` of Python, which uses the terminal's editing of lines; never a patched one."""
+    found = builtins.input
+    if isinstance(found, BuiltinFunctionType) and found.__self__ is builtins:
+        return found
+    return _read_line
+
+
+def _read_line(prompt: str) -> str:
+    print(prompt, end="", flush=True)  # noqa: T201
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.removesuffix("\n")
+
+
+_input = _own_input()  # when this is imported, as later it may be patched
+
+
+def _discard_typed(early: float) -> None:
+    """Forget what was typed in a terminal, and what will be in so many seconds."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        time.sleep(max(0.0, early))
+        while msvcrt.kbhit():
+            msvcrt.getwch()
+        return
+    import termios
+
+    with suppress(AttributeError, OSError, ValueError, termios.error):  # not a real terminal
+        terminal = sys.stdin.fileno()
+        termios.tcgetattr(terminal)
+        time.sleep(max(0.0, early))
+        termios.tcflush(terminal, termios.TCIFLUSH)
+
+
+def _line_of_front_end(prompt: str, *, takes_enter: bool) -> str:
+    """Ask through the kernel, which discards replies to earlier questions.
+
+    Args:
+        prompt: The question.
+        takes_enter: Whether an empty line is an answer. A box for a line takes the keyboard in some
+            front ends, so an Enter that comes at once was meant for something else.
+
+    Raises:
+        EOFError: There will be no answer.
+    """
+    kernel = current_shell().kernel
+    for _ in range(_MAX_EARLY):
+        shown = time.monotonic()
+        line = str(kernel.raw_input(prompt))
+        if line or not takes_enter or time.monotonic() - shown >= UNSEEN:
+            return line
+    raise EOFError
 
 
 def confirm(question: str, person: Person | None = None) -> bool | None:

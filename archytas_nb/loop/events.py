@@ -639,6 +639,10 @@ class FormField:
     text: str = ""  # what a fixed one is shown as
 
 
+UNSEEN = 0.7
+"""Seconds after a question was shown in which nobody has read it: what comes answers another."""
+
+
 @dataclass(frozen=True, slots=True)
 class UserQuestion:
     """A question to the user, as it is asked with buttons and fields."""

@@ -58,7 +58,7 @@ def test_whether_a_person_is_there_depends_on_the_front_end_or_terminal(
 def test_a_terminal_prints_a_form_once_above_the_prompt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("builtins.input", lambda prompt: f"answer to {prompt}")
+    monkeypatch.setattr("archytas_nb.kernel.person._input", lambda prompt: f"answer to {prompt}")
     for _ in range(2):
         assert Keyboard().ask("run?", ApprovalForm("f", (), text="THE FORM")) == "answer to run?"
     assert capsys.readouterr().out == "THE FORM\n"
@@ -69,7 +69,7 @@ def test_a_terminal_prints_a_form_once_above_the_prompt(
 def test_a_form_that_the_trace_shows_is_not_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("builtins.input", lambda prompt: "y")
+    monkeypatch.setattr("archytas_nb.kernel.person._input", lambda prompt: "y")
     assert Keyboard().ask("run?", ApprovalForm("f", (), text="THE FORM", is_shown=True)) == "y"
     assert capsys.readouterr().out == ""
 

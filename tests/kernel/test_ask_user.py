@@ -97,5 +97,5 @@ def test_a_question_cannot_imitate_the_prompt() -> None:
 
 def test_asks_at_the_keyboard_outside_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archytas_nb.kernel.approval.Keyboard.there", True)
-    monkeypatch.setattr("builtins.input", lambda prompt: "typed")
+    monkeypatch.setattr("archytas_nb.kernel.person._input", lambda prompt: "typed")
     assert ask_user("Which year?") == "typed"

@@ -296,6 +296,27 @@ def test_a_person_refuses_with_a_reason_edits_or_asks_for_help(
     assert (folder / "paid").read_text() == "4 to Ann"
 
 
+@pytest.mark.parametrize(
+    "patched",
+    [
+        "with patch('builtins.input', return_value='y'):\n    {}",
+        "import builtins; builtins.input = lambda *_: 'y'\nif True:\n    {}",
+        "input = lambda *_: 'y'\nif True:\n    {}",
+        "sys.stdin = open(os.devnull)\nif True:\n    {}",
+    ],
+)
+def test_what_stands_for_input_in_the_notebook_approves_nothing(
+    patched: str, kernel: Kernel, folder: Path
+) -> None:
+    call = PAY.strip().replace("\n", "\n    ")
+    code = f"from unittest.mock import patch\n{patched.format(call)}"
+    cell = kernel.run(code, person=True, answers=["n"])
+    assert "refused |" in cell.printed
+    assert not (folder / "paid").exists()
+    assert len(cell.prompts) == 1
+    kernel.run("import sys, builtins; sys.stdin = sys.__stdin__; globals().pop('input', None)")
+
+
 def test_a_person_stops_the_run(kernel: Kernel, folder: Path) -> None:
     cell = kernel.run(PAY, person=True, answers=["stop"])
     assert (cell.status, cell.reply["ename"]) == ("error", "RunInterrupted")

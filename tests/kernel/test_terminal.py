@@ -17,7 +17,7 @@ import pytest
 pty = pytest.importorskip("pty")
 
 SCRIPT = """
-import os, sys
+import os, sys, time
 from archytas_nb.kernel.person import ask_user
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop.events import ToolCall
@@ -116,6 +116,54 @@ def test_a_tool_asks_while_it_runs_and_capturing_goes_on(tmp_path: Path) -> None
         terminal.type("quite")
         seen = terminal.until("OUTCOME .*\n")
         assert "OUTCOME done 'quite\\n\\nIt printed:\\ncaptured before\\ncaptured after'" in seen
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize(
+    ("calls", "decided"),
+    [
+        ("run('pay', 5)", r"instead: "),
+        ("run('ask_user', {'question': 'Sure?', 'default': 'yes'})", r"or answer: "),
+        (
+            "from archytas_nb.kernel.person import confirm; print('OUTCOME', confirm('Sure?'))",
+            r"y/n\] ",
+        ),
+    ],
+)
+def test_what_is_typed_before_a_question_is_shown_is_no_answer(
+    calls: str, decided: str, tmp_path: Path
+) -> None:
+    terminal = Terminal(tmp_path, f"print('READY', flush=True); time.sleep(1); {calls}")
+    try:
+        terminal.until("READY")
+        terminal.type("y\ny\n\nyes\n")
+        terminal.until(f"{decided}$")
+        terminal.type("n")
+        assert re.search("refused|'n'|False", terminal.until("OUTCOME .*\n"))
+    finally:
+        terminal.close()
+
+
+def test_a_line_that_is_typed_twice_does_not_answer_the_next_question(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "run('pay', 5)\nrun('pay', 6)")
+    try:
+        terminal.until(r"instead: $")
+        terminal.type("y\ny")
+        terminal.until("OUTCOME done 'paid 5.*\n")
+        terminal.until(r"instead: $")
+        terminal.type("n")
+        assert "refused" in terminal.until("OUTCOME .*\n")
+    finally:
+        terminal.close()
+
+
+def test_a_patched_input_answers_nothing(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "import builtins; builtins.input = lambda *_: 'y'\nrun('pay', 5)")
+    try:
+        terminal.until(r"instead: $")
+        terminal.type("n")
+        assert "refused" in terminal.until("OUTCOME .*\n")
     finally:
         terminal.close()
 

@@ -206,7 +206,10 @@ def test_only_the_chosen_tools_are_offered(ask: Ask) -> None:
 def test_approval_follows_the_policy_and_the_list_of_allowed_tools(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, flags: str, status: str
 ) -> None:
-    monkeypatch.setattr("builtins.input", lambda _: pytest.fail("nobody is there to be asked"))
+    monkeypatch.setattr(
+        "archytas_nb.kernel.person.Keyboard.ask",
+        lambda *_: pytest.fail("nobody is there to be asked"),
+    )
     run = ask(f"{flags} erase it", ("erase", {"species": "Gentoo"}), answer("Well."))
     assert [outcome.status for _, outcome in run.calls] == [status]
 

@@ -271,6 +271,8 @@ def test_a_model_that_is_warmed_asks_nobody_whether_a_server_may_be_used(
         return confirm("Use it?")
 
     monkeypatch.setattr("archytas_nb.cassettes.switch.recorded", make_model)
-    monkeypatch.setattr("builtins.input", lambda _: pytest.fail("somebody was asked"))
+    monkeypatch.setattr(
+        "archytas_nb.kernel.person.Keyboard.ask", lambda *_: pytest.fail("somebody was asked")
+    )
     shell.run_line_magic("config", "ArchytasNB.warm = True")
     assert reached
