@@ -796,7 +796,7 @@ WAITING = "waiting for approval"
 NOT_DECIDED = "not decided when this was saved"
 """The state of the call: while a person is asked, and in a copy that may outlive the kernel."""
 _LARGEST_VALUE = 200_000  # characters; the form has at most 100,000, and some are escaped here
-_PANEL = (
+PANEL = (
     f"border:{LINE};border-left:3px solid {_WARN};border-radius:6px;padding:.5em .9em .6em;"
     "margin:.6em 0 .4em"
 )
@@ -826,6 +826,14 @@ def panel_html(form: ApprovalForm, state: str = WAITING, hint: str = HINT) -> Ht
         return element("div", call, *line, style=f"{DIM};font-size:.9em")
     head = element("code", form.tool, style=f"{CODE};font-weight:600")
     label = element("span", f" · {state}", style=f"{_text_colour('#b06a1c')};font-size:.9em")
+    said = None
+    if state == WAITING and form.arguments and hint:
+        said = element("div", hint, style=f"{DIM};font-size:.82em;margin-top:.4em")
+    return element("div", element("div", head, label), call_html(form), said, style=PANEL)
+
+
+def call_html(form: ApprovalForm) -> Html:
+    """A call as it would run: the line of its program, the reason to ask, and its arguments."""
     why = None
     if form.why:
         why = element("p", form.why, style=PROSE)
@@ -835,10 +843,8 @@ def panel_html(form: ApprovalForm, state: str = WAITING, hint: str = HINT) -> Ht
         number = element("span", f"line {form.line}  ", style=DIM)
         code = safe.code(clip(lines[form.line - 1].strip(), _LARGEST_TEXT), "python")
         why = join(element("div", number, code, style=f"{_VALUE};margin:.3em 0"), why)
-    if state == WAITING and body and hint:
-        body.append(element("div", hint, style=f"{DIM};font-size:.82em;margin-top:.4em"))
     body = body or [element("em", "no arguments", style=DIM)]
-    return element("div", element("div", head, label), why, *body, style=_PANEL)
+    return join(why, *body)
 
 
 def _argument(argument: FormArgument) -> Iterator[Html]:
