@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from archytas_nb.choices import ActiveProtocol
@@ -699,6 +700,13 @@ class ApprovalForm:
     check: Callable[[Mapping[str, Json]], str] = field(
         default=lambda _: "", compare=False, repr=False
     )
+    # Of this question alone: a call that is asked about again, or changed, has another one.
+    id: str = field(default_factory=lambda: token_hex(2), compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """What names this question, and no other, where a person answers it from elsewhere."""
+        return f"{self.tool}#{self.id}"
 
     @property
     def edited(self) -> tuple[FormArgument, ...]:

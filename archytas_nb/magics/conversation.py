@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -27,6 +28,7 @@ from archytas_nb.words import count
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
 
+_NAMES_CALL = re.compile(r"\S+#[0-9a-f]{4}")  # as `ApprovalForm.name` is
 _UNWATCHED = (
     "what the last question changed was not watched: use --python undoable, or set "
     "%config ArchytasNB.undo = True"
@@ -236,18 +238,39 @@ class ConversationMagics(Magics):
 
     @line_magic_with(
         argument("decision", choices=("run", "refuse", "stop"), help="What to do with the call."),
-        argument("reason", nargs="*", help="Why it is refused, for the model."),
+        argument(
+            "words",
+            nargs="*",
+            metavar="CALL REASON",
+            help="The call, as its form or the saved trace names it (drop_rows#3fa1), and why it "
+            "is refused, for the model. Only run needs the name.",
+        ),
     )
     def agent_answer(self, args: Any) -> Any:
         """Decide about a call that waits for you, from a console on a subshell.
 
-        It does the same as the buttons of the form, which are gone if the page was reloaded.
+        It does the same as the buttons of the form, which are gone if the page was reloaded. It
+        does nothing if another call waits than the one that you name.
         """
-        from archytas_nb.trace.controls import decide
+        from archytas_nb.trace.controls import decide, waiting
 
-        if not decide(args.decision, " ".join(args.reason)):
+        words = list(args.words)
+        named = ""
+        if words and (args.decision == "run" or _NAMES_CALL.fullmatch(words[0])):
+            named = words.pop(0)
+        if args.decision != "refuse" and words:
+            raise UsageError(f"{' '.join(words)!r}: only refuse takes a reason")
+        form = decide(args.decision, named, " ".join(words))
+        if form is not None:
+            return TextResult(f"decided: {args.decision} {form.name}")
+        form = waiting()
+        if form is None:
             raise UsageError("no call waits for your decision")
-        return TextResult(f"decided: {args.decision}")
+        what = f"{named!r} does not wait" if named else "nothing was done"
+        raise UsageError(
+            f"{what}; this call does: {form.name}\n{form.text}\n"
+            f"To run it: %agent_answer run {form.name}"
+        )
 
     @line_magic_with()
     def agent_cost(self, _: Any) -> Any:

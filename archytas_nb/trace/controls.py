@@ -38,6 +38,7 @@ class Controls:
         self._otherwise = otherwise
         self._next: list[str] = []  # the lines after the one that was returned
         self._seen: ApprovalForm | None = None  # what was shown when they were decided on
+        self._asked: set[str] = set()  # the tools about which there was a question
 
     @property
     def there(self) -> bool:
@@ -66,7 +67,9 @@ class Controls:
         if isinstance(form, UserQuestion):
             [line] = _answered(QuestionSheet(form))
             return line
-        line, *self._next = _answered(ApprovalSheet(form, note))
+        is_first = form.tool not in self._asked
+        self._asked.add(form.tool)
+        line, *self._next = _answered(ApprovalSheet(form, note, is_first=is_first))
         self._seen = form
         return line
 
@@ -107,13 +110,32 @@ def _note_of(prompt: str) -> str:
 _waiting: list[Sheet] = []  # the forms that wait for a person, the innermost last
 
 
-def decide(what: Decided, reason: str = "") -> bool:
-    """Decide about the call that waits, from any thread; returns False if none does."""
-    for sheet in reversed(tuple(_waiting)):
-        if isinstance(sheet, ApprovalSheet):
+def decide(what: Decided, name: str = "", reason: str = "") -> ApprovalForm | None:
+    """Decide about a call that waits, from any thread.
+
+    Args:
+        what: The decision.
+        name: What names its question, see `ApprovalForm.name`; may be empty for the one that waits,
+            unless it is to be run.
+        reason: Why it is refused, for the model.
+
+    Returns:
+        The call; None if none of this name waits, and nothing was done.
+    """
+    for sheet in _waiting_calls():
+        if sheet.answers_to(name) or (not name and what != "run"):
             sheet.decide(what, reason)
-            return True
-    return False
+            return sheet.form
+    return None
+
+
+def waiting() -> ApprovalForm | None:
+    """The call that waits for a person with controls, if one does."""
+    return next((sheet.form for sheet in _waiting_calls()), None)
+
+
+def _waiting_calls() -> list[ApprovalSheet]:
+    return [sheet for sheet in reversed(tuple(_waiting)) if isinstance(sheet, ApprovalSheet)]
 
 
 def _answered(sheet: Sheet) -> list[str]:

@@ -1,65 +1,41 @@
 """The forms in which a person decides: about a call, and about a question of the model.
 
+    card ──Edit──▶ edit          the fields take the place of the call; what is changed is kept
+      │ ▲            │
+      │ └────Back────┤           the call as it was changed
+      └─Refuse…─▶ reason ─Back─▶ card
+
 A click arrives on another thread: there it is only put into a queue. The thread that asks takes it
-from the queue, and it alone writes widgets.
+from the queue, and it alone writes widgets. What a form does with the keyboard is in `form_page`.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 from archytas_nb import settings
-from archytas_nb.loop.events import ApprovalForm, FormField, Json, UserQuestion
+from archytas_nb.loop.events import UNSEEN, ApprovalForm, FormField, Json, UserQuestion
+from archytas_nb.trace import form_page as page
 from archytas_nb.trace import front_end
 from archytas_nb.trace import html as draw
-from archytas_nb.trace.reopened import DECIDE_ELSEWHERE
 from archytas_nb.trace.safe import CODE_SHEET, Html, element, stylesheet
-from archytas_nb.words import NOBODY_ANSWERED, omit_middle
+from archytas_nb.words import NOBODY_ANSWERED, count, omit_middle
 
-_POLL = 0.1  # seconds; so an interrupt arrives on Windows too, and the keyboard is put here
-_FOCUS_AFTER = (0.1, 0.4)  # seconds until the keyboard is put here; the first may come too early
-_UNSEEN = 0.7  # seconds in which an Enter was meant for something else, and decides nothing
-_TOO_SOON = "That Enter came too soon to be meant for this. Press it again."
-_MOMENT = 5.0  # seconds in which this is shown
-_SETTLES = 0.15  # seconds in which a text that is still being typed arrives after its Enter
+_POLL = 0.1  # seconds; so an interrupt arrives on Windows too
+_MOMENT = 5.0  # seconds in which a hint is shown
+_SETTLES = 0.15  # seconds in which a text that is still being typed arrives after its press
 _MOST_BUTTONS = 6  # more choices are a list
+_MOST_LINES = 20  # of a field; a longer text has a scroll bar of its own
 _HINT = f"{draw.DIM};font-size:.85em;line-height:1.4"
 _CHIP = f"{draw.CODE};border:1px solid currentColor;border-radius:1em;padding:.1em .6em"
 
-# An Enter just after the keyboard was put here was meant for something else; a busy page draws
-# late, so it is the page that knows when that was.
-# Escape refuses, unless it is held down since before: no widget reports it, and a field does not
-# pass it on, hence the `true`. In a field of several lines, Shift or Control and Enter run the
-# call, as they run a cell. A key in the form is no shortcut of the notebook, and at the end the
-# keyboard goes back to where it was. Where a page runs no such handlers, the buttons do the same.
-_KEYS = (
-    "const form=this.closest('.archytas-nb-form'),was=document.activeElement;"
-    "let since=form?.contains(was)?Date.now():0;"
-    "if(form&&!form.dataset.lmSuppressShortcuts){"
-    "form.dataset.lmSuppressShortcuts='true';"
-    # A button is disabled until the text that was typed last has been checked.
-    "const press=(event,name)=>{event.preventDefault();event.stopPropagation();"
-    "const button=form.querySelector(name);let tries=40;"
-    "const click=()=>{if(button&&!button.disabled)button.click();"
-    "else if(button&&tries-->0)setTimeout(click,50)};click()};"
-    "form.addEventListener('focusin',()=>{since=since||Date.now()});"
-    "form.addEventListener('keydown',event=>{"
-    "const isEnter=event.key==='Enter'&&event.target.tagName==='INPUT';"
-    f"if(isEnter&&Date.now()-since<{_UNSEEN * 1000:g}){{"
-    "event.preventDefault();event.stopPropagation();form.classList.add('archytas-nb-early');"
-    f"setTimeout(()=>form.classList.remove('archytas-nb-early'),{_MOMENT * 1000:g})}}"
-    "if(event.key==='Escape'&&!event.repeat)press(event,'.archytas-nb-refuse');"
-    "const runs=event.key==='Enter'&&(event.shiftKey||event.ctrlKey||event.metaKey);"
-    "if(runs&&event.target.tagName==='TEXTAREA')press(event,'.archytas-nb-run')},true);"
-    "const watch=new MutationObserver(()=>{if(!form.isConnected){watch.disconnect();"
-    "if(document.activeElement===document.body&&was.isConnected)was.focus({preventScroll:true})}});"
-    "watch.observe(document.body,{childList:true,subtree:true})}"
-)
 _LABEL = "calc(7em + 8px)"  # with what is between a label and its field
 # The arrow of a list is a picture in black: another one has the colour of the text.
 _ARROW = (
@@ -67,27 +43,41 @@ _ARROW = (
     "no-repeat,linear-gradient(-45deg,transparent 50%,currentColor 50%) right 8px center/5px 5px "
     "no-repeat,var(--jp-widgets-input-background-color,transparent)"
 )
+_AMBER = "#c9851b"
 _SHEET = (
-    ".archytas-nb-form .widget-button{width:auto;max-width:100%;height:auto;min-height:32px;"
+    f".{page.FORM}{{position:relative;max-width:{draw.WIDTH};margin:.6em 0 .4em!important;"
+    f"border:{draw.LINE};border-left:3px solid {_AMBER};border-radius:6px;"
+    "padding:.5em .9em .6em!important;overflow:visible!important;scroll-margin:.5em}"
+    f".{page.FORM}:focus-visible{{outline:2px solid {_AMBER};outline-offset:2px}}"
+    f".{page.FORM} .widget-html,.{page.FORM} .widget-vbox{{margin:0;max-width:100%}}"
+    f".{page.FORM} .archytas-nb-head{{padding-right:6em}}"
+    f".{page.FORM} .archytas-nb-stop{{position:absolute;top:.3em;right:.7em}}"
+    f".{page.CALL} pre{{max-height:{1.45 * _MOST_LINES + 1.2:g}em!important}}"
+    f".archytas-nb-brief{{display:none}}.{page.TALL} .archytas-nb-brief{{display:block}}"
+    f".{page.FORM} .widget-button{{width:auto;max-width:100%;height:auto;min-height:32px;"
     "white-space:normal;text-align:left}"
-    ".archytas-nb-form .widget-text,.archytas-nb-form .widget-textarea,"
-    ".archytas-nb-form .widget-dropdown{width:auto;height:auto}"
-    ".archytas-nb-form .widget-hbox>.widget-text,.archytas-nb-form .widget-hbox>.widget-dropdown"
-    "{flex:1 1 22em}"
-    ".archytas-nb-form .widget-label{flex:0 0 auto;min-width:7em;width:auto;text-align:left;"
+    f".{page.FORM} .widget-text,.{page.FORM} .widget-textarea,"
+    f".{page.FORM} .widget-dropdown{{width:auto;max-width:100%;height:auto}}"
+    f".{page.FORM} .widget-hbox>.widget-text{{flex:1 1 22em}}"
+    f".{page.FORM} .widget-label{{flex:0 0 auto;min-width:7em;width:auto;text-align:left;"
     "font-family:monospace}"
-    ".archytas-nb-form .widget-label-basic{font-family:monospace}"
-    ".archytas-nb-form .widget-checkbox .widget-label{display:none}"
-    f".archytas-nb-form .widget-checkbox,.archytas-nb-fault{{width:auto;padding-left:{_LABEL}}}"
-    ".archytas-nb-form .widget-html{align-items:center}"
-    ".archytas-nb-form .widget-html-content{line-height:1.5}"
+    f".{page.FORM} .widget-label-basic{{font-family:monospace}}"
+    f".{page.FORM} .widget-checkbox .widget-label{{display:none}}"
+    f".{page.FORM} .widget-checkbox,.archytas-nb-note{{width:auto;padding-left:{_LABEL}}}"
+    f".{page.FORM} .widget-html{{align-items:center}}"
+    f".{page.FORM} .widget-html-content{{line-height:1.5}}"
+    f".archytas-nb-changed{{box-shadow:-3px 0 {_AMBER}}}"
+    f".{page.WRONG} :is(input,textarea,select){{border-color:#d64545!important}}"
     # The label of a list of answers is only read out.
     ".archytas-nb-answers .widget-label{position:absolute;width:1px;min-width:0;overflow:hidden;"
     "clip-path:inset(50%)}"
-    ".archytas-nb-early .archytas-nb-too-soon{display:block!important}"
-    ".archytas-nb-early .archytas-nb-hint{display:none}"
-    f".archytas-nb-form select{{min-height:28px;{_ARROW}}}"
-    ".archytas-nb-form textarea{font-family:monospace;min-height:7em}"
+    f".{page.FORM} select{{min-height:28px;{_ARROW}}}"
+    f".{page.FORM} textarea{{font-family:monospace;line-height:1.45;resize:vertical}}"
+    # There is one button that stops, and one place to write; what is written there stays.
+    ".archytas-nb-whole:has(.archytas-nb-approval) .archytas-nb-actions:not(:focus-within)"
+    "{visibility:hidden}"
+    f".archytas-nb-whole:has(.{page.FORM}) .archytas-nb-header{{position:static}}"
+    f".archytas-nb-whole:has(.{page.FORM}) .archytas-nb-busy{{animation:none;background:{_AMBER}}}"
 )
 _SHEETS = draw.SHEET + CODE_SHEET + _SHEET
 
@@ -95,7 +85,8 @@ _SHEETS = draw.SHEET + CODE_SHEET + _SHEET
 class Sheet:
     """Controls that are shown until the person has decided.
 
-    What is pressed or typed is put into a queue, with the texts of all fields at this moment.
+    What is pressed or typed is put into a queue, with the texts of all fields at this moment. What
+    is pressed before it can have been read is not taken.
 
     Attributes:
         box: All of it.
@@ -109,17 +100,24 @@ class Sheet:
     def __init__(self) -> None:
         import ipywidgets
 
-        self._inbox: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
+        self._inbox: SimpleQueue[tuple[str, dict[str, Any], float]] = SimpleQueue()
         self._all: list[Any] = []
         self._fields: dict[str, Any] = {}  # whose values are read
         self._said_until = 0.0
         self._typed_at = 0.0  # when a field has changed last
+        self._shown_at = time.monotonic()  # when it, or another part of it, was shown
         self._wrap = ipywidgets.Layout(flex_flow="row wrap", align_items="center", margin="0")
         self._all.append(self._wrap)
         self.box = self._add(ipywidgets.VBox())
-        self.box.add_class("archytas-nb-form")
+        self.box.add_class(page.FORM)
+        self._script = self._html(stylesheet(_SHEETS), page.page_script())
         self._foot = self._html()
         self._say(self.hint)
+
+    @property
+    def seconds_shown(self) -> float:
+        """How long it, or the part of it that is shown, has been seen."""
+        return time.monotonic() - self._shown_at
 
     def wait(self) -> list[str]:
         """Wait for a decision; returns it as lines.
@@ -128,27 +126,20 @@ class Sheet:
             EOFError: The time in which a question can be answered is over.
             KeyboardInterrupt: The person interrupted instead.
         """
-        shown = time.monotonic()
-        focus = list(_FOCUS_AFTER)
+        shown = self._shown_at = time.monotonic()
         limit = settings.value("ask_timeout")
         while True:
-            passed = time.monotonic() - shown
-            if limit is not None and passed >= limit:
+            if limit is not None and time.monotonic() - shown >= limit:
                 return self._timed_out(limit)
-            if focus and passed >= focus[0]:
-                if not front_end.is_written_to():
-                    self._first.focus()
-                del focus[0]
             if self._said_until and time.monotonic() > self._said_until:
                 self._say(self.hint)
                 self._said_until = 0.0
             try:
-                what, values = self._inbox.get(timeout=_POLL)
+                what, values, at = self._inbox.get(timeout=_POLL)
             except Empty:
                 continue
-            if what == "enter" and time.monotonic() - shown < _UNSEEN:
-                self._say(_TOO_SOON)
-                self._said_until = time.monotonic() + _MOMENT
+            if what != "typed" and at - self._shown_at < UNSEEN:
+                self._say_for_a_moment(page.TOO_SOON)
                 continue
             if what != "typed" and time.monotonic() - self._typed_at < 2 * _SETTLES:
                 time.sleep(_SETTLES)
@@ -159,15 +150,12 @@ class Sheet:
 
     def close(self) -> None:
         """Close all widgets, with the layouts and styles that were made with them."""
+        with suppress(Exception):
+            self.box.add_class(page.OVER)
         for widget in reversed(self._all):
             for each in (widget, *_made_with(widget)):
                 with suppress(Exception):
                     each.close()
-
-    @property
-    def _first(self) -> Any:
-        """The control that gets the keyboard."""
-        raise NotImplementedError
 
     def _take(self, what: str, values: dict[str, Any]) -> list[str] | None:
         """The lines for what was done; None to wait for more."""
@@ -178,14 +166,25 @@ class Sheet:
         raise EOFError(f"{NOBODY_ANSWERED} {limit:g} s")
 
     def _say(self, text: str) -> None:
-        """Say something below the controls, where the page may say that an Enter came too soon."""
-        said = element("div", text, class_="archytas-nb-hint")
-        soon = element("div", _TOO_SOON, class_="archytas-nb-too-soon", style="display:none")
-        self._foot.value = _piece(element("div", said, soon, role="status", style=_HINT))
+        """Say something below the controls, where the page may say why it took a press for none."""
+        hints = {
+            "early": page.TOO_SOON,
+            "enter": "Nothing was done: Ctrl-Enter runs it, or Enter on a button.",
+            "unread": "Scroll to the end of the call first.",
+        }
+        parts = [element("div", text, class_="archytas-nb-hint")]
+        parts += [
+            element("div", each, class_=f"archytas-nb-hint-{name}") for name, each in hints.items()
+        ]
+        self._foot.value = _piece(element("div", *parts, role="status", style=_HINT))
 
-    def _put(self, what: str) -> None:
+    def _say_for_a_moment(self, text: str) -> None:
+        self._say(text)
+        self._said_until = time.monotonic() + _MOMENT
+
+    def _put(self, what: str, values: dict[str, Any] | None = None) -> None:
         """Note what was done; called on another thread."""
-        self._inbox.put((what, self._values()))
+        self._inbox.put((what, self._values() if values is None else values, time.monotonic()))
 
     def _values(self) -> dict[str, Any]:
         """The texts of all fields."""
@@ -199,27 +198,24 @@ class Sheet:
     def _note_typing(self, _: Any) -> None:
         self._typed_at = time.monotonic()
 
-    def _line_field(self, name: str, placeholder: str) -> Any:
-        """A field of one line in which Enter decides."""
+    def _line_field(self, name: str, placeholder: str, what: str) -> Any:
+        """A field of one line in which Enter does something."""
         import ipywidgets
 
         field = self._add(ipywidgets.Text(placeholder=placeholder))
-        self._on_enter(field, "enter")
-        self._add_field(name, field)
-        return field
-
-    def _on_enter(self, field: Any, what: str) -> None:
-        """Have Enter in a field of one line do something."""
 
         def on_message(_: Any, content: Any, __: Any = None) -> None:
             if content.get("event") == "submit":
                 self._put(what)
 
         field.on_msg(on_message)
+        self._add_field(name, field)
+        return field
 
-    def _button(self, title: str, what: str, style: str = "", tooltip: str = "") -> Any:
+    def _button(self, title: str, what: str, *, is_first: bool = False, tooltip: str = "") -> Any:
         import ipywidgets
 
+        style = "primary" if is_first else ""
         button = ipywidgets.Button(description=title, button_style=style, tooltip=tooltip)
         button.on_click(lambda _: self._put(what))
         return self._add(button)
@@ -234,6 +230,12 @@ class Sheet:
 
         return self._add(ipywidgets.HTML(_piece(*parts)))
 
+    def _head(self, title: str) -> Any:
+        """The line that says what waits, and for how long."""
+        said = element("strong", title, class_=page.TITLE)
+        since = element("span", class_=page.SINCE, style=draw.DIM)
+        return self._html(element("div", said, since)).add_class("archytas-nb-head")
+
     def _add(self, widget: Any) -> Any:
         self._all.append(widget)
         return front_end.reachable(widget)
@@ -246,7 +248,9 @@ def _made_with(widget: Any) -> list[Any]:
 
 Decided = Literal["run", "refuse", "stop"]
 """What a person can decide about a call from elsewhere."""
-_IF_RELOADED = f"If this page is reloaded, the buttons are gone: {DECIDE_ELSEWHERE}."
+_View = Literal["card", "edit", "reason"]
+_EVERY_VIEW: tuple[_View, ...] = ("card", "edit", "reason")
+_WHY = "Why? The agent reads this."
 
 
 class ApprovalSheet(Sheet):
@@ -255,52 +259,104 @@ class ApprovalSheet(Sheet):
     Args:
         form: The call.
         note: What is said above the controls, if anything.
+        is_first: Whether the run has not asked about this tool before.
+
+    Attributes:
+        form: The call.
     """
 
-    hint = _IF_RELOADED
+    hint = "Ctrl-Enter runs it · Esc leaves, it keeps waiting"
 
-    def __init__(self, form: ApprovalForm, note: str = "") -> None:
+    def __init__(self, form: ApprovalForm, note: str = "", *, is_first: bool = True) -> None:
         import ipywidgets
 
         super().__init__()
+        self.form = form
         self.fits_trace = form.is_shown
-        self._form = form
-        panel = None
-        if not form.is_shown:
-            panel = draw.panel_html(form, hint="")
-        said = None
-        if note:
-            said = element("div", note, style="margin:.3em 0")
-        self._reason = self._line_field(_REASON, "Enter runs it; or say what to do instead")
-        self._faults: dict[str, Any] = {}  # the widget below each field
-        # Shown when it is wanted: children that are added later would redraw the other fields.
-        self._editor = self._add(ipywidgets.Layout(display="none"))
-        edits = self._add(ipywidgets.VBox(self._edit_rows(form.fields), layout=self._editor))
-        head = self._html(stylesheet(_SHEETS, onload=_KEYS), panel, said)
-        self._run = [
-            self._button("Run", "run", "primary"),
-            self._button("Run, do not ask again in this run", "run all"),
+        self._is_first = is_first
+        self._view: _View = "card"
+        self._parts: list[tuple[Any, tuple[_View, ...]]] = []  # where each part is shown
+        self._notes: dict[str, Any] = {}  # the widget below each field
+        said = element("div", note, style="margin:.3em 0") if note else None
+        self._note = self._html(said)
+        self._call = self._html()
+        edits = self._add(ipywidgets.VBox(self._edit_rows(form.fields)))
+        self._brief = self._html(self._brief_html())
+        self._brief.add_class("archytas-nb-brief")
+        reason = self._line_field(_REASON, _WHY, "refuse")
+        self._run = self._button("Run", "run", is_first=True)
+        self._run.add_class(page.RUN).add_class(page.GO)
+        refuse = self._button("Refuse", "refuse", is_first=True)
+        refuse.add_class(page.GO)
+        back = self._button("Back", "card").add_class(page.BACK)
+        stop = self._button("Stop", "stop", tooltip="end the run here; nothing of the call is run")
+        stop.add_class("archytas-nb-stop")
+        self._changed = self._html()
+        row = [
+            self._part(reason, "reason"),
+            self._part(self._run, "card", "edit"),
+            self._part(refuse, "reason"),
+            self._part(self._button("Refuse…", "reason"), "card"),
         ]
-        refuse = self._button("Refuse", "refuse", tooltip="with the text as the reason (Escape)")
-        refuse.add_class("archytas-nb-refuse")
-        self._run[0].add_class("archytas-nb-run")
-        others = [refuse, self._button("Stop", "stop", "danger", tooltip="end the run here")]
-        if self._faults:
-            others.insert(0, self._button("Edit", "edit"))
-        row = self._row(self._reason, self._row(*self._run, *others))
-        self.box.children = (head, edits, row, self._foot)
+        if self._notes:
+            row.append(self._part(self._button("Edit", "edit"), "card"))
+        row += [self._part(self._changed, "card"), self._part(back, "edit", "reason")]
+        again = [each for each in form.choices if each.answer in ("yes", "this run", "always")]
+        if len(again) > 1:
+            options = [(each.label, each.line) for each in again]
+            self._again = self._add(ipywidgets.Dropdown(options=options, description="Run means"))
+            self._again.add_class("archytas-nb-answers")
+            self._add_field(_AGAIN, self._again)
+            row.append(self._part(self._again, "card", "edit"))
+        self._part(self._call, "card", "reason")
+        self._part(self._brief, "card", "reason")
+        self._part(edits, "edit")
+        head = self._head(f"{form.tool} waits for you")
+        parts = (self._script, head, self._note, self._call, edits, self._brief, self._row(*row))
+        self.box.add_class("archytas-nb-approval")
+        self._draw_call({})
+        self._switch("card")
+        self.box.children = (*parts, self._foot, stop)
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a person who gives this name means this question.
+
+        The name of the tool is enough if it can mean no other question that they have seen.
+        """
+        if name == self.form.name:
+            return True
+        return name == self.form.tool and self._is_first and self.seconds_shown >= UNSEEN
 
     def decide(self, what: Decided, reason: str = "") -> None:
-        """Decide from another thread, as a button does."""
+        """Decide from another thread, without what is typed in the fields."""
         self._typed_at = 0.0  # what is typed meanwhile belongs to no press
-        self._inbox.put((what, {**self._values(), _REASON: reason}))
+        values = {each.name: _shown(each) for each in self.form.fields if not each.is_fixed}
+        self._inbox.put((what, {**values, _REASON: reason}, time.monotonic() + UNSEEN))
 
     def _timed_out(self, limit: float) -> list[str]:
         return [f"n: {NOBODY_ANSWERED} {limit:g} s"]
 
-    @property
-    def _first(self) -> Any:
-        return self._reason
+    def _part(self, widget: Any, *views: _View) -> Any:
+        """Show a part in some views only: children that come later would redraw the fields."""
+        self._parts.append((widget, views))
+        return widget
+
+    def _switch(self, view: _View) -> None:
+        """Show the card, the fields or the reason; what was typed is kept."""
+        for each in _EVERY_VIEW:
+            if each != view:
+                self.box.remove_class(f"archytas-nb-view-{each}")
+        for widget, views in self._parts:
+            widget.layout.display = None if view in views else "none"
+        self.box.add_class(f"archytas-nb-view-{view}")
+        self._view = view
+        self.hint = ApprovalSheet.hint
+        if view == "edit":
+            self.hint = "Ctrl-Enter runs it · Esc goes back, your edits stay"
+        elif view == "reason":
+            self.hint = "Enter refuses it · Esc goes back"
+        self._say(self.hint)
+        self._shown_at = time.monotonic()
 
     def _edit_rows(self, fields: Sequence[FormField]) -> list[Any]:
         import ipywidgets
@@ -312,38 +368,41 @@ class ApprovalSheet(Sheet):
                 rows.append(self._add(ipywidgets.HTML(chip, description=each.name)))
                 continue
             field = self._add(_field_of(each))
+            field.add_class(page.NEXT)
             field.observe(lambda _: self._put("typed"), "value")
-            self._on_enter(field, "run")
             self._add_field(each.name, field)
-            self._faults[each.name] = self._html()
-            self._faults[each.name].add_class("archytas-nb-fault")
-            rows += [field, self._faults[each.name]]
+            self._notes[each.name] = self._html()
+            self._notes[each.name].add_class("archytas-nb-note")
+            rows += [field, self._notes[each.name]]
         return rows
 
     def _take(self, what: str, values: dict[str, Any]) -> list[str] | None:
-        reason = values[_REASON].strip()
-        if what == "enter":
-            what = "refuse" if reason else "run"
-        if what == "edit":
-            self._editor.display = ""
-            self._fields[next(iter(self._faults))].focus()
+        if what in _EVERY_VIEW:
+            self._switch(what)
+            if what == "edit":
+                self._fields[next(iter(self._notes))].focus()
+            elif what == "reason":
+                self._fields[_REASON].focus()
+            else:
+                self._draw_call(self._changes(values)[0])
             return None
         if what == "stop":
             return ["stop"]
         if what == "refuse":
+            reason = values[_REASON].strip()
             return [f"n: {reason}" if reason else "n"]
         changes, faults = self._changes(values)
-        self._show(faults)
+        self._show(changes, faults)
         if what == "typed" or faults:
             return None
         lines = [f"{name} = {json.dumps(new, ensure_ascii=False)}" for name, new in changes.items()]
-        return [*lines, "y" if what == "run" else "this run"]
+        return [*lines, values.get(_AGAIN, "y")]
 
     def _changes(self, values: dict[str, Any]) -> tuple[dict[str, Json], dict[str, str]]:
         """The arguments that were changed, and what is wrong with them."""
         changes: dict[str, Json] = {}
         faults: dict[str, str] = {}
-        for each in self._form.fields:
+        for each in self.form.fields:
             if each.name not in values or values[each.name] == _shown(each):
                 continue
             try:
@@ -351,19 +410,62 @@ class ApprovalSheet(Sheet):
             except ValueError:
                 faults[each.name] = "this is not JSON"
                 continue
-            fault = self._form.check({**changes, each.name: new})
+            fault = self.form.check({**changes, each.name: new})
             if fault:
                 faults[each.name] = fault
             else:
                 changes[each.name] = new
         return changes, faults
 
-    def _show(self, faults: dict[str, str]) -> None:
-        for name, widget in self._faults.items():
-            text = element("div", faults.get(name, ""), style=f"{draw.BAD};font-size:.9em")
-            widget.value = _piece(text)
-        for button in self._run:
-            button.disabled = bool(faults)
+    def _show(self, changes: dict[str, Json], faults: dict[str, str]) -> None:
+        """Say of each field whether it was changed or is wrong; Run counts the changes."""
+        defaults = {each.name for each in self.form.arguments if each.is_default}
+        for field in self.form.fields:
+            if field.name not in self._notes:
+                continue
+            is_changed = field.name in changes
+            is_wrong = field.name in faults
+            said = None
+            if is_wrong:
+                said = element("div", faults[field.name], style=f"{draw.BAD};font-size:.9em")
+            elif is_changed:
+                said = _was(field, changes[field.name])
+            elif field.name in defaults:
+                said = element("div", "default", style=_HINT)
+            self._notes[field.name].value = _piece(said)
+            widget = self._fields[field.name]
+            (widget.add_class if is_wrong else widget.remove_class)(page.WRONG)
+            (widget.add_class if is_changed else widget.remove_class)("archytas-nb-changed")
+        made = count(len(changes), "change")
+        self._run.description = f"Run with {made}" if changes else "Run"
+        self._run.disabled = bool(faults)
+        parts = [made] if changes else []
+        if faults:
+            parts.append(f"{', '.join(faults)}: not accepted, see Edit")
+        self._changed.value = _piece(element("strong", " · ".join(parts))) if parts else ""
+
+    def _draw_call(self, changes: dict[str, Json]) -> None:
+        """Show the call with the changes that were made so far."""
+        arguments = []
+        for each in self.form.arguments:
+            if each.name in changes:
+                new = changes[each.name]
+                text = new if isinstance(new, str) and "\n" in new else repr(new)
+                each = replace(each, text=text, before=each.text, is_default=False)  # noqa: PLW2901
+            arguments.append(each)
+        call = draw.call_html(replace(self.form, arguments=tuple(arguments)))
+        self._call.value = _piece(element("div", call, class_=page.CALL))
+
+    def _brief_html(self) -> Html:
+        """The name and the first line of a call that is higher than the window."""
+        lines = [line for each in self.form.arguments for line in each.text.split("\n")]
+        first = omit_middle(lines[0].strip(), 80) if lines else ""
+        more = len(lines) - 1
+        parts = [
+            element("code", f"{self.form.tool} · {first}", style=draw.CODE),
+            element("span", f" … {count(more, 'more line')}", style=draw.DIM) if more > 0 else None,
+        ]
+        return element("div", *parts)
 
 
 class QuestionSheet(Sheet):
@@ -377,24 +479,25 @@ class QuestionSheet(Sheet):
         import ipywidgets
 
         super().__init__()
+        self._question = question
         self._choices = question.choices
-        asked = None
-        if question.is_of_model:
-            asked = element("div", "The agent asks:", style=draw.DIM)
-        text = element("div", question.text, style="white-space:pre-wrap;margin:.3em 0")
+        title = "The agent asks you" if question.is_of_model else "A question waits for you"
+        text = element(
+            "div", question.text, style="white-space:pre-wrap;margin:.3em 0;font-weight:600"
+        )
         fault = element("div", question.fault) if question.fault else None
-        head = self._html(stylesheet(_SHEETS, onload=_KEYS), asked, text, fault)
+        asked = self._html(element("div", text, fault))
         rows = []
         if len(self._choices) > _MOST_BUTTONS:
             options = [(choice, n) for n, choice in enumerate(self._choices)]
             self._list = self._add(ipywidgets.Dropdown(options=options, description="Answers"))
             self._list.add_class("archytas-nb-answers")
             self._add_field(_CHOICE, self._list)
-            rows = [self._row(self._list, self._button("Choose", "choose", "primary"))]
+            rows = [self._row(self._list, self._button("Choose", "choose"))]
         elif self._choices:
-            is_default = [_folded(each) == _folded(question.default) for each in self._choices]
+            default = _folded(question.default)
             buttons = [
-                self._button(each, f"{n}", "primary" if is_default[n] else "")
+                self._button(each, f"{n}", is_first=_folded(each) == default)
                 for n, each in enumerate(self._choices)
             ]
             rows = [self._row(*buttons)]
@@ -403,17 +506,18 @@ class QuestionSheet(Sheet):
             own = "Or answer in your own words" if question.is_of_model else "Or type the answer"
         if question.default:
             own = f"{own}; Enter takes {omit_middle(question.default, 80)!r}"
-        self._own = self._line_field(_REASON, own)
-        rows.append(self._row(self._own, self._button("Answer", "enter")))
-        self.box.children = (head, *rows, self._foot)
-
-    @property
-    def _first(self) -> Any:
-        return self._own
+        field = self._line_field(_REASON, own, "enter")
+        answer = self._button("Answer", "enter").add_class(page.GO)
+        rows.append(self._row(field, answer))
+        self.box.children = (self._script, self._head(title), asked, *rows, self._foot)
 
     def _take(self, what: str, values: dict[str, Any]) -> list[str] | None:
         if what == "enter":
-            return [values[_REASON]]
+            typed = values[_REASON]
+            if not typed.strip() and not self._question.default:
+                self._say_for_a_moment("Nothing was answered: type an answer first.")
+                return None
+            return [typed]
         number = int(values[_CHOICE] if what == "choose" else what)
         choice = self._choices[number]
         same = [each for each in self._choices if _folded(each) == _folded(choice)]
@@ -424,6 +528,7 @@ class QuestionSheet(Sheet):
 
 _REASON = ""  # no argument has this name
 _CHOICE = " "
+_AGAIN = "  "
 
 
 def _folded(text: str) -> str:
@@ -466,7 +571,8 @@ def _field_of(field: FormField) -> Any:
     if kind == "tick":
         return ipywidgets.Checkbox(value=shown, description=field.name)
     if kind == "lines":
-        return ipywidgets.Textarea(value=shown, description=field.name)
+        rows = min(shown.count("\n") + 1, _MOST_LINES)
+        return ipywidgets.Textarea(value=shown, description=field.name, rows=rows)
     return ipywidgets.Text(value=shown, description=field.name)
 
 
@@ -475,6 +581,21 @@ def _shown(field: FormField) -> Any:
     if _kind_of(field) in ("text", "lines", "tick"):
         return field.value
     return _dumps(field.value)
+
+
+def _was(field: FormField, new: Json) -> Html:
+    """What a changed field was; of a text of several lines, those that are not in it any more."""
+    old = field.value
+    if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
+        pairs = difflib.ndiff(old.split("\n"), new.split("\n"))
+        gone = [line[2:] for line in pairs if line.startswith("- ")]
+        old = omit_middle("\n".join(gone), 2_000) if gone else None
+        if old is None:
+            return element("div", "lines were added", style=_HINT)
+    else:
+        old = omit_middle(str(_shown(field)), 2_000)
+    text = element("span", old, style=f"{draw.CODE};white-space:pre-wrap")
+    return element("div", "was: ", text, style=_HINT)
 
 
 def _read(field: FormField, entered: Any) -> Json:

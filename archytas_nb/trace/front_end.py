@@ -9,8 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from typing import Any, Literal, Protocol
-from weakref import WeakSet
+from typing import Any, Literal
 
 from archytas_nb import settings
 
@@ -155,20 +154,3 @@ def reachable(widget: Any) -> Any:
     if hasattr(widget.comm, "_reply_subshell_for"):
         widget.comm._reply_subshell_for = None  # noqa: SLF001
     return widget
-
-
-class TakesTexts(Protocol):
-    """Where a person writes to a run."""
-
-    @property
-    def is_written_to(self) -> bool:
-        """Whether there is a text that is not sent yet, and the run would take it."""
-
-
-tell_fields: WeakSet[TakesTexts] = WeakSet()
-"""Where a person writes to the runs that are shown."""
-
-
-def is_written_to() -> bool:
-    """Whether a person is writing to an agent, so that the keyboard must stay where it is."""
-    return any(field.is_written_to for field in tuple(tell_fields))

@@ -110,12 +110,6 @@ class TellField:
         self.widget = ipywidgets.Text(placeholder=_TELL, layout=self.layout)
         self.widget.on_msg(self._on_message)
         front_end.reachable(self.widget)
-        front_end.tell_fields.add(self)
-
-    @property
-    def is_written_to(self) -> bool:
-        """Whether there is a text that is not sent yet, and the run would take it."""
-        return bool(self.widget.value) and self._inbox.is_open
 
     def _on_message(self, _: Any, content: Any, __: Any = None) -> None:
         """Send the text; called on another thread."""
@@ -136,7 +130,6 @@ class TellField:
 
     def close(self) -> list[str]:
         """The texts that came after the end of the run."""
-        front_end.tell_fields.discard(self)
         return _all_of(self._refused)
 
 

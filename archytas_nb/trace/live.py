@@ -35,6 +35,7 @@ from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.copy_button import copy_buttons
 from archytas_nb.trace.fold import advance, fold, with_outcomes
+from archytas_nb.trace.form_page import page_script
 from archytas_nb.trace.html import (
     CLASSES,
     DIM,
@@ -463,7 +464,7 @@ class LiveLayer:
         self._stop = header.StopButton(self._inbox.stop)
         self._phase = self._html("", layout=self._layout(_PHASE))
         self._passed = self._html("", layout=self._layout(_PASSED))
-        self._offered = self._row([], _ACTIONS)
+        self._offered = self._row([], _ACTIONS).add_class("archytas-nb-actions")
         self._actions = self._actions_of_person()
         self._waiting = self._html("")
         self._offer_actions()
@@ -483,7 +484,7 @@ class LiveLayer:
         return [
             self._head,
             self._row([state, self._offered], _ROW),
-            self._html(join(busy_line(), copy_buttons())),
+            self._html(join(busy_line(), copy_buttons(), page_script())),
             self._waiting,
         ]
 
@@ -666,8 +667,8 @@ class LiveLayer:
             self._frame.display = ""
         self._head.value = self._question()
         self._draw_state()
-        if form is None:
-            self._panel.value = ""
+        if form is None or (self._way == "controls" and not form.decision):
+            self._panel.value = ""  # the form shows the call
         else:
             hint = HINT if self._way == "input" else ""
             self._panel.value = _piece(panel_html(form, hint=hint))

@@ -55,11 +55,10 @@ _HIDE_ERROR = (
 
 # ── the static copy ───────────────────────────────────────────────────────────────────────────────
 
-DECIDE_ELSEWHERE = (
-    "interrupt the kernel (the call will not have run), or answer with %agent_answer run, refuse "
-    "or stop in a console on a subshell"
+_DECIDE_ELSEWHERE = (
+    "interrupt the kernel (the call will not have run), or answer with %agent_answer run {name}, "
+    "%agent_answer refuse or %agent_answer stop in a console on a subshell"
 )
-"""What a person can do about a call that waits where its buttons are gone."""
 _INTERRUPT = "interrupt the kernel (nothing that waits for you will have run)"
 _AT_ITS_END = "The finished trace will be shown here when the run has ended."
 
@@ -95,7 +94,9 @@ def static_copy(
         restarted = f"while {form.tool} waited for your decision: it was not run"
         view = _without_waiting_calls(view)
         panel = draw.panel_html(form, draw.NOT_DECIDED, hint="")
-        todo = DECIDE_ELSEWHERE if has_buttons else _INTERRUPT
+        todo = _INTERRUPT
+        if has_buttons:
+            todo = _DECIDE_ELSEWHERE.format(name=form.name)
     elif is_asking:
         restarted = "while the agent waited for your answer"
         todo = _INTERRUPT

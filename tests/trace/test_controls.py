@@ -27,27 +27,34 @@ from archytas_nb.loop.events import (
     Stopped,
     UserQuestion,
 )
-from archytas_nb.loop.record import Inbox
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.tool import Tool
 from archytas_nb.trace import bundle, controls, forms, front_end
 from archytas_nb.trace.fold import fold
-from archytas_nb.trace.header import StopButton, TellField
+from archytas_nb.trace.header import StopButton
 from tests.front_end import find, widgets
 from tests.front_end import front_end as acting
 from tests.scripted import Scripted
 
 EDIT = [
-    ["Edit", ("above", "9"), "Run"],
-    ["Edit", ("above", "many"), "Run", ("above", "2"), "Run"],
+    ["Edit", ("above", "9"), "Run with 1 change"],
+    ["Edit", ("above", "many"), "Run", ("above", "2"), "Back", "Run with 1 change"],
 ]
-REASON = "Enter runs it; or say what to do instead"
+REASON = "Why? The agent reads this."
+AGAIN = "Run means"
 DECISIONS: dict[str, tuple[list[list[Any]], list[str]]] = {
     "run": ([["Run"], ["Run"]], ["y", "y"]),
-    "this run": ([["Run, do not ask again in this run"]], ["this run"]),
-    "refuse": ([["Refuse"], ["Run"]], ["n", "y"]),
-    "reason": ([[(REASON, "it is in use"), "Refuse"], ["Refuse"]], ["n: it is in use", "n"]),
+    "this run": ([[(AGAIN, "this run"), "Run"]], ["this run"]),
+    "refuse": ([["Refuse…", "Refuse"], ["Run"]], ["n", "y"]),
+    "reason": (
+        [["Refuse…", (REASON, "it is in use"), "Refuse"], ["Refuse…", "Back", "Stop"]],
+        ["n: it is in use", "stop"],
+    ),
+    "edit with reason": (
+        [[("above", "9"), "Refuse…", "Refuse"], ["Run"]],
+        ["n", "y"],
+    ),
     "edit": (EDIT, ["above = 9", "y", "above = 2", "y"]),
     "stop": ([["Stop"]], ["stop"]),
     "stop later": ([["Run"], ["Stop"]], ["y", "stop"]),
@@ -183,7 +190,7 @@ def test_controls_are_used_only_where_a_subshell_exists(
         (["red", "Red "], "", ["Red "], "Red "),
         (["1", "2"], "", ["2"], "2"),
         ([*"abcdefgh"], "", [("Answers", 6), "Choose"], "g"),
-        (["red"], "", [("Or answer in your own words", "green"), "Answer"], "green"),
+        (["red"], "", ["Answer", ("Or answer in your own words", "green"), "Answer"], "green"),
         ([], "", [("Your answer", "42"), "Answer"], "42"),
         (["red", "blue"], "blue", ["Answer"], "blue"),
         ([], "42", [("Your answer; Enter takes '42'", "43"), "Answer"], "43"),
@@ -199,7 +206,6 @@ def test_a_question_of_the_model_is_answered_with_a_button_a_list_or_a_field(
 ) -> None:
     from archytas_nb.kernel.person import _answer
 
-    monkeypatch.setattr(forms, "_UNSEEN", 0.0)
     with acting(monkeypatch, act):
         asked = UserQuestion("Which?", tuple(choices), default)
         assert _answer(controls.Controls(Scripted()), asked) == answer
@@ -249,7 +255,7 @@ def test_a_call_that_a_change_has_made_another_one_is_asked_about_again_with_the
 
     monkeypatch.setattr(asking, "Keyboard", Scripted)
     script = ScriptedModel(("keep", {"above": 4, "below": 0}), ("final_answer", "Done."))
-    changed = ["Edit", ("above", "2"), ("below", "1"), "Run"]
+    changed = ["Edit", ("above", "2"), ("below", "1"), "Run with 2 changes"]
     with acting(monkeypatch, changed, ["Run"]) as shown:
         nb.Agent([keep], script).run("Keep rows", progress=False)
     assert ran == [(2, 1)]
@@ -262,31 +268,37 @@ def test_a_call_that_a_change_has_made_another_one_is_asked_about_again_with_the
     assert "another reason" in second
 
 
-def test_enter_runs_in_a_field_of_one_line_and_not_just_after_the_form_has_appeared(
+def test_what_is_pressed_before_a_form_can_have_been_read_does_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Nor what is pressed just after another part of the form has come to the place of the first."""
     from archytas_nb.loop.events import ApprovalForm, FormField
 
     field = FormField("above", 4, {"type": "integer"})
     sheet = forms.ApprovalSheet(ApprovalForm("keep", (), fields=(field,), check=lambda _: ""))
-    enter = {"event": "submit"}
-    monkeypatch.setattr(forms, "_UNSEEN", 0.5)
+    monkeypatch.setattr(forms, "UNSEEN", 0.5)
+    views: list[str] = []
 
-    def press() -> None:
-        reason = find(sheet.box, REASON)
-        reason._handle_custom_msg(enter, None)
-        time.sleep(0.3)
-        said.append(sheet._foot.value)
+    def press(title: str) -> None:
+        find(sheet.box, title).click()
+        time.sleep(0.2)
+        views.append(sheet._view)
+
+    def act() -> None:
+        for title in ("Run", "Stop", "Edit"):  # 0, 0.2 and 0.4 s after it has appeared
+            press(title)
+        time.sleep(0.5)
+        for title in ("Edit", "Run"):
+            press(title)
         find(sheet.box, "above").value = "7"
-        find(sheet.box, "above")._handle_custom_msg(enter, None)
+        time.sleep(0.6)
+        press("Run with 1 change")
 
-    said: list[str] = []
-    other = Thread(target=press)
+    other = Thread(target=act)
     other.start()
     assert sheet.wait() == ["above = 7", "y"]
     other.join()
-    assert forms._TOO_SOON in said[0]
-    assert forms.DECIDE_ELSEWHERE not in said[0]
+    assert views == ["card", "card", "card", "edit", "edit", "edit"]
     sheet.close()
 
 
@@ -314,23 +326,6 @@ def test_each_field_that_does_not_fit_shows_its_own_fault() -> None:
         {"below": "fine"},
         {"above": "above is wrong"},
     )
-
-
-def test_a_form_leaves_the_keyboard_to_a_person_who_writes_to_the_agent() -> None:
-    inbox = Inbox()
-    inbox.open()
-    field = TellField(inbox, lambda: None)
-    assert not front_end.is_written_to()
-    field.widget.value = "only the lar"
-    assert front_end.is_written_to()
-    field.widget.value = ""
-    assert not front_end.is_written_to()
-    field.widget.value = "never sent"
-    inbox.close()  # the run has ended, and an interrupt has kept its trace from being closed
-    assert not front_end.is_written_to()
-    inbox.open()
-    field.close()
-    assert not front_end.is_written_to()
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.002, 0.01, None])
@@ -403,26 +398,26 @@ def test_a_question_that_waits_too_long_has_no_answer(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("line", "status", "text"),
     [
-        ("run", "done", "kept 4"),
+        ("run {}", "done", "kept 4"),
         ("refuse it is in use", "refused", "it is in use"),
+        ("refuse {} it is in use", "refused", "it is in use"),
         ("stop", "interrupted", ""),
+        ("stop {}", "interrupted", ""),
     ],
 )
 def test_a_call_is_decided_from_another_thread(
     line: str, status: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from IPython.core.error import UsageError
-    from IPython.core.interactiveshell import InteractiveShell
 
-    shell = InteractiveShell()
-    shell.run_line_magic("load_ext", "archytas_nb")
+    shell = console()
     with pytest.raises(UsageError, match="no call waits"):
-        shell.run_line_magic("agent_answer", line)
+        shell.run_line_magic("agent_answer", "refuse")
 
     def answer() -> None:
-        while not controls._waiting:
+        while (form := controls.waiting()) is None:
             time.sleep(0.01)
-        shell.run_line_magic("agent_answer", line)
+        shell.run_line_magic("agent_answer", line.format(form.name))
 
     other = Thread(target=answer)
     other.start()
@@ -435,6 +430,53 @@ def test_a_call_is_decided_from_another_thread(
     [(_, outcome), *_] = run.calls
     assert outcome.status == status
     assert text in outcome.text
+
+
+def test_an_answer_from_elsewhere_names_the_call_that_waits_or_does_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question has a name of its own: that of the first does not answer the second."""
+    from IPython.core.error import UsageError
+
+    shell = console()
+    refused: list[str] = []
+    names: list[str] = []
+
+    def answer(*lines: str) -> None:
+        while (form := controls.waiting()) is None or form.name in names:
+            time.sleep(0.01)
+        names.append(form.name)
+        for each in lines:
+            line = each.format(*names, now=form.name)
+            try:
+                shell.run_line_magic("agent_answer", line)
+            except UsageError as error:
+                refused.append(str(error))
+
+    def act() -> None:
+        answer("run", "run drop_rows", "run delete_rows#zzzz", "run {now}")
+        answer("run", "run {0}", "run delete_rows", "stop {0}", "refuse {0} no", "run {now}")
+
+    other = Thread(target=act)
+    other.start()
+    with acting(monkeypatch, [], []), monkeypatch.context() as patched:
+        run = ask(tmp_path / "named", Scripted(), patched)
+    other.join()
+    assert [outcome.status for _, outcome in run.calls] == ["done", "done"]
+    assert len(set(names)) == 2
+    assert len(refused) == 3 + 5
+    for error, name in zip(refused, [names[0]] * 3 + [names[1]] * 5, strict=True):
+        assert f"%agent_answer run {name}" in error  # what waits, and how to answer it
+        assert "above = " in error
+
+
+def console() -> Any:
+    """A shell with the magics, in which a person answers."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    shell.run_line_magic("load_ext", "archytas_nb")
+    return shell
 
 
 class Hands:
@@ -505,6 +547,7 @@ def test_whenever_a_run_is_stopped_or_told_something_each_thing_has_one_outcome(
         monkeypatch.setattr(kind, "__setattr__", note)
     monkeypatch.setattr(front_end, "way", lambda: "controls")
     monkeypatch.setattr(forms, "_SETTLES", 0.0)
+    monkeypatch.setattr(forms, "UNSEEN", -1000.0)
     random = Random(30)
     statuses = Counter(hands_on(random, number, monkeypatch) for number in range(runs))
     print(statuses)

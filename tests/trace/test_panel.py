@@ -124,7 +124,7 @@ def test_a_copy_that_may_outlive_its_kernel_says_what_to_do_and_what_a_restart_h
     seen = words(static_copy(fold("q", events), 1, form, has_buttons=True))
     assert "The run had not finished when this was saved" in seen
     assert "query · not decided when this was saved" in seen
-    assert "%agent_answer run, refuse or stop" in seen
+    assert f"%agent_answer run {form.name}" in seen
     assert "restarted while query waited for your decision: it was not run" in seen
     assert "waiting" not in seen
     assert "To change" not in seen
