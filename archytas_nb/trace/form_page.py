@@ -1,6 +1,6 @@
 """What a page does with the forms that wait for a person.
 
-    appears ──▶ in view for 0.7 s, each end of the call seen ──▶ it can be run
+    appears ──▶ drawn for 0.7 s, each end of the call seen ──▶ it can be run
        │                                                     click on a button
        ├ the keyboard stays where it is                      Ctrl-Enter or ⌘-Enter in the form
        ├ scrolled to once, unless somebody types             Enter or Space on a button
@@ -157,33 +157,36 @@ if (!window.archytasNbForms) {{
     hint(form, 'early')
   }}
 
-  // Each end of the call, and of a part of it that has a scroll bar of its own, has a mark.
+  // Each end of the call has a mark, and the end of a part that has a scroll bar of its own.
   const mark = (form, state) => {{
     const call = form.querySelector('.{CALL}')
     if (!call || call.dataset.marked) return
     call.dataset.marked = 'true'
     for (const each of state.unread) state.eyes.unobserve(each)
     state.unread.clear()
-    for (const part of [call, ...call.querySelectorAll('pre')]) {{
-      for (const place of ['prepend', 'append']) {{
-        const end = document.createElement('span')
-        end.style.cssText = 'display:block;width:1px;height:1px'
-        part[place](end)
-        state.unread.add(end)
-        state.eyes.observe(end)
-      }}
+    const place = (part, how) => {{
+      const end = document.createElement('span')
+      end.style.cssText = 'display:block;width:1px;height:1px'
+      part[how](end)
+      state.unread.add(end)
+      state.eyes.observe(end)
     }}
+    place(call, 'prepend')
+    place(call, 'append')
+    for (const each of call.querySelectorAll('pre')) place(each, 'append')
     gate(form, state)
+  }}
+  const isUnread = end => {{
+    const part = end.parentElement
+    return part.tagName !== 'PRE' || part.scrollHeight > part.clientHeight + 1
   }}
   const gate = (form, state) => {{
     const run = form.querySelector('.{RUN}')
     if (!run) return
-    if (state.unread.size) {{
-      if (!run.disabled || !run.dataset.unread) {{
-        run.dataset.unread = 'true'
-        run.title = 'Scroll to the end of the call first'
-        run.disabled = true
-      }}
+    if ([...state.unread].some(isUnread)) {{
+      run.dataset.unread = 'true'
+      run.title = 'Scroll to the end of the call first'
+      if (!run.disabled) run.disabled = true
     }} else if (run.dataset.unread) {{
       delete run.dataset.unread
       run.title = ''
@@ -206,8 +209,7 @@ if (!window.archytasNbForms) {{
       gate(form, state)
     }})
     state.look = new IntersectionObserver(changes => {{
-      const {{isIntersecting, intersectionRatio, intersectionRect}} = changes.at(-1)
-      if (isIntersecting && state.since === null) state.since = now()
+      const {{intersectionRatio, intersectionRect}} = changes.at(-1)
       chip.hidden = intersectionRatio > .5 || intersectionRect.height > innerHeight * .5
       measure(form)
     }}, {{threshold: [0, .1, .3, .5, .7, .9, 1]}})
@@ -226,7 +228,10 @@ if (!window.archytasNbForms) {{
         target.scrollTop = 0
       }}
     }})
-    form.addEventListener('click', event => {{ if (event.target === form) reveal(form) }})
+    form.addEventListener('click', event => {{
+      if (event.target === form) reveal(form)
+      if (event.target.closest('.{BACK}')) form.focus({{preventScroll: true}})  // it disappears
+    }})
     state.watch = new MutationObserver(changes => {{
       for (const {{target, type}} of changes) {{
         if (target === form && type === 'attributes' && state.view !== viewOf(form)) {{
@@ -260,7 +265,10 @@ if (!window.archytasNbForms) {{
     button.addEventListener('click', () => show(form))
     chip.append(dot, text, button)
     document.body.append(chip)
-    if (!isTyping()) requestAnimationFrame(() => {{ if (!isTyping()) reveal(form) }})
+    requestAnimationFrame(() => {{  // when it is drawn, which a tab in the background is not
+      state.since = now()
+      if (!isTyping()) reveal(form)
+    }})
     if (!beat) beat = setInterval(tick, 250)
     tick()
   }}
@@ -290,6 +298,7 @@ if (!window.archytasNbForms) {{
       if (title && state.chip.children[1].textContent !== title)
         state.chip.children[1].textContent = title
       measure(form)
+      gate(form, state)
     }}
     const bare = document.title.replace(/^(● )+/, '')
     const title = forms.size ? `● ${{bare}}` : bare

@@ -59,6 +59,7 @@ _SHEET = (
     f".{page.FORM} .widget-text,.{page.FORM} .widget-textarea,"
     f".{page.FORM} .widget-dropdown{{width:auto;max-width:100%;height:auto}}"
     f".{page.FORM} .widget-hbox>.widget-text{{flex:1 1 22em}}"
+    f".{page.FORM} .widget-hbox>.widget-dropdown{{margin-left:auto}}"
     f".{page.FORM} .widget-label{{flex:0 0 auto;min-width:7em;width:auto;text-align:left;"
     "font-family:monospace}"
     f".{page.FORM} .widget-label-basic{{font-family:monospace}}"
@@ -315,6 +316,7 @@ class ApprovalSheet(Sheet):
         parts = (self._script, head, self._note, self._call, edits, self._brief, self._row(*row))
         self.box.add_class("archytas-nb-approval")
         self._draw_call({})
+        self._show({}, {})
         self._switch("card")
         self.box.children = (*parts, self._foot, stop)
 
