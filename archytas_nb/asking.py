@@ -33,6 +33,7 @@ from archytas_nb.kernel.cells import are_offered, cells_tool
 from archytas_nb.kernel.context import context_of, look_tools
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.failure import last_error
+from archytas_nb.kernel.permission import NOTEBOOK, Permissions, Source
 from archytas_nb.kernel.person import Keyboard, Person, confirm, person_elsewhere
 from archytas_nb.kernel.python import python_tool
 from archytas_nb.kernel.reads import Reads
@@ -210,6 +211,7 @@ class RunSetup:
         own_tools: The tools of this agent only.
         namespace: The variables; None for the live namespace.
         notes_reads: Whether what calls read is noted, to check the answer later.
+        permitted: What the person has permitted before; None for nothing.
     """
 
     settings: QuestionSettings
@@ -218,6 +220,7 @@ class RunSetup:
     own_tools: Toolbox = field(default_factory=Toolbox)
     namespace: Namespace | None = None
     notes_reads: bool = True
+    permitted: Permissions | None = None
 
     @property
     def variables(self) -> Namespace:
@@ -619,6 +622,11 @@ class Asked:
                 self.inbox.stop()
             return show(ev.Delta("person", text, form))
 
+        source = NOTEBOOK
+        if ModelFacts(model).is_program:
+            source = Source("program")
+        elif person_elsewhere.get() is not None:
+            source = Source("chat")
         person: Person = person_of(model, user, hides_values=self.setup.hides_values)
         return KernelExecutor(
             tools,
@@ -631,6 +639,7 @@ class Asked:
             on_ended=lambda each: show(ev.Delta("ended", "", outcome=each)),
             allow=settings.allow,
             watch=self.run.watch,
+            source=source,
         )
 
     def _keep(self) -> None:

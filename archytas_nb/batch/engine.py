@@ -36,6 +36,7 @@ from archytas_nb.batch.row import Effects, ask_elsewhere, ask_row, unless_refuse
 from archytas_nb.batch.store import OPEN, RowResult, Store, stored
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
 from archytas_nb.errors import ENDPOINT_FAILURES, REFUSED_FOR_ALL, ConfigurationError, ModelError
+from archytas_nb.kernel.permission import NOTEBOOK, Permission, Permissions, state_of
 from archytas_nb.kernel.person import Keyboard, ask_user, confirm
 from archytas_nb.kernel.python import python
 from archytas_nb.loop.events import Usage
@@ -426,10 +427,9 @@ class Map:
             self._check_budget(model)
         if self.executor is not None:
             self._check_tools_for_executor()
-        allow = self._allowed()
+        permitted = self._permitted()
         choice = ModelChoice(without_retries(model))
-        settings = replace(self.setup.settings, allow=allow)
-        return replace(self.setup, choice=choice, settings=settings)
+        return replace(self.setup, choice=choice, permitted=permitted)
 
     def _check_budget(self, model: Any) -> None:
         """Raise ConfigurationError if a budget cannot be kept with a model."""
@@ -456,25 +456,33 @@ class Map:
                         "executor's processes do not have it; omit the tool or executor="
                     )
 
-    def _allowed(self) -> frozenset[str]:
-        """The names of tools that run without approval, of which the user may be asked for some."""
+    def _permitted(self) -> Permissions:
+        """The tools that rows may call without a question, about which the user is asked here.
+
+        A call for which the tool's own check has a text is asked about when a row makes it.
+        """
+        permitted = Permissions()
         allow = self.setup.settings.allow
         asking = [
-            tool.name
+            tool
             for tool in self.tools
             if tool.may_require_approval and not allow & {tool.name, tool.source_name}
         ]
         if not asking or self.setup.settings.approve not in (None, "ask"):
-            return allow
-        tools = ", ".join(asking)
+            return permitted
+        states = [state_of(tool) for tool in asking]
+        names = [tool.name for tool in asking]
+        tools = ", ".join(names)
         question = f"Let {len(self.todo):,} rows call {tools} without asking you again?"
         if not confirm(question, Controls(Keyboard())):
             raise ConfigurationError(
                 f"{tools}: approval is required before the map starts, and was not given. Allow it "
-                f"with %config ArchytasNB.allow = {asking!r} or Agent(allow={asking!r}), or leave "
-                f"it out with %tools --disable {asking[0]} or Agent([…])"
+                f"with %config ArchytasNB.allow = {names!r} or Agent(allow={names!r}), or leave "
+                f"it out with %tools --disable {names[0]} or Agent([…])"
             )
-        return allow | set(asking)
+        for each in states:
+            permitted.give(Permission(NOTEBOOK, each))
+        return permitted
 
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 

@@ -95,6 +95,9 @@ class RowExecutor(KernelExecutor):
             outcomes.append(outcome)
         return tuple(outcomes)
 
+    def _may_ask(self, call: ev.ToolCall) -> bool:
+        return call.name in self._tools and self._tools[call.name].may_require_approval
+
     def _has_effects(self, call: ev.ToolCall) -> bool:
         return call.name in self._tools and not self._tools[call.name].pure
 
@@ -102,7 +105,7 @@ class RowExecutor(KernelExecutor):
         self, calls: Sequence[ev.ToolCall], run: Callable[[], tuple[ev.CallOutcome, ...]]
     ) -> tuple[ev.CallOutcome, ...]:
         """Run calls on the thread on which their tools may run."""
-        if not any(map(self._has_effects, calls)):
+        if not any(self._has_effects(each) or self._may_ask(each) for each in calls):
             return run()
         asked = time.monotonic()
 
@@ -148,6 +151,7 @@ def row_executor(
         person_of(model, Keyboard(), hides_values=setup.hides_values),
         allow=setup.settings.allow,
         clock=clock,
+        permitted=setup.permitted,
     )
     executor.on_main = on_main
     return executor

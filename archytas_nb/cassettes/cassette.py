@@ -159,16 +159,39 @@ class Cassette:
         return None
 
     def find_answer(
-        self, prompt: str, origin: str = "", *, is_user_there: bool = False
+        self, prompt: str, reply: RecordedReply, origin: str = "", *, is_user_there: bool = False
     ) -> RecordedAnswer | None:
-        """Use a recorded answer of the user; None where there is none left.
+        """Use the user's recorded answer about a call of a recorded reply; None without one.
 
         Where no user was there when it was recorded, but one is now, mode auto asks again.
         """
-        key = RecordedAnswer(self.matcher.text(prompt), None).key
+        text = self.matcher.text(prompt)
         asks_again = is_user_there and self.mode == "auto"
+
+        def fits(entry: Any) -> bool:
+            if not isinstance(entry, RecordedAnswer) or (entry.answer is None and asks_again):
+                return False
+            # Earlier versions wrote the line with the choices, too.
+            is_older = entry.exchange is None and entry.prompt.startswith(f"{text}\n")
+            return entry.prompt == text or is_older
+
         with self._lock:
-            found = self._take(key, origin, lambda each: each.answer is not None or not asks_again)
+            found = None
+            if self.mode != "record":
+                found = self.tape.take_answer(reply, fits, origin)
+            if found is None and self.mode == "replay":  # of an earlier version, with inner agents
+                found = self.tape.take_first(
+                    lambda each: fits(each) and each.exchange is None, origin
+                )
+            if found is not None:
+                self._note_use(found)
+        return found
+
+    def find_told(self, prompt: str, origin: str = "") -> RecordedAnswer | None:
+        """Use what the user told the agent before a request; None where there is none left."""
+        key = RecordedAnswer(self.matcher.text(prompt), None).key
+        with self._lock:
+            found = self._take(key, origin, lambda _: True)
         return found if isinstance(found, RecordedAnswer) else None
 
     def _take(self, key: str, origin: str, fits: Callable[[Any], bool]) -> Entry | None:
@@ -176,15 +199,18 @@ class Cassette:
             return None
         found: Entry | None = self.tape.take(key, origin, fits)
         if found is not None:
-            self.tally.replayed += 1
-            if isinstance(found, RecordedReply) and found.reply is not None:
-                self.tally.input_tokens += found.reply.usage.input_tokens
-                self.tally.output_tokens += found.reply.usage.output_tokens
-            self._write_report(used=key)
+            self._note_use(found)
         return found
 
-    def old_answer(self, prompt: str) -> RecordedAnswer | None:
-        """A user's answer in the recording that a new one replaces; each answer once."""
+    def _note_use(self, found: Entry) -> None:
+        self.tally.replayed += 1
+        if isinstance(found, RecordedReply) and found.reply is not None:
+            self.tally.input_tokens += found.reply.usage.input_tokens
+            self.tally.output_tokens += found.reply.usage.output_tokens
+        self._write_report(used=found.key)
+
+    def old_told(self, prompt: str) -> RecordedAnswer | None:
+        """What the user told in the recording that a new one replaces; each text once."""
         prompt = self.matcher.text(prompt)
         for place, old in enumerate(self._replaced):
             if isinstance(old, RecordedAnswer) and old.prompt == prompt and old.answer is not None:
@@ -192,11 +218,10 @@ class Cassette:
                 return old
         return None
 
-    @property
-    def has_answers(self) -> bool:
-        """Whether there is a recorded answer of the user that is not used yet."""
-        unused = (*self._replaced, *self.tape.unused)
-        return any(isinstance(each, RecordedAnswer) for each in unused)
+    def has_answers(self, reply: RecordedReply) -> bool:
+        """Whether an answer about a call of a recorded reply may be left."""
+        answers = (each for each in self.tape.unused if isinstance(each, RecordedAnswer))
+        return any(each.exchange in (reply.key, None) for each in answers)
 
     def add(
         self,
@@ -207,17 +232,24 @@ class Cassette:
         model: str = DEFAULT,
         origin: str = "",
         learned: dict[str, Json] | None = None,
-    ) -> None:
+    ) -> RecordedReply:
         """Record an exchange with the model behind the last one that was used or recorded."""
         self._learn(model, learned or {})
         kept = None
         if reply is not None:
             kept = self.matcher.reply(reply)
         request = self.matcher.request(ask, model)
-        self._add(RecordedReply(request, kept, refusal, learned or {}), origin)
+        entry = RecordedReply(request, kept, refusal, learned or {})
+        self._add(entry, origin)
+        return entry
 
     def add_answer(
-        self, prompt: str, answer: str | None, origin: str = "", seconds: float | None = None
+        self,
+        prompt: str,
+        answer: str | None,
+        origin: str = "",
+        seconds: float | None = None,
+        exchange: str | None = None,
     ) -> None:
         """Record the answer of the user, or None where no user is there.
 
@@ -226,11 +258,12 @@ class Cassette:
             answer: What was answered.
             origin: The question to the agent in which it was asked.
             seconds: How long the user took.
+            exchange: The key of the exchange whose reply made the call that is asked about.
         """
         kept = None
         if answer is not None:
             kept = scrub(answer)
-        self._add(RecordedAnswer(self.matcher.text(prompt), kept, seconds), origin)
+        self._add(RecordedAnswer(self.matcher.text(prompt), kept, seconds, exchange), origin)
 
     def _add(self, entry: Entry, origin: str) -> None:
         with self._lock:

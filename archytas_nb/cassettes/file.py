@@ -6,7 +6,9 @@ A cassette is JSON Lines of four kinds:
     {"ref": "3f…", "message": {…}}                              a message, tool or schema, before
                                                                 the first exchange that uses it
     {"exchange": "8a…", "messages": ["3f…", …], "reply": {…}}   a request to the model and its reply
-    {"asked": "Run it?", "answered": "y"}                      a question to the user; null: no user
+    {"asked": "Run it?", "answered": "y", "in": "8a…"}         a question to the user (null: there
+                                                                was no user) about a call of the
+                                                                reply of that exchange
 
 An exchange is appended in one piece, and any other change replaces the file in one step. Whether a
 file is a cassette is known from its lines, whoever wrote them: no other file is replaced.
@@ -74,11 +76,17 @@ class RecordedReply:
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """A question to the user and the answer; None where no user was there."""
+    """A question to the user and the answer; None where no user was there.
+
+    Attributes:
+        exchange: The key of the exchange whose reply made the call about which the user was asked;
+            None where there is none, and in files of earlier versions.
+    """
 
     prompt: str
     answer: str | None
     seconds: float | None = field(default=None, compare=False)  # until it came
+    exchange: str | None = None
 
     @property
     def key(self) -> str:
@@ -88,6 +96,8 @@ class RecordedAnswer:
     def line(self) -> str:
         """Its line in the file."""
         line: dict[str, Json] = {"asked": self.prompt, "answered": self.answer}
+        if self.exchange is not None:
+            line["in"] = self.exchange
         if self.seconds is not None:
             line["seconds"] = self.seconds
         return _dump(line)
@@ -145,6 +155,7 @@ class CassetteFile:
         is_cut = not text.endswith("\n")
         entries: list[Entry] = []
         parts: dict[str, RequestPart] = {}
+        keys: dict[str, str] = {}  # of the exchanges: as they are written, and as they are now
         self.warning = ""
         self._header = None
         for number, line in enumerate(lines, start=1):
@@ -156,7 +167,7 @@ class CassetteFile:
                     kind = next(kind for kind in get_args(PartKind) if kind in found)
                     parts[found["ref"]] = self._matcher.part(kind, found[kind])
                 else:
-                    entries.append(_entry(found, parts, self._matcher))
+                    entries.append(_entry(found, parts, keys, self._matcher))
             except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
                 name = repr(str(self.path))
                 is_last = 1 < number == len(lines)
@@ -246,10 +257,15 @@ def lines_of(entry: Entry, refs: set[str]) -> Iterator[str]:
     yield entry.line()
 
 
-def _entry(line: Json, parts: dict[str, RequestPart], matcher: Matcher) -> Entry:
+def _entry(
+    line: Json, parts: dict[str, RequestPart], keys: dict[str, str], matcher: Matcher
+) -> Entry:
     if "asked" in line:
         prompt = matcher.volatile(line["asked"])
-        return RecordedAnswer(prompt, line["answered"], line.get("seconds"))
+        exchange = None
+        if "in" in line:
+            exchange = keys.get(line["in"], line["in"])
+        return RecordedAnswer(prompt, line["answered"], line.get("seconds"), exchange)
     schema = None
     if "schema" in line:
         schema = parts[line["schema"]]
@@ -264,6 +280,7 @@ def _entry(line: Json, parts: dict[str, RequestPart], matcher: Matcher) -> Entry
     reply = None
     if "error" not in line:
         reply = _reply_from_json(line["reply"])
+    keys[line["exchange"]] = request.key
     return RecordedReply(request, reply, line.get("error"), line.get("learned", {}))
 
 

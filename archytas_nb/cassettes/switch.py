@@ -11,6 +11,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Generator, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from archytas_nb.settings import UNSET, configured
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
+    from archytas_nb.cassettes.file import RecordedReply
     from archytas_nb.kernel.person import Person
 
 PATH = "ARCHYTAS_NB_CASSETTE"
@@ -190,6 +192,8 @@ class CassetteModel:
         self._make_live = live
         self._live: Any = None
         self.unanswered: CassetteMiss | None = None
+        self.exchange: RecordedReply | None = None  # whose calls are run now
+        self.is_replayed = False  # whether its reply came from the recording
 
     def __repr__(self) -> str:
         return f"CassetteModel({str(self.cassette.path)!r}, {self.cassette.mode})"
@@ -250,6 +254,7 @@ class CassetteModel:
         """Begin a question; a cell that is run again gets the same replies again."""
         self.origin = origin
         self.unanswered = None
+        self.exchange = None
         self.cassette.start_question(origin, execution)
 
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
@@ -265,20 +270,28 @@ class CassetteModel:
             self.unanswered = None
             raise miss
         found = self.cassette.find(ask, self.given_name, self.origin)
+        reply = None
+        refusal = None
         if found is not None:
+            exchange = found
             reply = found.reply
             refusal = found.refusal
         elif self.cassette.mode == "replay":
             raise self.cassette.miss(ask, self.given_name)
         else:
-            reply, refusal = yield from self._recorded(ask)
+            exchange, reply, refusal = yield from self._recorded(ask)
         if reply is None:
             raise ModelError(_REFUSALS.get(str(refusal), str(refusal)), kind=refusal or "refused")
+        if not ask.is_aside:  # a tool that asks the model has calls of the reply before
+            self.exchange = exchange
+            self.is_replayed = found is not None
         return reply
 
     def _recorded(
         self, ask: AskModel
-    ) -> Generator[Delta | Notice, None, tuple[ModelReply | None, ModelErrorKind | None]]:
+    ) -> Generator[
+        Delta | Notice, None, tuple[RecordedReply, ModelReply | None, ModelErrorKind | None]
+    ]:
         """Ask the live model and record its reply, or its refusal."""
         before = self._live_facts()
         if self.cassette.facts(self.given_name) is None:
@@ -302,21 +315,18 @@ class CassetteModel:
             events.close()
         after = self._live_facts()
         learned = {name: fact for name, fact in after.items() if before.get(name) != fact}
-        self.cassette.add(
+        exchange = self.cassette.add(
             ask, reply, refusal, model=self.given_name, origin=self.origin, learned=learned
         )
-        return reply, refusal
+        return exchange, reply, refusal
 
     def person(self, real: Person, *, hides_values: bool = False) -> Person:
         """The user, whose answers are recorded; the real one is asked only if that is allowed.
 
-        A question that a tool asks has a user whose answers are recorded already. What is asked is
-        not recorded if values stay here.
+        An agent that is a tool has a user whose answers the outer agent records already: those to
+        its own questions are recorded with its own exchanges. What is asked is not recorded if
+        values stay here.
         """
-        from archytas_nb.kernel.person import is_recorded
-
-        if is_recorded(real):
-            return real
         return _RecordedPerson(self, real, hides_values=hides_values)
 
     def told(self, take: Callable[[], list[str]], question: str) -> Callable[[], list[str]]:
@@ -333,12 +343,12 @@ class CassetteModel:
             texts: list[str] = []
             while True:
                 prompt = _TOLD.format(step, len(texts) + 1, question)
-                found = cassette.find_answer(prompt, origin)
+                found = cassette.find_told(prompt, origin)
                 text = None
                 if found is not None:
                     text = found.answer
                 elif cassette.mode == "record" and not is_user_there:
-                    old = cassette.old_answer(prompt)
+                    old = cassette.old_told(prompt)
                     if old is not None:
                         text = old.answer
                         cassette.add_answer(prompt, text, origin)
@@ -395,10 +405,15 @@ _NOT_RECORDED = "(what the user was asked, which may hold values)"
 
 
 class _RecordedPerson:
-    """A user whose answers are recorded and replayed."""
+    """A user whose answers are recorded and replayed.
+
+    A recorded answer is used only for a call of the recorded reply to which it was given. About a
+    call of a live reply, the user is asked.
+    """
 
     is_recorded = True
     seconds: float | None = None  # until the last answer came, also in a replay
+    answered_from: object | None = None  # the recording, if the last answer is one of it
 
     def __init__(self, model: CassetteModel, real: Person, *, hides_values: bool) -> None:
         self._hides_values = hides_values
@@ -408,9 +423,20 @@ class _RecordedPerson:
         self._origin = model.origin
 
     @property
+    def recording(self) -> object | None:
+        """The recording whose reply made the calls that are run now; None if it came live."""
+        return self._cassette if self._replayed is not None else None
+
+    @property
+    def _replayed(self) -> RecordedReply | None:
+        """The exchange whose calls are run now, if its reply was replayed."""
+        return self._model.exchange if self._model.is_replayed else None
+
+    @property
     def there(self) -> bool:
         """Whether a question can be answered: by the recording, or by the user."""
-        if self._cassette.has_answers:
+        replayed = self._replayed
+        if replayed is not None and self._cassette.has_answers(replayed):
             return True
         return self._cassette.mode != "replay" and self._real.there
 
@@ -421,45 +447,54 @@ class _RecordedPerson:
             EOFError: Nobody answers. Tools may catch it; where a replay lacks the answer, the
                 next reply of the model is a `CassetteMiss`, therefore.
         """
+        if _is_answered_inside.get():
+            return self._real.ask(prompt, form)
         cassette = self._cassette
+        exchange = self._model.exchange
         whole = prompt
-        if isinstance(form, ApprovalForm):
-            whole = f"{form.text}\n{prompt}"
-        found = None
+        if isinstance(form, ApprovalForm):  # the choices are no part of the question
+            whole = form.text
         if self._hides_values:
             whole = _NOT_RECORDED
-        if not self._hides_values or cassette.mode == "replay":
-            found = cassette.find_answer(whole, self._origin, is_user_there=self._real.there)
-        answer: str | None
+        found = None
+        replayed = self._replayed
+        if replayed is not None and (not self._hides_values or cassette.mode == "replay"):
+            found = cassette.find_answer(
+                whole, replayed, self._origin, is_user_there=self._real.there
+            )
+        self.answered_from = None
+        answer: str | None = None
         if found is not None:
             answer = found.answer
             self.seconds = found.seconds
+            self.answered_from = cassette
         elif cassette.mode == "replay":
             miss = cassette.miss_answer(whole)
             if self._model.unanswered is None:  # the first is the cause
                 self._model.unanswered = miss
             raise EOFError(str(miss))
         else:
-            answer = self._answer(whole, prompt, form)
-            cassette.add_answer(whole, answer, self._origin, self.seconds)
+            self.seconds = None
+            if self._real.there:
+                answer = self._answer(prompt, form)
+            key = None if exchange is None else exchange.key
+            cassette.add_answer(whole, answer, self._origin, self.seconds, key)
         if answer is None:
             raise EOFError("there is no user to answer")
         return answer
 
-    def _answer(
-        self, whole: str, prompt: str, form: ApprovalForm | UserQuestion | None
-    ) -> str | None:
-        """The user's answer; without a user, that of the old recording."""
-        self.seconds = None
-        if self._real.there:
-            started = time.monotonic()
+    def _answer(self, prompt: str, form: ApprovalForm | UserQuestion | None) -> str:
+        started = time.monotonic()
+        token = _is_answered_inside.set(True)
+        try:
             answer = self._real.ask(prompt, form)
-            passed = int(time.monotonic() - started)
-            if passed:  # an answer at once is recorded alike however it was given
-                self.seconds = float(passed)
-            return answer
-        old = self._cassette.old_answer(whole)
-        if old is None:
-            return None
-        self.seconds = old.seconds
-        return old.answer
+        finally:
+            _is_answered_inside.reset(token)
+        passed = int(time.monotonic() - started)
+        if passed:  # an answer at once is recorded alike however it was given
+            self.seconds = float(passed)
+        return answer
+
+
+_is_answered_inside: ContextVar[bool] = ContextVar("archytas_nb_answered_inside", default=False)
+"""Whether an agent that is a tool asks: the exchange of its own call records the answer."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from archytas_nb.cassettes.file import Entry
+from archytas_nb.cassettes.file import Entry, RecordedAnswer, RecordedReply
 
 
 @dataclass(eq=False)
@@ -50,13 +50,42 @@ class Tape:
 
     def take(self, key: str, origin: str = "", fits: Callable[[Any], bool] | None = None) -> Any:
         """Use the first unused exchange with this key that fits; None where there is none."""
+        return self.take_first(lambda each: each.key == key and (not fits or fits(each)), origin)
+
+    def take_first(self, fits: Callable[[Any], bool], origin: str = "") -> Any:
+        """Use the first unused exchange that fits; None where there is none."""
         for place, slot in enumerate(self.slots):
-            if slot.user is not None or slot.entry.key != key:
-                continue
-            if fits is None or fits(slot.entry):
+            if slot.user is None and fits(slot.entry):
                 slot.user = origin
                 self.at = place + 1
                 return slot.entry
+        return None
+
+    def take_answer(
+        self, reply: RecordedReply, fits: Callable[[RecordedAnswer], bool], origin: str = ""
+    ) -> RecordedAnswer | None:
+        """Use the first unused answer that fits, among those about the calls of a reply.
+
+        They stand behind it, before the next reply to the same request. Answers of earlier
+        versions do not name their exchange: it is that of the last reply before them.
+        """
+        entries = self.entries
+        start = next((n for n, each in enumerate(entries) if each is reply), len(entries))
+        last = reply
+        for place, slot in enumerate(self.slots[start + 1 :], start + 1):
+            entry = slot.entry
+            if isinstance(entry, RecordedReply):
+                last = entry
+                if entry.key == reply.key:
+                    break
+                continue
+            is_its_own = entry.exchange == reply.key
+            if entry.exchange is None:
+                is_its_own = last is reply
+            if is_its_own and slot.user is None and fits(entry):
+                slot.user = origin
+                self.at = place + 1
+                return entry
         return None
 
     def add(self, entry: Entry, origin: str = "") -> bool:

@@ -45,6 +45,12 @@ End = tuple[str, str]
 """How a question ended, and the text of that."""
 
 
+_KINDS: dict[ev.Answer, str] = {
+    "yes": "yes", "this run": "always", "always": "always", "no": "no", "stop": "no",
+}  # fmt: skip
+"""How a chat draws the choices; it has no field for an edit."""
+
+
 class AskedNotebook(Protocol):
     """What a listener needs of a notebook."""
 
@@ -99,21 +105,22 @@ class Talk:
             EOFError: The question cannot be asked with buttons, or the chat has gone.
         """
         if isinstance(form, ev.ApprovalForm):
-            return self._approved(form)
+            return self._approved(form, prompt.rpartition("\n")[0])
         if isinstance(form, ev.UserQuestion) and form.choices:
             numbered = enumerate(form.choices, 1)
             options = {str(number): ("yes", choice) for number, choice in numbered}
             return self._chosen(form.text, "", {}, options) or ""
         raise EOFError(f"a chat has no field for an answer to {prompt!r}")
 
-    def _approved(self, form: ev.ApprovalForm) -> str:
+    def _approved(self, form: ev.ApprovalForm, note: str) -> str:
         arguments = {each.name: each.text for each in form.arguments}
         options = {
-            "yes": ("yes", "Run"),
-            "always": ("always", "Always in this notebook"),
-            "no": ("no", "Do not run"),
+            each.line: (_KINDS[each.answer], each.label)
+            for each in form.choices
+            if each.answer in _KINDS
         }
-        return self._chosen(form.tool, form.text, arguments, options) or "stop"
+        text = f"{note}\n{form.text}" if note else form.text
+        return self._chosen(form.tool, text, arguments, options) or "stop"
 
     def _chosen(
         self,

@@ -14,12 +14,30 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, get_args
-from weakref import WeakSet
 
 from archytas_nb.choices import Policy
 from archytas_nb.errors import argument_error
+from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
 from archytas_nb.kernel.output import capture_paused
-from archytas_nb.kernel.person import Keyboard, Person, block, quoted, seconds_taken
+from archytas_nb.kernel.permission import (
+    IN_NOTEBOOK,
+    NOTEBOOK,
+    Permission,
+    Permissions,
+    Source,
+    ToolState,
+    state_of,
+)
+from archytas_nb.kernel.person import (
+    Keyboard,
+    Person,
+    answered_from,
+    block,
+    current_person,
+    quoted,
+    recording_of,
+    seconds_taken,
+)
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop.events import (
     STOPPED,
@@ -48,11 +66,31 @@ from archytas_nb.words import (
 Approve: TypeAlias = Policy | Callable[[Tool, ToolCall], str]
 """A policy, or a function that returns the reason to refuse a call, or ``""`` to run it."""
 
-_always: WeakSet[Tool] = WeakSet()
-"""Tools that run without asking in this kernel, until they are redefined."""
-
 _dialogue = threading.RLock()
 """Held while a person is asked: two agents in threads ask one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a decision was about: the tool and the values as they were then."""
+
+    tool: ToolState
+    values: Mapping[str, Fingerprint] = field(default_factory=dict)
+
+    def changed(self, tool: Tool, bound: BoundCall) -> str:
+        """What is different now, as the beginning of a sentence; empty if nothing is."""
+        now = state_of(tool)
+        if now != self.tool:
+            return now.changed_from(self.tool)
+        given = tool.arguments(bound)
+        names = [name for name, each in self.values.items() if fingerprint(given[name]) != each]
+        return f"{', '.join(names)} changed" if names else ""
+
+
+def _seen(tool: Tool, bound: BoundCall) -> Seen:
+    """What a person who is shown a call sees now."""
+    values = {name: fingerprint(each) for name, each in tool.arguments(bound).items()}
+    return Seen(state_of(tool), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +103,8 @@ class Decision:
     stop: bool = False  # whether the person stops the run
     edit: Edit | None = None  # what the person changed before
     form: ApprovalForm | None = None  # what the person saw and decided
-    whole_run: bool = False  # whether later calls of the tool in this run are not asked about
     allowed: str = ""  # why nobody was asked about a call that requires approval
+    seen: Seen | None = None  # what it was about; None if it holds whatever changes
 
     @property
     def words(self) -> str:
@@ -114,34 +152,71 @@ def usable_policy(approve: Approve | None) -> Approve | None:
     return approve
 
 
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The settings of a run that decide on its calls.
+
+    Attributes:
+        approve: The policy.
+        allow: The names of tools that run without asking.
+    """
+
+    approve: Approve
+    allow: frozenset[str]
+
+    def may_refuse(self, tool: Tool) -> bool:
+        """Whether some call of a tool may be asked about or refused."""
+        if self.approve == "auto" or self.allow & {tool.name, tool.source_name}:
+            return False
+        return callable(self.approve) or tool.may_require_approval
+
+    def allows(self, tool: Tool) -> str:
+        """The setting by which nobody is asked about a tool whose calls all require approval."""
+        if tool.approve is not True:
+            return ""
+        if self.approve == "auto":
+            return "approve is 'auto'"
+        return "allow names it"
+
+
 class Approver:
     """Decides on the calls of one run.
+
+    Where the run is that of an agent that is a tool, the settings of the outer run count as well: a
+    call runs only if each of them lets it, and is asked about if one of them asks.
 
     Args:
         approve: The policy; None is the same as ``"ask"``.
         allow: The names of tools that run without asking.
         person: Who is asked.
+        source: Who asks the question of the run; the outer run's, if there is one.
+        permitted: What the person has permitted for this run before it began.
     """
 
-    def __init__(self, approve: Approve | None, allow: Collection[str], person: Person) -> None:
-        self._approve: Approve = "ask" if approve is None else approve
-        self._allowed = set(allow)
+    def __init__(
+        self,
+        approve: Approve | None,
+        allow: Collection[str],
+        person: Person,
+        *,
+        source: Source = NOTEBOOK,
+        permitted: Permissions | None = None,
+    ) -> None:
         self._person = person
-        self._approved: set[Tool] = set()  # tools that run without asking from now on
+        self.rules: tuple[_Rules, ...] = (
+            _Rules("ask" if approve is None else approve, frozenset(allow)),
+        )
+        self.source = source
+        outer: Approver | None = getattr(current_person.get(), "approver", None)
+        if outer is not None:
+            self.rules += outer.rules
+            self.source = outer.source
+        self._permitted = permitted or Permissions()
+        self._in_run = Permissions()
 
     def may_refuse(self, tool: Tool) -> bool:
         """Whether some call of a tool may be asked about or refused."""
-        if self._approve == "auto" or self._allowed & {tool.name, tool.source_name}:
-            return False
-        return callable(self._approve) or tool.may_require_approval
-
-    def _allows(self, tool: Tool) -> str:
-        """The setting by which nobody is asked about a tool whose calls all require approval."""
-        if tool.approve is not True:
-            return ""
-        if self._approve == "auto":
-            return "approve is 'auto'"
-        return "allow names it"
+        return any(each.may_refuse(tool) for each in self.rules)
 
     def decide(
         self,
@@ -164,26 +239,68 @@ class Approver:
                 refused.
             caller: The program of the model that makes the call; None if none does.
         """
-        if not self.may_refuse(tool):
-            return Decision(bound, allowed=self._allows(tool))
-        if callable(self._approve):
-            refusal = _refusal_of(self._approve, tool, call)
-            if refusal:
+        deciding = [each.approve for each in self.rules if each.may_refuse(tool)]
+        if not deciding:
+            return Decision(bound, allowed=self.rules[0].allows(tool))
+        for approve in deciding:
+            if callable(approve) and (refusal := _refusal_of(approve, tool, call)):
                 return Decision(refusal=refusal)
+        asking = [approve for approve in deciding if not callable(approve)]
+        if not asking:
             return Decision(bound)
         check = _checked(tool, bound)
         if not check.required:
             return Decision(bound)
-        if self._approve == "deny":
+        if "deny" in asking:
             return _refused(tool, "needs approval, which is denied in this run")
-        if tool in _always:
-            return Decision(bound, allowed="you always approve it in this notebook")
-        if tool in self._approved:
-            return Decision(bound, allowed="you approved it for this run")
+        state = state_of(tool)
+        if check.reason is None and (allowed := self._permits(state)):
+            return Decision(bound, allowed=allowed, seen=Seen(state))
         if not may_ask:
             why = "needs approval, and nobody is asked after the code that calls it has ended"
             return _refused(tool, why)
-        return self._asked(tool, call, bound, namespace, check.reason, caller or CallingProgram())
+        return self._asked(tool, call, bound, namespace, check, caller or CallingProgram())
+
+    # ── permissions ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        """Whose permissions cover the calls that are run now."""
+        recording = recording_of(self._person)
+        if recording is None:
+            return (self.source,)
+        return (Source("recording", recording), self.source)
+
+    def _permits(self, tool: ToolState) -> str:
+        """Why nobody is asked about a tool as it is now; empty if somebody is."""
+        if not self.source.can_permit:
+            return ""
+        sources = self._sources
+        if IN_NOTEBOOK.covers(sources, tool):
+            return "you always approve it in this notebook"
+        if self._in_run.covers(sources, tool):
+            return "you approved it for this run"
+        if self._permitted.covers((NOTEBOOK,), tool):
+            return "you approved it for this map"
+        return ""
+
+    def _note_changes(self, tool: ToolState) -> str:
+        """Why a person is asked who said that they need not be; empty if they did not."""
+        for given in (IN_NOTEBOOK, self._in_run, self._permitted):
+            if changed := given.changed(self._sources, tool):
+                return f"You are asked again, because {changed} since you said not to ask again."
+        return ""
+
+    def _give(self, answer: Answer, tool: ToolState) -> None:
+        """Keep the permission that an answer gives."""
+        source = self.source
+        recording = answered_from(self._person)
+        if recording is not None:
+            source = Source("recording", recording)
+        if answer == "always":
+            IN_NOTEBOOK.give(Permission(source, tool))
+        elif answer == "this run":
+            self._in_run.give(Permission(source, tool))
 
     def _asked(
         self,
@@ -191,7 +308,7 @@ class Approver:
         call: ToolCall,
         bound: BoundCall,
         namespace: Namespace,
-        reason: str,
+        check: ApprovalCheck,
         caller: CallingProgram,
     ) -> Decision:
         """What the person decides; a refusal if the person cannot be asked."""
@@ -204,11 +321,14 @@ class Approver:
             names += call.input  # each of them is an argument
         sent = _by_name(call.input, names)
         with _dialogue:
-            dialogue = ApprovalDialogue(self._person, tool, sent, bound, namespace, reason, caller)
+            dialogue = ApprovalDialogue(
+                self._person, tool, sent, bound, namespace, check, caller,
+                choices_of(self.source), self._note_changes(state_of(tool)),
+            )  # fmt: skip
             try:
-                decision = dialogue.decide()
-                if decision.whole_run:
-                    self._approved.add(tool)
+                answer, decision = dialogue.decide()
+                if decision.seen is not None:
+                    self._give(answer, decision.seen.tool)
                 return decision
             except (EOFError, OSError):
                 return _refused(tool, "needs approval, and nobody answered")
@@ -296,6 +416,18 @@ def prompt_of(form: ApprovalForm) -> str:
     return f"run? {offered}; or say what to do instead: "
 
 
+def choices_of(source: Source) -> tuple[Choice, ...]:
+    """What a person can choose about a call of a question that this source asks."""
+    if not source.can_permit:
+        return tuple(each for each in CHOICES if each.answer not in ("this run", "always"))
+    if source.kind == "chat":
+        label = "run, and do not ask again in the chat"
+        return tuple(
+            replace(each, label=label) if each.answer == "always" else each for each in CHOICES
+        )
+    return CHOICES
+
+
 _ALL_SHOWN = "All of the call is shown above.\n"
 
 _OTHER_WORDS: dict[str, Answer] = {
@@ -331,7 +463,8 @@ def read_answer(line: str) -> tuple[Answer, str]:
 class ApprovalDialogue:
     """Asks a person about one call until the answer is clear; ``sent`` is the model's input.
 
-    ``caller`` is the program that makes the call.
+    ``caller`` is the program that makes the call, ``choices`` what the person can choose, and
+    ``changes`` says what has changed since a permission for the tool was given.
 
     Attributes:
         summary: The call and the decision on one line.
@@ -339,12 +472,16 @@ class ApprovalDialogue:
 
     def __init__(
         self, person: Person, tool: Tool, sent: dict[str, Json], bound: BoundCall,
-        namespace: Namespace, why: str = "", caller: CallingProgram = CallingProgram(),
+        namespace: Namespace, check: ApprovalCheck, caller: CallingProgram = CallingProgram(),
+        choices: tuple[Choice, ...] = (), changes: str = "",
     ) -> None:  # fmt: skip
         self._person = person
         self._tool = tool
         self._namespace = namespace
-        self._why = why
+        self._check = check
+        self._choices = choices
+        # No part of the form, which a recording is found by: it has other permissions.
+        self._changes = f"{escape(changes)}\n" if changes else ""
         self._caller = caller
         self._program = visible_code(omit_middle(caller.program, MAX_VALUE))
         self._sent = self._input = sent  # as the model sent it, and as edited by the person
@@ -352,13 +489,14 @@ class ApprovalDialogue:
         self._seconds: float | None = None  # that the person has taken so far
         self._shows_all = tool.runs_code  # code is never shortened
         self._originals: dict[str, str] = {}  # the arguments as text, before any edit
+        self._seen = _seen(tool, bound)
         self._form = self._new_form()
         self._originals = {each.name: each.text for each in self._form.arguments}
         self.summary = self._summary("not run")
 
-    def decide(self) -> Decision:
-        """Ask until the answer is clear."""
-        note = ""
+    def decide(self) -> tuple[Answer, Decision]:
+        """Ask until the answer is clear, and about what would run then."""
+        note = self._changes
         unclear = 0
         while unclear <= _MAX_UNCLEAR:
             answer, text = read_answer(self._person.ask(note + prompt_of(self._form), self._form))
@@ -366,16 +504,16 @@ class ApprovalDialogue:
             note = ""
             match answer:
                 case "yes" | "this run" | "always":
-                    if answer == "always":
-                        _always.add(self._tool)
-                    form = self._decided(_APPROVED[answer])
-                    whole_run = answer == "this run"
-                    edit = self._edited()
-                    return Decision(self._bound, edit=edit, form=form, whole_run=whole_run)
+                    note = self._why_not(answer)
+                    if not note:
+                        form = self._decided(_APPROVED[answer])
+                        edit = self._edited()
+                        return answer, Decision(self._bound, edit=edit, form=form, seen=self._seen)
+                    unclear += not self._is_offered(answer)
                 case "no":
-                    return self._refused(text)
+                    return answer, self._refused(text)
                 case "stop":
-                    return Decision(stop=True, form=self._decided(STOPPED))
+                    return answer, Decision(stop=True, form=self._decided(STOPPED))
                 case "show all":
                     self._shows_all = True
                     note = _ALL_SHOWN
@@ -383,13 +521,24 @@ class ApprovalDialogue:
                     note = self._edit(text)
                 case "unclear":
                     unclear += 1
-                    note = ""
-                    if text:
-                        note = f"{escape(text)!r} is not clear: nothing was run.\n"
+                    note = f"{escape(text)!r} is not clear: nothing was run.\n" if text else ""
+            self._seen = _seen(self._tool, self._bound)
             self._form = self._new_form()
         refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
         form = self._decided("refused, no clear answer")
-        return Decision(refusal=refusal, edit=self._edited(), form=form)
+        return "unclear", Decision(refusal=refusal, edit=self._edited(), form=form)
+
+    def _is_offered(self, answer: Answer) -> bool:
+        return any(each.answer == answer for each in self._choices)
+
+    def _why_not(self, answer: Answer) -> str:
+        """Why a call is not run by an answer that runs it; empty if it is."""
+        if not self._is_offered(answer):
+            return f"{answer!r} is not offered for this call: nothing was run.\n"
+        changed = self._seen.changed(self._tool, self._bound)
+        if changed:
+            return f"Not run yet: {changed} since it was shown. Look at it again.\n"
+        return ""
 
     def _note_time(self) -> None:
         """Add what the last answer took."""
@@ -436,7 +585,7 @@ class ApprovalDialogue:
             return f"Nothing was changed: {too_long}\n"
         self._input = edited
         self._bound = bound
-        self._why = _checked(self._tool, bound).reason
+        self._check = _checked(self._tool, bound)
         return ""
 
     def _given(self, edited: dict[str, Json]) -> Json:
@@ -490,12 +639,12 @@ class ApprovalDialogue:
         form = ApprovalForm(
             self._tool.name,
             tuple(arguments),
-            escape(self._why),
+            escape(self._check.reason or ""),
             program=self._program,
             line=self._caller.line,
             fields=self._fields(),
             check=self._fault,
-            choices=CHOICES,
+            choices=self._choices,
         )
         whole = form_text(form, whole=True)
         short = form_text(form)

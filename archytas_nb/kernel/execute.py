@@ -28,12 +28,15 @@ from archytas_nb.kernel.interrupts import CallEnd, CallGuard, TimeLimit, guard_c
 from archytas_nb.kernel.kept import kept
 from archytas_nb.kernel.origin import as_tool, run_as_tool
 from archytas_nb.kernel.output import Capture
+from archytas_nb.kernel.permission import NOTEBOOK, Permissions, Source
 from archytas_nb.kernel.person import (
     Keyboard,
     NobodyThereError,
     Person,
+    answered_from,
     current_person,
     is_recorded,
+    recording_of,
     seconds_taken,
 )
 from archytas_nb.kernel.shell import Namespace, current_shell
@@ -84,6 +87,7 @@ class PausingPerson:
         self._clock = clock
         self._on_question = on_question or (lambda *_: None)
         self.guard = CallGuard()  # of the running calls
+        self.approver: Approver | None = None  # of the run, which counts for inner ones as well
         self.seconds: float | None = None  # until the last answer came
         self.answering: float | None = None  # spent on the questions of a call
 
@@ -96,6 +100,16 @@ class PausingPerson:
     def is_recorded(self) -> bool:
         """Whether a cassette records the answers."""
         return is_recorded(self._person)
+
+    @property
+    def recording(self) -> object | None:
+        """The recording whose reply made the calls that are run now."""
+        return recording_of(self._person)
+
+    @property
+    def answered_from(self) -> object | None:
+        """The recording that gave the last answer."""
+        return answered_from(self._person)
 
     def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
         """Ask; raises what the person's own `ask` raises."""
@@ -194,6 +208,8 @@ class KernelExecutor:
         allow: Names of tools that run without approval.
         watch: Records which variables the calls change; None records nothing.
         clock: The clock of the run; None makes one.
+        source: Who asks the question of the run, and so can permit its calls.
+        permitted: What was permitted for the run before it began.
     """
 
     def __init__(
@@ -210,6 +226,8 @@ class KernelExecutor:
         allow: Collection[str] = (),
         watch: Watch | None = None,
         clock: Clock | None = None,
+        source: Source = NOTEBOOK,
+        permitted: Permissions | None = None,
     ) -> None:
         self._tools = tools
         self._namespace = namespace
@@ -217,7 +235,8 @@ class KernelExecutor:
         if person is None:
             person = Keyboard()
         self._person = PausingPerson(person, self.clock, on_question)
-        self._approver = Approver(approve, allow, self._person)
+        self._approver = Approver(approve, allow, self._person, source=source, permitted=permitted)
+        self._person.approver = self._approver
         self._on_output = on_output
         self._on_display = on_display
         self._on_ended = on_ended
@@ -342,10 +361,18 @@ class KernelExecutor:
                     "refused", f"{_NOT_IN_TURN} Try again.", for_person=_NOT_IN_TURN
                 )
                 return [replace(refused, call_id=each.call.id) for each in ready]
-            if watch is None:
-                return self._run_ready(ready)
-            watched = [(each.tool, each.bound, each.input) for each in ready]
-            return watch.run(watched, partial(self._run_ready, ready), guard)
+            changed = [_changed(each) for each in ready]
+            unchanged = [each for each, why in zip(ready, changed, strict=True) if why is None]
+            outcomes = iter(self._run_watched(unchanged) if unchanged else ())
+            return [next(outcomes) if why is None else why for why in changed]
+
+    def _run_watched(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
+        """Run calls and note what they change."""
+        watch = self._watch
+        if watch is None:
+            return self._run_ready(ready)
+        watched = [(each.tool, each.bound, each.input) for each in ready]
+        return watch.run(watched, partial(self._run_ready, ready), self._guard)
 
     def _limit(
         self, tool: Tool | None = None, spent: float = 0.0, least: float = 0.001
@@ -586,6 +613,16 @@ def _in_order(
         else:
             ordered.append(each)
     return ordered
+
+
+def _changed(ready: _Ready) -> CallOutcome | None:
+    """The outcome of a call that is not what was approved any more; None if it still is."""
+    seen = ready.decision.seen
+    changed = "" if seen is None else seen.changed(ready.tool, ready.bound)
+    if not changed:
+        return None
+    text = f"Not run: {changed} after the call was approved. Send it again to ask again."
+    return CallOutcome("refused", text, call_id=ready.call.id, decision=ready.decision.words)
 
 
 def _not_run(call: ToolCall) -> CallOutcome:

@@ -41,6 +41,16 @@ def is_recorded(person: Person) -> bool:
     return bool(getattr(person, "is_recorded", False))
 
 
+def recording_of(person: Person) -> object | None:
+    """The recording whose reply made the calls that are run now; None if the reply came live."""
+    return getattr(person, "recording", None)
+
+
+def answered_from(person: Person) -> object | None:
+    """The recording that gave the last answer; None if a person did."""
+    return getattr(person, "answered_from", None)
+
+
 def seconds_taken(person: Person) -> float | None:
     """How long a person took for the last answer; None for one who does not say."""
     seconds = getattr(person, "seconds", None)

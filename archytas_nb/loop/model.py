@@ -69,6 +69,11 @@ class ModelFacts:
         return bool(getattr(self._model, "is_small", False))
 
     @property
+    def is_program(self) -> bool:
+        """Whether another program stands in its place: nobody here has asked the question."""
+        return bool(getattr(self._model, "is_program", False))
+
+    @property
     def context_tokens(self) -> int | None:
         """Maximum number of tokens in a conversation and its reply; None if it is not known."""
         return getattr(self._model, "context_tokens", None)

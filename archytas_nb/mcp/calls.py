@@ -39,6 +39,7 @@ class ProgramModel:
 
     protocol: ActiveProtocol = "native"
     is_scripted = True  # no cassette records it: nothing is asked of it
+    is_program = True  # what a person permits for their own questions does not cover its calls
 
     def __init__(self, name: str, tool: str, arguments: Mapping[str, Json]) -> None:
         self.name = name

@@ -51,10 +51,16 @@ _CANCEL_SECONDS = 2.0  # time for a cancelled coroutine to clean up
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCheck:
-    """Whether a call requires approval, and what the person is told about it."""
+    """Whether a call requires approval, and what the person is told about it.
+
+    Attributes:
+        required: Whether it does.
+        reason: The text of the tool's own check, which is always shown, even if it is empty; None
+            without one.
+    """
 
     required: bool
-    reason: str = ""
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +140,7 @@ class Tool(ToolLike):
             approve: Whether a call requires approval: True, False, or a function whose parameters
                 are a subset of the tool's and that receives their validated values. If it returns a
                 string, approval is required, even if the string is empty, and the string is shown
-                in the prompt. Anything else that it returns counts as true or false.
+                in the prompt. False or None means that none is required; anything else, that it is.
             timeout: Maximum number of seconds for one call; None for no limit.
             max_chars: Maximum number of characters of a result that the model reads.
             repeat: Whether the same call may run again after it had the same outcome.
@@ -324,9 +330,11 @@ class Tool(ToolLike):
         if not any(each.kind is each.VAR_KEYWORD for each in accepted.values()):
             given = {name: given[name] for name in accepted if name in given}
         answer = self.approve(**given)
-        if isinstance(answer, str):
-            return ApprovalCheck(required=True, reason=answer)
-        return ApprovalCheck(bool(answer))
+        if issubclass(type(answer), str):
+            return ApprovalCheck(required=True, reason=str.__str__(answer))
+        if inspect.iscoroutine(answer):
+            answer.close()  # it would warn that nobody awaited it
+        return ApprovalCheck(not _is_clear_no(answer))
 
     def call(
         self, tool_input: Json = None, namespace: MutableMapping[str, Any] | None = None
@@ -422,14 +430,44 @@ def _approval_fault(approve: Any, names: list[str]) -> str:
     """Why ``approve`` cannot be called with the tool's arguments; empty if it can."""
     if approve is None or isinstance(approve, bool):
         return ""
-    if not callable(approve) or inspect.iscoroutinefunction(approve):
-        return f"is {approve!r}; expected True, False or a function defined with def"
-    for each in signature_of(approve).parameters.values():
+    expected = "expected True, False or a function defined with def"
+    if not callable(approve) or _is_lazy_function(approve):
+        return f"is {approve!r}; {expected}"
+    try:
+        parameters = signature_of(approve).parameters.values()
+    except (TypeError, ValueError):
+        return f"is {approve!r}, whose parameters Python cannot read; {expected}"
+    gets_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    bound = approve.keywords if isinstance(approve, functools.partial) else {}
+    for each in parameters:
         starred = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-        if each.name not in names and not starred and each.default is each.empty:
+        if starred and gets_all:
+            continue
+        if starred or each.kind is each.POSITIONAL_ONLY:
+            return f"takes {each} by position; it is called with the tool's arguments by name"
+        if each.name not in (*names, *bound):
             guess = did_you_mean(each.name, names)
             return f"has a parameter {each.name!r}, which is not an argument of the tool{guess}"
     return ""
+
+
+def _is_lazy_function(f: Any) -> bool:
+    """Whether a call returns something that must be awaited or iterated, and says nothing."""
+    functions = (f, getattr(f, "func", None), vars(type(f)).get("__call__"))
+    checks = (
+        inspect.iscoroutinefunction,
+        inspect.isgeneratorfunction,
+        inspect.isasyncgenfunction,
+    )
+    return any(check(inspect.unwrap(each)) for each in functions if each for check in checks)
+
+
+def _is_clear_no(answer: Any) -> bool:
+    """Whether a check says that no approval is needed: anything else asks."""
+    if answer is None or answer is False:
+        return True
+    is_numpy = type(answer).__module__ == "numpy" and type(answer).__name__ in ("bool", "bool_")
+    return is_numpy and not answer
 
 
 # ── awaiting ──────────────────────────────────────────────────────────────────────────────────────

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
@@ -265,14 +269,13 @@ def test_what_is_approved_is_not_recorded_if_values_stay(
     assert [outcome.status for _, outcome in ask("auto", Scripted("n")).calls] == ["refused"]
 
 
-def test_auto_asks_the_user_only_what_is_not_recorded(tmp_path: Path) -> None:
+def test_an_answer_outside_of_a_replayed_exchange_is_never_used(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     real = Scripted("blue", "red")
     CassetteModel(Cassette(path, "record"), no_model).person(real).ask("Which colour?")
     again = CassetteModel(Cassette(path, "auto"), no_model).person(real)
-    assert again.there
-    assert (again.ask("Which colour?"), again.ask("Which other?")) == ("blue", "red")
-    assert real.prompts == ["Which colour?", "Which other?"]
+    assert again.ask("Which colour?") == "red"
+    assert real.prompts == ["Which colour?"] * 2
 
 
 def test_a_question_to_the_user_that_was_not_recorded_fails_the_run(
@@ -299,24 +302,22 @@ def test_a_question_to_the_user_that_was_not_recorded_fails_the_run(
     assert cassette.tally.missed == ["question"]
 
 
-def test_a_new_recording_without_a_user_keeps_the_old_answers(
+def test_a_new_recording_without_a_user_uses_no_old_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The replies come live: somebody else's calls, as far as anybody knows."""
     path = tmp_path / "x.jsonl"
     approvals(path, "record", Scripted("y", "n, not that one"), monkeypatch)
-    before = path.read_bytes()
     again = approvals(path, "record", Scripted(there=False), monkeypatch)
-    assert [outcome.status for _, outcome in again.calls] == ["done", "refused"]
-    assert path.read_bytes() == before
-    asked_anew = approvals(path, "record", Scripted("n", "y"), monkeypatch)
-    assert [outcome.status for _, outcome in asked_anew.calls] == ["refused", "done"]
+    assert [outcome.status for _, outcome in again.calls] == ["refused", "refused"]
+    asked_again = approvals(path, "record", Scripted("n", "y"), monkeypatch)
+    assert [outcome.status for _, outcome in asked_again.calls] == ["refused", "done"]
 
 
 def test_auto_without_a_user_refuses_what_is_not_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.jsonl"
-    CassetteModel(Cassette(path, "record"), no_model).person(Scripted("blue")).ask("Which colour?")
     nobody = Scripted(there=False)
     run = approvals(path, "auto", nobody, monkeypatch)
     assert [outcome.status for _, outcome in run.calls] == ["refused", "refused"]
@@ -324,19 +325,160 @@ def test_auto_without_a_user_refuses_what_is_not_recorded(
     assert approvals(path, "replay", nobody, monkeypatch).events == run.events
 
 
-def test_auto_asks_a_user_what_was_recorded_without_one(
+def test_auto_asks_about_a_recorded_call_whose_answer_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.jsonl"
     approvals(path, "record", Scripted("y", "y"), monkeypatch)
     path.write_text(path.read_text().replace("name = 'b'", "name = 'c'"))
-    for mode in ("record", "replay", "record", "replay"):  # nobody is there
-        run = approvals(path, mode, Scripted(there=False), monkeypatch)
-        assert [outcome.status for _, outcome in run.calls] == ["done", "refused"]
     somebody = Scripted("y")
-    run = approvals(path, "auto", somebody, monkeypatch, steps_recorded=2)
+    run = approvals(path, "auto", somebody, monkeypatch, steps_recorded=3)
     assert [outcome.status for _, outcome in run.calls] == ["done", "done"]
     assert len(somebody.prompts) == 1
     for mode in ("auto", "replay"):
         again = approvals(path, mode, Scripted(there=False), monkeypatch)
         assert again.events == run.events
+
+
+@pytest.mark.parametrize("has_choices", [True, False])
+def test_a_file_of_an_earlier_version_is_replayed(
+    has_choices: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names no exchange, and has the line with the choices behind the question."""
+    path = tmp_path / "x.jsonl"
+    run = approvals(path, "record", Scripted("y", "n, not that one"), monkeypatch)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if "asked" in line:
+            del line["in"]
+            line["asked"] += "\nrun? [y]es · [n]o: " * has_choices
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for mode in ("replay", "auto"):
+        again = approvals(path, mode, Scripted(there=False), monkeypatch)
+        assert again.events == run.events
+
+
+class Recorded:
+    """Questions to an agent with a tool that needs approval, through one file."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._path = path
+        self._monkeypatch = monkeypatch
+        self.ran: list[str] = []
+
+        def delete(name: str) -> str:
+            """Delete a file.
+
+            Args:
+                name: Its name
+            """
+            self.ran.append(name)
+            return f"deleted {name}"
+
+        self.tools = nb.Toolbox()
+        self.define = lambda: self.tools.add(delete, approve=True)
+        self.define()
+
+    def ask(self, mode: Any, question: str, person: Any, *calls: str, **options: Any) -> list[str]:
+        """Which calls ran."""
+        self.ran.clear()
+        self._monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+        script = [("delete", {"name": each}) for each in calls]
+        live = ScriptedModel(*script, ("final_answer", "Done."))
+        model = CassetteModel(Cassette(self._path, mode), lambda: live)
+        nb.Agent(self.tools, model, namespace={}, **options).run(question)
+        return [*self.ran]
+
+
+CALLS = st.lists(st.sampled_from("abc"), min_size=1, max_size=3, unique=True)
+ANSWERS = st.sampled_from(["y", "n", "this run", "a", 'name = "b"', "?", "stop"])
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(CALLS, st.lists(ANSWERS, min_size=6, max_size=6), CALLS)
+def test_no_recorded_answer_approves_a_call_of_a_live_model(
+    tmp_path: Path, recorded: list[str], answers: list[str], live: list[str]
+) -> None:
+    """Whatever was asked and answered, and whatever the live model calls."""
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    with pytest.MonkeyPatch.context() as patched:
+        talk = Recorded(folder / "x.jsonl", patched)
+        with suppress(nb.RunInterrupted):
+            talk.ask("record", "Delete them.", Saying(*answers, "y", "y", "y"), *recorded)
+        talk.define()  # as in another kernel: what the person permitted is gone
+        with suppress(nb.RunInterrupted):
+            first = talk.ran[:]
+            assert talk.ask("auto", "Delete them.", Saying(), *recorded) == first
+        person = Saying(*["n"] * 9)
+        assert talk.ask("auto", "Another question.", person, *live) == []
+        assert person.asked == len(live)
+        path = folder / "x.jsonl"  # a file that holds nothing but permissions
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(each for each in lines if '"exchange"' not in each[:14]))
+        person = Saying(*["n"] * 9)
+        assert talk.ask("auto", "Delete them.", person, *live) == []
+        assert person.asked == len(live)
+
+
+class Saying:
+    """A person who is there, and says one thing after the other."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+        self.there = bool(answers)
+
+    def ask(self, prompt: str, form: Any = None) -> str:
+        self.asked += 1
+        return self.answers.pop(0)
+
+
+def test_an_answer_belongs_to_its_own_exchange(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two questions with the same call and other answers, replayed in the other order."""
+    talk = Recorded(tmp_path / "x.jsonl", monkeypatch)
+    assert talk.ask("auto", "One?", Scripted("y"), "a") == ["a"]
+    assert talk.ask("auto", "Two?", Scripted("n"), "a") == []
+    nobody = Scripted(there=False)
+    assert talk.ask("replay", "Two?", nobody, "a") == []
+    assert talk.ask("replay", "One?", nobody, "a") == ["a"]
+
+
+def test_an_inner_agent_that_asks_live_is_not_answered_by_the_recording_of_the_outer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def delete(name: str) -> str:
+        """Delete a file.
+
+        Args:
+            name: Its name
+        """
+        ran.append(name)
+        return "deleted"
+
+    path = tmp_path / "x.jsonl"
+
+    def ask(mode: Any, person: Any, instructions: str) -> int:
+        ran.clear()
+        monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+        cassette = Cassette(path, mode)
+        tools = nb.Toolbox()
+        tools.add(delete, approve=True)
+        scripts = [
+            ScriptedModel(("delete", {"name": "a"}), ("final_answer", "Done.")),
+            ScriptedModel(("cleaner", {"question": "Clean."}), ("final_answer", "Done.")),
+        ]
+        inner, outer = (CassetteModel(cassette, lambda each=each: each) for each in scripts)  # type: ignore[misc]
+        cleaner = nb.Agent(tools, inner, namespace={}, instructions=instructions)
+        box = nb.Toolbox(cleaner.as_tool("cleaner", "Cleans."))
+        box.add(delete, approve=True)
+        nb.Agent(box, outer, namespace={}).run("Tidy.")
+        return len(ran)
+
+    assert ask("record", Scripted("y"), "One.") == 1
+    assert path.read_text().count('"asked"') == 1
+    assert ask("auto", Scripted(there=False), "One.") == 1
+    assert ask("auto", Scripted("n"), "Two.") == 0

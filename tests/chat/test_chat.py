@@ -107,7 +107,7 @@ def test_a_question_of_a_cell_is_continued_in_the_chat(kernel: Kernel, runtime: 
 
 @pytest.mark.parametrize(
     ("button", "numbers", "status"),
-    [("Run", "[]", "completed"), ("Do not run", "[1, 2, 3]", "failed")],
+    [("run", "[]", "completed"), ("refuse with a reason", "[1, 2, 3]", "failed")],
 )
 def test_a_button_of_the_chat_approves_or_refuses(
     kernel: Kernel, runtime: Path, button: str, numbers: str, status: str
@@ -119,7 +119,13 @@ def test_a_button_of_the_chat_approves_or_refuses(
         assert await chat.ask("Clear them.") == "end_turn"
         [(call, names)] = chat.asked
         assert call.title == "clear"
-        assert names == ["Run", "Always in this notebook", "Do not run"]
+        assert names == [
+            "run",
+            "run, and do not ask again in this run",
+            "run, and do not ask again in the chat",
+            "refuse with a reason",
+            "stop",
+        ]
         assert [each[1] for each in chat.calls] == [status]
 
     talk(runtime, work, choose=lambda *_: button)

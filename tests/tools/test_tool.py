@@ -7,8 +7,12 @@ import contextvars
 import functools
 import signal
 import threading
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from archytas_nb.errors import ToolError
@@ -228,14 +232,25 @@ def test_approve_gets_the_validated_arguments_that_it_names() -> None:
     ]
 
 
-def test_approve_may_return_text_or_any_truth_value() -> None:
+def given(answer: Any) -> Any:
+    return answer
+
+
+async def awaited_later() -> bool:
+    return False
+
+
+def test_a_check_asks_unless_it_clearly_says_no() -> None:
     asks, runs = ApprovalCheck(required=True), ApprovalCheck(required=False)
     assert wants(lambda rows: len(rows) > 1, GIVEN) == asks
     assert wants(lambda force: force, GIVEN) == runs
     assert wants(lambda rows: f"{len(rows)} rows", GIVEN) == ApprovalCheck(True, "2 rows")
-    assert wants(lambda: "", GIVEN) == asks  # a text, even an empty one, is a reason to ask
-    assert wants(lambda: 1, GIVEN) == asks
-    assert wants(lambda: None, GIVEN) == runs
+    assert wants(lambda: "", GIVEN) == ApprovalCheck(True, "")  # a text, even an empty one
+    for no in (None, False, np.bool_(False)):
+        assert wants(partial(given, no), GIVEN) == runs
+    odd = (1, 0, 0.0, [], {}, b"", ..., np.bool_(True), np.zeros(0), pd.NA, object(), iter(()))
+    for answer in odd:
+        assert wants(partial(given, answer), GIVEN) == asks
     assert wants(None, GIVEN) == runs
 
 
@@ -280,11 +295,33 @@ def test_approve_does_not_get_the_namespace() -> None:
     assert seen == [{"name": "x"}]
 
 
+class Awaiting:
+    async def __call__(self, rows: list[int]) -> bool:
+        return False
+
+
+def generates(rows: list[int]) -> Iterator[bool]:
+    yield False
+
+
+def test_a_check_that_returns_what_must_be_awaited_asks() -> None:
+    assert wants(lambda rows: awaited_later(), GIVEN).required
+
+
 def test_rejects_an_unusable_approve_at_definition() -> None:
     for approve, said in [
         ("yes", "expected True, False or a function"),
         (1, "expected True, False or a function"),
         (lambda row: True, "'row', which is not an argument of the tool, did you mean 'rows'"),
+        (lambda row=(): True, "'row', which is not an argument of the tool, did you mean 'rows'"),
+        (lambda row=(), **rest: True, "'row', which is not an argument of the tool"),
+        (lambda *, Rows=(): True, "'Rows', which is not an argument of the tool"),
+        (lambda *args: bool(args), "by position"),
+        (lambda table, /: True, "by position"),
+        (partial(lambda tabel, most: True, most=1), "'tabel', which is not an argument"),
+        (Awaiting(), "expected True, False or a function"),
+        (generates, "expected True, False or a function"),
+        (partial(generates), "expected True, False or a function"),
     ]:
         with pytest.raises(ToolError, match=said):
             Tool.from_function(move, approve=approve)
