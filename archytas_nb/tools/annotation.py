@@ -24,11 +24,14 @@ from pydantic.json_schema import GenerateJsonSchema
 from archytas_nb.tools.meaning import (
     alias_value,
     extra_items,
+    has_quoted_names,
     inner_type,
     is_alias,
+    is_endless,
     is_union,
     layers,
     names_itself,
+    stands_for,
     typed_dict_fields,
 )
 from archytas_nb.tools.variables import VAR, ByName, reference_name, resolve
@@ -250,7 +253,7 @@ class Rewriter:
         if is_alias(annotation):
             return self._alias(annotation, accepts_str=accepts_str)
         if isinstance(annotation, (typing.NewType, TypeVar, typing_extensions.TypeVar)):
-            return self.rewrite(inner_type(annotation), accepts_str=accepts_str)
+            return self.rewrite(stands_for(annotation), accepts_str=accepts_str)
         if is_union(annotation):
             inside = tuple(self.rewrite(each, accepts_str=str in args) for each in args)
             return Union[inside]  # noqa: UP007
@@ -268,9 +271,15 @@ class Rewriter:
 
     def _alias(self, annotation: Any, *, accepts_str: bool) -> Any:
         """What an alias stands for; pydantic follows one that contains itself."""
-        if names_itself(annotation):
-            if _is_supported(annotation):
-                return annotation
+        is_whole = names_itself(annotation)
+        if is_whole and is_endless(annotation):
+            raise FaultyTypeError(
+                f"the alias {type_text(annotation)!r} is, or contains, one of its own alternatives:"
+                " write what the others are"
+            )
+        if (is_whole or has_quoted_names(annotation)) and _is_supported(annotation):
+            return annotation
+        if is_whole:
             raise FaultyTypeError(
                 f"the alias {type_text(annotation)!r} contains itself and something that JSON "
                 "cannot represent: use a class, or pass it by name with Annotated[…, nb.ByName]"

@@ -145,8 +145,13 @@ def substituted(annotation: Any, given: Mapping[Any, Any]) -> Any:
     return annotation[tuple(given.get(each, each) for each in variables)]
 
 
+def stands_for(annotation: Any) -> Any:
+    """What an annotation stands for, one wrapper less; the annotation itself if it has none."""
+    step = _step(annotation)
+    return annotation if step is _END else step
+
+
 def _step(annotation: Any) -> Any:
-    """What an annotation stands for, one wrapper less; `_END` if it has none."""
     origin = get_origin(annotation)
     if origin is Annotated or origin in _QUALIFIERS:
         return get_args(annotation)[0]
@@ -172,20 +177,16 @@ def _of_variable(variable: Any) -> Any:
     return Any if default is _NO_DEFAULT or default is None else default
 
 
-def names_itself(annotation: Any) -> bool:
-    """Whether an annotation is an alias whose value contains it."""
-    if not is_alias(annotation):
-        return False
-    own = _alias(annotation)
+def _parts(annotation: Any) -> Iterator[Any]:
+    """All that an annotation is made of; of each alias, its value once."""
     seen: set[Any] = set()
-    todo = [_step(annotation)]
+    todo = [annotation]
     while todo:
         each = todo.pop()
+        yield each
         if isinstance(each, list):  # the parameters of a Callable
             todo += each
         elif is_alias(each):
-            if _alias(each) is own:
-                return True
             todo += get_args(each)
             if _alias(each) not in seen:
                 seen.add(_alias(each))
@@ -194,7 +195,27 @@ def names_itself(annotation: Any) -> bool:
             todo.append(_step(each))
         elif get_origin(each) is not Literal:
             todo += get_args(each)
-    return False
+
+
+def names_itself(annotation: Any) -> bool:
+    """Whether an annotation is an alias whose value contains it."""
+    if not is_alias(annotation):
+        return False
+    own = _alias(annotation)
+    return any(_alias(each) is own for each in _parts(_step(annotation)))
+
+
+def is_endless(annotation: Any) -> bool:
+    """Whether an alias in it is one of its own alternatives: ``type X = X | int``."""
+    return any(
+        is_alias(each) and any(_alias(other) is _alias(each) for other in layers(_step(each)))
+        for each in _parts(annotation)
+    )
+
+
+def has_quoted_names(annotation: Any) -> bool:
+    """Whether a part is a string, which is looked up where the annotation was written."""
+    return any(isinstance(each, (str, typing.ForwardRef)) for each in _parts(annotation))
 
 
 def inner_type(annotation: Any) -> Any:

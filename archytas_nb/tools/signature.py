@@ -50,6 +50,7 @@ class _Draft:
         if name is None:
             name = _name(f, self.base)
         self.source_name = name
+        self.gathered: list[str] = []  # what is described by a TypedDict, such as **keywords
         self.parameters: list[Parameter] = []
         self.faults: list[str] = []  # reasons why it cannot be a tool
         self.issues: list[str] = []  # warnings about missing or inconsistent descriptions
@@ -70,6 +71,11 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
         draft.faults.append(str(error))
     try:
         signature, returns = _read(f, draft.base)
+        draft.gathered += [
+            each.name
+            for each in signature_of(f).parameters.values()
+            if each.kind is each.VAR_KEYWORD
+        ]
         doc = docstring.parse(_doc(f, draft.base), list(signature))
         for each in signature.values():
             if each.name not in draft.bound:
@@ -348,11 +354,12 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
     if isinstance(param.default, FieldInfo):
         info = param.default
     try:
+        default, factory = _default(param)
         kind = argument_type(annotation, info)
-        default, factory = _default(draft, param, kind)
     except Unusable as error:
         draft.faults.append(f"the annotation of {param.name!r} cannot be used: {error}")
         return
+    default = _fitting(draft, param.name, default, kind)
     if described is None:
         text = _annotated_text(annotation, info)
     else:
@@ -366,9 +373,7 @@ def _add_parameter(draft: _Draft, param: inspect.Parameter, described: Descripti
     )
 
 
-def _default(
-    draft: _Draft, param: inspect.Parameter, kind: ArgumentType
-) -> tuple[Any, Callable[[], Any] | None]:
+def _default(param: inspect.Parameter) -> tuple[Any, Callable[[], Any] | None]:
     """The default of a parameter, and what makes it for each call, if something does.
 
     The default in the signature wins over those inside ``Annotated``, of which the outermost wins.
@@ -378,7 +383,7 @@ def _default(
     """
     inside = [each for each in metadata(param.annotation) if isinstance(each, FieldInfo)]
     if not isinstance(param.default, FieldInfo) and param.default is not MISSING:
-        return _fitting(draft, param, kind), None
+        return param.default, None
     infos = [param.default, *reversed(inside)] if param.default is not MISSING else inside[::-1]
     info = next((each for each in infos if not each.is_required()), None)
     if info is None:
@@ -395,19 +400,18 @@ def _default(
         raise Unusable(f"its default cannot be made without other arguments: {error}") from error
 
 
-def _fitting(draft: _Draft, param: inspect.Parameter, kind: ArgumentType) -> Any:
-    """The default in the signature, unless it is text or a number and no value of the type.
+def _fitting(draft: _Draft, name: str, default: Any, kind: ArgumentType) -> Any:
+    """The default, unless it is text or a number and no value of the type.
 
     A wrapper may keep a mark of its own in the place of a default that is missing.
     """
-    default = param.default
     if default is ... or type(default) not in (str, int, float) or kind.by_reference:
         return MISSING if default is ... else default
     _, faults = read_value(kind, default)
     if not faults:
         return default
     draft.issues.append(
-        f"the default of {param.name!r} is {shorten(repr(default), 60)}, which is not of the type "
+        f"the default of {name!r} is {shorten(repr(default), 60)}, which is not of the type "
         f"{kind.text!r}: the argument is required"
     )
     return MISSING
@@ -459,7 +463,8 @@ def _differences(name: str, kind: str, described: Description, *, required: bool
 def _compare_names(draft: _Draft, doc: Docstring, argument_names: list[str]) -> None:
     sent = [each for each in draft.parameters if not each.injected]
     undescribed = [each.name for each in sent if not each.text and each.name not in doc.params]
-    unknown = [name for name in doc.params if name not in {*draft.bound, *argument_names}]
+    known = {*draft.bound, *argument_names, *draft.gathered}
+    unknown = [name for name in doc.params if name not in known]
     both = f"(arguments: {', '.join(argument_names) or 'none'}; described: {', '.join(doc.params)})"
     for name in unknown:  # a misnamed argument would mislead the model
         near = nearest(name, undescribed or argument_names)
