@@ -8,7 +8,7 @@ argument.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from archytas_nb.errors import ConditionError, ToolError, argument_error
@@ -67,6 +67,13 @@ class Answers:
         self.form = None
         if self._tool is not None:
             self.form = _answer_form(self._tool)
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON schema of an answer, with its definitions; that of a text without a type."""
+        if self._tool is None:
+            return {"type": "string"}
+        return self._tool.parameters[0].type.validation_schema
 
     @property
     def by_reference(self) -> bool:

@@ -15,6 +15,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, is_typeddict
 
 from archytas_nb.asking import ModelChoice, RunSetup
+from archytas_nb.batch.frame import BESIDE, framed, schemas_of
 from archytas_nb.batch.interval import wilson
 from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import Usage
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from archytas_nb.batch.store import RowResult
     from archytas_nb.code.rows import PlannedRows
 
-COLUMNS = ("status", "error", "tokens", "cost", "seconds")
-"""What stands beside the answer."""
 BY = "by"
 """Who answered, of a map that was planned: ``"program"`` or ``"agent"``."""
+COLUMNS = tuple(name for name in BESIDE if name != BY)
+"""What stands beside the answer."""
 _FIELD = re.compile(r"\{([^{}\n]+)\}")
 _MAX_CHARS = 20_000  # of a value that is not text; text is sent whole
 
@@ -96,28 +97,11 @@ def mapped(
         records.append(record | {name: stated[name] for name in beside})
     if not library:
         return records
-    frame = _framed(data, library, records, names, beside)
+    schemas = schemas_of(asked.answers.schema, names) | {name: BESIDE[name] for name in beside}
+    frame = framed(data, library, records, schemas)
     if known and library == "pandas":
         frame.attrs["plan"] = known
     return frame
-
-
-def _framed(
-    data: Any,
-    library: str,
-    records: Sequence[Mapping[str, Any]],
-    names: Sequence[str],
-    beside: Sequence[str],
-) -> Any:
-    """The records as a frame with the index of the data."""
-    made = sys.modules[library].DataFrame
-    table = {name: [record[name] for record in records] for name in (*names, *beside)}
-    if library == "polars":
-        return made(table, strict=False, schema_overrides={"cost": float})
-    frame = made(table, index=data.index)
-    # A whole number that is missing would make its column one of floats.
-    answers = {name: frame[name].convert_dtypes() for name in names}
-    return frame.assign(**answers, cost=frame["cost"].astype("float64"))
 
 
 def _name_of(data: Any, library: str) -> str:

@@ -39,6 +39,7 @@ from filelock import FileLock, Timeout
 
 from archytas_nb.cassettes.match import scrub
 from archytas_nb.errors import ENDPOINT_FAILURES, REFUSED_FOR_ALL, ConfigurationError
+from archytas_nb.exact import exact_float, exact_json
 from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import Json, Usage
 
@@ -318,7 +319,7 @@ class Store:
     def _write(self, database: sqlite3.Connection, key: str, row: RowResult, owner: str) -> None:
         if key in self._known:
             self._known[key] = row.spent
-        answer = json.dumps(row.answer)
+        answer = exact_json(row.answer)
         usage = _numbers(row.usage)
         spent = _numbers(row.spent)
         values = key, row.status, answer, row.error, usage, row.seconds, spent, row.kind
@@ -461,7 +462,7 @@ def _rows(database: sqlite3.Connection, keys: Iterable[str]) -> dict[str, tuple[
         row = dict(zip(names, values, strict=True))
         result = RowResult(
             status=row["status"],
-            answer=json.loads(row["answer"]),
+            answer=json.loads(row["answer"], parse_float=exact_float),
             error=row["error"],
             usage=Usage(*json.loads(row["usage"])),
             seconds=row["seconds"],

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
+from archytas_nb.exact import exact_float
 from archytas_nb.loop.events import Json
 
 MAX_DEPTH = 80
@@ -145,7 +146,7 @@ def _no_constant(word: str) -> NoReturn:
 
 
 def _parse_float(digits: str) -> float:
-    number = float(digits)
+    number = exact_float(digits)
     if number in (float("inf"), float("-inf")):
         raise UnreadableError(0, f"the number {digits} is too large")
     return number

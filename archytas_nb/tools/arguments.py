@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from archytas_nb.exact import plain
 from archytas_nb.tools.annotation import ALSO, ENUM, NotPassed, is_by_name
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_name
@@ -292,6 +293,8 @@ class _Reader:
             return self._object(value, schema, path)
         elif isinstance(value, list):
             return self._array(value, schema, path)
+        if "type" not in schema:  # any value: nothing turns it into what a type is made of
+            return plain(value)
         return value
 
     def resolve(self, schema: Any) -> Mapping[str, Any]:
@@ -322,7 +325,7 @@ class _Reader:
         for key, each in value.items():
             kind = fields.get(also.get(key, key), other)
             if not isinstance(kind, dict):
-                result[key] = each
+                result[key] = plain(each)
                 if not is_open:
                     self.faults.append(_unknown_name("field", key, value, fields, path))
             elif each is not None or key in schema.get("required", ()) or self._takes_null(kind):
