@@ -27,7 +27,7 @@ LAYERS = (
     ("agent",),
     ("aio", "batch"),
     ("asking",),
-    ("memory", "progress", "question"),
+    ("memory", "progress", "question", "template"),
     ("rules",),
     ("driver",),
     ("cassettes", "run"),

@@ -18,6 +18,8 @@ from typing import Any
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.short import short
 from archytas_nb.sandbox.values import to_sandbox
+from archytas_nb.template import Template
+from archytas_nb.tools.data import is_missing
 from archytas_nb.tools.declaration import type_for_programs
 from archytas_nb.tools.render import render
 
@@ -108,9 +110,10 @@ class Columns:
         return tuple((each.name, each.kind) for each in self.columns)
 
     def in_prompt(self, prompt: str) -> dict[str, str]:
-        """What ``{column}`` in a prompt stands for in a program, for each that is named."""
-        named = {f"{{{each.label}}}": f"row.{each.name}" for each in self.columns}
-        return {label: name for label, name in named.items() if label in prompt}
+        """What each field of a prompt stands for in a program."""
+        names = {each.label: each.name for each in self.columns}
+        fields = Template(prompt, list(names)).fields
+        return {source: f"row.{names[column]}" for source, column in fields.items()}
 
     @functools.cached_property
     def own_texts(self) -> list[str]:
@@ -198,10 +201,7 @@ def attribute_names(labels: Iterable[str]) -> list[str]:
 
 def _value(value: Any) -> Any:
     """A value of a cell; None where it is missing."""
-    if value is None or type(value).__name__ in ("NaTType", "NAType"):
-        return None
-    is_missing = isinstance(value, float) and value != value  # noqa: PLR0124 - NaN
-    if is_missing:
+    if is_missing(value):
         return None
     if type(value) in _PLAIN:
         return value

@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, is_typeddict
 
@@ -20,9 +18,8 @@ from archytas_nb.batch.interval import wilson
 from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import Usage
 from archytas_nb.sandbox import pool
-from archytas_nb.tools.render import render
+from archytas_nb.template import Template, value_text
 from archytas_nb.tools.variables import name_of
-from archytas_nb.words import did_you_mean
 
 if TYPE_CHECKING:
     from archytas_nb.batch.store import RowResult
@@ -32,8 +29,6 @@ BY = "by"
 """Who answered, of a map that was planned: ``"program"`` or ``"agent"``."""
 COLUMNS = tuple(name for name in BESIDE if name != BY)
 """What stands beside the answer."""
-_FIELD = re.compile(r"\{([^{}\n]+)\}")
-_MAX_CHARS = 20_000  # of a value that is not text; text is sent whole
 
 
 # ── rows and their frame ──────────────────────────────────────────────────────────────────────────
@@ -146,11 +141,7 @@ def _check_plan(plan: Any, verify: Any, max_fallback: Any) -> None:
 
 def _may_be_planned(items: Sequence[Any], prompt: str, tools: Sequence[Any]) -> bool:
     """Whether the prompt has columns and there are tools, as a plan needs both."""
-    is_table = bool(items) and all(isinstance(each, Mapping) for each in items)
-    if not is_table or not tools:
-        return False
-    known = {str(name) for item in items for name in item}
-    return any(each in known for each in _FIELD.findall(prompt))
+    return bool(tools) and bool(Template(prompt, columns_in(items)).fields)
 
 
 def _stated(result: RowResult) -> dict[str, Any]:
@@ -213,24 +204,19 @@ def questions_of(items: Sequence[Any], prompt: str) -> list[str]:
     """
     if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError(f"the prompt is {prompt!r}; expected a text that says what to do")
-    by_name = bool(items) and all(isinstance(item, Mapping) for item in items)
-    known: list[str] = []
-    if by_name:
-        known = list(dict.fromkeys(str(name) for item in items for name in item))
-    # Other braces, such as those of JSON, are part of the prompt.
-    named = [each for each in _FIELD.findall(prompt) if each in known or each.isidentifier()]
-    if not by_name or not named:
-        return [f"{prompt.strip()}\n\n{_shown(item)}" for item in items]
-    for name in named:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            columns = ", ".join(map(repr, known[:40]))
-            raise ValueError(
-                f"the prompt names {name!r}, which is not a column{hint or '.'} "
-                f"Put one of the columns between the braces: {columns}"
-            )
-    rows = [{str(name): value for name, value in item.items()} for item in items]
-    return [_FIELD.sub(partial(_value, row, named), prompt) for row in rows]
+    template = Template(prompt, columns_in(items))
+    if template.has_fields:
+        rows = [{str(name): value for name, value in item.items()} for item in items]
+        return [template.filled(row) for row in rows]
+    asked = template.filled({}).strip()
+    return [f"{asked}\n\n{_shown(item)}" for item in items]
+
+
+def columns_in(items: Sequence[Any]) -> list[str]:
+    """The names of the columns of rows; none if not all of them have columns."""
+    if not all(isinstance(item, Mapping) for item in items):
+        return []
+    return list(dict.fromkeys(str(name) for item in items for name in item))
 
 
 def columns_of(
@@ -261,22 +247,10 @@ def columns_of(
     return names, parts
 
 
-def _value(row: dict[str, Any], named: Sequence[str], found: re.Match[str]) -> str:
-    if found[1] in named:
-        return _text(row.get(found[1]))
-    return found[0]
-
-
 def _shown(item: Any) -> str:
     if isinstance(item, Mapping):
-        return "\n".join(f"{name}: {_text(value)}" for name, value in item.items())
-    return _text(item)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return render(value, _MAX_CHARS).text
+        return "\n".join(f"{name}: {value_text(value)}" for name, value in item.items())
+    return value_text(item)
 
 
 # ── how often answers are right ───────────────────────────────────────────────────────────────────

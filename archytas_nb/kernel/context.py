@@ -396,7 +396,7 @@ def _card(column: Any) -> str:
             return f"{card}from {column.min()} to {column.max()}"
         counts = _counted(column) or []
         if card:
-            counts = [each for each in counts if not _is_missing(each[0])]
+            counts = [each for each in counts if not data.is_missing(each[0])]
         if kind in "iuf":
             lowest, highest, mean = map(_short, (column.min(), column.max(), column.mean()))
             card += f"min {lowest}, max {highest}, mean {mean}"
@@ -416,14 +416,7 @@ def _listed(counts: list[tuple[Any, int]]) -> str:
 
 def _label(value: Any) -> str:
     """A value as text; NaN is shown as missing."""
-    return "(missing)" if _is_missing(value) else f"{value!s:.60}"
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)  # noqa: PLR0124 - as NaN is
-    except (TypeError, ValueError):  # pandas' NA
-        return True
+    return data.MISSING if data.is_missing(value) else f"{value!s:.60}"
 
 
 def _short(number: Any) -> str:

@@ -324,7 +324,8 @@ class ArchytasNB(Settings, Magics):
         """
         from archytas_nb.kernel.execute import KernelExecutor
         from archytas_nb.magics import options
-        from archytas_nb.magics.expand import MAX_SECONDS, check_lookups, expand
+        from archytas_nb.magics.expand import check_lookups, expand
+        from archytas_nb.template import MAX_SECONDS
         from archytas_nb.tools.toolbox import toolbox
 
         has_lookups = not args.raw and ("{" in text or "}" in text)

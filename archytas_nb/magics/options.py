@@ -145,7 +145,7 @@ def _evaluated(
     source: str, flag: str, namespace: dict[str, Any], read: Callable[[Any], Any], *known: str
 ) -> Any:
     """The value of an expression of the notebook, if ``read`` takes it; raises UsageError."""
-    from archytas_nb.magics.expand import error_line
+    from archytas_nb.template import error_line
 
     code = compile(_expression(source, flag), f"<{flag}>", "eval", dont_inherit=True)
     try:
@@ -186,7 +186,7 @@ def picture(source: str, namespace: dict[str, Any]) -> str:
     Raises:
         UsageError: There is no such variable and no such file, or it is not an image.
     """
-    from archytas_nb.magics.expand import LookupFault, look
+    from archytas_nb.template import LookupFault, look
     from archytas_nb.tools.data import encode_image
 
     try:
@@ -234,7 +234,7 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
     """
     from archytas_nb.answers import REJECTING
     from archytas_nb.loop.reply import as_text
-    from archytas_nb.magics.expand import error_line
+    from archytas_nb.template import error_line
 
     tree = _expression(source, "--until")
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]

@@ -17,6 +17,9 @@ from archytas_nb.words import shorten, with_article
 MAX_IMAGES = 5
 """Maximum number of images of a call that the model gets; each costs about a page of text."""
 
+MISSING = "(missing)"
+"""A missing value of a table, in every text for a model, whatever its library calls it."""
+
 STOPS = (KeyboardInterrupt, ToolTimeout)
 """Exceptions that must not be caught while a user's object is inspected."""
 
@@ -40,6 +43,17 @@ def is_data(value: Any) -> bool:
     """Whether the value is an array, a series, an index or a data frame."""
     has_shape = bool(_library(value)) and hasattr(type(value), "shape")
     return has_shape and bool(getattr(value, "shape", ()))
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of a table is missing: None, NaN, or what pandas has in their place."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124 - only NaN and NaT differ from themselves
+    except Exception:  # noqa: BLE001 - arrays are several values, and a user's class may raise anything
+        # pandas' NA is the one value of which nobody knows whether it differs from itself.
+        return type(value).__name__ == "NAType"
 
 
 def unstyled(value: Any) -> Any:

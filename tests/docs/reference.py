@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from archytas_nb.magics import expand
+from archytas_nb import template
 from archytas_nb.magics.agent import ArchytasNB
 from archytas_nb.magics.chat import ChatMagics
 from archytas_nb.magics.conversation import ConversationMagics
@@ -54,7 +54,7 @@ def page() -> str:
     for title, magic in MAGICS.items():
         parts += [f"## {title}", *_magic(magic)]
         if magic is ArchytasNB.agent:
-            parts += ["### `{…}` in a question", inspect.cleandoc(_fenced(expand.__doc__ or ""))]
+            parts += ["### `{…}` in a question", inspect.cleandoc(_fenced(template.__doc__ or ""))]
     parts += [
         "## Settings: `%config ArchytasNB`",
         _prose(inspect.getmodule(Settings).__doc__ or ""),

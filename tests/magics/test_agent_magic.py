@@ -362,7 +362,7 @@ def test_reports_are_the_value_of_their_cell(asked: Kernel) -> None:
 
 def test_a_value_whose_repr_never_ends_is_given_up(asked: Kernel) -> None:
     asked.run(
-        "import archytas_nb.magics.expand as e; e.MAX_SECONDS = 1.0\n"
+        "import archytas_nb.template as e; e.MAX_SECONDS = 1.0\n"
         "class Endless:\n    def __repr__(self):\n        while True: pass\n"
         "endless = Endless()"
     )

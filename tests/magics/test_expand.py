@@ -21,8 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.error import UsageError
 
-from archytas_nb.magics.expand import LookupFault, expand, look
+from archytas_nb.magics.expand import expand
 from archytas_nb.magics.options import picture
+from archytas_nb.template import LookupFault, look
 from tests.growth import assert_linear
 
 KEY = "canary-7f3a9c51d2e8"
@@ -62,7 +63,7 @@ def asked(question: str) -> str:
         ("it's {name}, isn't it?", "it's Gentoo, isn't it?"),
         ("{see {name}}", "{see Gentoo}"),
         (r"\text{of {name}}", r"\text{of Gentoo}"),
-        (r"a\n{name} x_{n} \{name}", r"a\nGentoo x_3 \Gentoo"),
+        (r"a\n{name} file_{n} \{name}", r"a\nGentoo file_3 \Gentoo"),
         ("{{name}} {name}}}", "{name} Gentoo}"),
         ('{{"a": {n}}} {{{name}}}', '{"a": 3} {Gentoo}'),
         (r"\frac{{n}}{{2}}", r"\frac{n}{2}"),
@@ -94,7 +95,7 @@ def test_json_dicts_sets_code_formulas_and_stray_braces_are_left_alone(text: str
     [
         ("{nmae}", "'nmae', did you mean 'name'?"),
         ("{open}", "no variable is named 'open'"),
-        ("x_{b}", "no variable is named 'b'"),
+        ("file_{b}", "no variable is named 'b'"),
         ("{x.foo}", "AttributeError"),
         ("{d['k']}", "KeyError: 'k'"),
         ("{box.broken}", "RuntimeError: no longer"),
