@@ -497,7 +497,7 @@ class Template:
         if not self._columns:
             columns = "The rows have no columns: leave it out, and each row stands below the prompt"
         return LookupFault(
-            f"the prompt names {group.source}, which is not a column{hint or '.'} {columns}; or "
+            f"the prompt names {group.source!r}, which is not a column{hint or '.'} {columns}; or "
             "double the braces to send them as text."
         )
 

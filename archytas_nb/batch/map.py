@@ -141,7 +141,7 @@ def _check_plan(plan: Any, verify: Any, max_fallback: Any) -> None:
 
 def _may_be_planned(items: Sequence[Any], prompt: str, tools: Sequence[Any]) -> bool:
     """Whether the prompt has columns and there are tools, as a plan needs both."""
-    return bool(tools) and bool(Template(prompt, columns_in(items)).fields)
+    return bool(items and tools) and bool(Template(prompt, columns_in(items)).fields)
 
 
 def _stated(result: RowResult) -> dict[str, Any]:
@@ -204,6 +204,8 @@ def questions_of(items: Sequence[Any], prompt: str) -> list[str]:
     """
     if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError(f"the prompt is {prompt!r}; expected a text that says what to do")
+    if not items:
+        return []
     template = Template(prompt, columns_in(items))
     if template.has_fields:
         rows = [{str(name): value for name, value in item.items()} for item in items]

@@ -209,8 +209,8 @@ def test_takes_polars_lists_and_dicts(agent: Agent) -> None:
         (pl.LazyFrame({"text": ["row 1"]}), {}, "'LazyFrame'; expected .*collect"),
         (pd.DataFrame([["row 1", "b"]], columns=["text", "text"]), {}, "'text'"),
         (pd.DataFrame([["row 1", "b"]], columns=[1, "1"]), {}, "'1'"),
-        (pd.DataFrame({"text": ["row 1"]}), {"prompt": "{txt}"}, "'txt'"),
-        (pd.DataFrame({"text": ["row 1"]}), {"prompt": "{body}"}, "'body', .*: 'text'"),
+        (pd.DataFrame({"text": ["row 1"]}), {"prompt": "{txt}"}, "'{txt}'"),
+        (pd.DataFrame({"text": ["row 1"]}), {"prompt": "{body}"}, "'{body}', .*: 'text'"),
         (["row 1"], {"prompt": " "}, "prompt"),
     ],
 )
