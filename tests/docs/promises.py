@@ -21,6 +21,7 @@ from typing import Any, get_args
 
 from archytas_nb.asking import ask_user_tool
 from archytas_nb.batch.program import judge_tool
+from archytas_nb.kernel.approval import _OTHER_WORDS, CHOICES, read_answer
 from archytas_nb.kernel.cells import cells_tool
 from archytas_nb.kernel.context import look_tools
 from archytas_nb.kernel.disclosure import compare_tool
@@ -75,6 +76,8 @@ def manifest() -> Manifest:
     read: dict[str, Any] = tomllib.loads(FILE.read_text(encoding="utf-8"))
     promises = []
     for row in read["promise"]:
+        for place, known in PLACES.items():
+            row["sentence"] = row["sentence"].replace(place, known())
         tests = {name: tuple(row.get(name, ())) for name in ("tests", "random")}
         tests["tests"] = (*tests["random"], *tests["tests"])
         promises.append(Promise(**{**row, **tests}))
@@ -95,6 +98,17 @@ def kinds_of_data() -> tuple[str, ...]:
     return get_args(DataKind)
 
 
+def running_answers() -> str:
+    """What a person types to run a call, as code in a list."""
+    typed = (*(each.line for each in CHOICES), *_OTHER_WORDS)
+    running = [f"`{each}`" for each in typed if read_answer(each)[0] in RUNNING]
+    return f"{', '.join(running[:-1])} and {running[-1]}"
+
+
+PLACES: Mapping[str, Callable[[], str]] = {"{answers}": running_answers}
+"""What a sentence leaves open, and the code that knows it."""
+
+RUNNING = ("yes", "this run", "always")
 LISTS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "tools": built_in_tools,
     "data": kinds_of_data,
