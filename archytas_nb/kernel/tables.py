@@ -188,13 +188,27 @@ def _mark_of_index(index: Any) -> Hashable:
     return len(index), str(index.dtype), freq, _mark(index._values)
 
 
+def _place(buffer: Any) -> Hashable:
+    """Where a buffer of arrow has its bytes; without any, it is the same at every address."""
+    if buffer is None or not buffer.size:
+        return None
+    return buffer.address, buffer.size
+
+
+def _digest_of_buffer(buffer: Any) -> int | None:
+    """A hash of the bytes in a buffer of arrow; None if it has none."""
+    if buffer is None or not buffer.size:
+        return None
+    return digest_of_bytes(buffer)
+
+
 def _mark(values: Any) -> Hashable:
     """A hash of a column's memory, whatever class holds it."""
     if isinstance(values, sys.modules["numpy"].ndarray):
         return _digest(values)
     if hasattr(values, "_pa_array"):  # arrow's memory does not change; its copies share it
         return tuple(
-            (len(chunk), chunk.offset, *(each and each.address for each in chunk.buffers()))
+            (len(chunk), chunk.offset, *map(_place, chunk.buffers()))
             for chunk in values._pa_array.chunks
         )
     attributes = {"_ndarray": getattr(values, "_ndarray", None)}
@@ -358,9 +372,8 @@ class Contents:
             return self._array(values)
         if hasattr(values, "_pa_array"):
             return tuple(
-                (len(chunk), chunk.offset, *(each and digest_of_bytes(each) for each in parts))
+                (len(chunk), chunk.offset, *map(_digest_of_buffer, chunk.buffers()))
                 for chunk in values._pa_array.chunks
-                for parts in [chunk.buffers()]
             )
         if hasattr(values, "sp_index"):
             return self._of_objects(list(values))
