@@ -22,7 +22,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from types import MethodType, TracebackType
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 E = TypeVar("E", bound=Exception)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,8 +38,25 @@ REFUSED_FOR_ALL: frozenset[ModelErrorKind] = frozenset({"auth", "not_found", "ra
 """Kinds of failures that are the same for every question, so that a map stops."""
 
 
+class _NoContext:
+    """The context of an error whose message says what happened before: none, to who asks for it.
+
+    IPython prints all frames of an error that has an exception group behind it.
+    """
+
+    def __get__(self, error: Any, kind: Any = None) -> None:
+        return None
+
+    def __set__(self, error: BaseException, value: BaseException | None) -> None:
+        descriptor: Any = vars(BaseException)["__context__"]
+        descriptor.__set__(error, value)
+
+
 class UsersFrames:
     """Makes IPython show only the user's frames and the message, without frames of this package."""
+
+    if not TYPE_CHECKING:
+        __context__ = _NoContext()
 
     def _render_traceback_(self: Any) -> list[str]:
         shell = sys.modules["IPython"].get_ipython()  # IPython calls this method

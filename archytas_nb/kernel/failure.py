@@ -15,7 +15,13 @@ from archytas_nb.kernel.ran import Failure, last_failure
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.kernel.values import contained
 from archytas_nb.loop.record import LastError
-from archytas_nb.tools.render import is_users_file, message_of, type_name, without_addresses
+from archytas_nb.tools.render import (
+    is_users_file,
+    leaves_of,
+    message_of,
+    type_name,
+    without_addresses,
+)
 from archytas_nb.words import omit_middle, one_line, shorten
 
 Mask: TypeAlias = Callable[[str], str]
@@ -26,6 +32,7 @@ _MAX_MESSAGE = 1000  # characters of the exception's message
 _MAX_LINE = 300  # characters of a line of code
 _MAX_FRAMES = 10  # of the user, and as many of libraries
 _MAX_CAUSES = 3
+_MAX_LEAVES = 10  # errors of a group
 _MAX_READ = 100_000  # characters of a text in which secrets are looked for
 _MAX_NAME = 200  # characters of the name of a type or a function
 _UNREADABLE = "its error cannot be read"
@@ -132,6 +139,9 @@ def _raised(error: BaseException, mask: Mask) -> Iterator[str]:
         before = "caused by " if seen else ""
         seen.add(id(current))
         yield f"{before}{_headline(current, mask)}"
+        leaves = leaves_of(current)
+        for number, each in enumerate(leaves[:_MAX_LEAVES], 1):
+            yield f"  {number} of {len(leaves)}: {_headline(each, mask)}"
         hidden = None if current.__suppress_context__ else current.__context__
         current = current.__cause__ or hidden
     notes = getattr(error, "__notes__", ())

@@ -30,6 +30,7 @@ from archytas_nb.words import clip
 NO_OUTPUT = "(no output)"
 MAX_RESULT_CHARS = 8000
 """Maximum length of a result in characters, unless the tool has its own limit."""
+_MAX_LEAVES = 10  # errors of a group whose texts are told
 MAX_BYTES = 64_000_000
 """Maximum size of the items that are read from a generator."""
 MAX_ITEMS = 1000
@@ -469,11 +470,40 @@ def failure_text(error: BaseException, max_chars: int = MAX_RESULT_CHARS) -> str
         if parts:
             text = f"caused by {text}"
         parts.append(text)
+        parts += _leaf_texts(current)
         hidden = None
         if not current.__suppress_context__:
             hidden = current.__context__
         current = current.__cause__ or hidden
     return clip("\n".join(parts), max_chars)
+
+
+def leaves_of(error: BaseException) -> list[BaseException]:
+    """The errors in a group, however deep, in order; none if it is no group."""
+    if not isinstance(error, BaseExceptionGroup):
+        return []
+    found: list[BaseException] = []
+    todo = list(reversed(error.exceptions))
+    while todo:
+        each = todo.pop()
+        if isinstance(each, BaseExceptionGroup):
+            todo += reversed(each.exceptions)
+        else:
+            found.append(each)
+    return found
+
+
+def _leaf_texts(error: BaseException) -> list[str]:
+    """The errors in a group, one below the other, with their lines of the user's code."""
+    leaves = leaves_of(error)
+    texts = []
+    for number, each in enumerate(leaves[:_MAX_LEAVES], 1):
+        text = _exception_text(each).replace("\n", "\n  ")
+        texts.append(f"  {number} of {len(leaves)}: {text}")
+    left = len(leaves) - _MAX_LEAVES
+    if left > 0:
+        texts.append(f"  … {left} more")
+    return texts
 
 
 def message_of(error: BaseException) -> str:

@@ -14,12 +14,14 @@ import os
 import pathlib
 import subprocess
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from archytas_nb.tools.render import Drained, failure_text, render
@@ -343,3 +345,32 @@ def test_circular_causes_end():
     one, other = ValueError("1"), ValueError("2")
     one.__cause__, other.__cause__ = other, one
     assert failure_text(one) == "ValueError: 1\ncaused by ValueError: 2"
+
+
+def _group(shape: Any) -> BaseException:
+    """The exception group of nested lists of texts."""
+    if isinstance(shape, str):
+        return ValueError(shape)
+    return ExceptionGroup("several", [_group(each) for each in shape])
+
+
+_SHAPES = st.recursive(
+    st.text("abcdefgh", min_size=4, max_size=8),
+    lambda inner: st.lists(inner, min_size=1, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(_SHAPES)
+def test_every_error_in_a_group_is_told_however_deep(shape: Any) -> None:
+    def leaves(part: Any) -> list[str]:
+        return (
+            [part] if isinstance(part, str) else [each for inner in part for each in leaves(inner)]
+        )
+
+    for error in (_group(shape), RuntimeError("broken")):
+        if isinstance(error, RuntimeError):
+            error.__cause__ = _group(shape)
+        text = failure_text(error, 100_000)
+        for each in leaves(shape):
+            assert f"ValueError: {each}" in text
