@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel import output, turns
 from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Decision
-from archytas_nb.kernel.guard import guard_tools
+from archytas_nb.kernel.guard import guard_tools, is_of_code
 from archytas_nb.kernel.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.kept import kept
 from archytas_nb.kernel.origin import as_tool, run_as_tool
@@ -156,6 +156,7 @@ class _Ready:
     capture: Capture
     called: list[str] = field(default_factory=list)  # tools called by its code
     scope: AbstractContextManager[None] = field(default_factory=nullcontext)
+    is_decided: bool = True  # False if code of a model runs the agent, and nobody was asked
     variables: Namespace | None = None  # where a large result is kept; a program keeps its own
 
     @property
@@ -461,6 +462,8 @@ class KernelExecutor:
             )
         capture = Capture(self._on_output, self._on_display)
         ready = _Ready(call, tool, decision.bound, decision, capture)
+        if decision.form is None and is_of_code():
+            ready = replace(ready, is_decided=False)
         if not caller.program:
             ready = replace(ready, variables=self._namespace)
         if not tool.runs_code:
@@ -499,7 +502,7 @@ class KernelExecutor:
         """Run a call on this thread."""
         limit = self._limit(ready.tool)
         run = ready.bound.run
-        if not ready.tool.runs_code:
+        if ready.is_decided and not ready.tool.runs_code:
             run = partial(run_as_tool, run)
         attempt = _Attempt(run, self._guard)
         started = time.perf_counter()
@@ -574,7 +577,8 @@ class KernelExecutor:
     @contextmanager
     def _in_call(self, ready: _Ready) -> Iterator[None]:
         """Assign output and questions in the block, and what it starts, to a call."""
-        started_by = nullcontext() if ready.tool.runs_code else as_tool()
+        is_tool = ready.is_decided and not ready.tool.runs_code
+        started_by = as_tool() if is_tool else nullcontext()
         person = current_person.set(self._person)
         try:
             with started_by, _captured(ready.capture):

@@ -70,6 +70,11 @@ def tools_refused() -> Iterator[None]:
         yield
 
 
+def is_of_code() -> bool:
+    """Whether code of a model, or what it has started, runs now."""
+    return isinstance(origin.origin_of_call(), ToolGuard)
+
+
 class _Nobody:
     """A person who is not there."""
 
@@ -110,6 +115,8 @@ class ToolGuard(origin.Origin):
         self._called = [] if called is None else called
         self.is_open = False
         self._process = os.getpid()
+        outer = origin.origin_of_call()
+        self._outer = outer if isinstance(outer, ToolGuard) else None  # whose code runs this agent
         self._doors: dict[Door, list[_Way]] = {}  # which keep no function alive
         self._references: dict[Door, int] = {}  # to the functions, at the beginning
         self._replaced: list[tuple[dict[str, Any], str, Any, Any]] = []
@@ -244,18 +251,14 @@ class ToolGuard(origin.Origin):
         defaults: Mapping[str, Any] = types.MappingProxyType({}),
     ) -> Any:
         """Run a call after the approval of each tool; ``args`` are those that the tools have."""
-        approver = self._approver
-        if self._process != os.getpid():
-            approver = None
-        if approver is None and any(each.may_require_approval for each in tools):
+        can_decide = self._approver is not None and self._process == os.getpid()
+        if not can_decide and any(each.may_require_approval for each in tools):
             raise _nobody(tools[0].name)
         edits: dict[str, Any] = {}
-        for tool in tools:
-            if approver is None:
-                break
+        for tool in tools if can_decide else ():
             signature = signature_of(tool.function)
             given = {**signature.bind_partial(*args, **kwargs).arguments, **edits}
-            edited = self._approved(approver, tool, given, defaults)
+            edited = self._approved(tool, given, defaults)
             if edited is not None:
                 edits |= tool.arguments(edited)
                 run = partial(edited.function, *edited.args, **edited.kwargs)
@@ -263,17 +266,15 @@ class ToolGuard(origin.Origin):
         return origin.run_as_tool(run)
 
     def _approved(
-        self,
-        approver: Approver,
-        tool: Tool,
-        given: dict[str, Any],
-        defaults: Mapping[str, Any],
+        self, tool: Tool, given: dict[str, Any], defaults: Mapping[str, Any]
     ) -> BoundCall | None:
         """The call as the person has edited it; None if it is to run as it was made.
 
         Raises:
             PermissionError: It was refused.
         """
+        if self._approver is None:
+            raise _nobody(tool.name)
         sent = {name: each for name, each in given.items() if each is not self.variables}
         for name, default in defaults.items():
             if name in sent and sent[name] is default:
@@ -282,7 +283,7 @@ class ToolGuard(origin.Origin):
         named = {**injected, **given}
         positional = [each.name for each in tool.parameters if each.positional]
         args = tuple(named.pop(name) for name in positional if name in named)
-        decision = approver.decide(
+        decision = self._approver.decide(
             tool,
             ToolCall("", tool.name, sent),
             BoundCall(tool.function, args, named),
@@ -293,6 +294,8 @@ class ToolGuard(origin.Origin):
             raise KeyboardInterrupt
         if decision.bound is None:
             raise PermissionError(decision.refusal)
+        if self._outer is not None and decision.form is None:  # code allows itself nothing
+            return self._outer._approved(tool, given, defaults)  # noqa: SLF001
         return decision.bound if decision.edit is not None else None
 
 
@@ -427,8 +430,8 @@ def _unknown(function: FunctionType, frame: FrameType | None) -> ToolGuard | Non
     """The guard that decides on a call of unknown origin; None if the person makes it.
 
     Code that runs may have handed the function, or one that calls it, to a thread or a callback
-    that was there before. Such a thread runs functions of a library, or has got the function as
-    a value; a thread of the person calls it by a name.
+    that was there before. Such a thread runs functions of a library, or has got a function as a
+    value; a thread of the person calls it by a name.
 
     Args:
         function: What is called.
@@ -447,24 +450,33 @@ def _unknown(function: FunctionType, frame: FrameType | None) -> ToolGuard | Non
     frames = [each for each in frames if each.f_code.co_filename != threading.__file__]
     if not frames or not is_users_file(frames[-1].f_code.co_filename):
         return guard
-    of_user = [each for each in frames if is_users_file(each.f_code.co_filename)]
-    return guard if any(_is_value_in(each, function) for each in of_user) else None
+    called: Any = function
+    for each in frames:
+        code = each.f_code
+        if is_users_file(code.co_filename) and _is_value_in(each, called):
+            return guard
+        called = code
+    return None
 
 
-def _holds(value: Any, function: FunctionType, depth: int = 0) -> bool:
-    """Whether a value is a function, or has it as an argument."""
-    if value is function:
+def _holds(value: Any, called: Any, depth: int = 0) -> bool:
+    """Whether a value is a function, or one with that code, or has it as an argument."""
+    if value is called:
         return True
     if isinstance(value, functools.partial):
         value = (value.func, *value.args)
+    if type(value) is MethodType:
+        value = value.__func__
+    if type(value) is FunctionType:
+        return door.code_of(value) is called
     if type(value) in (tuple, list) and depth < 3:
-        return any(_holds(each, function, depth + 1) for each in value[:100])
+        return any(_holds(each, called, depth + 1) for each in value[:100])
     return False
 
 
-def _is_value_in(frame: FrameType, function: FunctionType) -> bool:
-    """Whether a local variable of a function has the function as its value, or in a tuple."""
+def _is_value_in(frame: FrameType, called: Any) -> bool:
+    """Whether a local variable of a function has as its value what the function calls."""
     if frame.f_locals is frame.f_globals:
         return False
     free = frame.f_code.co_freevars
-    return any(_holds(v, function) for name, v in list(frame.f_locals.items()) if name not in free)
+    return any(_holds(v, called) for name, v in list(frame.f_locals.items()) if name not in free)
