@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from weakref import ReferenceType, WeakSet, finalize, ref
 
 from archytas_nb.kernel import door, origin
-from archytas_nb.kernel.approval import Approver
+from archytas_nb.kernel.approval import Approver, Decision
 from archytas_nb.kernel.door import Door
 from archytas_nb.kernel.shell import Namespace, live_namespace
 from archytas_nb.loop.events import ToolCall
@@ -218,7 +218,10 @@ class ToolGuard(origin.Origin):
         if not tools:  # a method of another object
             return run()
         given, named = _as_named(at.signature, args, kwargs, min(len(e.fixed) for e in ways))
-        return self.decided(tools, given, named, run, _defaults_of(at.body))
+        unasked = None
+        if self._outer is not None:  # code of a model runs this agent, and allows itself nothing
+            unasked = partial(self._outer.enter, at, args, kwargs)
+        return self.decided(tools, given, named, run, unasked, _defaults_of(at.body))
 
     def _ways(self, at: Door) -> list[_Way]:
         """The ways into a function, also those of tools that were defined after the beginning."""
@@ -248,9 +251,13 @@ class ToolGuard(origin.Origin):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         run: Callable[[], Any],
+        unasked: Callable[[], Any] | None = None,
         defaults: Mapping[str, Any] = types.MappingProxyType({}),
     ) -> Any:
-        """Run a call after the approval of each tool; ``args`` are those that the tools have."""
+        """Run a call after the approval of each tool; ``args`` are those that the tools have.
+
+        What is called in place of ``run`` if no person has decided is ``unasked``.
+        """
         can_decide = self._approver is not None and self._process == os.getpid()
         if not can_decide and any(each.may_require_approval for each in tools):
             raise _nobody(tools[0].name)
@@ -258,17 +265,20 @@ class ToolGuard(origin.Origin):
         for tool in tools if can_decide else ():
             signature = signature_of(tool.function)
             given = {**signature.bind_partial(*args, **kwargs).arguments, **edits}
-            edited = self._approved(tool, given, defaults)
-            if edited is not None:
-                edits |= tool.arguments(edited)
-                run = partial(edited.function, *edited.args, **edited.kwargs)
+            decision = self._decision(tool, given, defaults)
+            if decision.form is not None:
+                unasked = None
+            if decision.edit is not None and decision.bound is not None:
+                bound = decision.bound
+                edits |= tool.arguments(bound)
+                run = partial(bound.function, *bound.args, **bound.kwargs)
+        if unasked is not None:
+            return unasked()
         self._called.append(next((t.name for t in tools if t in self._tools), tools[0].name))
         return origin.run_as_tool(run)
 
-    def _approved(
-        self, tool: Tool, given: dict[str, Any], defaults: Mapping[str, Any]
-    ) -> BoundCall | None:
-        """The call as the person has edited it; None if it is to run as it was made.
+    def _decision(self, tool: Tool, given: dict[str, Any], defaults: Mapping[str, Any]) -> Decision:
+        """The decision to run a call.
 
         Raises:
             PermissionError: It was refused.
@@ -294,9 +304,7 @@ class ToolGuard(origin.Origin):
             raise KeyboardInterrupt
         if decision.bound is None:
             raise PermissionError(decision.refusal)
-        if self._outer is not None and decision.form is None:  # code allows itself nothing
-            return self._outer._approved(tool, given, defaults)  # noqa: SLF001
-        return decision.bound if decision.edit is not None else None
+        return decision
 
 
 def _needs_door(tool: Tool) -> bool:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import concurrent.futures
-import functools
+import contextlib
+import inspect
 import multiprocessing.pool
-import re
-import sys
+import textwrap
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+import archytas_nb
+from archytas_nb.kernel.door import Door, code_of, open_again, shut
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.python import python_tool
 from archytas_nb.loop.events import CallOutcome, ToolCall
+from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
-from tests.kernel.ways import RAISING, SETUP, Way, pairs
+from tests.kernel.ways import PLACES, RAISING, SETUP, Way, pairs
 
 Names = dict[str, Any]
 
@@ -41,7 +45,10 @@ class Person:
 @pytest.fixture(scope="module")
 def pools() -> Iterator[Names]:
     """Pools of the person, whose threads run before any code of a model does."""
-    with concurrent.futures.ThreadPoolExecutor(1) as pool, multiprocessing.pool.ThreadPool(1) as old:
+    with (
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+        multiprocessing.pool.ThreadPool(1) as old,
+    ):
         pool.submit(len, "").result()
         old.map(len, [""])
         yield {"pool": pool, "old_pool": old}
@@ -127,3 +134,225 @@ def test_a_sample_of_the_ways_asks_and_only_for_code_of_a_model(pools: Names) ->
     sample = pairs()[:: max(len(pairs()) // 220, 1)]
     assert len(sample) >= 200
     assert faults_of(sample, pools) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
+def test_all_ways_ask_and_only_for_code_of_a_model(place: str, pools: Names) -> None:
+    assert faults_of([each for each in pairs() if each.place == place], pools) == {}
+
+
+# ── calls that nobody can see coming ───────────────────────────────────────────────────────────────
+
+
+def late(code: str, pools: Names, **options: Any) -> tuple[Names, Person, CallOutcome]:
+    """Run code of a model that leaves something behind."""
+    names = namespace(pools)
+    names["go"] = threading.Event()
+    person = Person("y")
+    drop = Tool.from_function(names["drop"], approve=True)
+    box = Toolbox(drop)
+    box.add(python_tool("auto"))
+    executor = KernelExecutor(box, names, person=person, **options)
+    [outcome] = executor.run([ToolCall("c", "python", {"code": code})])
+    return names, person, outcome
+
+
+LEFT = {
+    "a thread that has the function": "t = threading.Thread(target=lambda f: (go.wait(), f('x')), args=(drop,))\nt.start()",
+    "a timer": "t = threading.Timer(0.05, drop, ['x'])\nt.start()",
+    "a timer of the person's function": "t = threading.Timer(0.05, own, ['x'])\nt.start()",
+    "work for a pool": "t = pool.submit(lambda: (go.wait(), drop('x')))",
+    "the function itself for a pool": "pool.submit(go.wait)\nt = pool.submit(drop, 'x')",
+    "a generator": "g = (drop(each) for each in ['x'])",
+    "a finalizer": "class C: pass\no = C()\nweakref.finalize(o, lambda: drop('x'))",
+    "a destructor": "class C:\n    def __del__(self): drop('x')\no = C()",
+    "a property": "class C:\n    @property\n    def p(self): return drop('x')",
+    "a function that calls the person's": "def g(): return own('x')",
+    "a decorator": "def twice(f): return lambda *a: (f(*a), f(*a))",
+}
+LATER = {
+    "a generator": "next(g)",
+    "a finalizer": "del o",
+    "a destructor": "del o",
+    "a property": "C().p",
+    "a function that calls the person's": "g()",
+    "a decorator": "twice(drop)('x')",
+}
+
+
+@pytest.mark.parametrize("left", LEFT)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_code_has_left_behind_runs_nothing_unasked(left: str, pools: Names) -> None:
+    names, person, outcome = late(LEFT[left], pools)
+    assert outcome.status == "done", outcome.text
+    names["go"].set()
+    if left in LATER:
+        with contextlib.suppress(PermissionError):
+            exec(compile(LATER[left], "a cell", "exec"), names)
+    else:
+        with contextlib.suppress(PermissionError):
+            names["t"].result(10) if hasattr(names["t"], "result") else names["t"].join(10)
+    assert (names["ran"], person.asked) == ([], 0)
+    exec(compile("drop('mine')\nlist(map(own, ['too']))", "a cell", "exec"), names)
+    assert (names["ran"], person.asked) == (["mine", "too"], 0)
+
+
+OF_THE_PERSON = {
+    "a loop": "def loop():\n    while not go.wait(0.01):\n        drop('mine')\nt = threading.Thread(target=loop)\nt.start()",
+    "a function": "t = threading.Thread(target=drop, args=('mine',))\nthreading.Timer(0.05, t.start).start()",
+    "a timer": "t = threading.Timer(0.1, drop, ['mine'])\nt.start()",
+    "a timer of a partial": "t = threading.Timer(0.1, functools.partial(drop, 'mine'))\nt.start()",
+    "a library": "def loop():\n    while not go.wait(0.01):\n        df['a'].map(drop)\nt = threading.Thread(target=loop)\nt.start()",
+}
+
+
+@pytest.mark.parametrize("thread", OF_THE_PERSON)
+def test_threads_of_the_person_are_never_asked_about(thread: str, pools: Names) -> None:
+    names = namespace(pools)
+    names["go"] = threading.Event()
+    person = Person("n")
+    drop = Tool.from_function(names["drop"], approve=True)
+    box = Toolbox(drop)
+    box.add(python_tool("auto"))
+    executor = KernelExecutor(box, names, person=person)
+    exec(compile(OF_THE_PERSON[thread], "a cell", "exec"), names)
+    code = "import time\nwhile not ran:\n    time.sleep(0.01)\ncount = len(ran)"
+    [outcome] = executor.run([ToolCall("c", "python", {"code": code})], 20)
+    names["go"].set()
+    names["t"].join(10)
+    assert (outcome.status, person.asked) == ("done", 0)
+    assert names["count"]
+
+
+WORKERS = {
+    "the function": "q.put((drop, 'x'))\nq.join()",
+    "the person's function": "q.put((own, 'x'))\nq.join()",
+    "a partial": "q.put((functools.partial(drop), 'x'))\nq.join()",
+}
+
+
+@pytest.mark.parametrize("work", WORKERS)
+def test_a_thread_that_does_what_it_is_given_is_asked_about(work: str, pools: Names) -> None:
+    names, _, _ = late("pass", pools)
+    setup = """
+q = queue.Queue()
+def worker():
+    while True:
+        f, table = q.get()
+        try:
+            f(table)
+        except PermissionError:
+            pass
+        q.task_done()
+threading.Thread(target=worker, daemon=True).start()
+"""
+    exec(compile(setup, "a cell", "exec"), names)
+    person = Person("n")
+    box = Toolbox(Tool.from_function(names["drop"], approve=True))
+    box.add(python_tool("auto"))
+    KernelExecutor(box, names, person=person).run(
+        [ToolCall("c", "python", {"code": WORKERS[work]})]
+    )
+    assert (names["ran"], person.asked) == ([], 1)
+
+
+def test_an_agent_that_code_makes_allows_itself_nothing(pools: Names) -> None:
+    code = "nb.Agent([drop], approve='auto', model=model).run('Do it.')"
+    for call in (("drop", {"table": "x"}), ("python", {"code": "drop('x')"})):
+        names = namespace(pools)
+        names["nb"] = archytas_nb
+        names["model"] = ScriptedModel(call, ("final_answer", "Done."))
+        person = Person("n")
+        box = Toolbox(Tool.from_function(names["drop"], approve=True))
+        box.add(python_tool("auto"))
+        text = code.replace("model=", "python='auto', model=")
+        KernelExecutor(box, names, person=person).run([ToolCall("c", "python", {"code": text})])
+        assert (names["ran"], person.asked) == ([], 1)
+
+
+# ── what a shut door does not change ───────────────────────────────────────────────────────────────
+
+
+def test_a_function_whose_door_is_shut_looks_as_it_did(pools: Names) -> None:
+    names = namespace(pools)
+    drop = names["drop"]
+    before = (inspect.signature(drop), drop.__doc__, drop.__defaults__, drop.__code__.co_filename)
+    lines = drop.__code__.co_firstlineno
+    Tool.from_function(drop, approve=True)
+    names.update(inspect=inspect)
+    code = (
+        "seen = inspect.signature(drop), drop.__doc__, drop.__defaults__, drop.__code__.co_filename"
+    )
+    late_code = f"{code}\nline = drop.__code__.co_firstlineno\nshut = drop.__code__"
+    box = Toolbox(Tool.from_function(drop, approve=True))
+    box.add(python_tool("auto"))
+    [outcome] = KernelExecutor(box, names).run([ToolCall("c", "python", {"code": late_code})])
+    assert outcome.status == "done", outcome.text
+    assert names["seen"] == before
+    assert names["line"] == lines
+    assert names["shut"] is not drop.__code__
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(a, /, b=2, *c, d, e=5, **g): return a, b, c, d, e, g",
+        "def f(*, a): return a",
+        "def f(): return 1",
+        "def f(a, b): return __class__",
+        "async def f(a): return a",
+        "def f(a):\n    yield a",
+        "async def f(a):\n    yield a",
+    ],
+)
+def test_a_stub_has_the_parameters_and_the_kind_of_the_function(source: str) -> None:
+    names: Names = {}
+    exec(f"def make(__class__):\n{textwrap.indent(source, '    ')}\n    return f", names)
+    f = names["make"](int)
+    kinds = (
+        inspect.iscoroutinefunction,
+        inspect.isgeneratorfunction,
+        inspect.isasyncgenfunction,
+        inspect.signature,
+    )
+    before = [each(f) for each in kinds]
+    given = []
+
+    def enter(at: Door, args: tuple[Any, ...], kwargs: Names) -> Any:
+        given.append((args, kwargs))
+        return at.body(*args, **kwargs)
+
+    own = f.__code__
+    shut(f, enter)
+    assert [each(f) for each in kinds] == before
+    assert f.__code__ is not own
+    assert code_of(f) is own
+    named = {
+        each.name: 7 for each in before[3].parameters.values() if each.kind is each.KEYWORD_ONLY
+    }
+    positional = [1 for each in before[3].parameters.values() if each.kind in (0, 1)]
+    result = f(*positional, **named)
+    assert len(given) == 1
+    if inspect.iscoroutine(result):
+        result.close()
+    open_again(f)
+    assert f.__code__ is own
+
+
+def test_errors_have_no_frames_of_a_door() -> None:
+    def fail(number: int) -> None:
+        raise ValueError(number)
+
+    def refuse(at: Door, *_: Any) -> Any:
+        raise PermissionError(at.body.__name__)
+
+    for enter in (lambda at, args, kwargs: at.body(*args, **kwargs), refuse):
+        shut(fail, enter)
+        with pytest.raises((ValueError, PermissionError)) as caught:
+            fail(1)
+        open_again(fail)
+        names = [each.frame.code.name for each in caught.traceback]
+        assert set(names) <= {"test_errors_have_no_frames_of_a_door", "fail", "<lambda>", "refuse"}
+        assert names.count("fail") <= 1
