@@ -6,7 +6,7 @@ closure, a partial, a library, from C, in any thread. The stub hands the argumen
 which may run the function, call something else, or raise.
 
     state   `__code__`           begins with
-    open    the function's own   nothing, or the last `Shut.open`
+    open    the function's own   nothing, or the last `open_again`
     shut    the stub             the first `shut`
 
 Errors have no frames of the door in their tracebacks.
@@ -35,7 +35,7 @@ _OURS = str(Path(__file__).parent.parent)
 
 _lock = threading.RLock()
 _doors: WeakKeyDictionary[FunctionType, Door] = WeakKeyDictionary()
-"""Those that are shut."""
+"""Those that are shut, and those that were, as it takes longer to make one than to shut it."""
 
 
 class _Called:
@@ -83,6 +83,16 @@ class Door(_Called):
         """The function; None if it is gone and only a copy of it is left."""
         return self._function()
 
+    def fits(self, function: FunctionType, enter: Enter) -> bool:
+        """Whether it is still the door of a function, which may have been changed in place."""
+        body = self.body
+        return (
+            function.__code__ is self.original
+            and function.__defaults__ is body.__defaults__
+            and function.__kwdefaults__ is body.__kwdefaults__
+            and self._enter is enter
+        )
+
     @cached_property
     def signature(self) -> inspect.Signature:
         """The parameters of the function itself, not of one that it wraps."""
@@ -128,12 +138,14 @@ def shut(function: FunctionType, enter: Enter) -> Door:
     """Shut the door of a function; `open_again` has to be called as often."""
     with _lock:
         door = _doors.get(function)
-        if door is None or function.__code__ is not door.stub:  # it was defined in another way
-            uses = 0 if door is None else door.uses
+        if door is not None and function.__code__ is door.stub:
+            door.uses += 1
+            return door
+        uses = 0 if door is None else door.uses  # its code was replaced meanwhile
+        if door is None or not door.fits(function, enter):
             door = _doors[function] = Door(function, enter)
-            door.uses = uses
-            function.__code__ = door.stub
-        door.uses += 1
+        door.uses = uses + 1
+        function.__code__ = door.stub
         return door
 
 
@@ -146,9 +158,10 @@ def open_again(function: FunctionType) -> None:
         door.uses -= 1
         if door.uses > 0:
             return
-        del _doors[function]
         if function.__code__ is door.stub:
             function.__code__ = door.original
+        if function.__closure__:  # in which it may be itself, and would never be forgotten
+            del _doors[function]
 
 
 def code_of(function: FunctionType) -> CodeType:

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 from weakref import WeakSet
@@ -167,7 +167,11 @@ class _Before:
             self._loop._stopping = False  # noqa: SLF001
             yield "The event loop of the kernel was started again"
         yield from self._put_back_streams()
-        for name, value in self._builtins.items():
+        now = vars(builtins)
+        is_same = len(now) == len(self._builtins) and all(
+            map(operator.is_, now.values(), self._builtins.values())
+        )
+        for name, value in () if is_same else self._builtins.items():
             if name != "_" and vars(builtins).get(name, _NONE) is not value:
                 setattr(builtins, name, value)
                 yield f"The built-in {name} was put back"
@@ -219,7 +223,7 @@ def _is_closed(stream: Any) -> bool:
 
 def _folder() -> str:
     try:
-        return str(Path.cwd())
+        return os.getcwd()  # noqa: PTH109 - at each call
     except OSError:  # it was removed
         return ""
 

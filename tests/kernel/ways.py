@@ -126,7 +126,7 @@ WAYS = {
     "__instancecheck__": "isinstance(1, type('M', (type,), {'__instancecheck__': lambda c, o: F('x')})('C', (), {}))",
     "property": "type('C', (), {'p': property(lambda s: F('x'))})().p",
     "setter": "class C:\n    p = property(None, lambda s, v: F(v))\nC().p = 'x'",
-    "class attribute": "class C:\n    m = F\n    def go(self): return C.__dict__['m']('x')\nC().go()",
+    "class attribute": "class C:\n    m = F\n    def go(self): return type(self).__dict__['m']('x')\nC().go()",
     "method of a str": "type('C', (str,), {'m': F})('x').m()",
     "static method": "type('C', (), {'m': staticmethod(F)}).m('x')",
     "class method": "type('C', (), {'m': classmethod(lambda c, t: F(t))}).m('x')",
