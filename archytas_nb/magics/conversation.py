@@ -242,8 +242,8 @@ class ConversationMagics(Magics):
             "words",
             nargs="*",
             metavar="CALL REASON",
-            help="The call, as its form or the saved trace names it (drop_rows#3fa1), and why it "
-            "is refused, for the model. Only run needs the name.",
+            help="The call, as the page names it when its buttons are gone (drop_rows#3fa1), and "
+            "why it is refused, for the model. Only run needs the name.",
         ),
     )
     def agent_answer(self, args: Any) -> Any:

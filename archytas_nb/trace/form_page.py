@@ -30,8 +30,6 @@ BACK = "archytas-nb-back"
 NEXT = "archytas-nb-next"
 """Fields in which Enter goes to the next one."""
 WRONG = "archytas-nb-wrong"
-OVER = "archytas-nb-over"
-"""A form that was decided: it may be removed later than that."""
 TALL = "archytas-nb-tall"
 _HINTS = ("early", "enter", "unread")
 TOO_SOON = "That came too soon to be meant for this: nothing was done."
@@ -284,8 +282,7 @@ if (!window.archytasNbForms) {{
   }}
   const tick = () => {{
     for (const [form, state] of forms) {{
-      const isGone = !form.isConnected || form.closest('.jupyter-widgets-disconnected')
-      if (isGone || form.classList.contains('{OVER}')) {{
+      if (!form.isConnected || form.closest('.jupyter-widgets-disconnected')) {{
         forget(form, state)
         continue
       }}
@@ -309,7 +306,7 @@ if (!window.archytasNbForms) {{
     }}
   }}
   window.archytasNbForms = () => {{
-    for (const form of document.querySelectorAll('.{FORM}:not(.{OVER})'))
+    for (const form of document.querySelectorAll('.{FORM}'))
       if (!forms.has(form) && !form.closest('.jupyter-widgets-disconnected')) adopt(form)
   }}
   new MutationObserver(changes => {{

@@ -151,8 +151,6 @@ class Sheet:
 
     def close(self) -> None:
         """Close all widgets, with the layouts and styles that were made with them."""
-        with suppress(Exception):
-            self.box.add_class(page.OVER)
         for widget in reversed(self._all):
             for each in (widget, *_made_with(widget)):
                 with suppress(Exception):
@@ -170,7 +168,7 @@ class Sheet:
         """Say something below the controls, where the page may say why it took a press for none."""
         hints = {
             "early": page.TOO_SOON,
-            "enter": "Nothing was done: Ctrl-Enter runs it, or Enter on a button.",
+            "enter": "Nothing was done: press Ctrl-Enter, or Enter on a button.",
             "unread": "Scroll to the end of the call first.",
         }
         parts = [element("div", text, class_="archytas-nb-hint")]
@@ -476,6 +474,8 @@ class QuestionSheet(Sheet):
     Args:
         question: The question.
     """
+
+    hint = "Enter in the field answers · Esc leaves, it keeps waiting"
 
     def __init__(self, question: UserQuestion) -> None:
         import ipywidgets

@@ -335,6 +335,43 @@ def write_controls(folder: Path, name: str = "controls.ipynb") -> None:
     )
 
 
+_FORMS = '''\
+from pathlib import Path
+from archytas_nb import tool
+
+@tool(approve=True)
+def run_sql(sql: str, database: str = "staging", limit: int = 5) -> str:
+    """Run SQL.
+
+    Args:
+        sql: What to run
+        database: Where
+        limit: How many rows at most
+    """
+    with Path("ran").open("a") as file:
+        file.write("x")
+    return "17 rows affected"'''
+
+_FORMS_SCRIPT = """\
+sql = "DELETE FROM measurements AS m\\nUSING measurements AS twin\\nWHERE m.id > twin.id"
+thought = "Duplicates are removed with one statement, and the others are left as they are. "
+calls = [(thought, "run_sql", {"sql": sql, "limit": n}) for n in range(20)]
+often = Typist(*calls, ("final_answer", "Done."))"""
+
+
+def write_forms(folder: Path, name: str) -> None:
+    """Write the notebook in which one call after another waits, twenty times."""
+    _write(
+        folder / name,
+        CONTROLS,
+        _FORMS,
+        _FORMS_SCRIPT,
+        "%agent --new --model often --max-steps 30 Remove the duplicates",
+        "",
+        "",
+    )
+
+
 _COMPUTE = """\
 from pathlib import Path
 

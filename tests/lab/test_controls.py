@@ -18,10 +18,12 @@ FORM = ".archytas-nb-form"
 
 
 def click(desk: Any, title: str) -> None:
-    """Press a button of the form that waits."""
-    form = desk.page.locator(FORM)
-    form.wait_for()
-    form.get_by_role("button", name=title, exact=True).click()
+    """Press a button of the form that waits, once it can have been read."""
+    button = desk.page.locator(FORM).get_by_role("button", name=title, exact=True)
+    button.wait_for()
+    desk.page.wait_for_timeout(800)
+    button.scroll_into_view_if_needed()
+    button.click()
 
 
 def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
@@ -30,7 +32,7 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     desk = sit("controls.ipynb")
     for cell in range(4):
         desk.run_cell(cell)
-    desk.wait_for_text("delete_rows · waiting for approval")
+    desk.wait_for_text("delete_rows waits for you")
     desk.page.locator(FORM).wait_for()
     desk.page.wait_for_timeout(600)
     desk.picture("controls", 3)
@@ -42,11 +44,14 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     assert "9 rows are left" in trace["text/plain"]
     desk.run_cell(4)
     desk.page.locator(FORM).wait_for()
-    field = desk.page.locator(FORM).get_by_placeholder("say what to do instead")
+    click(desk, "Refuse…")
+    field = desk.page.locator(FORM).get_by_placeholder("Why? The agent reads this.")
     field.fill("two are enough")
     click(desk, "Refuse")
     desk.wait_for_text("two are enough")
-    click(desk, "Run, do not ask again in this run")
+    again = desk.page.locator(FORM).get_by_label("Run means")
+    again.select_option("run, and do not ask again in this run")
+    click(desk, "Run")
     desk.wait_until_run(4)
     [trace] = bundles(desk.outputs(4))
     assert "6 rows are left" in trace["text/plain"]
@@ -56,10 +61,18 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     above.fill("many")
     desk.wait_for_text("expected an integer")
     assert desk.page.locator(f"{FORM} button", has_text="Run").first.is_disabled()
+    assert above.get_attribute("aria-invalid") == "true"
     desk.picture("controls-edit", 5)
+    above.fill("3")
+    desk.wait_for_text("was: 8")
+    above.press("Escape")
+    desk.wait_for_text("1 change")  # the card, and the edits stay
+    click(desk, "Edit")
+    assert above.input_value() == "3"
     above.fill("2")
-    desk.page.locator(f"{FORM} button:enabled", has_text="Run").first.click()
-    desk.wait_for_text("The agent asks:")
+    desk.page.wait_for_timeout(800)
+    above.press("Control+Enter")
+    desk.wait_for_text("The agent asks you")
     desk.picture("controls-question", 5)
     click(desk, "blue")
     desk.wait_until_run(5)
@@ -67,11 +80,12 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     assert "delete_rows(above=2)" in trace["text/plain"]
     assert "blue" in trace["text/plain"]
     desk.run_cell(6)
-    form = desk.page.locator(FORM).element_handle()
-    desk.page.wait_for_timeout(500)
-    desk.page.keyboard.press("Escape")
-    desk.page.wait_for_function("form => !form.isConnected", arg=form)
+    click(desk, "Refuse…")
+    field.press("Enter")
     desk.wait_for_text("refused by you")
+    desk.page.locator(FORM).locator(".archytas-nb-waits").click()
+    desk.page.keyboard.press("Escape")  # which refuses nothing
+    assert not desk.page.evaluate("document.activeElement.closest('.archytas-nb-form')")
     click(desk, "Stop")
     desk.wait_until_run(6)
     [trace] = bundles(desk.outputs(6))
@@ -95,7 +109,7 @@ def test_a_page_that_is_opened_again_says_what_can_be_done_and_then_shows_the_fi
     again.evaluate("jupyterapp.commands.execute('docmanager:open', {path: 'controls.ipynb'})")
     traces = again.locator(".archytas-nb-trace:visible")
     traces.filter(has_text="had not finished when this was saved").first.wait_for()
-    traces.filter(has_text="%agent_answer run, refuse or stop").first.wait_for()
+    traces.filter(has_text="%agent_answer run delete_rows#").first.wait_for()
     click(desk, "Run")
     desk.wait_until_run(3)
     traces.filter(has_text="Nine rows are left.").first.wait_for()
@@ -176,7 +190,6 @@ def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any) -> None:
     click(desk, "change")
     field = desk.page.locator(FORM).get_by_placeholder("Your answer")
     field.fill("Twice as much.")
-    desk.page.wait_for_timeout(800)  # what is entered earlier was typed before it was asked
     click(desk, "Answer")
     desk.wait_for_text("asked singly as well: 0 of 10 agree")
     desk.picture("plan-changed", 2)
