@@ -27,6 +27,8 @@ RUN = "archytas-nb-run"
 GO = "archytas-nb-go"
 """The button of Ctrl-Enter, in the part of the form that is shown."""
 BACK = "archytas-nb-back"
+TURN = "archytas-nb-turn"
+"""Buttons that decide nothing."""
 NEXT = "archytas-nb-next"
 """Fields in which Enter goes to the next one."""
 WRONG = "archytas-nb-wrong"
@@ -149,7 +151,8 @@ if (!window.archytasNbForms) {{
     }}
   }}
   const onPress = (form, event) => {{
-    if (!event.target.closest('button, input[type=checkbox]') || !isEarly(form)) return
+    const button = event.target.closest('button')
+    if (!button || button.classList.contains('{TURN}') || !isEarly(form)) return
     event.preventDefault()
     event.stopPropagation()
     hint(form, 'early')

@@ -50,7 +50,7 @@ _SHEET = (
     "padding:.5em .9em .6em!important;overflow:visible!important;scroll-margin:.5em}"
     f".{page.FORM}:focus-visible{{outline:2px solid {_AMBER};outline-offset:2px}}"
     f".{page.FORM} .widget-html,.{page.FORM} .widget-vbox{{margin:0;max-width:100%}}"
-    f".{page.FORM} .archytas-nb-head{{padding-right:6em}}"
+    f".{page.FORM} .archytas-nb-head{{padding-right:6em;min-height:2.4em}}"
     f".{page.FORM} .archytas-nb-stop{{position:absolute;top:.3em;right:.7em}}"
     f".{page.CALL} pre{{max-height:{1.45 * _MOST_LINES + 1.2:g}em!important}}"
     f".archytas-nb-brief{{display:none}}.{page.TALL} .archytas-nb-brief{{display:block}}"
@@ -93,10 +93,12 @@ class Sheet:
         box: All of it.
         fits_trace: Whether it may be shown in a trace.
         hint: What is said below the controls, if anything.
+        decides_nothing: What is taken at any time.
     """
 
     fits_trace = True
     hint = ""
+    decides_nothing: tuple[str, ...] = ("typed",)
 
     def __init__(self) -> None:
         import ipywidgets
@@ -139,7 +141,7 @@ class Sheet:
                 what, values, at = self._inbox.get(timeout=_POLL)
             except Empty:
                 continue
-            if what != "typed" and at - self._shown_at < UNSEEN:
+            if what not in self.decides_nothing and at - self._shown_at < UNSEEN:
                 self._say_for_a_moment(page.TOO_SOON)
                 continue
             if what != "typed" and time.monotonic() - self._typed_at < 2 * _SETTLES:
@@ -265,6 +267,7 @@ class ApprovalSheet(Sheet):
     """
 
     hint = "Ctrl-Enter runs it · Esc leaves, it keeps waiting"
+    decides_nothing = ("typed", *_EVERY_VIEW)
 
     def __init__(self, form: ApprovalForm, note: str = "", *, is_first: bool = True) -> None:
         import ipywidgets
@@ -287,7 +290,7 @@ class ApprovalSheet(Sheet):
         self._run.add_class(page.RUN).add_class(page.GO)
         refuse = self._button("Refuse", "refuse", is_first=True)
         refuse.add_class(page.GO)
-        back = self._button("Back", "card").add_class(page.BACK)
+        back = self._turn("Back", "card").add_class(page.BACK)
         stop = self._button("Stop", "stop", tooltip="end the run here; nothing of the call is run")
         stop.add_class("archytas-nb-stop")
         self._changed = self._html()
@@ -295,10 +298,10 @@ class ApprovalSheet(Sheet):
             self._part(reason, "reason"),
             self._part(self._run, "card", "edit"),
             self._part(refuse, "reason"),
-            self._part(self._button("Refuse…", "reason"), "card"),
+            self._part(self._turn("Refuse…", "reason"), "card"),
         ]
         if self._notes:
-            row.append(self._part(self._button("Edit", "edit"), "card"))
+            row.append(self._part(self._turn("Edit", "edit"), "card"))
         row += [self._part(self._changed, "card"), self._part(back, "edit", "reason")]
         again = [each for each in form.choices if each.answer in ("yes", "this run", "always")]
         if len(again) > 1:
@@ -340,6 +343,10 @@ class ApprovalSheet(Sheet):
         """Show a part in some views only: children that come later would redraw the fields."""
         self._parts.append((widget, views))
         return widget
+
+    def _turn(self, title: str, view: _View) -> Any:
+        """A button that shows another part of the form."""
+        return self._button(title, view).add_class(page.TURN)
 
     def _switch(self, view: _View) -> None:
         """Show the card, the fields or the reason; what was typed is kept."""

@@ -285,10 +285,10 @@ def test_what_is_pressed_before_a_form_can_have_been_read_does_nothing(
         views.append(sheet._view)
 
     def act() -> None:
-        for title in ("Run", "Stop", "Edit"):  # 0, 0.2 and 0.4 s after it has appeared
+        for title in ("Run", "Stop", "Edit", "Run"):  # with 0.2 s between them
             press(title)
         time.sleep(0.5)
-        for title in ("Edit", "Run"):
+        for title in ("Back", "Run", "Edit", "Run"):
             press(title)
         find(sheet.box, "above").value = "7"
         time.sleep(0.6)
@@ -298,7 +298,7 @@ def test_what_is_pressed_before_a_form_can_have_been_read_does_nothing(
     other.start()
     assert sheet.wait() == ["above = 7", "y"]
     other.join()
-    assert views == ["card", "card", "card", "edit", "edit", "edit"]
+    assert views == ["card", "card", "edit", "edit", "card", "card", "edit", "edit", "edit"]
     sheet.close()
 
 
