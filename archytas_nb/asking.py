@@ -148,7 +148,14 @@ class AgentSetup:
     namespace: Namespace | None = None
 
     def now(self) -> RunSetup:
-        """The setup for a question that is asked now; raises ConfigurationError."""
+        """The setup for a question that is asked now.
+
+        Raises:
+            ConfigurationError: A setting cannot be read.
+            ToolError: The function of a tool was changed, and cannot be a tool any more.
+        """
+        for each in (toolbox if self.tools is None else self.tools, self.own_tools):
+            each.reread()
         return RunSetup(
             self.configuration.now(), self.choice, self.tools, self.own_tools, self.namespace
         )

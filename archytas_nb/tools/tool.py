@@ -28,6 +28,7 @@ from archytas_nb.tools.render import (
     drain,
     failure_text,
     is_lazy,
+    is_users_file,
     render,
 )
 from archytas_nb.tools.variables import keep, name_of
@@ -168,6 +169,34 @@ class Tool(ToolLike):
             **spec, approve=approve, timeout=timeout, max_chars=max_chars, repeat=repeat, pure=pure,
             runs_code=runs_code,
         )  # fmt: skip
+
+    def now(self) -> Tool:
+        """The tool as its function is now, which `%autoreload` or an assignment may have changed.
+
+        Returns:
+            This tool if the model would read the same of it, else another one.
+
+        Raises:
+            ToolError: The function cannot be a tool any more.
+        """
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        if code is None or not is_users_file(code.co_filename):
+            return self
+        options = {name: getattr(self, name) for name in (*OPTIONS, "runs_code")}
+        found = Tool.from_function(self.function, self.source_name, **options)
+        return self if found.is_same_to_a_model(self) else found
+
+    def is_same_to_a_model(self, other: Tool) -> bool:
+        """Whether a model reads the same of another tool, and its calls are made alike."""
+
+        def read(tool: Tool) -> tuple[Any, ...]:
+            injected = [(each.name, each.injected, each.positional) for each in tool.parameters]
+            return tool.text, tool.description, tool.schema(), tool.is_async, injected
+
+        pairs = zip(self.parameters, other.parameters, strict=False)
+        return read(self) == read(other) and all(
+            _is_same_default(one.default, another.default) for one, another in pairs
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the function and the options; unpickling creates the tool again."""
@@ -421,6 +450,16 @@ def _rebuild(
     if any(isinstance(each, str) for each in getattr(function, "__annotations__", {}).values()):
         function.__annotations__ = annotations
     return Tool.from_function(function, name, **options)
+
+
+def _is_same_default(one: Any, other: Any) -> bool:
+    """Whether two defaults are the same; one that a factory makes is another object each time."""
+    if one is other:
+        return True
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except Exception:  # noqa: BLE001 - an array has no truth value, and a class may raise anything
+        return type(one) is type(other)
 
 
 # ── approval ──────────────────────────────────────────────────────────────────────────────────────

@@ -156,6 +156,21 @@ class Toolbox(ToolLike, Mapping[str, Tool]):
                     f"{tool.name}.\n{error}"
                 ) from error
 
+    def reread(self) -> None:
+        """Replace each tool whose function was changed in place, so that its description is true.
+
+        Raises:
+            ToolError: A function cannot be a tool any more.
+        """
+        for name, tool in tuple(self._tools.items()):
+            try:
+                self._tools[name] = tool.now()
+            except ToolError as error:
+                raise ToolError(
+                    f"the function of the tool {tool.name!r} was changed and can no longer be used "
+                    f"as a tool. Fix it, or remove the tool: %tools --remove {tool.name}.\n{error}"
+                ) from error
+
     def snapshot(self) -> tuple[dict[str, Tool], set[str]]:
         """Return the current state, for `restore`."""
         return dict(self._tools), set(self._disabled)

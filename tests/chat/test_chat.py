@@ -145,7 +145,7 @@ def test_values_are_shown_in_the_chat_and_not_told_to_the_model(
         assert ("918273645" in chat.text) == (values == "none")
         assert chat.calls[0][1:] == ("completed", "918273645")
 
-    talk(runtime, work, choose=lambda *_: "Do not run")
+    talk(runtime, work, choose=lambda *_: "refuse with a reason")
     told = value(kernel, "str([[each.messages, each.tools] for each in script.asked])")
     kernel.run("%config ArchytasNB.values = 'all'\n%config ArchytasNB.protocol = 'auto'")
     assert "What is the total?" in told
