@@ -105,6 +105,7 @@ class Kind:
         keep: Copies data, up to a number of bytes: returns what restores it, beginning with None
             if it is too large, and the size of the copy. None if the parts are enough.
         objects: Returns the mutable objects inside data, by key.
+        held: Returns the mutable objects inside what `keep` has returned.
     """
 
     read: Callable[[Any], Parts]
@@ -113,6 +114,7 @@ class Kind:
     keyed: bool = True
     keep: Callable[[Any, int], tuple[tuple[Any, ...], int]] | None = None
     objects: Callable[[Any], Iterable[tuple[Any, Any]]] | None = None
+    held: Callable[[tuple[Any, ...]], Iterable[Any]] | None = None
 
     def pairs(self, parts: Parts) -> Iterable[tuple[Any, Any]]:
         """The parts by key."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from archytas_nb.kernel.content import Kind
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.kernel.snapshot import OBJECTS, kinds_of
-from archytas_nb.kernel.values import contained, is_atom, is_of
+from archytas_nb.kernel.values import contained, is_atom, is_of, only_atoms
 
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
 
@@ -26,34 +28,25 @@ class Holders:
     Args:
         variables: The variables.
         namespace: The namespace, which is not content of what refers to it.
+
+    Attributes:
+        objects: The objects by id; kept, so that no id is reused.
     """
 
     def __init__(self, variables: Mapping[str, Any], namespace: Namespace) -> None:
         self._variables = variables
-        self._namespace = namespace
         self._parents: dict[Node, list[Node]] = {}
-        self.objects: dict[int, Any] = {id(namespace): namespace}
-        """The objects by id; kept, so that no id is reused."""
-        todo = [*variables.values()]
         for name, value in variables.items():
             self._parents.setdefault(id(value), []).append(name)
-        while todo and len(self.objects) < OBJECTS:
-            value = todo.pop()
-            if id(value) not in self.objects and not is_simple(value):
-                self.objects[id(value)] = value
-                with contained():  # an object may raise anything
-                    todo += self._inside(value)
-
-    def _inside(self, value: Any) -> list[Any]:
-        """Note what an object leads to; returns the objects."""
-        found = [*_children(value)]
-        for each in found:
-            self._parents.setdefault(id(each), []).append(id(value))
-        is_function = type(value) is types.FunctionType
-        if is_function and value.__globals__ is self._namespace:
-            for name in _global_names(value.__code__):
-                self._parents.setdefault(name, []).append(id(value))
-        return found
+        self.objects: dict[int, Any] = {}
+        for value, found in _followed(variables.values(), {id(namespace)}, {}, self.objects):
+            for each in found:
+                self._parents.setdefault(id(each), []).append(id(value))
+            if memory_of(value) is not value:
+                self._parents.setdefault(id(memory_of(value)), []).append(id(value))
+            if type(value) is types.FunctionType and value.__globals__ is namespace:
+                for name in _global_names(value.__code__):
+                    self._parents.setdefault(name, []).append(id(value))
 
     def of(self, value: Any) -> dict[str, Any]:
         """The variables that lead to an object or its memory, by name with their values."""
@@ -79,6 +72,54 @@ class Holders:
         return found
 
 
+Instead: TypeAlias = Mapping[tuple[int, Kind], Iterable[Any]]
+"""What an object is to contain, by its id and a kind as which it is read."""
+
+
+def reached(values: Iterable[Any], border: Container[int], instead: Instead) -> dict[int, Any]:
+    """All objects that some lead to, and these themselves, by id.
+
+    Args:
+        values: The objects.
+        border: The ids of objects that are not followed, and do not count.
+        instead: What some objects contain, in place of what they contain now.
+    """
+    seen: dict[int, Any] = {}
+    for _ in _followed(values, border, instead, seen):
+        pass
+    return seen
+
+
+def _followed(
+    values: Iterable[Any], border: Container[int], instead: Instead, seen: dict[int, Any]
+) -> Iterator[tuple[Any, list[Any]]]:
+    """Each object that others lead to, and what it leads to itself, if it leads to anything.
+
+    Simple values do not count. All objects are added to ``seen``, by id.
+    """
+    todo = [*values]
+    while todo and len(seen) < OBJECTS:
+        value = todo.pop()
+        if id(value) in seen or id(value) in border or is_simple(value):
+            continue
+        seen[id(value)] = value
+        found: list[Any] = []
+        with contained():  # an object may raise anything
+            found += _children(value, instead)
+        yield value, found
+        if found and _are_flat_lists(found):  # there may be very many
+            seen |= zip(map(id, found), found, strict=True)
+        else:
+            todo += found
+
+
+def _are_flat_lists(values: list[Any]) -> bool:
+    """Whether values are lists that lead to nothing."""
+    if set(map(id, map(type, values))) != {id(list)}:
+        return False
+    return only_atoms(itertools.chain.from_iterable(values))
+
+
 def is_simple(value: Any) -> bool:
     """Whether a value cannot change and leads to nothing; false if its class does not say."""
     cls: Any = type(value)
@@ -100,15 +141,16 @@ def _is_array(value: Any) -> bool:
     return is_of(cls, "numpy", "ndarray")
 
 
-def _children(value: Any) -> Iterator[Any]:
+def _children(value: Any, instead: Instead) -> Iterator[Any]:
     for kind in kinds_of(value)[0]:
+        if (id(value), kind) in instead:
+            yield from instead[id(value), kind]
+            continue
         parts: tuple[Any, ...] = ()
         if kind.objects is None:
             parts = kind.read(value)
         for _, each in kind.children(value, parts):
             yield each
-    if _is_array(value) and value.base is not None:
-        yield memory_of(value)
 
 
 @functools.lru_cache(maxsize=4096)

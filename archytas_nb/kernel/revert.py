@@ -12,12 +12,12 @@ changed since, or something in it was that would be lost, or a variable uses it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from archytas_nb.kernel.content import short_value
-from archytas_nb.kernel.holders import Holders, is_simple
+from archytas_nb.kernel.content import Kind, short_value
+from archytas_nb.kernel.holders import Holders, is_simple, reached
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.kernel.snapshot import BYTES, SavedObject, Snapshot, failures
 from archytas_nb.kernel.values import FROM_OUTSIDE, Parts, same_value
@@ -40,12 +40,14 @@ class VariableItem:
         name: Its name.
         values: What it is bound to on each side.
         at: Where it was left.
+        replaced: What the last undo has replaced; a redo brings it back.
     """
 
     namespace: Namespace
     name: str
     values: dict[Side, Any]
     at: Side = "after"
+    replaced: Any = MISSING
 
     def is_as_on(self, side: Side) -> bool:
         """Whether it is bound to what it was on a side."""
@@ -61,12 +63,16 @@ class VariableItem:
         return f"it was reassigned since: {short_value(now)}"
 
     def take(self) -> None:
-        """Keep what is there now as that of the side where it was left."""
-        self.values[self.at] = self.namespace.get(self.name, MISSING)
+        """Keep what there is now, for a redo."""
+        self.replaced = self.namespace.get(self.name, MISSING)
 
-    def put(self, side: Side) -> None:
-        """Bind it as on a side."""
-        value = self.values[side]
+    def target(self, to: Side) -> Any:
+        """What a move binds it to."""
+        return self.values["before"] if to == "before" else self.replaced
+
+    def put(self, to: Side) -> None:
+        """Bind it to that."""
+        value = self.target(to)
         if value is not MISSING:
             self.namespace[self.name] = value
         elif self.name in self.namespace:
@@ -93,10 +99,12 @@ class ContentItem:
     Attributes:
         records: What it contains on each side.
         at: Where it was left.
+        replaced: What the last undo has replaced; a redo brings it back.
     """
 
     records: dict[Side, SavedObject]
     at: Side = "after"
+    replaced: SavedObject | None = None
 
     @property
     def name(self) -> str:
@@ -115,14 +123,20 @@ class ContentItem:
         return f"it was changed since: {'; '.join(self.records[self.at].changes()[1])}"
 
     def take(self) -> None:
-        """Keep what it contains now as that of the side where it was left."""
+        """Keep what it contains now, for a redo."""
         record = self.records[self.at]
         now = _read(record)
         kept: tuple[Any, ...] = ()
         size = 0
         if record.kind.keep and now is not UNREADABLE:
             kept, size = record.kind.keep(record.value, BYTES)
-        self.records[self.at] = record._replace(parts=now, kept=kept, size=size)
+        self.replaced = record._replace(parts=now, kept=kept, size=size)
+
+    def target(self, to: Side) -> SavedObject:
+        """What a move restores."""
+        if to == "after" and self.replaced is not None:
+            return self.replaced
+        return self.records[to]
 
     def inside(self) -> list[tuple[SavedObject | None, Any, Any]]:
         """What it was left with, for a snapshot."""
@@ -139,14 +153,29 @@ class ContentItem:
 Item: TypeAlias = VariableItem | ContentItem
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
+class _Left:
+    """How items were left when they were moved together.
+
+    Attributes:
+        inner: What was then in them, and on neither side elsewhere.
+        known: The ids of the objects of `inner`.
+        uses: The variables that used each item.
+    """
+
+    inner: Snapshot
+    known: frozenset[int]
+    uses: Mapping[Item, dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class _Plan:
     """A move that has begun; one that was interrupted goes on."""
 
     to: Side
     moved: list[Item]
     kept: list[Kept]
-    holders: Holders
+    objects: dict[int, Any]  # that there were
 
 
 @dataclass(eq=False)
@@ -162,31 +191,32 @@ class Reversal:
     namespace: Namespace
     items: list[Item]
     variables: Callable[[Namespace], Iterable[tuple[str, Any]]]
-    _uses: dict[int, dict[str, Any]] = field(default_factory=dict)  # by the number of the item
-    _inner: Snapshot = field(default_factory=lambda: Snapshot({}))
+    _left: dict[Item, _Left] = field(default_factory=dict)
     _plan: _Plan | None = None
 
     @property
     def bytes(self) -> int:
         """The size of the copies of what was replaced."""
         contents = [each for each in self.items if isinstance(each, ContentItem)]
-        return sum(each.records["after"].size for each in contents)
+        return sum(each.replaced.size for each in contents if each.replaced is not None)
 
-    def note(self, known: dict[int, Any]) -> None:
-        """Note how the items were left.
+    def note(self, items: list[Item], known: Mapping[int, Any]) -> None:
+        """Note how items were left.
 
         Args:
-            known: The objects that are there on the other side, too: they would not be lost.
+            items: Those that were moved.
+            known: The objects that there were on the other side, by id.
         """
-        if not self.items:
+        if not items:
             return
         holders = self._holders()
-        found = [inside for each in self.items for inside in each.inside()]
-        known = {**known, id(self.namespace): self.namespace}
-        inner = Snapshot({}, 0, known=known, inside=found)
+        found = [inside for each in items for inside in each.inside()]
+        border = {**known, id(self.namespace): self.namespace}
+        inner = Snapshot({}, 0, known=border, inside=found)
+        ids = frozenset(inner.seen.keys() - border.keys())
         inner.seen.clear()
-        uses = {number: each.users(holders) for number, each in enumerate(self.items)}
-        self._inner, self._uses = inner, uses
+        left = _Left(inner, ids, {each: each.users(holders) for each in items})
+        self._left |= dict.fromkeys(items, left)
 
     def move(self, to: Side, *, force: bool) -> tuple[NotCovered, ...]:
         """Move the items to a side; returns what was kept, and what could not be restored.
@@ -204,21 +234,19 @@ class Reversal:
                 contents.append(each)
             else:
                 each.put(to)
-        failed = failures(each.records[to] for each in contents)
+        failed = failures(each.target(to) for each in contents)
         not_moved = {contents[number] for number in failed}
-        for each in plan.moved:
-            if each not in not_moved:
-                each.at = to
-        if plan.moved:
-            self.note(plan.holders.objects)
+        moved = [each for each in plan.moved if each not in not_moved]
+        for each in moved:
+            each.at = to
+        self.note(moved, plan.objects)
         self._plan = None
         return *plan.kept, *(NotCovered(contents[at].name, why) for at, why in failed.items())
 
     def forget_replaced(self) -> None:
         """Free what an undo has replaced: it cannot be done again."""
         self.items = [each for each in self.items if each.at == "after"]
-        self._inner = Snapshot({})
-        self._uses = {}
+        self._left = {each: self._left[each] for each in self.items}
 
     def _holders(self) -> Holders:
         return Holders(dict(self.variables(self.namespace)), self.namespace)
@@ -226,49 +254,36 @@ class Reversal:
     def _planned(self, to: Side, *, force: bool) -> _Plan:
         """Decide what is moved, and keep what there is instead."""
         holders = self._holders()
-        changed = {id(each.value): each for each, _, _ in self._inner.changed()}
-        moved: list[Item] = []
-        kept: list[Kept] = []
-        for number, each in enumerate(self.items):
-            if each.at == to:
-                continue
-            changes = each.changes()
-            if changes and each.is_as_on(to):  # somebody has done it already
-                continue
-            why = ""
-            if not force:
-                why = changes or self._lost(each, changed)
-                why = why or self._used(each, number, holders)
-            if why:
-                kept.append(Kept(each.name, why))
-            else:
-                moved.append(each)
-        for each in moved:
-            each.take()
-        return _Plan(to, moved, kept, holders)
+        open_items = [
+            each
+            for each in self.items
+            # Somebody may have done it already.
+            if each.at != to and not (each.changes() and each.is_as_on(to))
+        ]
+        reasons: dict[Item, str] = {}
+        if not force:
+            found = {each: each.changes() or self._used(each, holders) for each in open_items}
+            while open_items:  # what is kept leads to less that would be lost
+                reasons |= {each: why for each, why in found.items() if why}
+                left = [each for each in open_items if each not in reasons]
+                losses = _Losses(self, left, to)
+                found = {each: losses.of(each) for each in left}
+                if not any(found.values()):
+                    break
+        moved = [each for each in open_items if each not in reasons]
+        if to == "before":
+            for each in moved:
+                each.take()
+        kept = [Kept(each.name, reasons[each]) for each in open_items if each in reasons]
+        return _Plan(to, moved, kept, holders.objects)
 
-    def _lost(self, item: Item, changed: dict[int, SavedObject]) -> str:
-        """What was changed since inside of an item and is nowhere else; empty if nothing was."""
-        if not changed:
-            return ""
-        records: dict[int, list[SavedObject]] = {}
-        for each in self._inner.records:
-            records.setdefault(id(each.value), []).append(each)
-        todo = [value for *_, value in item.inside()]
-        seen: set[int] = set()
-        while todo:
-            value = todo.pop()
-            if id(value) in changed:
-                record = changed[id(value)]
-                return f"{record.name} was changed since: {'; '.join(record.changes()[1])}"
-            if id(value) not in seen:
-                seen.add(id(value))
-                todo += _children(records.get(id(value), ()))
-        return ""
+    def left(self, item: Item) -> _Left:
+        """How an item was left."""
+        return self._left[item]
 
-    def _used(self, item: Item, number: int, holders: Holders) -> str:
+    def _used(self, item: Item, holders: Holders) -> str:
         """Which variables use an item that did not when it was left; empty if none does."""
-        then = self._uses.get(number, {})
+        then = self.left(item).uses[item]
         now = item.users(holders)
         since = [name for name, value in now.items() if then.get(name, MISSING) is not value]
         if not since:
@@ -276,10 +291,47 @@ class Reversal:
         return f"it is used in {', '.join(sorted(since))} since"
 
 
-def _children(records: Iterable[SavedObject]) -> Iterator[Any]:
-    for record in records:
-        for _, each in record.kind.children(record.value, record.parts):
-            yield each
+class _Losses:
+    """What nothing would lead to any more if all of some items were moved."""
+
+    def __init__(self, reversal: Reversal, items: list[Item], to: Side) -> None:
+        self._reversal = reversal
+        variables = dict(reversal.variables(reversal.namespace))
+        self._instead: dict[tuple[int, Kind], list[Any]] = {}
+        for each in items:
+            if isinstance(each, ContentItem):
+                record = each.target(to)
+                self._instead[id(record.value), record.kind] = _parts_of(record)
+            else:
+                variables[each.name] = each.target(to)
+        border = {id(reversal.namespace)}
+        self._kept = reached(variables.values(), border, self._instead).keys() | border
+        self._changed: dict[_Left, dict[int, SavedObject]] = {}
+
+    def of(self, item: Item) -> str:
+        """What the person made in an item that would be lost; empty if there is nothing."""
+        left = self._reversal.left(item)
+        if left not in self._changed:
+            found = left.inner.changed()
+            self._changed[left] = {id(each.value): each for each, *_ in found}
+        changed = self._changed[left]
+        starts = [value for *_, value in item.inside()]
+        lost = reached(starts, self._kept, {})
+        for each in lost:
+            if each in changed:
+                record = changed[each]
+                return f"{record.name} was changed since: {'; '.join(record.changes()[1])}"
+        others = [value for key, value in lost.items() if key not in left.known]
+        if others:
+            return f"nothing else leads to {short_value(others[0])} in it any more"
+        return ""
+
+
+def _parts_of(record: SavedObject) -> list[Any]:
+    """The objects in what is to be restored."""
+    if record.kind.held is None:
+        return list(record.parts)
+    return list(record.kind.held(record.kept)) if record.kept and record.is_kept else []
 
 
 def _read(record: SavedObject) -> Parts:

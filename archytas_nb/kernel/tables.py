@@ -80,6 +80,10 @@ def _in_array(value: Any) -> Iterable[tuple[str, Any]]:
     yield from _objects(value)
 
 
+def _held_by_array(kept: Any) -> Iterable[Any]:
+    return (each for _, each in _in_array(kept[0]))
+
+
 def _read_dtype(value: Any) -> Parts:
     return ".names", value.names
 
@@ -177,6 +181,12 @@ def _in_table(value: Any) -> Iterable[tuple[Any, Any]]:
         if label is not None:
             place = f"[{short_key(label)}]"
         yield from _objects(values, place)
+
+
+def _held_by_table(kept: Any) -> Iterable[Any]:
+    copy, _, own, _ = kept
+    yield from own.values()
+    yield from (each for _, each in _in_table(copy))
 
 
 def _mark_of_index(index: Any) -> Hashable:
@@ -296,13 +306,23 @@ def _restore_polars(value: Any, kept: Any) -> None:
     vars(value).update(own)
 
 
+def _held_by_polars(kept: Any) -> Iterable[Any]:
+    return kept[1].values()  # type: ignore[no-any-return]
+
+
 def _in_polars(value: Any) -> Iterable[tuple[Any, Any]]:
     yield from ((f".{name}", each) for name, each in _own_of_polars(value).items())
 
 
-_ARRAY = Kind(_read_array, _restore_array, str, keep=_keep_array, objects=_in_array)
-_TABLE = Kind(_read_table, _restore_table, str, keep=_keep_table, objects=_in_table)
-_POLARS = Kind(_read_polars, _restore_polars, str, keep=_keep_polars, objects=_in_polars)
+_ARRAY = Kind(
+    _read_array, _restore_array, str, keep=_keep_array, objects=_in_array, held=_held_by_array
+)
+_TABLE = Kind(
+    _read_table, _restore_table, str, keep=_keep_table, objects=_in_table, held=_held_by_table
+)
+_POLARS = Kind(
+    _read_polars, _restore_polars, str, keep=_keep_polars, objects=_in_polars, held=_held_by_polars
+)
 DATA: tuple[tuple[tuple[str, ...], Kind], ...] = (
     (("numpy", "ndarray"), _ARRAY),
     (("numpy", "dtype"), Kind(_read_dtype, _restore_dtype, str)),

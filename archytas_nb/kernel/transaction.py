@@ -121,7 +121,7 @@ class Transaction:
         if self._diff is None:
             diff, items = self._compare()
             reversal = Reversal(self._namespace, items, users_variables)
-            reversal.note(self._snapshot.seen)
+            reversal.note(items, self._snapshot.seen)
             self._reversal = reversal
             self._diff = diff
             self._before = {}

@@ -269,8 +269,9 @@ def test_no_variables_are_read_if_nothing_is_watched(monkeypatch: pytest.MonkeyP
         transaction, "Transaction", lambda *_: pytest.fail("there is a transaction")
     )
     made = asked("x = 1", names={}, python="auto")
-    assert made.diff == Diff()
-    assert made.undo() == ()
+    assert made.diff.changes == ()
+    assert made.undo() == made.diff.not_watched
+    assert [str(each) for each in made.undo()] == ["what the calls of this question changed"]
 
 
 def test_unwatched_objects_are_listed_once_and_libraries_are_not_shown() -> None:
