@@ -18,11 +18,11 @@ from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.loop.model import ModelFacts, forget_crash, served_by
-from archytas_nb.models import choose, process, providers, weights
+from archytas_nb.models import choose, learnt, process, providers, weights
 from archytas_nb.models.secrets import mask_secrets, shown_url
 from archytas_nb.tools.names import is_secret
 from archytas_nb.version import __version__
-from archytas_nb.words import did_you_mean
+from archytas_nb.words import count, did_you_mean
 
 STARTUP_FILE = "50-archytas_nb.py"
 STARTUP_TEXT = """\
@@ -35,6 +35,7 @@ except ModuleNotFoundError:  # another environment, without the package, uses th
 PACKAGES = (
     "ipython ipykernel ipywidgets openai anthropic pydantic xllamacpp jupyterlab notebook nbval"
 )
+FORGET = "python -m archytas_nb doctor --forget"
 TRY_IT = "to try it: python -m archytas_nb doctor --try"
 _HOLDS_HEADERS = re.compile(r"(?:request|headers)$", re.IGNORECASE)
 """The names of settings that may contain a key in a header."""
@@ -58,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 succeeded = True
             case "disable":
                 text = disable(args.profile)
+                succeeded = True
+            case "doctor" if args.forget:
+                text = forget()
                 succeeded = True
             case "doctor":
                 text, succeeded = report(args.profile, try_it=args.try_it)
@@ -102,6 +106,10 @@ def _parser() -> argparse.ArgumentParser:
             added.add_argument(
                 "--try", action="store_true", dest="try_it",
                 help="ask the model one short question and report how long the reply took",
+            )  # fmt: skip
+            added.add_argument(
+                "--forget", action="store_true",
+                help="forget what endpoints refused, so that the next question finds it out again",
             )  # fmt: skip
     return parser
 
@@ -258,6 +266,7 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
         "mistakes": "\n".join([*mistakes, *unknown]),
         "startup": enabled,
         "model": model,
+        "endpoints": _learnt(),
     }
     indent = "\n" + " " * 15
     shown = [f"{n:15}{t}".replace("\n", indent) for n, t in lines.items() if t]
@@ -387,6 +396,30 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
         return mask_secrets(str(error)), False
     finally:
         close_clients()
+
+
+def _learnt() -> str:
+    """What endpoints refused, which is left out of requests; empty if there is nothing."""
+    lines = []
+    by_model: dict[tuple[str, ...], list[learnt.Learnt]] = {}
+    for entry in learnt.entries():
+        by_model.setdefault(entry.key[:2], []).append(entry)
+    for (base_url, model), entries in by_model.items():
+        lines.append(f"{model!r} at {shown_url(base_url)!r} refused:")
+        for each in entries:
+            day = time.strftime("%Y-%m-%d", time.localtime(each.date))
+            lines.append(f"  {day} {each.told or f'{each.feature} {each.part}'.rstrip()}")
+    if lines:
+        lines.append(f"to try it again: {FORGET}")
+    return mask_secrets("\n".join(lines))
+
+
+def forget() -> str:
+    """Forget what endpoints refused, and return a message for the user."""
+    number = learnt.forget()
+    if not number:
+        return "nothing is known of what endpoints refuse"
+    return f"forgot {count(number, 'feature')} that endpoints refused; the next question tries them"
 
 
 def _reason(config: dict[str, Any], model: Any) -> str:

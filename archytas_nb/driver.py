@@ -276,11 +276,13 @@ class Driver:
             return replace(sandbox.stop(), interrupted=False, lost=str(error))
 
     def _ending(self, ending: ev.Ending) -> ev.Ending:
-        """The ending; a failure tells whether the cassette failed."""
+        """The ending; a failure tells whether the cassette or the configuration was the cause."""
         if isinstance(ending, ev.Failed) and isinstance(self.run.error, CassetteMiss):
             ending = self.exchange.ending = replace(ending, by="cassette")
         elif isinstance(ending, ev.Failed) and isinstance(self.run.error, FileError):
             ending = self.exchange.ending = replace(ending, by="recording")
+        elif isinstance(ending, ev.Failed) and isinstance(self.run.error, ConfigurationError):
+            ending = self.exchange.ending = replace(ending, by="setup")  # no endpoint was asked
         if self.disclosure is not None:
             ending = self.exchange.ending = self._filled(ending, self.disclosure)
         return ending

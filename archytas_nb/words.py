@@ -196,3 +196,8 @@ def with_article(label: str) -> str:
     if label[:1].lower() in "aeiou" or label.startswith("nd"):
         return f"an {label}"
     return f"a {label}"
+
+
+def without_values(text: str) -> str:
+    """A text without numbers and identifiers, which differ between two errors of a kind."""
+    return re.sub(r"[0-9a-f-]{8,}|\d+", "#", text.lower())

@@ -48,7 +48,7 @@ from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace.controls import Controls
 from archytas_nb.trace.map_panel import MapPanel, map_panel
-from archytas_nb.words import clock, count, one_line
+from archytas_nb.words import clock, count, one_line, without_values
 
 T = TypeVar("T")
 _SAMPLE = 20  # rows after which the cost of all is estimated
@@ -159,7 +159,9 @@ class Rows:
 
 
 class Outage:
-    """Decides whether the endpoint is down, from the rows in the order in which they end.
+    """Decides whether the endpoint fails for all rows, from these in the order in which they end.
+
+    It does if it is down, or refuses rows with the same words: then it is not about the rows.
 
     Rows that are asked about at the same time meet the same fault: those that had begun when the
     first row of a streak failed count as one, so that the number of workers does not decide.
@@ -168,16 +170,25 @@ class Outage:
     def __init__(self) -> None:
         self._ended = 0  # rows
         self._failed = 0  # of the streak, counted as above
+        self._failure = ""  # what the rows of the streak have failed by
         self._since = 0  # rows that had ended when the first row of the streak had failed
 
     def begin(self) -> int:
         """Note that a row begins; the result is to be given when it ends."""
         return self._ended
 
-    def end(self, began: int, *, failed: bool) -> bool:
-        """Note that a row ended, and whether it failed by the endpoint; whether that is down."""
+    def end(self, began: int, failure: str) -> bool:
+        """Note that a row ended; whether all others would fail, too.
+
+        Args:
+            began: What `begin` returned.
+            failure: What it failed by; equal for rows that failed by the same, empty for none.
+        """
         self._ended += 1
-        if not failed:
+        if failure != self._failure:
+            self._failed = 0
+        self._failure = failure
+        if not failure:
             self._failed = 0
         elif not self._failed:
             self._failed = 1
@@ -185,6 +196,15 @@ class Outage:
         elif began >= self._since:
             self._failed += 1
         return self._failed >= _STREAK
+
+
+def _failure_of(result: RowResult) -> str:
+    """What a row failed by, apart from what differs between rows; empty if not by the endpoint."""
+    if result.kind in ENDPOINT_FAILURES:
+        return "endpoint"
+    if result.kind == "refused":
+        return without_values(result.error)
+    return ""
 
 
 class Notes:
@@ -662,7 +682,7 @@ class Map:
             self._found[key] = result
             self._asked += 1
             self._ended_at = time.monotonic()
-            is_down = self._outage.end(began, failed=result.kind in ENDPOINT_FAILURES)
+            is_down = self._outage.end(began, _failure_of(result))
             self._retried.discard(key)
             self._failures.pop(key, None)
             if result.status == "failed":

@@ -20,6 +20,7 @@ from archytas_nb.words import one_line
 
 _RETRIES = 3  # of a request that failed
 _RATE_RETRIES = 8  # of one that was refused for its rate
+_OVERLOADED = frozenset({503, 529})  # statuses of an endpoint with too many requests
 _FIRST_WAIT = 0.5  # seconds until a retry
 _LONGEST_WAIT = 600.0
 _TEMPLATE = 600  # tokens that a model's template may put around messages and tools
@@ -230,6 +231,8 @@ class RowModel:
                 replies = limiter.replies
 
             most = _RATE_RETRIES if is_rate else _RETRIES
+            if failed.retries is not None:
+                most = min(most, failed.retries)
             is_last = retries >= most
             wait = _FIRST_WAIT * 2**retries
             if failed.wait is not None:
@@ -237,7 +240,7 @@ class RowModel:
             if is_last or not failed.passing or wait > _LONGEST_WAIT:
                 raise failed
             retries += 1
-            if is_rate or failed.wait is not None:
+            if is_rate or failed.wait is not None or failed.status in _OVERLOADED:
                 limiter.hold(wait)  # it holds for all rows
             else:
                 sleep(wait)

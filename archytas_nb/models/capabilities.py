@@ -162,7 +162,7 @@ _PLAIN = (
 def capabilities_of(base_url: str, model: str, api: Api = "openai") -> Capabilities:
     """What this model supports at this endpoint; the result is shared within the process."""
     found = _at_first(base_url, api)
-    for entry in learnt.entries():
+    for entry in learnt.entries(base_url):
         if entry.key[:3] == (base_url, model, api):
             _apply(found, entry.changes)
     return found

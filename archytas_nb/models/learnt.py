@@ -56,14 +56,17 @@ def file() -> Path:
     return Path(platformdirs.user_state_dir("archytas-nb", appauthor=False)) / "endpoints.json"
 
 
-def entries() -> list[Learnt]:
-    """All entries that are still used; none if the file cannot be read."""
+def entries(base_url: str | None = None) -> list[Learnt]:
+    """The entries about an endpoint that are still used; none if the file cannot be read."""
     try:
         data = json.loads(file().read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return []
     found = []
-    for each in data if isinstance(data, list) else ():
+    data = [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []
+    for each in data:
+        if base_url is not None and base_url != each.get("base_url"):
+            continue
         with contextlib.suppress(TypeError):
             entry = Learnt(**each)
             texts = (*entry.key, entry.told)

@@ -36,7 +36,7 @@ from archytas_nb.models import refusals
 from archytas_nb.models.body import reply_tokens
 from archytas_nb.models.capabilities import Capabilities, Change, InText
 from archytas_nb.models.features import NAMED, SPOKEN_OF, Request, changes_of, images_in
-from archytas_nb.words import clip
+from archytas_nb.words import clip, without_values
 
 MOST_REQUESTS = 6
 """How many further requests a search makes at most."""
@@ -408,7 +408,7 @@ class Search:
 
     def _judge_last(self, text: str) -> None:
         """What the words after the last step say of it."""
-        words = _without_values(text)
+        words = without_values(text)
         added = [each.adds for each in self._step if each.adds]
         if added and re.search(rf"(?<!\w){added[0]}(?!\w)", text):
             self._undo(self._step)  # what it adds is refused, and so was the request without
@@ -501,8 +501,3 @@ def _as_kind(failed: ModelError, kind: ModelErrorKind, advice: str) -> ModelErro
         refusal=failed.refusal,
         may_be_paid=failed.may_be_paid,
     )
-
-
-def _without_values(text: str) -> str:
-    """A text without numbers and identifiers, which differ between two refusals of a kind."""
-    return re.sub(r"[0-9a-f-]{8,}|\d+", "#", text.lower())

@@ -249,7 +249,7 @@ def test_an_endpoint_that_is_down_is_found_out_whatever_the_number_of_workers(
     is_down, ended = False, 0
     while not is_down:
         at = data.draw(st.integers(0, len(running) - 1))
-        is_down = outage.end(running.pop(at), failed=True)
+        is_down = outage.end(running.pop(at), "endpoint")
         running.append(outage.begin())
         ended += 1
     assert ended >= 5
@@ -264,7 +264,7 @@ def test_an_endpoint_is_not_down_while_one_row_in_five_is_answered(
     failed = 0
     for at, fails in ends:
         failed = failed + 1 if fails and failed < 4 else 0
-        assert not outage.end(running.pop(at), failed=failed > 0)
+        assert not outage.end(running.pop(at), "endpoint" if failed > 0 else "")
         running.append(outage.begin())
 
 
