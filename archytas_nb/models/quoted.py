@@ -41,5 +41,6 @@ def _quotations(text: str) -> Iterator[str]:
         if quoted.lstrip()[:1] in ("{", "[", "<") or len(quoted.split()) >= _MIN_WORDS:
             yield quoted
     begin = _BEGINS.search(text)
-    if begin and not _IN_QUOTES.search(text):
+    quote = _IN_QUOTES.search(text)
+    if begin and (quote is None or begin.start() < quote.start()):
         yield text[begin.start() :]

@@ -1,0 +1,85 @@
+"""The file of what endpoints refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from archytas_nb import command
+from archytas_nb.models import learnt
+from archytas_nb.models.capabilities import Capabilities, capabilities_of, remember
+from archytas_nb.models.features import Request, changes_of
+from archytas_nb.models.learnt import Learnt
+from tests.models.test_capabilities import ASK, OWN
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+FAR, HERE = "https://models.example.org/v1", "http://127.0.0.1:1/v1"
+DAY = 86400.0
+
+
+def test_what_was_learnt_is_used_by_the_next_process() -> None:
+    request = Request(ASK, OWN, stream=True)
+    form = Capabilities()
+    found = [each for each in changes_of(request, form, "") if each.feature != "tools"]
+    remember((FAR, "m", "openai"), form, found)
+    capabilities_of.cache_clear()
+    known = capabilities_of(FAR, "m")
+    expected = form.with_changes(found)
+    assert replace(known, changes=()) == replace(expected, changes=())
+    assert capabilities_of(FAR, "other") == Capabilities()
+    assert capabilities_of(FAR, "m", "anthropic").schema
+
+
+def entry(base_url: str = FAR, age: float = 0.0, **changes: Any) -> Learnt:
+    what = changes or {"stream": False}
+    return Learnt(base_url, "m", "openai", "stream", "", "not streamed", what, time.time() - age)
+
+
+def test_it_is_tried_again_after_a_week_and_on_this_machine_after_an_hour() -> None:
+    for base_url, age, is_used in [
+        (FAR, 6 * DAY, True), (FAR, 8 * DAY, False), (FAR, -DAY, False),
+        (HERE, 1800, True), (HERE, 7200, False),
+    ]:  # fmt: skip
+        learnt.forget()
+        learnt._write(learnt.file(), [entry(base_url, age)])
+        capabilities_of.cache_clear()
+        assert capabilities_of(base_url, "m").stream is not is_used
+
+
+def test_a_file_that_says_something_else_is_no_error() -> None:
+    path = learnt.file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    good = entry()._asdict()
+    for text in [
+        "", "{", "[]", "7", '{"a": 1}', "[1, null]", json.dumps([{**good, "date": "x"}]),
+        json.dumps([{**good, "changes": {"stream": None, "without": 3, "seen": True}}]),
+        json.dumps([{**good, "more": 1}]),
+    ]:  # fmt: skip
+        path.write_text(text)
+        capabilities_of.cache_clear()
+        assert capabilities_of(FAR, "m") == Capabilities(), text
+
+
+def test_doctor_shows_it_and_forgets_it(capsys: pytest.CaptureFixture[str]) -> None:
+    learnt.remember([entry()])
+    learnt.remember([entry(), entry(HERE)])
+    assert len(learnt.entries()) == 2
+    shown = command._learnt()
+    assert "'m' at 'https://models.example.org/v1'" in shown
+    assert "not streamed" in shown
+    assert command.FORGET in shown
+    assert command.main(["doctor", "--forget"]) == 0
+    assert "2 features" in capsys.readouterr().out
+    assert learnt.entries() == []
+    assert command._learnt() == ""
+
+
+def test_what_is_not_needed_after_all_is_dropped() -> None:
+    learnt.remember([entry()])
+    learnt.remember([], [entry().key])
+    assert learnt.entries() == []
