@@ -131,7 +131,12 @@ def main(config: dict[str, Any]) -> None:
             `configure`), ``state`` (path of the file that is written once the model is loaded),
             ``load_seconds``, ``grace_seconds``.
     """
-    faulthandler.enable()  # logs the signal if the engine crashes
+    # It logs the signal if the engine crashes. The addresses that it would add since Python 3.14
+    # would push the last lines of the engine out of the message.
+    if sys.version_info >= (3, 14):
+        faulthandler.enable(c_stack=False)
+    else:
+        faulthandler.enable()
     # Loading blocks the interpreter, so only this watchdog can stop it if it hangs.
     faulthandler.dump_traceback_later(config["load_seconds"], exit=True)
     try:
