@@ -216,10 +216,8 @@ def _map_schemas(schema: Any, change: Callable[[Schema], Schema]) -> Any:
 
 _DEPTH = 2  # maximum nesting of a recursive type, because a grammar is finite
 _SIMPLE_FORMATS = {"date", "time", "date-time", "uuid"}
-_NOT_SIMPLE = {
-    "$ref", "$defs", "pattern", "uniqueItems", "propertyNames", "patternProperties",
-    "discriminator", "examples", "title", "anyOf", "oneOf", "prefixItems",
-}  # fmt: skip
+_NOT_SIMPLE = {"$ref", "pattern", "uniqueItems", "examples", "title"}
+_VALUES = {"default", "const", "enum"}  # keywords that hold values, not schemas
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
@@ -240,7 +238,7 @@ def _simple(schema: Any, defs: Schema, trail: tuple[str, ...]) -> Any:
             result[key] = {name: _simple(each, defs, trail) for name, each in value.items()}
         elif key in {"items", "additionalProperties"}:
             result[key] = _simple(value, defs, trail)
-        elif key not in _NOT_SIMPLE and (key != "format" or value in _SIMPLE_FORMATS):
+        elif key in _VALUES or _is_simple(key, value):
             result[key] = value
     if "prefixItems" in schema:
         result["items"] = _union([_simple(each, defs, trail) for each in schema["prefixItems"]])
@@ -250,6 +248,16 @@ def _simple(schema: Any, defs: Schema, trail: tuple[str, ...]) -> Any:
     if choices_of(schema):
         return _typed(result, choices_of(schema))
     return result
+
+
+def _is_simple(key: str, value: Any) -> bool:
+    """Whether a keyword stays: it holds no other schemas, and small engines know it."""
+    holds_schemas = isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(each, dict) for each in value)
+    )
+    if holds_schemas or key in _NOT_SIMPLE:
+        return False
+    return key != "format" or value in _SIMPLE_FORMATS
 
 
 def _simple_definition(name: str, defs: Schema, trail: tuple[str, ...]) -> Schema:

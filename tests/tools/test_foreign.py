@@ -278,3 +278,14 @@ def test_arguments_that_a_schema_leaves_open_are_passed_on(
     assert taken == ([sent] if is_taken else [])
     closed = tool.schema()["additionalProperties"] is False
     assert closed is (tool.text.count("any other") == tool.text.count("Any other") == 0)
+
+
+def test_at_the_simple_level_nothing_is_left_that_small_engines_lack() -> None:
+    closed = {
+        "allOf": [CLOSED, {"anyOf": [{"required": ["a"]}]}],
+        "not": {"type": "null"},
+        "if": {},
+    }
+    tool, _ = made({"properties": {"v": closed, "w": {"type": ["integer", "null"]}}})
+    text = json.dumps(tool.schema("simple"))
+    assert not any(f'"{word}"' in text for word in ("anyOf", "allOf", "not", "if", "$ref"))
