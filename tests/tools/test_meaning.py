@@ -58,6 +58,9 @@ class Point(BaseModel):
     n: int
 
 
+OPEN: Any = {"extra_items": int} if hasattr(te, "NoExtraItems") else {}  # typing_extensions 4.13
+
+
 class Kind(typing.NamedTuple):
     """An annotation, the values that it takes as JSON, and some that it refuses."""
 
@@ -108,7 +111,7 @@ WRAPPERS: list[Callable[[Kind], Kind]] = [
     listed,
     mapped,
     typed,
-    extended,
+    *([extended] if OPEN else []),
     lambda of: typed(of, te.NotRequired, required=False),
     lambda of: of._replace(annotation=Annotated[of.annotation, "words", Field(description="d")]),
     lambda of: of._replace(annotation=te.TypeAliasType("A", of.annotation)),
@@ -361,8 +364,7 @@ class Options(te.TypedDict):
     b: te.NotRequired[Annotated[int, Field(ge=0)]]
 
 
-class Open(te.TypedDict, extra_items=int):
-    a: te.ReadOnly[str]
+Open: Any = te.TypedDict("Open", {"a": te.ReadOnly[str]}, **OPEN)
 
 
 T = TypeVar("T")
@@ -398,6 +400,7 @@ def test_keywords_that_a_typed_dict_describes_are_arguments() -> None:
     assert tool.arguments(bound) == {"x": 1, "a": 2}
 
 
+@pytest.mark.skipif(not OPEN, reason="needs typing_extensions 4.13")
 def test_keywords_may_be_open_and_generic() -> None:
     def f(**others: te.Unpack[Open]) -> dict:
         """F."""
@@ -434,14 +437,23 @@ def test_keywords_that_cannot_be_parameters_are_refused() -> None:
             Tool.from_function(each)
 
 
+OPEN_OR_CLOSED: list[Any] = []
+if OPEN:
+    closed: Any = {"closed": True}
+    never: Any = {"extra_items": te.Never}
+    OPEN_OR_CLOSED += [
+        (Open, {"a": "x", "z": 2}, {"a": "x", "z": "y"}),
+        (te.TypedDict("C", {"a": te.NotRequired[te.ReadOnly[int]]}, **closed), {}, {"b": 1}),
+        (te.TypedDict("N", {"a": int}, **never), {"a": 1}, {"a": 1, "b": 1}),
+    ]
+
+
 @pytest.mark.parametrize(
     ("annotation", "good", "bad"),
     [
         (Of[int], {"v": 1}, {"v": "x"}),
         (Of[list[Options]], {"v": [{"a": 1}]}, {"v": [{}]}),
-        (Open, {"a": "x", "z": 2}, {"a": "x", "z": "y"}),
-        (te.TypedDict("C", {"a": te.NotRequired[te.ReadOnly[int]]}, closed=True), {}, {"b": 1}),
-        (te.TypedDict("N", {"a": int}, extra_items=te.Never), {"a": 1}, {"a": 1, "b": 1}),
+        *OPEN_OR_CLOSED,
         (te.TypedDict("P", {"a": int}, total=False), {}, {"a": "x"}),
         (te.TypedDict("Q", {"a": te.Required[int]}, total=False), {"a": 1}, {}),
         (typing.TypedDict("W", {"a": Annotated[typing.NotRequired[int], Field(ge=1)]}), {}, {"a": 0}),
