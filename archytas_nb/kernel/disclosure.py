@@ -48,6 +48,14 @@ NOT_SHOWN = "(a value, which is not shown to you)"
 SAID = "(My answer was shown to the user, with its values.)"
 """What the model reads of its answer that a program computed, with the next question."""
 
+_WORDS: Mapping[ev.ValueKind, str] = {
+    "bool": "a bool",
+    "number": "a number",
+    "text": "a text",
+    "list": "a list",
+    "tuple": "a tuple",
+    "collection": "a dict or a set",
+}
 _MAX_NAME = 60
 _FIELD = re.compile(r"(?<!\{)\{([^\W\d]\w*)(:[^{}]{0,20})?\}(?!\})")
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
@@ -330,12 +338,12 @@ class Disclosure:
         """
         if kind is None:
             return NOT_SHOWN
-        if kind == "None":
-            return kind
-        if self.values == "scalars" and kind in ("a bool", "a number"):
+        if kind == "none":
+            return "None"
+        if self.values == "scalars" and kind in ("bool", "number"):
             self._count("numbers and booleans")
             return text
-        return f"({kind}, which is not shown to you)"
+        return f"({_WORDS[kind]}, which is not shown to you)"
 
     def _count(self, what: str) -> None:
         self.learned[what] = self.learned.get(what, 0) + 1

@@ -32,9 +32,7 @@ NoticeKind = Literal[
     "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "summary",
     "model", "told", "late",
 ]  # fmt: skip
-ValueKind = Literal[
-    "None", "a bool", "a number", "a text", "a list", "a tuple", "a dict or a set"
-]  # fmt: skip
+ValueKind = Literal["none", "bool", "number", "text", "list", "tuple", "collection"]
 FailedBy = Literal["model", "endpoint", "cassette", "recording", "setup", "condition"]
 
 ANSWER = "final_answer"

@@ -31,13 +31,13 @@ def short(value: Any) -> str:
 
 
 def kind_of(value: Any) -> ValueKind | None:
-    """What a value is, in words that say nothing else of it; None for any other type."""
+    """What a value is; None for any other type."""
     kind = type(value)
     if value is None:
-        return "None"
-    for known, words in _KINDS.items():
+        return "none"
+    for known, name in _KINDS.items():
         if kind in known:
-            return words
+            return name
     try:
         plain = scalar(value)
     except STOPS:
@@ -48,13 +48,13 @@ def kind_of(value: Any) -> ValueKind | None:
 
 
 _KINDS: dict[frozenset[Any], ValueKind] = {
-    frozenset({bool}): "a bool",
-    frozenset({int, float}): "a number",
-    frozenset({str}): "a text",
-    frozenset(each for each, plain in SEQUENCES.items() if plain is list): "a list",
-    frozenset(each for each, plain in SEQUENCES.items() if plain is tuple): "a tuple",
+    frozenset({bool}): "bool",
+    frozenset({int, float}): "number",
+    frozenset({str}): "text",
+    frozenset(each for each, plain in SEQUENCES.items() if plain is list): "list",
+    frozenset(each for each, plain in SEQUENCES.items() if plain is tuple): "tuple",
     frozenset(each for each, plain in SEQUENCES.items() if plain in (set, frozenset))
-    | frozenset(MAPPINGS): "a dict or a set",
+    | frozenset(MAPPINGS): "collection",
 }
 
 

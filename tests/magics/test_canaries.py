@@ -12,15 +12,18 @@ import asyncio
 import base64
 import dataclasses
 import html
+import itertools
 import json
 import logging
 import random
 import re
+import subprocess
 import sys
+import time
 import urllib.parse
 from collections import namedtuple
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -52,6 +55,8 @@ from tests.servers.anthropic import AnthropicServer
 from tests.servers.plays import Drop, Play, Say, Status
 from tests.servers.recorder import Recorder
 from tests.servers.server import Exchange, Server
+
+ROOT = Path(__file__).parents[2]
 
 # ── what is looked for ────────────────────────────────────────────────────────────────────────────
 
@@ -512,8 +517,9 @@ class Wire:
         return self.kind(name, self.recorder.url, "k")
 
 
-@pytest.fixture(scope="module")
-def wires() -> Iterator[dict[str, Wire]]:
+@contextmanager
+def wired() -> Iterator[dict[str, Wire]]:
+    """The two servers, each behind a proxy that keeps what is sent."""
     names = (LARGE, SMALL)
     with (
         Judging(models=names) as openai,
@@ -526,6 +532,12 @@ def wires() -> Iterator[dict[str, Wire]]:
             "anthropic": Wire(anthropic, other, AnthropicModel),
         }
     remote.close_clients()
+
+
+@pytest.fixture(scope="module")
+def wires() -> Iterator[dict[str, Wire]]:
+    with wired() as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)
@@ -672,6 +684,77 @@ def test_no_byte_of_hundreds_of_conversations_holds_a_value(
 ) -> None:
     for seed in range(1000, 1400):
         assert _leaks(seed, wires, tmp_path, values) == [], seed
+
+
+CLOCKS: dict[str, Callable[[float, int], float]] = {
+    "stands still": lambda begun, _: begun,
+    "steps": lambda begun, calls: begun + 0.01 * (calls // 7),
+    "goes back": lambda begun, calls: begun - 0.001 * calls,
+}
+
+
+@contextmanager
+def clocks(kind: str) -> Iterator[None]:
+    """All clocks of Python go in this way."""
+    go = CLOCKS[kind]
+    with ExitStack() as patches:
+        for name in ("perf_counter", "monotonic", "time"):
+            calls = itertools.count()
+            begun = getattr(time, name)()
+
+            def now(begun: float = begun, calls: Iterator[int] = calls) -> float:
+                return go(begun, next(calls))
+
+            patches.enter_context(patch.object(time, name, now))
+            in_ns = lambda now=now: int(now() * 1e9)  # noqa: E731
+            patches.enter_context(patch.object(time, f"{name}_ns", in_ns))
+        yield
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_no_clock_decides_what_is_sent(clock: str, wires: dict[str, Wire], tmp_path: Path) -> None:
+    asked = len(wires["openai"].server.chats)
+    with clocks(clock):
+        for seed in range(2000, 2002):
+            assert _leaks(seed, wires, tmp_path) == [], seed
+    assert len(wires["openai"].server.chats) - asked > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clock", CLOCKS)
+@pytest.mark.parametrize("values", ["none", "strict"])
+def test_no_clock_decides_what_is_sent_in_many_conversations(
+    clock: str, values: str, wires: dict[str, Wire], tmp_path: Path
+) -> None:
+    with clocks(clock):
+        for seed in range(3000, 3060):
+            assert _leaks(seed, wires, tmp_path, values) == [], seed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_the_search_finds_each_leak_with_any_clock(
+    clock: str, wires: dict[str, Wire], tmp_path: Path
+) -> None:
+    for leak, put_in in LEAKS.items():
+        with clocks(clock), put_in():
+            assert any(_leaks(seed, wires, tmp_path) for seed in range(2 * _SEEDS)), leak
+
+
+def other_words(seeds: int, *leaks: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", "tests.magics.other_words", str(seeds), *leaks]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_no_text_of_ours_decides_what_is_sent() -> None:
+    other_words(1)
+
+
+@pytest.mark.slow
+def test_no_text_of_ours_decides_what_is_sent_in_many_conversations() -> None:
+    """And each leak that is put in is found with other words, too."""
+    other_words(60, *LEAKS)
 
 
 def test_without_the_setting_values_are_sent(wires: dict[str, Wire], tmp_path: Path) -> None:
