@@ -30,9 +30,14 @@ from pydantic_core import PydanticCustomError
 from archytas_nb import Agent
 from archytas_nb import asking as asking_module
 from archytas_nb.errors import ConfigurationError, TaskFailed, ToolError
+from archytas_nb.kernel.person import NobodyThereError
+from archytas_nb.loop.events import CallOutcome
 from archytas_nb.models import sent
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.current import CurrentRun
+from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.toolbox import UnknownToolError
+from tests.magics.test_canaries import CLOCKS, clocks
 from tests.scripted import Scripted
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -388,6 +393,34 @@ WAYS |= {
 }
 
 
+def _fault_of_another_tool() -> None:
+    """Fail with the fault of an input, of another tool that was called with a value."""
+    outcome = Tool.from_function(_of_size).bind({"size": CANARY})
+    assert isinstance(outcome, CallOutcome)
+    assert outcome.error is not None
+    raise outcome.error
+
+
+_NAMED_ERROR = _raising(type(f"{CANARY}Error", (Exception,), {})())
+WAYS |= {
+    "nobody can be asked": ([_raising(NobodyThereError(CANARY))], [("fails", {})], {}, {}),
+    "an unknown tool": ([_raising(UnknownToolError(CANARY, ()))], [("fails", {})], {}, {}),
+    "the fault of another input": (
+        [_fault_of_another_tool],
+        [("_fault_of_another_tool", {})],
+        {},
+        {},
+    ),
+    "the class of an error in a program": _program([_NAMED_ERROR], "fails()"),
+    "a number that is a text, in a program": (
+        [_returning(f"3{CANARY}")],
+        [_PROGRAM.format("x = result()\ny = [x]\nz = {x: 1}\nw = (x, 1)\nshow(x)")],
+        {},
+        {"protocol": "program", "values": "scalars"},
+    ),
+}
+
+
 def _ask(way: Way) -> bytes:
     """All that is sent when two questions are asked."""
     tools, replies, namespace, given = way
@@ -426,6 +459,16 @@ SOUGHT = (CANARY.encode(), str(NUMBER).encode())
 def test_no_value_leaves_on_a_way_of_its_own(way: str) -> None:
     body = _ask(WAYS[way])
     assert not any(each in body for each in SOUGHT)
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_no_value_leaves_with_any_clock(clock: str) -> None:
+    found = []
+    for way, given in WAYS.items():
+        with clocks(clock):
+            body = _ask(given)
+        found += [way for each in SOUGHT if each in body]
+    assert found == []
 
 
 def test_the_ways_lead_out_without_the_setting() -> None:
