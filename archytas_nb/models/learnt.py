@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archytas_nb.models import serve
+from archytas_nb.errors import FileError
+from archytas_nb.files import OutputFile
 from archytas_nb.models.providers import is_local
 
 _KEPT = 7 * 86400.0
@@ -81,13 +82,14 @@ def remember(added: Sequence[Learnt], dropped: Sequence[tuple[str, ...]] = ()) -
     """Add entries, and drop those with these keys; where it cannot be written, nothing is kept."""
     from filelock import FileLock, Timeout
 
-    path = file()
-    with contextlib.suppress(OSError, Timeout):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_suffix(".lock"), timeout=_LOCK_SECONDS):
+    written = OutputFile(file(), "the list of what endpoints refused", is_private=True)
+    with contextlib.suppress(FileError, OSError, Timeout):
+        written.made()
+        with FileLock(written.path.with_suffix(".lock"), timeout=_LOCK_SECONDS):
             keys = {*dropped, *(each.key for each in added)}
             kept = [each for each in entries() if each.key not in keys]
-            _write(path, [*kept, *added][-_MOST:])
+            found = [each._asdict() for each in [*kept, *added][-_MOST:]]
+            written.write(json.dumps(found))
 
 
 def forget() -> int:
@@ -97,7 +99,3 @@ def forget() -> int:
         with contextlib.suppress(OSError):
             path.unlink()
     return count
-
-
-def _write(path: Path, found: Sequence[Learnt]) -> None:
-    serve.write_private(path, [each._asdict() for each in found])
