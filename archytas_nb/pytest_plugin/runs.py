@@ -25,7 +25,7 @@ import pytest
 
 from archytas_nb.cassettes.cassette import Cassette, Tally
 from archytas_nb.cassettes.switch import MODE, PATH, REPORT, RERUN, CassetteModel
-from archytas_nb.errors import ConfigurationError
+from archytas_nb.errors import ConfigurationError, FileError
 from archytas_nb.files import OutputFile
 from archytas_nb.models.choose import choose_model
 
@@ -267,7 +267,9 @@ class NotebookRun(pytest.Item):
         from nbformat import ValidationError
         from nbformat.reader import NotJSONError
 
+        expected: tuple[type[BaseException], ...]
         expected = CellExecutionError, DeadKernelError, NoSuchKernel, NotJSONError, ValidationError
+        expected = *expected, FileError
         if isinstance(excinfo.value, expected) and self.config.option.agent_mode == "check":
             return f"{self.path.name}: {excinfo.value}"
         if isinstance(excinfo.value, expected):

@@ -57,6 +57,32 @@ def test_an_update_asks_only_for_what_has_changed_and_drops_the_rest(
     assert run_pytest(tmp_path, "--nbval", "--agent-replay", "--agent-strict", ".").code == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--agent-update", "--agent-record"])
+def test_a_notebook_that_cannot_be_written_is_as_it_was(tmp_path: Path, option: str) -> None:
+    """As on a full disk: its outputs have become longer than any file may be."""
+    notebook = write_notebook(
+        tmp_path / "long.ipynb", "%load_ext archytas_nb", "print('my long output ' * 20_000)"
+    )
+    notebook.chmod(0o640)
+    before = notebook.read_bytes()
+    limited = (
+        "import resource, runpy, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "sys.argv[0] = 'pytest'\n"
+        "runpy.run_module('pytest', run_name='__main__')"
+    )
+    arguments = ("-p", "no:cacheprovider", option, notebook.name)
+    # What is compiled would be cut, too, and stay so for other processes.
+    unwritten = {"PYTHONDONTWRITEBYTECODE": "1"}
+    done = run_python("-c", limited, *arguments, folder=tmp_path, **unwritten)
+    assert done.code == 1, done.out
+    assert "'" + str(notebook) + "' cannot be written" in done.out
+    assert "Traceback" not in done.out
+    assert (notebook.read_bytes(), notebook.stat().st_mode & 0o777) == (before, 0o640)
+    assert [each for each in notebook.parent.iterdir() if each.suffix == ".part"] == []
+
+
 def test_questions_about_the_last_error_and_earlier_cells_are_replayed_by_nbval(
     tmp_path: Path,
 ) -> None:
