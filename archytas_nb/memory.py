@@ -31,7 +31,8 @@ from archytas_nb.models.secrets import mask_all
 from archytas_nb.tools.saved import STRICT, read_saved, saved_text
 
 VERSION = 2
-"""Since 2, a file says that it was written here; one of 1 is read, too."""
+"""Of the format. In the first one, a file does not say that it was written here, and what a call
+had beside its arguments was one field of it."""
 MARK = "saved by archytas_nb"
 MAX_BYTES = 200_000_000
 """The largest file that is read."""
@@ -50,7 +51,7 @@ class SavedCall:
     text: str
     stored: str = ""
     images: list[str] = field(default_factory=list)
-    extra: dict[str, Any] | None = None
+    extra: dict[str, Any] | None = None  # its fields that are not ours
 
 
 @STRICT
@@ -66,6 +67,7 @@ class SavedStep:
     report: str = ""
     is_left_out: bool = False
     said: str = ""
+    kept: dict[str, Any] = field(default_factory=dict)
 
 
 @STRICT
@@ -105,6 +107,7 @@ class SavedQuestion:
     said: str = ""
     model: str = ""
     compaction: Compaction = field(default_factory=Compaction)
+    kept: dict[str, Any] = field(default_factory=dict)
 
 
 @STRICT
@@ -160,6 +163,8 @@ def load_conversation(path: str | os.PathLike[str], known: Collection[str]) -> l
         saved = read_saved(SavedConversation, text)
         if not 1 <= saved.version <= VERSION:
             raise ValueError(f"version: {saved.version!r}; expected {VERSION}")
+        if saved.version == 1:
+            _update_extras(saved)
         exchanges = [_exchange(each, known) for each in saved.questions]
         _check(exchanges)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -228,6 +233,7 @@ def _saved(exchange: Exchange) -> SavedQuestion:
         model=exchange.model,
         # That of a part of the conversation does not hold for all of it.
         compaction=Compaction() if exchange.is_apart else exchange.compaction,
+        kept=dict(exchange.kept),
     )
 
 
@@ -242,7 +248,7 @@ def _saved_step(step: StepRecord) -> SavedStep:
         )  # fmt: skip
     return SavedStep(
         step.thought, calls, step.correction, step.reasoning, step.program, step.report,
-        step.is_left_out, step.said,
+        step.is_left_out, step.said, dict(step.kept),
     )  # fmt: skip
 
 
@@ -284,7 +290,17 @@ def _exchange(saved: SavedQuestion, known: Collection[str]) -> Exchange:
         said=saved.said,
         model=saved.model,
         compaction=saved.compaction,
+        kept=saved.kept,
     )
+
+
+def _update_extras(saved: SavedConversation) -> None:
+    """Bring the calls of the first format into this one."""
+    for question in saved.questions:
+        for step in question.steps:
+            for call in step.calls:
+                if call.extra is not None and "anthropic" not in call.extra:
+                    call.extra = {"extra_content": call.extra}
 
 
 def _pictures(images: Sequence[str]) -> tuple[str, ...]:
@@ -318,7 +334,7 @@ def _step(saved: SavedStep, known: Collection[str]) -> StepRecord:
             extras[each.id] = each.extra
     return StepRecord(
         saved.thought, tuple(calls), tuple(outcomes), saved.correction, saved.reasoning, extras,
-        saved.program, saved.report, saved.is_left_out, saved.said,
+        saved.program, saved.report, saved.is_left_out, saved.said, saved.kept,
     )  # fmt: skip
 
 
@@ -346,6 +362,7 @@ def _check(exchanges: Sequence[Exchange]) -> None:
         steps = exchanges[exchange.compaction.dropped].steps
         if exchange.compaction.dropped_steps > len(steps):
             raise ValueError("compaction: more steps are left out than there are")
+        json.dumps([exchange.kept, [step.kept for step in exchange.steps]], allow_nan=False)
         for step in exchange.steps:
             for call in step.calls:
                 if call.id in ids or not call.id.isalnum() or len(ids) > _MAX_CALLS:

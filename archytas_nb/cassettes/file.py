@@ -292,8 +292,11 @@ def _reply_to_json(reply: ModelReply) -> Json:
         value = getattr(reply, each.name)
         if value != getattr(plain, each.name):
             line[each.name] = value
-    if reply.calls:  # what else came with a call is for the live endpoint only
-        line["calls"] = [{"name": c.name, "arguments": c.arguments} for c in reply.calls]
+    if reply.calls:
+        line["calls"] = [
+            {"name": c.name, "arguments": c.arguments, **({"extra": c.extra} if c.extra else {})}
+            for c in reply.calls
+        ]
     if "usage" in line:
         counts = dataclasses.asdict(reply.usage)
         line["usage"] = {name: count for name, count in counts.items() if count}

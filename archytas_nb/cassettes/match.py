@@ -225,12 +225,18 @@ class Matcher:
 
     def reply(self, reply: ModelReply) -> ModelReply:
         """A reply as it is recorded: without secrets, its time in milliseconds."""
-        calls = tuple(WireCall(scrub(c.name), scrub(c.arguments)) for c in reply.calls)
+        calls = tuple(
+            WireCall(
+                scrub(c.name), scrub(c.arguments), self._reduced(c.extra, "", is_message=False)
+            )
+            for c in reply.calls
+        )
         return dataclasses.replace(
             reply,
             text=scrub(reply.text),
             reasoning=scrub(reply.reasoning),
             calls=calls,
+            kept=self._reduced(reply.kept, "", is_message=False),
             seconds=round(reply.seconds, 3),
         )
 

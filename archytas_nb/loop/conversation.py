@@ -260,13 +260,37 @@ def _messages(wire: Wire, exchange: Exchange) -> list[Message]:
     return valid
 
 
+def _asides(wire: Wire, exchange: Exchange) -> dict[int, Json]:
+    """What the replies of an exchange had that is not ours, by the index of the message."""
+    if not (exchange.kept or any(step.kept or step.extras for step in exchange.steps)):
+        return {}
+    asides: dict[int, Json] = {}
+    at = 1  # after the question
+    for step in exchange.steps:
+        messages = wire.messages(step)
+        if aside := _aside(wire, step, messages):
+            asides[at] = aside
+        at += len(messages)
+    if exchange.ending is not None and exchange.kept and wire.sends_replies:
+        asides[at] = replace_surrogates(dict(exchange.kept))
+    return asides
+
+
+def _aside(wire: Wire, step: StepRecord, messages: Sequence[Message]) -> dict[str, Json]:
+    """What the reply of a step had that is not ours, if the first message is that reply."""
+    if not (wire.sends_replies and messages and messages[0]["role"] == "assistant"):
+        return {}
+    aside: dict[str, Json] = replace_surrogates(step.aside)
+    return aside
+
+
 class Conversation:
     """The messages of a run, which grow with the record and are compacted if it is too long."""
 
     messages: list[Message]  # what is sent next
     tokens: int  # their estimated number of tokens
     tool_tokens: int  # estimated tokens of the tools that are sent in a separate field
-    asides: dict[str, Json]  # data sent with their calls; see `AskModel.asides`
+    asides: dict[int, Json]  # see `AskModel.asides`
 
     def __init__(
         self,
@@ -296,19 +320,20 @@ class Conversation:
         self.tokens = message_tokens(self.messages)
         self.asides = {}
         for exchange in compacted_view(self._exchanges, self._exchange.compaction):
-            messages, tokens = self._cached_messages(exchange)
+            messages, tokens, asides = self._cached_messages(exchange)
+            start = len(self.messages)
+            self.asides |= {start + at: aside for at, aside in asides.items()}
             self.messages += messages
             self.tokens += tokens
-            for step in exchange.steps:
-                self.asides |= step.asides
 
     def add(self, step: StepRecord) -> None:
         """Add the messages of a step that was added to the exchange."""
         more = replace_surrogates(self._wire.messages(step))
+        if aside := _aside(self._wire, step, more):
+            self.asides = {**self.asides, len(self.messages): aside}
+            self.tokens += json_tokens(aside)
         self.messages += more
         self.tokens += message_tokens(more)
-        if asides := step.asides:
-            self.asides = {**self.asides, **asides}
 
     def compact(self, *, after_refusal: bool = False) -> str:
         """Compact the messages if they are too long; return a notice for the user, or "".
@@ -382,16 +407,24 @@ class Conversation:
         system = message_tokens([self._wire.system])
         return system + sum(self._cached_messages(exchange)[1] for exchange in exchanges)
 
-    def _cached_messages(self, exchange: Exchange) -> tuple[list[Message], int]:
-        """The messages of an exchange and their tokens; cached when the exchange is complete."""
-        state = exchange.ending, len(exchange.steps)
-        cached_state, messages, tokens = exchange.message_cache.get(self._wire.name, (None, [], 0))
+    def _cached_messages(self, exchange: Exchange) -> tuple[list[Message], int, dict[int, Json]]:
+        """The messages of an exchange, their tokens, and what goes back with them, by index.
+
+        They are cached when the exchange is complete. What one model sent, no other one gets.
+        """
+        is_own = exchange.model == self._exchange.model
+        state = exchange.ending, len(exchange.steps), is_own
+        cached_state, *parts = exchange.message_cache.get(self._wire.name, (None, [], 0, {}))
+        messages, tokens, asides = parts
         if cached_state != state:
             messages = _messages(self._wire, exchange)
             tokens = message_tokens(messages)
+            asides = _asides(self._wire, exchange) if is_own else {}
+            if asides:
+                tokens += json_tokens(list(asides.values()))
             if exchange.ending is not None:
-                exchange.message_cache[self._wire.name] = state, messages, tokens
-        return messages, tokens
+                exchange.message_cache[self._wire.name] = state, messages, tokens, asides
+        return messages, tokens, asides
 
 
 def _summary_tokens(budget: int) -> int:

@@ -318,7 +318,7 @@ class WireCall:
 
     name: str
     arguments: str  # JSON, possibly invalid
-    extra: Json = None  # extra fields that the server may require back, such as a signature
+    extra: Json = None  # its fields that are not ours, in their places, to be sent back
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,8 +359,8 @@ class Usage:
 class AskModel:
     """Request for the model's next reply.
 
-    ``asides`` is data that was sent with earlier calls and that some endpoints require back, by the
-    id of the call: ``{"reasoning": text before it, "extra": WireCall.extra}``.
+    ``asides`` are the fields of earlier replies that are not ours, and that the endpoint gets back:
+    by the index of the message, in the places where the message has them.
     """
 
     step: int  # of the run, from 1; 0 for requests before the first step
@@ -374,7 +374,7 @@ class AskModel:
     max_tokens: int | None = None  # of the reply; None for the model's default
     thinking_tokens: int | None = None  # the same after a reply that contained only reasoning
     seconds: float | None = field(default=None, compare=False)  # time left, including retries
-    asides: Mapping[str, Json] = field(default_factory=dict, compare=False, repr=False)
+    asides: Mapping[int, Json] = field(default_factory=dict, compare=False, repr=False)
     about: str = field(default="", compare=False)  # what else than the next step it is for
     # Whether the run can go on with the text protocol, if the endpoint refuses the tools.
     has_text_form: bool = field(default=False, compare=False, repr=False)
@@ -447,6 +447,7 @@ class ModelReply:
     model: str = field(default="", compare=False)  # the model's name according to the server
     usage: Usage = field(default=Usage(), compare=False)
     seconds: float = field(default=0.0, compare=False)
+    kept: Mapping[str, Json] = field(default_factory=dict)  # fields that are not ours, to send back
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ class FunctionCalling(Wire):
     """The function calling protocol."""
 
     name: ActiveProtocol = "native"
+    sends_replies = True
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         super().__init__(tools, instructions)

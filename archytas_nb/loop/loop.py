@@ -24,7 +24,7 @@ complete step (`_add`), so a driver may stop at any yield.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -150,6 +150,8 @@ def react_loop(
     if exchange.wants_code and isinstance(ending, Answered):
         ending = yield from loop.with_code(ending)
     exchange.ending = ending
+    if isinstance(ending, Answered):
+        exchange.kept = loop.kept
     return exchange.ending
 
 
@@ -172,6 +174,7 @@ class _Loop:
     faults: set[str] = field(default_factory=set)  # of programs and lines of a small model
     temperature: float | None = None  # of the next reply; None for the model's default
     needs_literal: bool = False  # whether the answer of a program was no value of its type
+    kept: Mapping[str, Json] = field(default_factory=dict)  # of the last reply; see `ModelReply`
     told: Callable[[], Sequence[str]] = tuple
 
     def __post_init__(self) -> None:
@@ -332,6 +335,7 @@ class _Loop:
 
     def _read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
         self.guards.add_usage(reply, self.conversation.tokens + self.conversation.tool_tokens)
+        self.kept = reply.kept
         return self.wire.read(reply, prose_is_answer=prose_is_answer, form=self.exchange.form)
 
     # ── acting ────────────────────────────────────────────────────────────────────────────────────
@@ -511,6 +515,9 @@ class _Loop:
         self._add(StepRecord(action.thought, correction=correction, reasoning=action.reasoning))
 
     def _add(self, step: StepRecord) -> None:
+        if not step.said:
+            step = replace(step, kept=self.kept)
+            self.kept = {}
         self.exchange.steps.append(step)
         self.conversation.add(step)
 

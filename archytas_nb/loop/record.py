@@ -59,11 +59,12 @@ class StepRecord:
     outcomes: tuple[CallOutcome, ...] = ()
     correction: str = ""  # what the model is told about an unusable reply
     reasoning: str = ""  # sent separately by the server; not part of the conversation
-    extras: Mapping[str, Json] = field(default_factory=dict)  # extra fields of a call, by its id
+    extras: Mapping[str, Json] = field(default_factory=dict)  # `WireCall.extra`, by the call's id
     program: str = ""  # the program of the reply, which made the calls
     report: str = ""  # what the model is told about the program
     is_left_out: bool = False  # it is not sent any more
     said: str = ""  # what the person said meanwhile; then there is nothing else
+    kept: Mapping[str, Json] = field(default_factory=dict)  # `ModelReply.kept`
 
     def __post_init__(self) -> None:
         if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:
@@ -77,13 +78,12 @@ class StepRecord:
         return zip(self.calls, self.outcomes, strict=True)
 
     @property
-    def asides(self) -> dict[str, Json]:
-        """Data sent with the calls that is not part of the messages; see `AskModel.asides`."""
-        asides: dict[str, Json] = {id_: {"extra": extra} for id_, extra in self.extras.items()}
-        if self.calls and self.reasoning:
-            first = self.calls[0].id
-            asides[first] = {"reasoning": self.reasoning, **asides.get(first, {})}
-        return asides
+    def aside(self) -> dict[str, Json]:
+        """What the reply had that is not ours, in its places; see `AskModel.asides`."""
+        aside = dict(self.kept)
+        if self.extras:
+            aside["tool_calls"] = [self.extras.get(call.id) or {} for call in self.calls]
+        return aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,7 @@ class Exchange:
     values: ValuesName = "all"  # what the model may learn of values
     wants_code: bool = False  # the answer is to end with a block of Python code
     said: str = ""  # what the model reads of its answer, if that is not the answer itself
+    kept: Mapping[str, Json] = field(default_factory=dict)  # `ModelReply.kept` of the answer
     rules: str = ""  # the file with the instructions
     program_state: Any = None  # the variables of programs at the end; None if there are none
     model: str = ""  # what tells the model that was asked from others

@@ -65,6 +65,8 @@ class Wire(ABC):
         system: The first message.
         tool_specs: The tools that are sent in a separate field of the request; None if there is
             no such field.
+        sends_replies: Whether the messages of the model are sent as it wrote them, so that fields
+            which are not ours go back with them. The texts of other protocols are made anew.
         examples: The answers in the examples of the first message, with ``{}`` for what may differ.
         known_hint: What a small model is told if no tool fits, and it knows the answer.
         no_tool_hint: What it is told if no tool fits, and it does not.
@@ -73,6 +75,7 @@ class Wire(ABC):
     name: ActiveProtocol
     system: Message
     tool_specs: Json = None
+    sends_replies: bool = False
     examples: tuple[str, ...] = ()
     known_hint: str = KNOWN_HINT.format(ANSWER)
     no_tool_hint: str = NO_TOOL_HINT.format(FAIL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -21,17 +22,19 @@ from archytas_nb.models.completion import (
     ReplyBuilder,
     ServerError,
     cost_of,
+    finish_of,
     mapping,
     string,
 )
 from archytas_nb.models.providers import ANTHROPIC_URL
 from archytas_nb.models.remote import RemoteModel
+from archytas_nb.models.usage import Tokens
 
 _DEFAULT_TOKENS = 4096
 """Maximum length of a reply if none is given: the API requires one, and all models accept this."""
 _CACHED = {"type": "ephemeral"}
 KEY = "anthropic"
-"""The key under which the thinking blocks before a call are stored with the call."""
+"""The key under which the blocks before a call, such as thinking, are stored with the call."""
 
 
 class AnthropicModel(RemoteModel):
@@ -151,7 +154,7 @@ def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
     messages = with_images(ask.messages, form.images, form.unseen)
     system: list[str] = []
     turns: list[Json] = []
-    for message in messages:
+    for at, message in enumerate(messages):
         if message["role"] == "system":
             system.append(str(message["content"]))
             continue
@@ -160,8 +163,8 @@ def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
             role = "assistant"
         if role == "assistant" and message.get("content") == SHOW_IMAGES:
             continue  # only for APIs that do not accept images in tool results
-        asides = {} if form.extras == "unwanted" else ask.asides
-        if not (blocks := _blocks(message, asides)):
+        aside = ask.asides.get(at) if form.extras != "unwanted" else None
+        if not (blocks := _blocks(message, aside or {})):
             continue
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"] += blocks
@@ -170,7 +173,7 @@ def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
     return "\n\n".join(system), turns
 
 
-def _blocks(message: Message, asides: Mapping[str, Json]) -> list[Json]:
+def _blocks(message: Message, aside: Mapping[str, Json]) -> list[Json]:
     """The blocks of a message, without empty texts, which the API rejects."""
     content = message.get("content")
     if message["role"] == "tool":
@@ -180,7 +183,8 @@ def _blocks(message: Message, asides: Mapping[str, Json]) -> list[Json]:
         return [result]
     blocks = list(_parts(content))
     calls = message.get("tool_calls", ())
-    kept = [_blocks_before(asides.get(call["id"])) for call in calls]
+    others = [*aside.get("tool_calls", ()), *({} for _ in calls)]
+    kept = [list(each.get(KEY) or ()) for each in others[: len(calls)]]
     if any(kept):  # the reply with its thinking, verbatim
         is_text_kept = any(block["type"] == "text" for block in itertools.chain(*kept))
         if is_text_kept:
@@ -193,14 +197,6 @@ def _blocks(message: Message, asides: Mapping[str, Json]) -> list[Json]:
         use = {"type": "tool_use", "id": call["id"], "name": function["name"]}
         blocks += [*before, {**use, "input": json.loads(function["arguments"])}]
     return blocks
-
-
-def _blocks_before(aside: Json) -> list[Json]:
-    """The stored blocks that preceded a call in a reply with thinking."""
-    extra = (aside or {}).get("extra")
-    if isinstance(extra, dict) and KEY in extra:
-        return list(extra[KEY])
-    return []
 
 
 def _parts(content: Json) -> Iterator[Json]:
@@ -363,16 +359,15 @@ class _Block:
         return streamed or json.dumps(self.begin.get("input") or {}, ensure_ascii=False)
 
     def verbatim(self) -> Json:
-        """The block to send back to the model; None if it must not be sent back."""
-        match self.begin.get("type"):
-            case "thinking" if self.text("signature"):
-                texts = {"thinking": self.text("thinking"), "signature": self.text("signature")}
-                return {"type": "thinking", **texts}
-            case "redacted_thinking":
-                return dict(self.begin)
-            case "text" if self.text("text").strip():
-                return {"type": "text", "text": self.text("text")}
-        return None
+        """The block to send back to the model, as it came; None if it is an empty text."""
+        if self.begin.get("type") == "text":
+            text = self.text("text")
+            return {"type": "text", "text": text} if text.strip() else None
+        block = {**self.begin, **{name: self.text(name) for name in self.pieces}}
+        if "partial_json" in self.pieces:
+            with suppress(ValueError):
+                block["input"] = json.loads(block.pop("partial_json"))
+        return block
 
 
 class AnthropicBuilder(ReplyBuilder):
@@ -382,7 +377,7 @@ class AnthropicBuilder(ReplyBuilder):
         """`cost` is `cost_of` the model."""
         super().__init__()
         self._blocks: dict[int, _Block] = {}
-        self._usage: dict[str, int] = {}
+        self._tokens = Tokens()
         self._cost = cost
 
     def add(self, part: Any, text: str) -> list[Delta]:
@@ -414,13 +409,10 @@ class AnthropicBuilder(ReplyBuilder):
         self._end(message)
 
     def _end(self, part: dict[str, Any]) -> None:
-        """Update the usage, which later parts override, and the stop reason."""
-        usage = mapping(part.get("usage"))
-        self._usage |= {
-            name: n for name, n in usage.items() if isinstance(n, int) and 0 <= n < 1e12
-        }
+        """Update the usage and the stop reason."""
+        self._tokens = self._tokens.updated(Tokens.in_object(part.get("usage")))
         if reason := string(part.get("stop_reason")):
-            self.finish = _FINISH.get(reason, reason)
+            self.finish = _FINISH.get(reason) or finish_of(reason)
 
     def _begin(self, index: int, block: Any) -> list[Delta]:
         self._blocks[index] = _Block(mapping(block))
@@ -428,8 +420,8 @@ class AnthropicBuilder(ReplyBuilder):
 
     @staticmethod
     def _grow(block: _Block, delta: dict[str, Any]) -> list[Delta]:
-        for name in ("text", "thinking", "signature", "partial_json"):
-            if piece := string(delta.get(name)):
+        for name, piece in delta.items():
+            if piece and isinstance(piece, str) and name != "type":
                 block.pieces.setdefault(name, []).append(piece)
         shown = delta or block.begin
         pieces = [
@@ -447,15 +439,15 @@ class AnthropicBuilder(ReplyBuilder):
         return deltas
 
     def build(self) -> ModelReply:
-        """The complete reply; its thinking blocks are stored with its calls."""
+        """The complete reply; the blocks that are not ours are stored with the calls after them."""
         calls: list[WireCall] = []
         blocks = [block for _, block in sorted(self._blocks.items())]
-        thinks = any("thinking" in string(block.begin.get("type")) for block in blocks)
+        has_others = any(block.begin.get("type") not in ("text", "tool_use") for block in blocks)
         before: list[Json] = []
         for block in blocks:
             if block.begin.get("type") == "tool_use":
                 extra = None
-                if thinks and before:
+                if has_others and before:
                     extra = {KEY: before}
                 calls.append(WireCall(string(block.begin.get("name")), block.arguments(), extra))
                 before = []
@@ -474,18 +466,12 @@ class AnthropicBuilder(ReplyBuilder):
 
     def _total_usage(self) -> Usage:
         """The usage, with cached tokens as part of the input, unlike in Anthropic's counts."""
-        fresh, read, written, output = (
-            self._usage.get(name, 0)
-            for name in (
-                "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens",
-                "output_tokens",
-            )
-        )  # fmt: skip
-        sent = fresh + read + written
+        tokens = self._tokens
+        sent = tokens.input + tokens.cached + tokens.written
         usd = self._cost(
             input_tokens=sent,
-            cache_read_tokens=read,
-            cache_write_tokens=written,
-            output_tokens=output,
+            cache_read_tokens=tokens.cached,
+            cache_write_tokens=tokens.written,
+            output_tokens=tokens.output,
         )
-        return Usage(1, sent, read, output, usd or 0.0)
+        return Usage(1, sent, tokens.cached, tokens.output, usd or 0.0)

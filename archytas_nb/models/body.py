@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json, Message
 from archytas_nb.models.capabilities import Capabilities
+from archytas_nb.models.kept import overlaid
 from archytas_nb.models.refusals import image_digest, is_image
 
 IMAGE_OMITTED = "[an image that this model cannot see]"
@@ -118,8 +119,10 @@ def reply_tokens(ask: AskModel, form: Capabilities) -> int:
 def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
     """The conversation in the form that the endpoint accepts; `ask.messages` is not changed."""
     messages = with_images(ask.messages, form.images, form.unseen)
-    if form.thoughts or form.extras != "unwanted":
-        messages = tuple(_with_asides(each, ask.asides, form) for each in messages)
+    if ask.asides or form.thoughts or form.extras == "required":
+        messages = tuple(
+            _with_aside(each, ask.asides.get(at), form) for at, each in enumerate(messages)
+        )
     roles = [message["role"] for message in messages[:2]]
     if form.system or roles != ["system", "user"]:
         return messages
@@ -132,27 +135,30 @@ def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
     return ({**first, "content": parts}, *rest)
 
 
-def _with_asides(message: Message, asides: Mapping[str, Json], form: Capabilities) -> Message:
-    """A message with the extra data of its calls, as far as the endpoint requires it."""
-    calls = list(message.get("tool_calls", ()))
-    if form.thoughts and message["role"] == "assistant":
-        known = [asides[call["id"]] for call in calls if "reasoning" in asides.get(call["id"], ())]
-        thought = UNKNOWN_THOUGHT
-        if known:
-            thought = str(known[0]["reasoning"])
-        message = {**message, "reasoning_content": thought}
-    if form.extras == "unwanted" or not calls:
+def _with_aside(message: Message, aside: Json, form: Capabilities) -> Message:
+    """A message with what came with it that is not ours, as far as the endpoint accepts it."""
+    if message["role"] != "assistant":
         return message
-    for at, call in enumerate(calls):
-        other = None
-        if form.extras == "required" and at == 0:
-            other = _UNSIGNED
-        extra = asides.get(call["id"], {}).get("extra")
-        if extra is None or (isinstance(extra, dict) and "anthropic" in extra):
-            extra = other  # there is none, or it is for another API
-        if extra is not None:
-            calls[at] = {**call, "extra_content": extra}
-    return {**message, "tool_calls": calls}
+    if form.thoughts:
+        known = aside or {}
+        thought = known.get("reasoning_content") or known.get("reasoning") or UNKNOWN_THOUGHT
+        message = {**message, "reasoning_content": thought}
+    if aside and form.extras != "unwanted":
+        message = overlaid(message, aside, form.without)
+    calls = message.get("tool_calls")
+    if calls and form.extras == "required" and "extra_content" not in calls[0]:
+        message = {**message, "tool_calls": [{**calls[0], "extra_content": _UNSIGNED}, *calls[1:]]}
+    return message
+
+
+def returned_fields(ask: AskModel) -> frozenset[str]:
+    """The names of all fields of earlier replies that go back with a request."""
+    names: set[str] = set()
+    for aside in ask.asides.values():
+        names |= aside.keys() - {"tool_calls"}
+        for call in aside.get("tool_calls", ()):
+            names |= call.keys() - {"function"} | call.get("function", {}).keys()
+    return frozenset(names)
 
 
 def with_images(

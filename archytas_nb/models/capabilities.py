@@ -124,8 +124,9 @@ class Capabilities:
     thinks: bool = False  # a reply contained only reasoning, so it needs more tokens
     thoughts: bool = False  # requires the model's thoughts in the history (DeepSeek, Kimi)
     reasons_with_tools: bool = True  # accepts tools without ``reasoning_effort="none"``
-    # Extra fields of calls: whether they are sent back, or even required (Gemini).
-    extras: Literal["unwanted", "returned", "required"] = "unwanted"
+    # Fields of replies that are not ours: whether they are sent back; or calls without one are
+    # marked, because it is required (Gemini).
+    extras: Literal["unwanted", "returned", "required"] = "returned"
     changes: tuple[Change, ...] = field(default=(), compare=False)  # that led to this form
     seen: Seen = field(default_factory=Seen, compare=False, repr=False)
 
@@ -171,7 +172,7 @@ def capabilities_of(base_url: str, model: str, api: Api = "openai") -> Capabilit
 def _at_first(base_url: str, api: str) -> Capabilities:
     if api == "anthropic":
         only = frozenset({"max_completion_tokens"})  # there is no other name for max_tokens
-        return Capabilities(extras="returned", strict=True, without=only)
+        return Capabilities(strict=True, without=only)
     official = base_url.startswith(OPENAI_URL)
     return Capabilities(length_field="max_completion_tokens" if official else "max_tokens")
 

@@ -1,4 +1,4 @@
-"""Reads chat completions (complete or streamed), error objects and usage; computes costs.
+"""Reads chat completions (complete or streamed) and error objects; computes costs.
 
 An incomplete reply is never treated as a complete one.
 """
@@ -8,15 +8,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import json
 import re
 import urllib.parse
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from archytas_nb.loop.events import REFUSED, AskModel, Delta, ModelReply, Usage, WireCall
+from archytas_nb.loop.events import REFUSED, AskModel, Delta, Json, ModelReply, Usage
+from archytas_nb.models.kept import joined
+from archytas_nb.models.pieces import CallPieces
 from archytas_nb.models.secrets import shown_url
+from archytas_nb.models.sse import events, parsed
+from archytas_nb.models.usage import Tokens, tokens_in
 from archytas_nb.models.waits import wait_told
 
 
@@ -40,14 +43,8 @@ class ReplyBuilder:
         raise NotImplementedError
 
 
-@dataclass(slots=True)
-class _Call:
-    """A call that is being received."""
-
-    id: Any
-    name: str
-    extra: Any = None
-    pieces: list[str] = field(default_factory=list)
+_OF_A_MESSAGE = frozenset({"role", "content", "refusal"})
+_TEXTS = frozenset({"reasoning_content", "reasoning"})
 
 
 class CompletionBuilder(ReplyBuilder):
@@ -57,9 +54,9 @@ class CompletionBuilder(ReplyBuilder):
         super().__init__()
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: list[_Call] = []
-        self._calls_by_index: dict[str, _Call] = {}  # the call to which pieces are added
-        self._usage = Usage(requests=1)
+        self._calls = CallPieces()
+        self._others: dict[str, list[Json]] = {}  # the values of fields that are not ours
+        self._tokens = Tokens()
 
     def add(self, part: Any, text: str) -> list[Delta]:
         """Add a chunk or a complete body; return the pieces of text that it contains."""
@@ -69,12 +66,11 @@ class CompletionBuilder(ReplyBuilder):
         self.has_begun = True
         if not self.model:
             self.model = string(part.get("model"))
-        if part.get("usage") or "x_groq" in part:
-            self._usage = usage_in(part) or self._usage
+        if "oken" in text and (tokens := tokens_in(part)) is not None:  # all spellings have it
+            self._tokens = self._tokens.updated(tokens)
         deltas: list[Delta] = []
-        if isinstance(progress := part.get("prompt_progress"), dict):  # llama.cpp's, on request
-            read, total = (_count(progress, name) for name in ("processed", "total"))
-            deltas.append(Delta("status", f"reading the prompt: {read:,} of {total:,} tokens"))
+        if "prompt_progress" in part:
+            deltas += _progress_in(part)
         choices = part.get("choices")
         choice = None
         if isinstance(choices, list) and choices:
@@ -84,13 +80,19 @@ class CompletionBuilder(ReplyBuilder):
             message = choice.get("delta") or choice.get("message")
             if isinstance(message, dict):
                 self._add_message(message, deltas)
+                if len(message) > 1 or not message.get("content"):  # as in few pieces
+                    self._add_others(message, is_whole=not choice.get("delta"))
             if choice.get("error") or choice.get("finish_reason"):
-                raise_if_error(choice, text)
-                self.finish = string(choice.get("finish_reason")) or "stop"
-                if self.finish == "error":  # from OpenRouter, if the model's provider failed
-                    self.finish = ""
-                    raise EOFError("the server aborted the reply: finish_reason is 'error'")
+                self._end(choice, text)
         return deltas
+
+    def _end(self, choice: dict[str, Any], text: str) -> None:
+        """Read why the reply ends."""
+        raise_if_error(choice, text)
+        self.finish = finish_of(string(choice.get("finish_reason")))
+        if self.finish == "error":  # from OpenRouter, if the model's provider failed
+            self.finish = ""
+            raise EOFError("the server aborted the reply: finish_reason is 'error'")
 
     def _add_message(self, message: dict[str, Any], deltas: list[Delta]) -> None:
         text = message.get("content") or message.get("refusal")
@@ -108,42 +110,38 @@ class CompletionBuilder(ReplyBuilder):
         if reasoning and isinstance(reasoning, str):
             self._reasoning.append(reasoning)
             deltas.append(Delta("reasoning", reasoning))
-        if "tool_calls" in message:
-            for at, call in enumerate(_dicts(message["tool_calls"])):
-                # Only the pieces of a stream have an index.
-                self._add_call(call, str(call.get("index", at)))
 
-    def _add_call(self, piece: dict[str, Any], index: str) -> None:
-        call_id = piece.get("id")
-        function = mapping(piece.get("function"))
-        name = string(function.get("name"))
-        arguments = function.get("arguments")
-        call = self._calls_by_index.get(index)
-        # Gemini used to send every call with the index 0.
-        if call is None or (name and call.name and (call_id is None or call_id != call.id)):
-            call = self._calls_by_index[index] = _Call(call_id, name)
-            self._calls.append(call)
-        call.name = call.name or name
-        call.extra = call.extra or piece.get("extra_content")
-        if isinstance(arguments, str):
-            call.pieces.append(arguments)
-        elif arguments:
-            call.pieces.append(json.dumps(arguments))
+    def _add_others(self, message: dict[str, Any], *, is_whole: bool) -> None:
+        """Add the calls of a message, and its fields that are not ours."""
+        for name, value in message.items():
+            if name == "tool_calls":
+                self._calls.add_all(_dicts(value), is_whole=is_whole)
+            elif name == "function_call":  # before there were several
+                self._calls.add_all(_dicts([value]), is_whole=is_whole)
+            elif name not in _OF_A_MESSAGE and value:
+                self._others.setdefault(name, []).append(value)
 
     def build(self) -> ModelReply:
         """The reply, once it is whole."""
-        calls = [WireCall(call.name, "".join(call.pieces), call.extra) for call in self._calls]
-        finish = self.finish or "stop"
-        if finish == "model_length":  # Mistral's name
-            finish = "length"
+        texts = {
+            name: "".join(map(string, self._others[name])) for name in _TEXTS & self._others.keys()
+        }
         return ModelReply(
             text="".join(self._text),
-            calls=tuple(calls),
+            calls=self._calls.calls(),
             reasoning="".join(self._reasoning),
-            finish=finish,
+            finish=self.finish or "stop",
+            kept={name: joined(values) for name, values in self._others.items()} | texts,
             model=self.model,
-            usage=self._usage,
+            usage=self._tokens.usage,
         )
+
+
+def finish_of(reason: str) -> str:
+    """A finish reason as this package names it; servers have several names for the length."""
+    if re.search(r"length|max|token|truncat", reason, re.IGNORECASE):
+        return "length"
+    return reason or "stop"
 
 
 # ── complete and streamed bodies ──────────────────────────────────────────────────────────────────
@@ -151,7 +149,7 @@ class CompletionBuilder(ReplyBuilder):
 
 def from_body(text: str, new_builder: Callable[[], ReplyBuilder] = CompletionBuilder) -> ModelReply:
     """Read a complete body; raises the same errors as `from_stream`."""
-    data = _json(text)
+    data = parsed(text.strip())
     if data is None and text.lstrip().startswith("{") and not text.rstrip().endswith("}"):
         raise EOFError("the response ended in the middle of the reply")
     reply = new_builder()
@@ -170,40 +168,35 @@ def without_beginning(reply: ModelReply, ask: AskModel) -> ModelReply:
     return replace(reply, text=reply.text.removeprefix(beginning))
 
 
-_OTHER_FIELDS = (":", "event:", "id:", "retry:")
-"""The beginnings of lines in a stream that contain no part of a reply."""
-
-
 def from_stream(  # noqa: C901 - one loop, for speed
     chunks: Iterable[bytes], new_builder: Callable[[], ReplyBuilder] = CompletionBuilder
 ) -> Generator[Delta, None, ModelReply]:
-    """Read a stream of server-sent events; yields pieces of text, returns the reply.
+    """Read a stream of server-sent events, or a complete body.
 
-    An EOFError from `chunks` (a broken connection) is ignored after a complete reply.
+    Yields pieces of text, returns the reply. An EOFError from `chunks` (a broken connection) is
+    ignored after a complete reply.
 
     Raises:
         NotACompletion: The body is neither a stream of events nor a reply, or has no choices.
         ServerError: The server sent an error instead of a reply.
-        EOFError: The stream ended before the reply did, or the server aborted the reply.
+        EOFError: The stream ended before the reply did, or it is not UTF-8, or the server aborted
+            the reply.
     """
     reply = new_builder()
     has_ended = False
     last = ""  # the last event
     other: list[str] = []
     try:
-        for lines in _lines(chunks):
-            for line in lines:
-                if line.startswith("data:"):
-                    data = line[5:].strip()
-                    has_ended = has_ended or data == "[DONE]"
-                    if data and not has_ended:
-                        event = _json(data)
-                        if event is None and (reply.has_begun or data[0] == "{"):
-                            raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
-                        last = data
-                        yield from reply.add(event, data)
-                elif line and (line := line.rstrip("\r")) and not line.startswith(_OTHER_FIELDS):
-                    other.append(line)
+        for found in events(chunks, other):
+            for event, data in found:
+                if event is None and data.startswith("[DONE]"):
+                    has_ended = True
+                if has_ended:
+                    break
+                if event is None and (reply.has_begun or data[0] == "{"):
+                    raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
+                last = data
+                yield from reply.add(event, data)
     except EOFError:
         if not reply.finish:
             raise
@@ -216,34 +209,6 @@ def from_stream(  # noqa: C901 - one loop, for speed
     return reply.build()
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[list[str]]:
-    """Lines, split only at line feeds: `str.splitlines` would also split inside JSON strings."""
-    rest: list[bytes] = []
-    for chunk in chunks:
-        lines, end, last = chunk.rpartition(b"\n")
-        if end:
-            yield b"".join([*rest, lines]).decode("utf-8", "replace").split("\n")
-            rest = []
-        rest.append(last)
-    yield [b"".join(rest).decode("utf-8", "replace")]
-
-
-_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""Used for every token of a stream; `json.loads` takes twice as long."""
-
-
-def _json(text: str) -> Any:
-    """Parse JSON; None if it is invalid, contains a huge number or is nested too deeply."""
-    text = text.strip()
-    try:
-        value, end = _scan(text, 0)
-    except (StopIteration, ValueError, RecursionError):
-        return None
-    if end < len(text):
-        return None
-    return value
-
-
 def mapping(value: Any) -> dict[str, Any]:
     """The value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
@@ -252,6 +217,14 @@ def mapping(value: Any) -> dict[str, Any]:
 def string(value: Any) -> str:
     """The value if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
+
+
+def _progress_in(part: dict[str, Any]) -> list[Delta]:
+    """How much of the prompt llama.cpp has read, which it tells on request."""
+    if not isinstance(progress := part["prompt_progress"], dict):
+        return []
+    read, total = (_count(progress, name) for name in ("processed", "total"))
+    return [Delta("status", f"reading the prompt: {read:,} of {total:,} tokens")]
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
@@ -289,7 +262,7 @@ class ServerError(Exception):
     @classmethod
     def from_response(cls, status: int, body: str, headers: Mapping[str, str], url: str) -> Self:
         """Read a response whose status is not 2xx; header names are in lower case."""
-        data = _json(body)
+        data = parsed(body.strip())
         error = cls.from_object(data, body, status)
         error.wait = wait_told(headers, data, body)
         if 300 <= status < 400 and "location" in headers:
@@ -308,7 +281,7 @@ class ServerError(Exception):
         message = str(error.get("message") or error.get("detail") or "")
         provider_error = None
         if raw:  # the error of the model's provider
-            provider_error = cls.from_object(_json(raw), raw)
+            provider_error = cls.from_object(parsed(raw.strip()), raw)
         if provider_error and message == "Provider returned error":
             message = f"{message}: {provider_error.message}"
         reply = None
@@ -363,24 +336,7 @@ def raise_if_error(data: Any, text: str) -> None:
         raise NotACompletion(text)
 
 
-# ── usage and costs ───────────────────────────────────────────────────────────────────────────────
-
-
-def usage_in(part: dict[str, Any]) -> Usage | None:
-    """The usage in a body or a chunk, or None. Nothing is estimated.
-
-    The cached tokens are included in the input tokens.
-    """
-    usage = part.get("usage") or mapping(part.get("x_groq")).get("usage")
-    if not isinstance(usage, dict):
-        return None
-    read = _count(usage, "prompt_tokens")
-    details = usage.get("prompt_tokens_details")
-    cost = 0.0
-    if isinstance(usage.get("cost"), (int, float)) and 0 < usage["cost"] < 1e6:  # OpenRouter's
-        cost = float(usage["cost"])
-    cached = min(read, _count(details, "cached_tokens"))
-    return Usage(1, read, cached, _count(usage, "completion_tokens"), cost)
+# ── costs ───────────────────────────────────────────────────────────────────────────────
 
 
 def _count(data: Any, name: str) -> int:

@@ -170,8 +170,6 @@ def _reasoning_only(reply: ModelReply) -> bool:
 
 def _note_reply(reply: ModelReply, ask: AskModel, form: Capabilities) -> None:
     """Note in the form how the model calls tools."""
-    if form.extras == "unwanted" and any(call.extra is not None for call in reply.calls):
-        form.extras = "returned"
     if reply.calls:  # a call in the text may then be an example
         form.calls = "native"
     elif ask.tools and form.calls == "unknown" and reply.finish != REFUSED:

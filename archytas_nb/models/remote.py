@@ -7,12 +7,11 @@ done here, not by the client, so that they can be shown.
 
 from __future__ import annotations
 
-import codecs
 import copy
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -35,7 +34,6 @@ from archytas_nb.models.completion import (
     Price,
     ReplyBuilder,
     ServerError,
-    from_body,
     from_stream,
     price_of,
     without_beginning,
@@ -277,14 +275,10 @@ class RemoteModel:
         with self._connection(self.timeout, deadline) as connection:
             try:
                 with self._send(connection.client, name, ask, form, **options) as response:
-                    chunks = in_utf8(connection.read_body(response.iter_bytes()))
-                    if stream:
-                        reply = yield from from_stream(chunks, self._new_builder)
-                    else:
-                        text = b"".join(chunks).decode()
-                        reply = from_body(text, self._new_builder)
-                        if ask.is_continued:
-                            reply = without_beginning(reply, ask)
+                    chunks = connection.read_body(response.iter_bytes())
+                    reply = yield from from_stream(chunks, self._new_builder)
+                    if ask.is_continued and not stream:
+                        reply = without_beginning(reply, ask)
             except Exception as error:  # noqa: BLE001 - judged below
                 # Older clients wrap the exceptions of hooks.
                 generated = _generated(error.__cause__ or error, ask)
@@ -474,28 +468,6 @@ def _generated(error: BaseException, ask: AskModel) -> ModelReply | None:
     if text is None:
         return None
     return ModelReply(text, finish=REFUSED, usage=Usage(requests=1))
-
-
-def in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks, as long as they are UTF-8.
-
-    Raises:
-        EOFError: They are not: a proxy has cut or changed them, and nothing of it can be used.
-    """
-    decoder = _Utf8()
-    for chunk in chunks:
-        try:
-            decoder.decode(chunk)
-        except UnicodeDecodeError as error:
-            raise EOFError(f"the response is not UTF-8: {error.reason}") from None
-        yield chunk
-    try:
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        raise EOFError("the response ended inside a character") from None
-
-
-_Utf8 = codecs.getincrementaldecoder("utf-8")
 
 
 def with_retries(

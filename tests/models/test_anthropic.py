@@ -298,11 +298,12 @@ def test_any_conversation_becomes_a_valid_request(
     past: list[Exchange], protocol: Protocol, is_last: bool, data: Any
 ) -> None:
     past[-1].ending = None
-    calls = [step.calls[0].id for each in past for step in each.steps if step.calls]
+    messages = tuple(messages_of(wire(protocol), past))
+    calls = [at for at, message in enumerate(messages) if message.get("tool_calls")]
     thought = [signed("Hm."), {"type": "text", "text": "so"}]
     thoughtful = data.draw(st.sets(st.sampled_from(calls))) if calls else ()
-    asides = {call: {"extra": {"anthropic": thought}} for call in thoughtful}
-    ask = AskModel(9, tuple(messages_of(wire(protocol), past)), max_tokens=99, asides=asides)
+    asides = {at: {"tool_calls": [{"anthropic": thought}]} for at in thoughtful}
+    ask = AskModel(9, messages, max_tokens=99, asides=asides)
     ask = wire(protocol).with_actions(ask, None, last="max_steps=9" if is_last else "")
     before = json.dumps(ask.messages)
     body = body_of(ask, capabilities_of("", "", "anthropic"), {"thinking": BUDGET})
@@ -501,7 +502,7 @@ def test_a_cassette_records_a_run_and_replays_it(tmp_path: Path) -> None:
     assert KEY not in path.read_text("utf-8")
 
 
-def test_a_replayed_run_that_continues_live_thinks_again_with_the_next_question(
+def test_a_replayed_run_that_continues_live_sends_the_recorded_thoughts_back(
     tmp_path: Path,
 ) -> None:
     path, gone = tmp_path / "talk.json", Status(401, "no")
@@ -513,8 +514,8 @@ def test_a_replayed_run_that_continues_live_thinks_again_with_the_next_question(
         talk = Agent([add], model, namespace={})
         assert [talk.run(text).answer for text in ("What is 1 + 2?", "And 2 + 2?")] == ["3", "4"]
     assert server.complaints == []
-    # A cassette keeps no signed thoughts, and thinking cannot begin within a run.
-    assert ["thinking" in asked.body for asked in server.chats] == [True, True, False, True]
+    # Thinking cannot begin within a run: the signed thoughts come from the cassette.
+    assert ["thinking" in asked.body for asked in server.chats] == [True, True, True, True]
 
 
 def test_ignores_absurd_token_counts() -> None:

@@ -14,7 +14,13 @@ from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.models import remote
-from archytas_nb.models.body import IMAGE_OMITTED, UNKNOWN_THOUGHT, body_of, with_images
+from archytas_nb.models.body import (
+    IMAGE_OMITTED,
+    UNKNOWN_THOUGHT,
+    body_of,
+    returned_fields,
+    with_images,
+)
 from archytas_nb.models.bounds import Deadline
 from archytas_nb.models.capabilities import Capabilities, capabilities_of
 from archytas_nb.models.features import Request, changes_of
@@ -283,7 +289,8 @@ TALK: tuple[dict[str, Any], ...] = (
     {"role": "tool", "tool_call_id": "c", "content": "3"},
     {"role": "assistant", "content": "Three."},
 )
-ASIDES = {"a": {"reasoning": "Hm.", "extra": {"s": 1}}, "b": {"extra": {"s": 2}}}
+EXTRA = {"tool_calls": [{"extra_content": {"s": 1}}, {"extra_content": {"s": 2}}]}
+ASIDES = {2: {"reasoning_content": "Hm.", **EXTRA}}
 
 
 def sent(messages: Any, asides: Any = None, **form: Any) -> Any:
@@ -336,8 +343,21 @@ def test_extra_content_of_calls_is_sent_back() -> None:
     ]
 
 
+def test_fields_that_are_not_ours_are_sent_back_unless_the_endpoint_rejects_them() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "Ab", "index": 0, "note": None}]
+    asides = {5: {"reasoning_details": details, "tool_calls": [{"function": {"sign": "S"}}]}}
+    said = sent(TALK, asides)[5]
+    assert said["reasoning_details"] == details
+    assert said["tool_calls"][0]["function"] == {**call("c")["function"], "sign": "S"}
+    assert returned_fields(AskModel(1, TALK, asides=asides)) == {"reasoning_details", "sign"}
+    without = sent(TALK, asides, without=frozenset({"reasoning_details"}))[5]
+    assert "reasoning_details" not in without
+    assert without["tool_calls"] == said["tool_calls"]
+    assert sent(TALK, asides, extras="unwanted") == TALK
+
+
 def test_where_a_signature_is_required_the_first_call_of_a_reply_has_one() -> None:
-    told = sent(TALK, {"b": ASIDES["b"]}, extras="required")
+    told = sent(TALK, {2: {"tool_calls": [{}, EXTRA["tool_calls"][1]]}}, extras="required")
     extras = [each.get("extra_content") for m in told for each in m.get("tool_calls", ())]
     skipped = {"google": {"thought_signature": "skip_thought_signature_validator"}}
     assert extras == [skipped, {"s": 2}, skipped]

@@ -22,10 +22,10 @@ from archytas_nb.models.completion import (
     from_body,
     from_stream,
     price_of,
-    usage_in,
 )
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.endpoint import OpenAIModel
+from archytas_nb.models.usage import tokens_in
 from tests.growth import assert_linear
 
 
@@ -255,7 +255,7 @@ def test_extra_content_is_kept_with_its_call(size: int) -> None:
         },
         {"index": 1, "id": "b", "function": {"name": "f", "arguments": "{}"}},
     ]
-    kept = (WireCall("f", '{"a": 1}', extra), WireCall("f", "{}"))
+    kept = (WireCall("f", '{"a": 1}', {"extra_content": extra}), WireCall("f", "{}"))
     assert from_body(body(finish="tool_calls", tool_calls=calls)).calls == kept
     data = stream(*[delta(tool_calls=[each]) for each in calls], delta("tool_calls"))
     assert read(data[at : at + size] for at in range(0, len(data), size))[1].calls == kept
@@ -369,7 +369,8 @@ USAGES: list[tuple[dict[str, Any], Usage | None]] = [
 
 def test_reads_the_usage_that_a_server_reports_and_estimates_none() -> None:
     for part, usage in USAGES:
-        assert usage_in(part) == usage
+        tokens = tokens_in(part)
+        assert (tokens and tokens.usage) == usage
 
 
 VALUE = st.one_of(
@@ -384,8 +385,9 @@ FIELDS = ["prompt_tokens", "completion_tokens", "cost"]
 def test_token_counts_are_integers_and_cached_ones_part_of_the_input(
     said: Any, details: Any
 ) -> None:
-    usage = usage_in({"usage": {**said, "prompt_tokens_details": details}})
-    assert usage is not None
+    tokens = tokens_in({"usage": {**said, "prompt_tokens_details": details}})
+    assert tokens is not None
+    usage = tokens.usage
     counts = (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
     assert all(isinstance(count, int) and count >= 0 for count in counts)
     assert usage.cached_tokens <= usage.input_tokens
