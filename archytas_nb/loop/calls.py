@@ -17,9 +17,9 @@ from archytas_nb.loop.lenient import (
     UnreadableError,
     canonical,
     read_json,
-    replace_surrogates,
 )
 from archytas_nb.loop.tags import TAG_FORMS, TagForm, head_pattern, read_tags
+from archytas_nb.loop.thoughts import split_thoughts
 
 Schemas = Mapping[str, Json]
 """The known tools: name → JSON schema of the input, or None if it is not known."""
@@ -31,15 +31,6 @@ _THOUGHT = ("thought", "thoughts", "reasoning", "rationale")
 _OTHER_KEYS = {*_NAME, *_INPUT, *_THOUGHT, "type", "id", "index", "toolcalls"}
 _INPUT_BESIDE_NAME = "arguments next to the tool's name"
 
-_THOUGHT_END = r"</think(?:ing)?>|\[/THINK\]"
-_THOUGHTS = re.compile(
-    r"\s*(?:<think(?:ing)?>|\[THINK\]|<\|channel\|>analysis<\|message\|>)"
-    rf"(.*?)(?:{_THOUGHT_END}|<\|end\|>(?:<\|start\|>assistant)?|(?=<\|channel\|>)|\Z)",
-    re.DOTALL,
-)
-_ENDS_THOUGHT = re.compile(_THOUGHT_END)
-_FINAL = re.compile(r"\A\s*<\|channel\|>final<\|message\|>|<\|return\|>\s*\Z")
-_QUOTE = re.compile(r'(?<!\\)"')
 _VALUE = re.compile(r"""(?:\[\s*)?\{\s*(?:["'“”‘’}]|//|/\*|\#|[A-Za-z_][\w-]*\s*:)""")
 _KEY_BEFORE = re.compile(r"""["'“”‘’]\s*:\s*\Z""")
 _DEBRIS = re.compile(r"""["'“”‘’]\s*\}|,\s*["'“”‘’][^"'“”‘’\n]*["'“”‘’]\s*:""")
@@ -110,28 +101,6 @@ class FoundCalls:
     thoughts: str
     spans: list[CallSpan] = field(default_factory=list)  # in order
     had_invented_outcome: bool = False  # whether one was removed
-
-
-def split_thoughts(text: str) -> tuple[str, str]:
-    """Split a text into its content and the thoughts before it."""
-    text = str(replace_surrogates(text))
-    at = 0
-    thoughts = []
-    while thought := _THOUGHTS.match(text, at):
-        thoughts.append(thought[1])
-        at = thought.end()
-
-    # Some servers omit the opening tag. In a string, the closing tag is just text.
-    for end in _ENDS_THOUGHT.finditer(text, at):
-        before = text[at : end.start()]
-        is_in_string = len(_QUOTE.findall(before)) % 2
-        if len(thoughts) > 100 or is_in_string:
-            break
-        thoughts.append(before)
-        at = end.end()
-
-    body = _FINAL.sub("", text[at:])
-    return body.strip(), "\n".join(filter(None, map(str.strip, thoughts)))
 
 
 def find_calls(text: str, tools: Schemas) -> FoundCalls:
@@ -268,11 +237,20 @@ def _begins_line(text: str, start: int) -> bool:
 
 
 def resolve_name(name: str, tools: Schemas) -> str:
-    """The known tool that a name refers to, or the name itself."""
+    """The known tool that a name refers to, or the name itself.
+
+    Servers and models put something before or after it: then it is the only tool that is part of
+    it, as in ``functions.add:0`` or ``default_api.add``.
+    """
     name = name.strip()
-    short = re.sub(r"\A(?:functions|tools)\.|\(\)\Z|\.call\Z", "", name)
-    spellings = (name, short, name.replace(".", "_"), short.replace(".", "_"))
-    return next((each for each in spellings if each in tools), name)
+    for spelling in (name, name.replace(".", "_")):
+        if spelling in tools:
+            return spelling
+    if any(map(str.isspace, name)):
+        return name
+    spellings = f"{name} {name.partition('.')[2].replace('.', '_')}"
+    parts = {part for part in re.split(r"[^\w-]+", spellings) if part in tools}
+    return parts.pop() if len(parts) == 1 else name
 
 
 def decode_input(tool_input: Json, schema: Json) -> tuple[Json, tuple[str, ...]]:

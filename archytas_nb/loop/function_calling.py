@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from archytas_nb.choices import ActiveProtocol
-from archytas_nb.loop.calls import resolve_name, split_thoughts
+from archytas_nb.loop.calls import resolve_name
 from archytas_nb.loop.events import (
     ANSWER,
     FAIL,
@@ -31,6 +31,7 @@ from archytas_nb.loop.reply import (
     read_arguments,
     with_reasoning,
 )
+from archytas_nb.loop.thoughts import split_thoughts
 from archytas_nb.loop.wire import (
     GIVE_UP,
     ToolCard,
@@ -188,7 +189,7 @@ class FunctionCalling(Wire):
         )
 
     def _read_call(self, call: WireCall, reply: ModelReply) -> _ReadCall:
-        name = resolve_name(call.name, self._inputs)
+        name = resolve_name(call.name, {**self._inputs, ANSWER: None, FAIL: None})
         tool_input, repairs, fault = read_arguments(call.arguments, self._inputs.get(name))
         # The rest of a bare number or text at the end of the reply may be missing.
         may_lack_its_end = call is reply.calls[-1] and not isinstance(tool_input, (dict, list))

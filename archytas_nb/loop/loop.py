@@ -29,7 +29,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from archytas_nb.loop.calls import split_thoughts
 from archytas_nb.loop.code_block import CodeRequests, block_in
 from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import (
@@ -74,6 +73,7 @@ from archytas_nb.loop.program_protocol import (
 )
 from archytas_nb.loop.record import Exchange, StepRecord, call_id
 from archytas_nb.loop.reply import Action, as_text, prose_of, rejection_text, written
+from archytas_nb.loop.thoughts import split_thoughts
 from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.verify import (
     MAX_QUESTION,

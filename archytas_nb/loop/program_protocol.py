@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import NamedTuple, Self
 
 from archytas_nb.choices import ActiveProtocol
-from archytas_nb.loop.calls import split_thoughts
 from archytas_nb.loop.events import (
     ANSWER,
     PROGRAM_ANSWER,
@@ -30,6 +29,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.grammar import ProgramGrammar
 from archytas_nb.loop.record import AnswerForm, Context, Exchange, StepRecord
 from archytas_nb.loop.reply import Action, TruncatedPart, with_reasoning
+from archytas_nb.loop.thoughts import split_thoughts
 from archytas_nb.loop.wire import (
     KNOWN_HINT,
     NO_TOOL_HINT,

@@ -21,11 +21,13 @@ from archytas_nb.loop.calls import (
     Schemas,
     decode_input,
     find_calls,
-    split_thoughts,
+    resolve_name,
 )
 from archytas_nb.loop.events import ANSWER, FAIL, REFUSED, Json, ModelReply
 from archytas_nb.loop.lenient import UnreadableError, read_json, replace_surrogates
+from archytas_nb.loop.markup import read_markup
 from archytas_nb.loop.record import AnswerForm
+from archytas_nb.loop.thoughts import split_thoughts
 from archytas_nb.words import one_line
 
 _ENDS = (ANSWER, FAIL)
@@ -113,7 +115,8 @@ def read_action(
     answer_schema = _TEXT
     if form is not None:
         answer_schema = form.schema
-    found = find_calls(text, {**tools, ANSWER: answer_schema, FAIL: _TEXT})
+    schemas = {**tools, ANSWER: answer_schema, FAIL: _TEXT}
+    found = find_calls(text, schemas)
 
     ask = _REACT_FORM
     if strict:
@@ -124,6 +127,8 @@ def read_action(
         spans = [each for each in spans if _is_whole_call(each, truncated=truncated)]
 
     try:
+        if not any(each.known for each in spans):
+            spans = _markup_span(found, schemas) or spans
         _check_tags(found, spans, strict=strict)
         if spans:
             action = _action_of_calls(found, spans, form)
@@ -154,6 +159,13 @@ def _without_action(text: str, ask: str) -> Action:
 def _is_whole_call(span: CallSpan, *, truncated: bool) -> bool:
     """Whether a part of a text is a call by itself; truncation may have cut the tool's name off."""
     return span.standalone and (span.known or (truncated and span.why != ""))
+
+
+def _markup_span(found: FoundCalls, schemas: Schemas) -> list[CallSpan]:
+    """A text that is nothing but markup and names a tool, as its calls; else nothing."""
+    named = read_markup(found.text, schemas, resolve_name)
+    calls = tuple(Call(name, given, repairs=("a call in other markup",)) for name, given in named)
+    return [CallSpan(0, len(found.text), calls, known=True)] if calls else []
 
 
 def _check_tags(found: FoundCalls, spans: Sequence[CallSpan], *, strict: bool) -> None:

@@ -107,6 +107,17 @@ def _check_what_follows(text: str, at: int, form: TagForm) -> None:
         raise UnreadableError(stray, f"there is a {form.value_end} after the end of the call")
 
 
+def value_in_tags(name: str, raw: str, schema: Json) -> Json:
+    """The value of an argument between tags: a text without the line breaks around it, or JSON.
+
+    Raises:
+        UnreadableError: It may be a text or something else.
+    """
+    if raw.startswith("\n") and raw.endswith("\n") and len(raw) > 1:
+        raw = raw[1:-1]
+    return _value(name, raw, TAG_FORMS[1], schema)
+
+
 def _value(name: str, raw: str, form: TagForm, schema: Json) -> Json:
     """The value of an argument: a text as it is, or JSON, depending on the schema."""
     kinds = _kinds(_schema_of(name, schema), schema)

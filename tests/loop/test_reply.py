@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.calls import split_thoughts
 from archytas_nb.loop.reply import (
     Partial,
     read_action,
     read_arguments,
     read_partial,
 )
+from archytas_nb.loop.thoughts import split_thoughts
 from tests.loop.cards import over
 from tests.loop.replies import ADD, read
 
