@@ -123,7 +123,7 @@ class ToolGuard(origin.Origin):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process nobody can be asked: the copy refuses every call."""
-        return ToolGuard, ()
+        return _in_other_process, ()
 
     # ── begin and end ─────────────────────────────────────────────────────────────────────────────
 
@@ -135,15 +135,7 @@ class ToolGuard(origin.Origin):
         with _lock:
             self.is_open = True
             _open.append(self)
-            needing = [each for each in tools_that_exist() if _needs_door(each)]
-            for tool in dict.fromkeys([*self._tools, *needing]):
-                self._shut(tool.function, partial(_itself, tool))
-            known = {each.function() for each in self._doors}
-            for function, (name, approve) in former_tools():
-                if function not in known:
-                    self._shut(function, partial(_made_again, ref(function), name, approve))
-            del known
-            finalize(self, _open_doors, [*self._doors]).atexit = False
+            self.shut_doors()
             self._references = _references_to(self._doors)
             for tool in self._tools:
                 if tool.name not in self.variables:
@@ -165,6 +157,17 @@ class ToolGuard(origin.Origin):
                 if function is not None and now[each] > count and function not in _left:
                     _left.add(function)
                     door.shut(function, _enter)  # for good
+
+    def shut_doors(self) -> None:
+        """Shut the doors of all tools, until nothing refers to this object."""
+        needing = [each for each in tools_that_exist() if _needs_door(each)]
+        for tool in dict.fromkeys([*self._tools, *needing]):
+            self._shut(tool.function, partial(_itself, tool))
+        known = {each.function() for each in self._doors}
+        for function, (name, approve) in former_tools():
+            if function not in known:
+                self._shut(function, partial(_made_again, ref(function), name, approve))
+        finalize(self, _open_doors, [*self._doors]).atexit = False
 
     def _shut(self, function: Any, tool: Callable[[], Tool]) -> None:
         """Shut the doors of all Python functions that run if a function is called."""
@@ -305,6 +308,14 @@ class ToolGuard(origin.Origin):
         if decision.bound is None:
             raise PermissionError(decision.refusal)
         return decision
+
+
+def _in_other_process() -> ToolGuard:
+    """The guard of work that a run has sent to a process which had no doors."""
+    guard = ToolGuard()
+    with _lock:
+        guard.shut_doors()
+    return guard
 
 
 def _needs_door(tool: Tool) -> bool:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import gc
 import inspect
+import math
+import multiprocessing
 import multiprocessing.pool
 import textwrap
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +26,7 @@ from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 from tests.kernel.ways import PLACES, RAISING, SETUP, Way, pairs
+from tests.scripted import Scripted
 
 Names = dict[str, Any]
 
@@ -356,3 +361,183 @@ def test_errors_have_no_frames_of_a_door() -> None:
         names = [each.frame.code.name for each in caught.traceback]
         assert set(names) <= {"test_errors_have_no_frames_of_a_door", "fail", "<lambda>", "refuse"}
         assert names.count("fail") <= 1
+
+
+# ── kinds of tools ─────────────────────────────────────────────────────────────────────────────────
+
+KINDS_SETUP = '''
+import functools, math
+class Shop:
+    def wipe(self, table: str) -> str:
+        """Wipe."""
+        ran.append(table)
+        return table
+    @classmethod
+    def of_class(cls, table: str) -> str:
+        """Wipe."""
+        ran.append(table)
+        return table
+    __call__ = wipe
+    other = wipe
+shop = Shop()
+async def later(table: str) -> str:
+    """Wipe."""
+    ran.append(table)
+    return table
+def each(table: str):
+    """Wipe."""
+    ran.append(table)
+    yield table
+async def each_later(table: str):
+    """Wipe."""
+    ran.append(table)
+    yield table
+def retried(f):
+    @functools.wraps(f)
+    def again(*args, **kwargs):
+        return f(*args, **kwargs)
+    return again
+@retried
+def decorated(table: str) -> str:
+    """Wipe."""
+    ran.append(table)
+    return table
+@functools.lru_cache
+def cached(table: str) -> str:
+    """Wipe."""
+    ran.append(table)
+    return table
+def base(mode: str, table: str, /, *, size: int = 1) -> str:
+    """Wipe."""
+    ran.append(table)
+    return table
+part = functools.partial(base, "all", size=2)
+def recursive(table: str, n: int = 2) -> str:
+    """Wipe."""
+    ran.append(table)
+    return recursive(table, n - 1) if n else table
+'''
+
+KINDS = {
+    "bound method": ("shop.wipe", "shop.wipe('x')"),
+    "function of a method": ("shop.wipe", "Shop.wipe(shop, table='x')"),
+    "class method": ("Shop.of_class", "Shop.of_class('x')"),
+    "class method of a subclass": ("Shop.of_class", "type('S', (Shop,), {}).of_class('x')"),
+    "object": ("shop", "shop('x')"),
+    "method of an object": ("shop", "shop.__call__(table='x')"),
+    "coroutine": ("later", "await later('x')"),
+    "task": ("later", "import asyncio\nawait asyncio.gather(later('x'))"),
+    "generator": ("each", "list(each('x'))"),
+    "asynchronous generator": ("each_later", "[i async for i in each_later('x')]"),
+    "decorated": ("decorated", "decorated('x')"),
+    "inside a decorator": ("decorated", "decorated.__wrapped__('x')"),
+    "cached": ("cached", "cached('x')"),
+    "inside a cache": ("cached", "cached.__wrapped__('x')"),
+    "partial": ("part", "part('x')"),
+    "partial with another argument": ("part", "part('x', size=3)"),
+    "recursion": ("recursive", "recursive('x')"),
+}
+
+
+def of_kind(kind: str, answer: str) -> tuple[Names, Person, CallOutcome]:
+    names: Names = {"ran": []}
+    exec(KINDS_SETUP, names)
+    function, code = KINDS[kind]
+    box = Toolbox(Tool.from_function(eval(function, names), name="wipe", approve=True))
+    box.add(python_tool("auto"))
+    person = Person(answer)
+    executor = KernelExecutor(box, names, person=person)
+    [outcome] = executor.run([ToolCall("c", "python", {"code": code})])
+    return names, person, outcome
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_tool_asks_once(kind: str) -> None:
+    names, person, outcome = of_kind(kind, "n")
+    assert (names["ran"], person.asked, outcome.called) == ([], 1, ())
+    assert "PermissionError" in outcome.text
+    names, person, outcome = of_kind(kind, "y")
+    assert (set(names["ran"]), person.asked, outcome.called) == ({"x"}, 1, ("wipe",))
+
+
+def test_a_method_of_another_object_is_no_tool() -> None:
+    names: Names = {"ran": []}
+    exec(KINDS_SETUP, names)
+    box = Toolbox(Tool.from_function(names["shop"].wipe, approve=True))
+    box.add(python_tool("auto"))
+    person = Person("n")
+    executor = KernelExecutor(box, names, person=person)
+    executor.run([ToolCall("c", "python", {"code": "Shop().wipe('x')"})])
+    assert (names["ran"], person.asked) == (["x"], 0)
+
+
+def test_an_edited_argument_reaches_a_method_a_partial_and_a_decorated_function() -> None:
+    for kind in ("bound method", "partial", "decorated", "coroutine"):
+        names: Names = {"ran": []}
+        exec(KINDS_SETUP, names)
+        function, code = KINDS[kind]
+        box = Toolbox(Tool.from_function(eval(function, names), name="wipe", approve=True))
+        box.add(python_tool("auto"))
+        executor = KernelExecutor(box, names, person=Scripted("table = 'y'", "y"))
+        [outcome] = executor.run([ToolCall("c", "python", {"code": code})])
+        assert (names["ran"], outcome.value) == (["y"], "y")
+
+
+def test_a_function_in_c_asks_by_its_names() -> None:
+    def factorial(of: str) -> CallOutcome:
+        box = Toolbox(Tool.from_function(math.factorial, approve=True))
+        box.add(python_tool("auto"))
+        names: Names = {"math": math, "fact": math.factorial}
+        executor = KernelExecutor(box, names, person=Person("n"))
+        [outcome] = executor.run([ToolCall("c", "python", {"code": of})])
+        assert names["fact"] is math.factorial is function
+        return outcome
+
+    function = math.factorial
+    for code in ("math.factorial(5)", "fact(5)", "list(map(fact, [5]))", "factorial(5)"):
+        assert "PermissionError" in factorial(code).text
+
+
+def test_a_tool_that_was_defined_again_still_asks(pools: Names) -> None:
+    """A list of the person holds the function that the name had before."""
+    names = namespace(pools)
+    box = Toolbox(python_tool("auto"))
+    Tool.from_function(names["drop"], approve=True)
+    gc.collect()
+    person = Person("n")
+    executor = KernelExecutor(box, names, person=person)
+    executor.run([ToolCall("c", "python", {"code": "fs[0]('x')"})])
+    assert (names["ran"], person.asked) == ([], 1)
+
+
+def write(path: str) -> str:
+    """Write a file.
+
+    Args:
+        path: Where.
+    """
+    Path(path).touch()
+    return path
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_processes_of_the_code_run_nothing_unasked(tmp_path: Path) -> None:
+    fork = multiprocessing.get_context("fork")
+    box = Toolbox(Tool.from_function(write, approve=True))
+    box.add(python_tool("auto"))
+    path = str(tmp_path / "written")
+    with concurrent.futures.ProcessPoolExecutor(1, fork) as pool:
+        pool.submit(len, "").result()
+        names = {"write": write, "fork": fork, "pool": pool, "path": path}
+        for code in (
+            "p = fork.Process(target=write, args=(path,))\np.start()\np.join()",
+            "with fork.Pool(1) as own: own.map(write, [path])",
+            "pool.submit(write, path).result()",
+        ):
+            person = Person("n")
+            executor = KernelExecutor(box, names, person=person)
+            executor.run([ToolCall("c", "python", {"code": code})])
+            assert (Path(path).exists(), person.asked) == (False, 0)
+        assert pool.submit(write, path).result() == path
+    assert Path(path).exists()
