@@ -184,6 +184,49 @@ def test_a_value_that_cannot_be_compared_is_said() -> None:
     assert str(asked([lock], ("final_answer", "hi")).verify()).startswith("nothing to verify")
 
 
+@pytest.mark.parametrize("code", ["by_closure()", "[send][0](5)", "clean(5)"])
+def test_a_tool_of_no_list_is_not_run_again_whatever_calls_it(code: str) -> None:
+    sent: list[int] = []
+
+    def send(number: int) -> int:
+        """Send."""
+        sent.append(number)
+        return number
+
+    def clean(number: int) -> int:
+        """Clean."""
+        return send(number)
+
+    tool = nb.Tool.from_function(send, approve=True)
+    variables: dict[str, Any] = {"send": send, "clean": clean, "by_closure": lambda: send(5)}
+    model = ScriptedModel(("python", {"code": code}), ("final_answer", "sent"))
+    agent = nb.Agent([clean], model=model, namespace=variables, python="undoable", approve="auto")
+    run = agent.run("?")
+    assert (sent, tool.approve) == ([5], True)
+    assert not run.verify().holds
+    run.code()
+    assert sent == [5]
+
+
+def test_a_tool_that_calls_one_with_approval_is_not_run_again() -> None:
+    sent: list[int] = []
+
+    def send(number: int) -> int:
+        """Send."""
+        sent.append(number)
+        return number
+
+    def clean(number: int) -> int:
+        """Clean."""
+        return send(number)
+
+    tool = nb.Tool.from_function(send, approve=True)
+    run = asked([clean], ("clean", {"number": 5}), ("final_answer", "sent"))
+    assert (sent, tool.approve) == ([5], True)
+    assert "PermissionError" in str(run.verify())
+    assert sent == [5]
+
+
 @pytest.mark.parametrize("within", ["python", "call"])
 def test_what_needs_approval_is_not_run_again_by_other_ways(within: str) -> None:
     sent: list[int] = []
