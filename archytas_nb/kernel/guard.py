@@ -130,8 +130,6 @@ class ToolGuard(origin.Origin):
     def begin(self) -> None:
         """Shut the doors of the tools."""
         origin.follow()
-        if "concurrent.futures.process" in sys.modules:
-            origin.follow_into_processes()
         with _lock:
             self.is_open = True
             _open.append(self)

@@ -68,7 +68,6 @@ def kept(namespace: Namespace, tell: Callable[[str], Any], *, runs_code: bool) -
 def _protect() -> None:
     """Refuse what ends the kernel or a stream, from now on, to all that is not the person."""
     origin.follow()
-    origin.keep_loops_running()
     for name in _STREAMS:
         close = inspect.getattr_static(type(getattr(sys, name, None)), "close", None)
         if type(close) is FunctionType and door.code_of(close) is close.__code__:

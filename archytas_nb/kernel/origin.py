@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import _thread
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -132,34 +133,48 @@ def _run_for(origin: Origin, work: Callable[..., T], /, *args: Any, **kwargs: An
         current.reset(token)
 
 
-@cache
 def follow() -> None:
-    """From now on, what code of a run starts in other threads belongs to it.
+    """From now on, what code of a run starts in other threads and processes belongs to it.
 
-    Tasks and callbacks of event loops copy the context by themselves.
+    Tasks and callbacks of event loops copy the context by themselves. Modules that nobody has
+    loaded are left alone: there is no pool yet that a run could hand work to.
     """
+    _follow_into_threads()
+    if "concurrent.futures.thread" in sys.modules:
+        _follow_into_pools()
+    if "concurrent.futures.process" in sys.modules:
+        _follow_into_processes()
+    if "asyncio" in sys.modules:
+        _keep_loops_running()
+
+
+@cache
+def _follow_into_threads() -> None:
     for module in (_thread, threading):
         for name in ("start_new_thread", "start_new", "start_joinable_thread"):
             for each in (name, f"_{name}"):
                 start = getattr(module, each, None)
                 if start is not None:
                     setattr(module, each, _following(start))
+
+
+@cache
+def _follow_into_pools() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     ThreadPoolExecutor.submit = _handing_over(ThreadPoolExecutor.submit)  # type: ignore[method-assign]
 
 
 @cache
-def follow_into_processes() -> None:
-    """The same for the work of process pools; their module is loaded by whoever uses one."""
+def _follow_into_processes() -> None:
     from concurrent.futures import ProcessPoolExecutor
 
     ProcessPoolExecutor.submit = _handing_over(ProcessPoolExecutor.submit)  # type: ignore[method-assign]
 
 
 @cache
-def keep_loops_running() -> None:
-    """From now on, a SystemExit in a callback or task of a run does not end the event loop."""
+def _keep_loops_running() -> None:
+    """Have a SystemExit in a callback or a task of a run not end the event loop."""
     from asyncio import Handle
 
     run: Callable[[Any], None] = Handle._run  # noqa: SLF001
