@@ -50,7 +50,7 @@ _SHEET = (
     "padding:.5em .9em .6em!important;overflow:visible!important;scroll-margin:.5em}"
     f".{page.FORM}:focus-visible{{outline:2px solid {_AMBER};outline-offset:2px}}"
     f".{page.FORM} .widget-html,.{page.FORM} .widget-vbox{{margin:0;max-width:100%}}"
-    f".{page.FORM} .archytas-nb-head{{padding-right:6em;min-height:2.4em}}"
+    ".archytas-nb-approval .archytas-nb-head{padding-right:6em;min-height:2.4em}"
     f".{page.FORM} .archytas-nb-stop{{position:absolute;top:.3em;right:.7em}}"
     f".{page.CALL} pre{{max-height:{1.45 * _MOST_LINES + 1.2:g}em!important}}"
     f".archytas-nb-brief{{display:none}}.{page.TALL} .archytas-nb-brief{{display:block}}"
