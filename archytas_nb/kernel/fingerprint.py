@@ -6,6 +6,7 @@ holds for another object with the same content. What cannot be read has no finge
 
 from __future__ import annotations
 
+import array
 import datetime as dt
 import functools
 import marshal
@@ -116,15 +117,15 @@ class _Reading:
         if is_of(cls, "pydantic", "BaseModel"):
             own = (vars(value), value.__pydantic_extra__, value.__pydantic_private__)
             return self.all(_named(cls, b""), own, depth)
+        data = _contents(value, self, depth)
+        if data is not None:
+            return _named(cls, data)
         kinds, why = kinds_of(value)
         if why and why not in ("class", "module", "function"):
             self.unread.append(why)
         if not kinds:
             self.unread += [] if why else [cls.__name__]
             return _named(cls, str(id(value)).encode())
-        data = _contents(value, self, depth)
-        if data is not None:
-            return _named(cls, data)
         parts = [_named(cls, b"")]
         for kind in kinds:
             read = kind.read(value)
@@ -219,8 +220,10 @@ def _atom(value: Any) -> bytes:
 
 
 def _contents(value: Any, reading: _Reading, depth: int) -> bytes | None:
-    """The digest of an array or a table; None for other values."""
+    """The digest of an array, a table or a buffer; None for other values."""
     cls: Any = type(value)
+    if isinstance(value, (bytearray, memoryview, array.array)):
+        return bytes(value)
     libraries = ("numpy", "pandas", "polars")
     if not any(is_of(cls, each, "ndarray", "DataFrame", "Series", "Index") for each in libraries):
         return None

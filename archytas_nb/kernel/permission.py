@@ -162,6 +162,7 @@ class _Reading:
             self._read_object(value)
 
     def _read_function(self, label: str, function: types.FunctionType) -> None:
+        self._seen[id(function.__globals__)] = function.__globals__  # only what it mentions counts
         own = dict(DICT.pairs(FUNCTION.read(function)))
         code: types.CodeType = own["__code__"]
         self._note(label, fingerprint(code).digest)
@@ -209,7 +210,7 @@ class _Reading:
         """The methods of an object of a class of the user's, and the functions that it holds."""
         kind = type(value)
         if kind in (list, tuple, set, dict):
-            if len(value) <= _MOST_ITEMS:
+            if len(value) <= _MOST_ITEMS and id(value) not in self._seen:
                 self._todo += _named(value.values() if kind is dict else value)
         elif not is_from_library(kind.__module__):
             self._todo += [(f"the class {kind.__name__!r}", kind)]

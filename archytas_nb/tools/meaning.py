@@ -6,12 +6,14 @@ because of that, or follows an alias for ever: whatever walks through types star
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import typing_extensions
@@ -59,13 +61,54 @@ def signature_of(f: Callable[..., Any]) -> inspect.Signature:
 
 
 def raw_annotations(thing: Any) -> dict[str, Any]:
-    """The annotations of a function or a class as they are written, also with undefined names."""
+    """The annotations of a function or a class as they are written, also with undefined names.
+
+    `%autoreload` may replace the code of a function alone. Its annotations then have the names of
+    the old one, and those in its file count.
+    """
+    found = _own_annotations(thing)
+    is_plain = inspect.isfunction(thing) and not hasattr(thing, "__wrapped__")
+    if is_plain and not found.keys() <= {*_names_of(thing), "return"}:
+        return _annotations_in_source(thing) or found
+    return found
+
+
+def _own_annotations(thing: Any) -> dict[str, Any]:
     if sys.version_info >= (3, 14):
         try:
             return annotationlib.get_annotations(thing, format=annotationlib.Format.FORWARDREF)
         except TypeError:  # an object that can have none
             return {}
     return dict(getattr(thing, "__annotations__", None) or {})
+
+
+def _names_of(function: types.FunctionType) -> tuple[str, ...]:
+    """The names of all parameters in the code of a function."""
+    code = function.__code__
+    starred = bool(code.co_flags & inspect.CO_VARARGS) + bool(
+        code.co_flags & inspect.CO_VARKEYWORDS
+    )
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + starred]
+
+
+def _annotations_in_source(function: types.FunctionType) -> dict[str, str] | None:
+    """The annotations in the file of a function, as texts; None if they are not found there."""
+    try:
+        module = sys.modules[function.__module__]
+        found: Any = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
+        for name in function.__qualname__.split("."):
+            found = [each for each in found.body if getattr(each, "name", None) == name][-1]
+        given = found.args
+    except (KeyError, AttributeError, IndexError, OSError, ValueError, SyntaxError):
+        return None
+    every = (*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg)
+    arguments = [each for each in every if each is not None]
+    if {each.arg for each in arguments} != set(_names_of(function)):
+        return None
+    written = {each.arg: ast.unparse(each.annotation) for each in arguments if each.annotation}
+    if found.returns is not None:
+        written["return"] = ast.unparse(found.returns)
+    return written
 
 
 def evaluated(annotations: Mapping[str, Any], *owners: Any) -> dict[str, Any]:
