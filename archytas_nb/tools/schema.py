@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
@@ -98,10 +99,21 @@ def argument_type(annotation: Any, field: FieldInfo | None = None) -> ArgumentTy
     """
     if field is not None and field.metadata:
         annotation = Annotated[(annotation, *field.metadata)]
+    if not _is_of_python(annotation):  # a class of the user's may be changed in place
+        return ArgumentType(annotation)
     try:
         return _shared(annotation, repr(annotation))
     except TypeError:  # an unhashable annotation, such as Annotated[int, Field(gt=0)]
         return ArgumentType(annotation)
+
+
+def _is_of_python(annotation: Any) -> bool:
+    """Whether an annotation consists of types of Python itself."""
+    parts = get_args(annotation)
+    if parts:
+        return all(map(_is_of_python, parts))
+    cls = annotation if isinstance(annotation, type) else type(annotation)
+    return cls.__module__.partition(".")[0] in sys.stdlib_module_names
 
 
 # ── type names ────────────────────────────────────────────────────────────────────────────────────

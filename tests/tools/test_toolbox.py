@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -307,3 +311,117 @@ def test_a_decorated_function_keeps_its_type(tmp_path):
         PLAIN,
     ], done.stdout
     assert "error:" not in done.stdout
+
+
+# ── functions that are changed in place ───────────────────────────────────────────────────────────
+
+
+def size(width: int, deep: int = 1) -> int:
+    """The size.
+
+    Args:
+        width: How wide
+        deep: How deep
+    """
+    return width * deep
+
+
+def other_size(width_mm: float, deep: int = 3) -> float:
+    """The size in mm.
+
+    Args:
+        width_mm: How wide
+        deep: How deep
+    """
+    return width_mm * deep
+
+
+IN_PLACE = ("__code__", "__defaults__", "__doc__", "__annotations__")
+
+
+@pytest.fixture
+def size_again() -> Iterator[Any]:
+    before = {name: getattr(size, name) for name in IN_PLACE}
+    yield size
+    for name, each in before.items():
+        setattr(size, name, each)
+
+
+def test_a_function_that_was_changed_in_place_is_read_again(size_again: Any) -> None:
+    box = Toolbox(size)
+    tool = box["size"]
+    box.reread()
+    assert box["size"] is tool  # nothing has changed, so what was permitted still holds
+    for name in IN_PLACE:
+        setattr(size_again, name, getattr(other_size, name))
+    box.reread()
+    assert box["size"] is not tool
+    assert "size in mm" in box["size"].text
+    assert box["size"].check({"width": 1}) != ()
+    assert box["size"].call({"width_mm": 1.5}).value == 4.5
+
+
+@pytest.mark.parametrize("name", ["__defaults__", "__doc__", "__annotations__"])
+def test_each_thing_that_a_model_reads_is_read_again(name: str, size_again: Any) -> None:
+    changed = {
+        "__defaults__": (7,),
+        "__doc__": "Another text.",
+        "__annotations__": {"width": str, "deep": int, "return": int},
+    }
+    box = Toolbox(size)
+    before = box["size"]
+    setattr(size_again, name, changed[name])
+    box.reread()
+    assert not box["size"].is_same_to_a_model(before)
+
+
+def test_a_class_in_an_annotation_that_was_changed_in_place_is_read_again() -> None:
+    @dataclass
+    class Box:
+        deep: int = 1
+
+    @dataclass
+    class Changed:
+        height: int = 1
+
+    def area(box: Box) -> int:
+        """The area.
+
+        Args:
+            box: The box
+        """
+        return 1
+
+    area.__annotations__ = {"box": Box, "return": int}
+    tools = Toolbox(area)
+    assert "deep" in tools["area"].text
+    for name in ("__annotations__", "__dataclass_fields__", "__init__"):
+        setattr(Box, name, vars(Changed)[name])
+    tools.reread()
+    assert "height" in tools["area"].text
+
+
+def test_a_function_that_cannot_be_a_tool_any_more_is_named(size_again: Any) -> None:
+    box = Toolbox(size)
+    size_again.__code__ = (lambda width, *rest: 1).__code__
+    with pytest.raises(ToolError, match="'size' was changed and can no longer be used as a tool"):
+        box.reread()
+
+
+def test_annotations_that_were_left_behind_are_read_from_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `%autoreload` may leave them: the code is new, and the annotations have old names."""
+    path = tmp_path / "shapes_here.py"
+    path.write_text("def area(w: int) -> int:\n    'Area.'\n    return w\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    shapes_here = importlib.import_module("shapes_here")
+    box = Toolbox(shapes_here.area)
+    path.write_text("def area(width: float) -> float:\n    'Area.'\n    return width * 2\n")
+    made: dict[str, Any] = {}
+    exec(path.read_text(), made)
+    shapes_here.area.__code__ = made["area"].__code__
+    box.reread()
+    assert box["area"].call({"width": 1.5}).value == 3.0
+    assert "float" in box["area"].text
+    del sys.modules["shapes_here"]
