@@ -520,3 +520,48 @@ def test_the_strictest_of_all_settings_counts(
     assert len(person.prompts) == asks
     assert len(ran) == (not is_refused and (says_yes or not asks))
     person.answers.clear()
+
+
+# ── calls of other programs ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("way", ["its call", "a call of an agent that it calls"])
+def test_a_permission_covers_no_call_of_another_program(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from archytas_nb.mcp.calls import run_call
+
+    ran: list[str] = []
+
+    def drop(table: str) -> str:
+        """Drop a table.
+
+        Args:
+            table: The table
+        """
+        ran.append(table)
+        return "dropped"
+
+    box = nb.Toolbox()
+    box.add(drop, approve=True)
+    person = Scripted("a", "a", "n", "n")
+    monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+
+    def agent(table: str) -> nb.Agent:
+        model = ScriptedModel(("drop", {"table": table}), ("final_answer", "Done."))
+        return nb.Agent(box, model=model, namespace={})
+
+    agent("mine").run("Drop it.")
+    agent("mine too").run("Drop it.")
+    assert (ran, len(person.prompts)) == (["mine", "mine too"], 1)
+    if way == "its call":
+        outcome, _ = run_call(nb.Agent(box, namespace={}), "Else", "drop", {"table": "theirs"})
+    else:
+        inner = agent("theirs").as_tool("cleaner", "Cleans.", approve=False)
+        outer = nb.Agent(nb.Toolbox(inner), namespace={})
+        outcome, _ = run_call(outer, "Else", "cleaner", {"question": "Clean."})
+    assert ran == ["mine", "mine too"]
+    assert all("do not ask again" not in each for each in person.prompts[1:])
+    assert len(person.prompts) == 3  # the second answer, "a", was not offered
+    assert outcome.status == ("refused" if way == "its call" else "done")
+    person.answers.clear()
