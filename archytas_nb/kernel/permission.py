@@ -29,7 +29,7 @@ from weakref import ReferenceType, ref
 
 from archytas_nb.kernel.content import DICT, FUNCTION
 from archytas_nb.kernel.fingerprint import fingerprint
-from archytas_nb.kernel.values import is_atom, is_from_library
+from archytas_nb.kernel.values import FROM_OUTSIDE, is_atom, is_from_library
 from archytas_nb.tools.tool import Tool
 
 # ── who gave it ───────────────────────────────────────────────────────────────────────────────────
@@ -119,9 +119,15 @@ class _Reading:
         self._todo.append((label, value))
         while self._todo:
             label, each = self._todo.pop()
-            if id(each) not in self._seen:
-                self._seen[id(each)] = each
+            if id(each) in self._seen:
+                continue
+            self._seen[id(each)] = each
+            try:
                 self._read(label, each)
+            except FROM_OUTSIDE:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a class may raise anything
+                self._note(_part(label, "unreadable parts"), type(error).__name__)
 
     def _note(self, label: str, content: object) -> None:
         """Keep a part; other objects of the same name are told apart by a number."""
