@@ -61,6 +61,10 @@ def kinds_of(value: Any) -> tuple[tuple[Kind, ...], str]:
         return (), "class" if is_from_library(value.__module__) else "a class of its own kind"
     if cls is dict and is_of_module(value):
         return (), "module"
+    if cls is types.ModuleType:
+        name = value.__dict__.get("__name__")
+        is_users = name != "__main__" and not is_from_library(name)
+        return (), "a module of your own" if is_users else "module"
     return kinds_of_type(cls)
 
 

@@ -10,6 +10,8 @@ this package. Three laws hold of each undo and redo:
 
 from __future__ import annotations
 
+import collections
+import functools
 import re
 import types
 import warnings
@@ -136,72 +138,87 @@ ANYWHERE = [
 FIRST = 70_000  # what the statements write
 
 
-def dump(value: Any, depth: int = 0, seen: tuple[int, ...] = ()) -> str:
+def _of_function(value: Any) -> Any:
+    function = getattr(value, "__func__", value)
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [cells, function.__defaults__, vars(function), getattr(value, "__self__", None)]
+
+
+def _of_class(value: Any) -> Any:
+    own = {k: v for k, v in vars(value).items() if not k.startswith("__")}
+    return own if value.__module__ == "__main__" else ()
+
+
+def _of_module(value: Any) -> Any:
+    return {k: v for k, v in vars(value).items() if k in "ab"} if value.__name__ == "mine" else ()
+
+
+def _of_pandas(value: Any) -> Any:
+    frame = value.to_frame() if hasattr(value, "to_frame") else value
+    return [str(getattr(value, "name", "")), repr(frame.to_dict("split")), str(frame.dtypes)]
+
+
+def _of_polars(value: Any) -> Any:
+    frame = value.to_frame() if hasattr(value, "to_frame") else value
+    return [repr(frame.to_dict(as_series=False)), repr(frame.schema)]
+
+
+def _of_object(value: Any) -> Any:
+    slots = getattr(type(value), "__slots__", ())
+    own = {k: getattr(value, k) for k in slots if isinstance(k, str) and hasattr(value, k)}
+    field = type(value).__dict__.get("a")
+    return own | getattr(value, "__dict__", {}) | getattr(field, "__dict__", {})
+
+
+BY_LIBRARY: dict[str, Any] = {
+    "numpy": lambda value: [value.dtype.str, value.tolist()],
+    "pandas": _of_pandas,
+    "polars": _of_polars,
+    "_io": lambda value: value.getvalue(),
+    "array": list,
+    "random": lambda value: hash(value.getstate()),
+    "weakref": lambda value: sorted(value.keys()),
+}
+BY_TYPE: dict[Any, Any] = {
+    types.ModuleType: _of_module,
+    (types.FunctionType, types.MethodType): _of_function,
+    functools.partial: lambda value: [value.args, value.keywords],
+    memoryview: bytes,
+    type: _of_class,
+    collections.deque: lambda value: [list(value), _of_object(value)],
+}
+
+
+def _inside(value: Any) -> Any:
+    """What is in an object, as a list or a dict."""
+    for kinds, read in BY_TYPE.items():
+        if isinstance(value, kinds):
+            return read(value)
+    library = type(value).__module__.partition(".")[0]
+    if library in BY_LIBRARY:
+        return BY_LIBRARY[library](value)
+    return _of_object(value)
+
+
+def dump(value: Any, seen: tuple[int, ...] = ()) -> str:
     """What an object shows, as text; read without this package."""
     if id(value) in seen:
         return "…"
-    if depth > 9 or isinstance(value, (int, float, str, bytes, type(None), bytearray)):
+    if len(seen) > 20 or isinstance(value, (int, float, str, bytes, type(None), bytearray)):
         return repr(value)
     seen = (*seen, id(value))
-
-    def each(inner: Any) -> str:
-        return dump(inner, depth + 1, seen)
-
-    def mapping(inner: Any) -> str:
-        return ", ".join(f"{each(key)}: {each(inner[key])}" for key in inner)
-
-    parts = [type(value).__name__]
-    module = type(value).__module__.partition(".")[0]
-    match value:
-        case types.ModuleType() if value.__name__ == "mine":
-            parts.append(mapping({k: v for k, v in vars(value).items() if k in "ab"}))
-        case types.ModuleType():
-            parts.append(value.__name__)
-        case dict() if value.get("__name__") == "__main__":
-            parts.append("the namespace")
-        case dict() | types.MappingProxyType():
-            parts.append(mapping(value))
-        case set() | frozenset():
-            parts.append(", ".join(sorted(map(each, value))))
-        case list() | tuple():
-            parts.append(", ".join(map(each, value)))
-        case memoryview():
-            parts.append(repr(bytes(value)))
-        case types.FunctionType() | types.MethodType():
-            function = getattr(value, "__func__", value)
-            cells = [cell.cell_contents for cell in function.__closure__ or ()]
-            own = [cells, function.__defaults__, vars(function), getattr(value, "__self__", None)]
-            parts.append(each(own))
-        case type():
-            own = {k: v for k, v in vars(value).items() if not k.startswith("__")}
-            if value.__module__ == "__main__":
-                parts.append(mapping(own))
-    if module == "numpy" and hasattr(value, "tolist"):
-        parts += [value.dtype.str, each(value.tolist())]
-    elif module == "pandas":
-        frame = value.to_frame() if hasattr(value, "to_frame") else value
-        parts += [repr(getattr(value, "name", "")), repr(frame.to_dict("split")), str(frame.dtypes)]
-    elif module == "polars":
-        frame = value.to_frame() if hasattr(value, "to_frame") else value
-        parts += [repr(frame.to_dict(as_series=False)), repr(frame.schema)]
-    elif module in ("_io", "array", "collections"):
-        text = value.getvalue() if module == "_io" else list(value)
-        parts.append(each(text))
-    elif module == "functools":
-        parts.append(each([value.args, value.keywords]))
-    elif module == "random":
-        parts.append(repr(hash(value.getstate())))
-    elif module == "weakref":
-        parts.append(repr(sorted(value.keys())))
-    if module not in ("pandas", "polars", "numpy", "functools", "random", "weakref", "builtins"):
-        own = dict(getattr(value, "__dict__", {}))
-        slots = getattr(type(value), "__slots__", ())
-        own |= {k: getattr(value, k) for k in slots if isinstance(k, str) and hasattr(value, k)}
-        if not isinstance(value, (type, types.FunctionType, types.MethodType)):
-            parts.append(mapping(own))
-    if isinstance(type(value).__dict__.get("a"), object) and type(value).__name__ == "Described":
-        parts.append(each(vars(type(value).__dict__["a"])))
-    return f"<{' '.join(parts)}>"
+    parts = []
+    if isinstance(value, dict) and value.get("__name__") == "__main__":
+        return "the namespace"
+    if isinstance(value, (dict, types.MappingProxyType)):
+        parts = [f"{dump(key, seen)}: {dump(value[key], seen)}" for key in value]
+    elif isinstance(value, (list, tuple)):
+        parts = [dump(each, seen) for each in value]
+    elif isinstance(value, (set, frozenset)):
+        parts = sorted(dump(each, seen) for each in value)
+    if type(value) not in (dict, list, tuple, set, frozenset, types.MappingProxyType):
+        parts.append(dump(_inside(value), seen))
+    return f"<{type(value).__name__} {', '.join(parts)}>"
 
 
 @dataclass

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -279,3 +281,50 @@ def test_an_unrelated_frame_that_changes_is_reported_too() -> None:
     assert [each.name for each in run.diff.changes] == ["frame"]
     run.undo()
     assert frame.x[0] == 1
+
+
+WAYS_TO_THE_NAMESPACE = [
+    "g = globals()",
+    "g = [globals()]",
+    "def g(ns=globals()): return ns",
+    "g = (lambda ns: lambda: ns)(globals())",
+    "class g: ns = globals()",
+    "g = functools.partial(eval, 'x', globals())",
+    "g = collections.ChainMap({}, globals())",
+    "g = types.MappingProxyType(globals())",
+    "g = types.SimpleNamespace(ns={'deep': (globals(),)})",
+    "g = np.array([globals()], dtype=object)",
+    "g = operator.itemgetter('x')\nh = functools.partial(g, globals())",
+    "g = collections.UserDict()\ng.data = globals()",
+]
+
+
+@pytest.mark.parametrize("code", WAYS_TO_THE_NAMESPACE)
+def test_the_namespace_is_no_content_of_what_refers_to_it(code: str) -> None:
+    names: Names = {"__name__": "elsewhere", "rows": [1]}
+    exec("import collections, functools, operator, types\nimport numpy as np\n" + code, names)
+    with transaction(namespace=names) as t:
+        names["rows"].append(2)
+        names["new"] = 1
+    assert [each.name for each in t.diff.changes] == ["new", "rows"]
+    names["mine"] = [5]
+    assert t.undo() == ()
+    assert names["rows"] == [1]
+    assert "new" not in names
+    assert names["mine"] == [5]
+
+
+def test_the_dict_of_a_module_is_no_content_either() -> None:
+    names: Names = {"g": vars(json), "rows": [1]}
+    with transaction(namespace=names) as t:
+        json.probe = 5  # type: ignore[attr-defined]
+        del json.probe  # type: ignore[attr-defined]
+        names["rows"].append(2)
+    assert [each.name for each in t.diff.changes] == ["rows"]
+    assert [str(each) for each in t.diff.not_watched] == ["g (module)"]
+
+
+def test_a_module_of_the_user_is_shown_as_not_watched() -> None:
+    with transaction(namespace={"mine": types.ModuleType("mine"), "json": json}) as t:
+        pass
+    assert [each.name for each in t.diff.unseen] == ["mine"]
