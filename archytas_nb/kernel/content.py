@@ -7,6 +7,8 @@ of the built-in type, never by those of a subclass, which may show something els
 
 from __future__ import annotations
 
+import _abc
+import abc
 import collections
 import contextlib
 import datetime as dt
@@ -515,7 +517,7 @@ def _wrapper(*fixed: str) -> Kind:
 
 def _read_class(value: Any) -> Parts:
     """The attributes of a class, without what Python notes there when the class is used."""
-    own = {"__bases__": value.__bases__}
+    own = {"__bases__": value.__bases__, _REGISTERED: _registered(value)}
     for name, each in type.__getattribute__(value, "__dict__").items():
         is_special = isinstance(name, str) and name.startswith("__") and name.endswith("__")
         is_noted = is_special and name not in ("__doc__", "__module__")
@@ -526,9 +528,31 @@ def _read_class(value: Any) -> Parts:
     return *own, *own.values()
 
 
+_REGISTERED = "the registered classes"
+
+
+def _registered(value: Any) -> Parts:
+    """The classes that were registered as subclasses of an abstract one."""
+    if not isinstance(value, abc.ABCMeta):
+        return ()
+    references, *_ = _abc._get_dump(value)  # noqa: SLF001
+    found = [each() for each in references]
+    return tuple(sorted((each for each in found if each is not None), key=id))
+
+
+def _restore_registered(value: Any, before: Parts) -> None:
+    if _registered(value) != before:
+        _abc._reset_registry(value)  # noqa: SLF001
+        _abc._reset_caches(value)  # noqa: SLF001
+        for each in before:
+            abc.ABCMeta.register(value, each)
+
+
 def _restore_class(value: Any, parts: Parts) -> None:
     before = dict(DICT.pairs(parts))
     now = dict(DICT.pairs(_read_class(value)))
+    now.pop(_REGISTERED)
+    _restore_registered(value, before.pop(_REGISTERED))
     if now.pop("__bases__") != (bases := before.pop("__bases__")):
         value.__bases__ = bases
     for name in now.keys() - before.keys():
@@ -541,6 +565,7 @@ def _restore_class(value: Any, parts: Parts) -> None:
 def _in_class(value: Any) -> Iterable[tuple[Any, Any]]:
     """The objects inside, without what belongs to libraries and descriptors that cannot change."""
     own = dict(DICT.pairs(_read_class(value)))
+    own.pop(_REGISTERED)
     bases = own.pop("__bases__")
     for base in bases:
         if not _is_of_library(base):

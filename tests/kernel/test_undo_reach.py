@@ -328,3 +328,18 @@ def test_a_module_of_the_user_is_shown_as_not_watched() -> None:
     with transaction(namespace={"mine": types.ModuleType("mine"), "json": json}) as t:
         pass
     assert [each.name for each in t.diff.unseen] == ["mine"]
+
+
+def test_a_class_that_is_registered_with_an_abstract_one_is_seen_and_undone() -> None:
+    names: Names = {"__name__": "__main__"}
+    exec("import abc\nclass Shape(abc.ABC): pass\nShape.register(int)", names)
+    shape = names["Shape"]
+    with transaction(namespace=names) as t:
+        shape.register(str)
+        assert issubclass(str, shape)
+    assert [each.name for each in t.diff.changes] == ["Shape"]
+    assert t.undo() == ()
+    assert not issubclass(str, shape)
+    assert issubclass(int, shape)
+    assert t.redo() == ()
+    assert issubclass(str, shape)
