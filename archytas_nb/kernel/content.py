@@ -7,7 +7,7 @@ of the built-in type, never by those of a subclass, which may show something els
 
 from __future__ import annotations
 
-import _abc
+import _abc  # type: ignore[import-not-found]
 import abc
 import collections
 import contextlib
