@@ -6,6 +6,9 @@ process leaves beside the target has a name of its own, and the next write remov
 
     .NAME.1a2b3c4d.part    is being written while its process holds a lock on it; else it was left
 
+The new file has the owner and the rights of the one that it replaces. Another name of that one, a
+hard link, keeps the earlier contents.
+
 Where several users write into a folder, one of them could make a symbolic link that leads what the
 others write into a file of their own. A link is followed only if it and its folder belong to this
 user or to root, at any place of a path.
