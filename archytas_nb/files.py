@@ -41,7 +41,7 @@ _MAX_NAME = 200
 _OPEN = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
-"""What file systems answer that cannot wait until a file is on the disk."""
+"""What file systems answer that cannot wait until a file is on the disk, or have no rights."""
 FORCE = "name it again with --force (force=True)"
 
 
@@ -267,7 +267,11 @@ class Part:
             mine = os.fstat(self._file)
             if (mine.st_uid, mine.st_gid) != (kept.st_uid, kept.st_gid):
                 mode = _given(self._file, kept, mode)
-            os.fchmod(self._file, mode)
+            try:
+                os.fchmod(self._file, mode)
+            except OSError as error:
+                if error.errno not in (errno.EPERM, *_UNSUPPORTED):
+                    raise
         if sys.platform == "win32":  # which cannot move an open file
             self.close(remove=False)
 

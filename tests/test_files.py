@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import errno
+import fcntl
 import os
 import resource
 import shutil
@@ -387,6 +389,24 @@ def test_writers_at_the_same_time_leave_one_whole_file(tmp_path: Path) -> None:
         each.join()
     assert seen <= set(texts)
     assert left(file.path) == []
+
+
+@pytest.mark.parametrize("name", ["fchmod", "fchown", "fsync", "flock"])
+def test_a_file_system_that_lacks_something_can_be_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As some network drives and sticks: without rights, owners, locks, or a wait for the disk."""
+
+    def lacks(*_: object) -> None:
+        number = errno.EPERM if name in ("fchmod", "fchown") else errno.ENOTSUP
+        raise OSError(number, os.strerror(number))
+
+    file = OutputFile(tmp_path / "x.txt", "the file")
+    file.write("one")
+    monkeypatch.setattr(fcntl if name == "flock" else os, name, lacks)
+    with file.locked():
+        file.write("two")
+    assert (file.path.read_text(), left(file.path)) == ("two", [])
 
 
 def test_a_long_name_and_names_like_patterns_can_be_written(tmp_path: Path) -> None:
