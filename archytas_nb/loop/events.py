@@ -30,7 +30,7 @@ NoReplyKind = Literal[
 ]  # fmt: skip
 NoticeKind = Literal[
     "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "summary",
-    "model", "told", "late",
+    "model", "told", "late", "form",
 ]  # fmt: skip
 ValueKind = Literal["none", "bool", "number", "text", "list", "tuple", "collection"]
 FailedBy = Literal["model", "endpoint", "cassette", "recording", "setup", "condition"]
@@ -589,7 +589,8 @@ class Notice:
     ``"check"`` means that the model is asked again before its answer is accepted, and why;
     ``"model"`` is about the choice of the model, such as a server that was not used; ``"told"`` is
     what the person told the agent before the next request, and ``"late"`` what came after the last;
-    ``"summary"`` is what the model wrote of the parts of the conversation that are left out.
+    ``"summary"`` is what the model wrote of the parts of the conversation that are left out;
+    ``"form"`` says what an endpoint refused, and what was left out or changed for that.
     """
 
     kind: NoticeKind

@@ -417,12 +417,13 @@ def _loss(shape: str, function: Json) -> tuple[str, list[str]]:
     if shape == "typed":
         return f"the tool {name!r} is described by types and names only", []
     of_parameters = [
-        f"{parameter!r} without {', '.join(map(repr, each))}"
+        f"the parameter {parameter!r} of the tool {name!r} is described without "
+        f"{', '.join(map(repr, each))}"
         for parameter, each in found.items()
         if parameter
     ]
-    what = "; ".join(of_parameters) or "its schema in a simpler form"
-    return f"the tool {name!r} is described with less: {what}", sorted(words)
+    told = " and ".join(of_parameters) or f"the tool {name!r} has a simpler schema"
+    return told, sorted(words)
 
 
 def _is_plainer(function: Json, _known: frozenset[str]) -> bool:

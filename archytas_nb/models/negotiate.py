@@ -81,12 +81,13 @@ class Found(NamedTuple):
         lost = [change.told for change in self.needed if change.told and change != _NO_TOOLS]
         given_back = [change.told for change in self.dropped if change.told]
         if lost:
-            text = f"the endpoint refused the request: {'; '.join(lost)}"
+            text = f"the endpoint refused the request, so {'; '.join(lost)}"
             if self.doubted:
-                text += " (all at once; the next requests show what of it is needed)"
-            yield Notice("protocol", text)
+                text += " (the next requests show which of it is necessary)"
+            yield Notice("form", text)
         if given_back:
-            yield Notice("protocol", f"not needed after all: {'; '.join(given_back)}")
+            text = "; ".join(given_back)
+            yield Notice("form", f"the endpoint accepts this, so it is no longer true that {text}")
 
 
 def adapt_request(
@@ -328,7 +329,8 @@ class Search:
         if failed.kind == "overflow" or status == 402:  # no credit
             if self._limits(failed.refusal):
                 return True
-            if failed.kind != "overflow" or not seen.is_too_long:
+            says_how_long = refusals.context_tokens(failed.refusal) is not None
+            if failed.kind != "overflow" or says_how_long or not seen.is_too_long:
                 seen.is_too_long = failed.kind == "overflow"
                 return False
         if status in _MAYBE_ABOUT_REQUEST and not self._is_spoken_of(failed.refusal):
@@ -413,7 +415,7 @@ class Search:
             self._is_about_tools = True
         elif self._is_by_words and words == self._words:
             self._undo(self._step)
-        elif len(self._step) == 1:
+        elif len(self._step) == 1 and words != self._words:
             self._needed += self._step
         self._words = words
         self._step = ()

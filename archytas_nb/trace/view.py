@@ -19,7 +19,7 @@ from archytas_nb.words import edit_in_words, one_line
 MARKS: dict[str | None, str] = {
     "done": "✓", "error": "✗", "refused": "⊘", "interrupted": "■", "not_run": "–", None: "…",
     "retry": "↻", "repeat": "↺", "check": "↺", "repair": "✎", "protocol": "⇄", "compaction": "≡",
-    "summary": "≡", "no reply": "✗", "answer": "✗", "told": "»",
+    "form": "⇄", "summary": "≡", "no reply": "✗", "answer": "✗", "told": "»",
 }  # fmt: skip
 """The marks of a call's status and of a note's kind; other notes have ``!``."""
 _TITLES = {

@@ -80,9 +80,7 @@ def test_a_reasoning_model_that_takes_neither_bound_nor_temperature_is_asked_wit
     assert before == (4 if talk.stream else 3)
     assert "max_completion_tokens" in talk.server.chats[-1].body
     notices = [
-        event.text
-        for event in talk.events
-        if isinstance(event, Notice) and event.kind == "protocol"
+        event.text for event in talk.events if isinstance(event, Notice) and event.kind == "form"
     ]
     assert len(notices) == 1
     assert "'temperature' is left out" in notices[0]

@@ -79,7 +79,7 @@ def test_images_are_replaced_with_text_for_an_endpoint_without_vision() -> None:
         again, _ = complete(told(server), messages=PICTURE)
     assert reply.text == "fine"
     assert [each.text for each in seen if isinstance(each, Notice)] == [
-        "the endpoint refused the request: no images are sent, and a line of text in the place of the others"
+        "the endpoint refused the request, so no images are sent, and a line of text in the place of the others"
     ]
     assert not any(isinstance(each, Notice) for each in again)
     assert len(server.chats) == 3
@@ -123,7 +123,7 @@ def test_a_rejected_field_of_the_user_is_left_out_with_one_notice() -> None:
         again, _ = complete(told(server, temperature=0, seed=1))
     notices = [each for each in [*seen, *again] if isinstance(each, Notice)]
     assert notices == [
-        Notice("protocol", "the endpoint refused the request: 'temperature' is left out")
+        Notice("form", "the endpoint refused the request, so 'temperature' is left out")
     ]
     assert len(server.chats) == 3
     assert "temperature" not in server.chats[-1].body
