@@ -66,7 +66,15 @@ class AnthropicModel(RemoteModel):
     client = "Anthropic"
     api: Api = "anthropic"
     lacks = frozenset(
-        {"stream_options", "system", "reasoning", "no limit", "max_tokens", "max_completion_tokens"}
+        {
+            "stream_options",
+            "system",
+            "null",
+            "reasoning",
+            "no limit",
+            "max_tokens",
+            "max_completion_tokens",
+        }
     )
     default_url = ANTHROPIC_URL
     key_variable = "ANTHROPIC_API_KEY"

@@ -123,6 +123,8 @@ def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
         messages = tuple(
             _with_aside(each, ask.asides.get(at), form) for at, each in enumerate(messages)
         )
+    if not form.null_content:
+        messages = tuple({**each, "content": each.get("content") or ""} for each in messages)
     roles = [message["role"] for message in messages[:2]]
     if form.system or roles != ["system", "user"]:
         return messages

@@ -113,6 +113,7 @@ class Capabilities:
     calls: Literal["unknown", "native", "in_text"] = "unknown"
     stream: bool = True
     system: bool = True  # a system prompt
+    null_content: bool = True  # a message without content; otherwise it is an empty text
     has_limit: bool = True  # a maximum number of reply tokens
     length_field: str = "max_tokens"  # the field of that number
     max_reply_tokens: int | None = None  # the endpoint's limit for it, if known
@@ -153,7 +154,7 @@ class Capabilities:
 
 _SETS = ("without", "unseen", "shapes")
 _PLAIN = (
-    "schema", "strict", "tools", "stream", "system", "has_limit", "length_field",
+    "schema", "strict", "tools", "stream", "system", "null_content", "has_limit", "length_field",
     "max_reply_tokens", "images", "thoughts", "reasons_with_tools", "extras",
 )  # fmt: skip
 """The attributes that are kept in the file of what was learnt."""

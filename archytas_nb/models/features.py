@@ -118,7 +118,8 @@ def _fields(request: Request, form: Capabilities, text: str) -> Iterator[Change]
         if not is_sent:
             continue
         score = 0.0
-        if _is_named(name, text):
+        in_snake_case = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
+        if _is_named(name, text) or _is_named(name, in_snake_case):
             score = NAMED
         elif re.search(rf"(?<![\w.]){re.escape(name.replace('_', ' '))}(?!\w)", text.lower()):
             score = SPOKEN_OF + (0.5 if len(name) > 3 else 0)
@@ -341,6 +342,18 @@ def _system(request: Request, form: Capabilities, text: str) -> Iterator[Change]
         )
 
 
+def _no_content(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
+    """Replies with calls and no text have ``null`` as content, as OpenAI defines it."""
+    if form.null_content and any(each.get("content") is None for each in request.ask.messages):
+        yield Change(
+            "null",
+            "",
+            lambda form: replace(form, null_content=False),
+            "null as content",
+            score=_spoken_of("null", text),
+        )
+
+
 # ── tools ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -512,6 +525,10 @@ FEATURES: tuple[Feature, ...] = (
         "system", _system, _words(r"\bsystem (?:role|message|prompt|instruction)|'system'|developer"
                                   r"|only user and assistant"),
         "System role not supported",
+    ),
+    Feature(
+        "null", _no_content, _words(r"\bcontent\b|\bnull\b|\bnil\b|\bnone\b"),
+        "invalid message content type: <nil>",
     ),
     Feature(
         "reasoning", _reasoning, _words(r"\btools?\b.{0,40}\breasoning|reasoning.{0,40}\btools?\b"),

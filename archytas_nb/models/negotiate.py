@@ -256,7 +256,10 @@ class Search:
         """Note the features of the request that was accepted; nearly all requests have the same."""
         ask, seen = self._request.ask, self._seen
         images = images_in(ask, self.form) if refusals.count_images(ask.messages) else None
-        passed = (ask.tools, ask.schema is None, bool(ask.asides), images, self.form.changes)
+        has_null = any(each.get("content") is None for each in ask.messages)
+        passed = (
+            ask.tools, ask.schema is None, bool(ask.asides), images, has_null, self.form.changes
+        )  # fmt: skip
         last = seen.passed
         is_same = last is not None and last[0] is passed[0] and last[1:] == passed[1:]
         if not is_same:

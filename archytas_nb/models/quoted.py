@@ -13,6 +13,8 @@ _PARSES = re.compile(
     r"pars(?:e|ing)\b|unmarshal|decod|syntax|unexpected|malformed|invalid character", re.IGNORECASE
 )
 """Words about reading a text; they must stand outside of the quotation."""
+_OF_REPLY = re.compile(r"tool.?calls?\b|\barguments\b|generated|model.?s? output", re.IGNORECASE)
+_OF_REQUEST = re.compile(r"grammar|schema|template|request|\bbody\b|prompt|messages", re.IGNORECASE)
 _IN_QUOTES = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?=[\s,.;:)\]}]|$)", re.DOTALL)
 _BEGINS = re.compile(r"[{<]")
 _SEARCHED = 20_000
@@ -33,6 +35,11 @@ def written_by_model(text: str, sent: str) -> str | None:
     if written is None or not _PARSES.search(text.replace(written, " ")):
         return None
     return written
+
+
+def is_about_reply(text: str) -> bool:
+    """Whether a server's error is about what its model wrote, although it does not quote that."""
+    return bool(_PARSES.search(text) and _OF_REPLY.search(text)) and not _OF_REQUEST.search(text)
 
 
 def _quotations(text: str) -> Iterator[str]:

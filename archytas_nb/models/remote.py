@@ -47,7 +47,7 @@ from archytas_nb.models.providers import (
     usable_fields,
     usable_key,
 )
-from archytas_nb.models.quoted import written_by_model
+from archytas_nb.models.quoted import is_about_reply, written_by_model
 from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors
 from archytas_nb.models.secrets import mask_secrets
 from archytas_nb.models.shapes import shaped, unshaped
@@ -465,6 +465,8 @@ def _generated(error: BaseException, ask: AskModel) -> ModelReply | None:
         return error.reply
     sent = json.dumps([*ask.messages, *ask.tools], ensure_ascii=False, default=str)
     text = written_by_model(error.message, f"{sent} {json.dumps(sent)}")
+    if text is None and is_about_reply(error.message):
+        text = error.message
     if text is None:
         return None
     return ModelReply(text, finish=REFUSED, usage=Usage(requests=1))
