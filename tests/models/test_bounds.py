@@ -176,7 +176,7 @@ def test_a_drip_ends_at_the_deadline(name: str) -> None:
 
 @pytest.mark.parametrize("name", DRIPS)
 def test_a_drip_ends_at_the_timeout_without_a_deadline(name: str) -> None:
-    with Server(DRIPS[name], then=Say("fine")) as server:
+    with Server(then=DRIPS[name]) as server:
         model = told(server, timeout=0.7, max_retries=0)
         began = time.monotonic()
         with pytest.raises(ModelError) as caught:
@@ -186,7 +186,7 @@ def test_a_drip_ends_at_the_timeout_without_a_deadline(name: str) -> None:
 
 
 def test_an_error_whose_body_never_ends_keeps_its_status() -> None:
-    with Server(DRIPS["body of an error"]) as server, pytest.raises(ModelError) as caught:
+    with Server(then=DRIPS["body of an error"]) as server, pytest.raises(ModelError) as caught:
         complete(told(server, timeout=0.7, max_retries=0))
     assert (caught.value.status, caught.value.kind) == (400, "refused")
 
