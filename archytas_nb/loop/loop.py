@@ -352,8 +352,7 @@ class _Loop:
             self._correct(action, correction)
             return None
         if action.fault:
-            self.guards.record_fault()
-            self._correct(action, action.fault)
+            yield from self._perform_fault(action)
             return None
         if action.program:
             return (yield from self._perform_program(action))
@@ -372,6 +371,13 @@ class _Loop:
         if action.failure is None:
             return None
         return Failed(action.failure)
+
+    def _perform_fault(self, action: Action) -> Requests[None]:
+        """Ask for another reply in the place of one that cannot be used."""
+        if action.is_reasoning:
+            yield Notice("repair", "the reply has only reasoning: the model is asked again")
+        self.guards.record_fault()
+        self._correct(action, action.fault)
 
     def _perform_calls(self, action: Action) -> Requests[Ending | None]:
         """Run the calls of a reply and record them; None if they do not end the run."""

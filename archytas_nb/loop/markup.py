@@ -29,6 +29,8 @@ _TAG = re.compile(
 )
 _TOKEN = re.compile(r"<[|｜][^<>]*>|<[^<>\s]*[|｜]>|\[/?[A-Z][A-Z_]+\]|◁[^◁▷\n]*▷")
 """A special token of a model that its server did not read."""
+_SPOKEN = re.compile(r"""=\s*["']?([\w.:-]+)|([\w.:-]+)(?=[|｜]?>\Z)""")
+"""What a special token names."""
 _VALUES = re.compile(r""":\s*["']([^"'\n]{1,200})(?:["']|\Z)""")
 """The texts that are values of keys."""
 _MOST_WORDS = 4
@@ -340,7 +342,11 @@ def _object_in(text: str) -> dict[str, Json]:
 
 def _check_tokens(body: str, found: _Resolver) -> None:
     """Raise UnreadableError if special tokens surround a tool: a server has to read those."""
-    words = re.findall(r"[\w.:/-]+", _TOKEN.sub(" ", body.partition("{")[0]))
-    tool = next(filter(None, map(found.tool, words[:_MOST_WORDS])), "")
+    before = body.partition("{")[0]
+    names = [
+        name or value for token in _TOKEN.findall(before) for name, value in _SPOKEN.findall(token)
+    ]
+    names += re.findall(r"[\w.:/-]+", _TOKEN.sub(" ", before))[:_MOST_WORDS]
+    tool = next(filter(None, map(found.tool, names)), "")
     if tool:
         raise UnreadableError(0, f"the special tokens around {tool!r} could not be read")

@@ -81,6 +81,7 @@ class Action:
     extras: Mapping[int, Json] = field(default_factory=dict)  # extra fields of calls, by index
     program: str = ""  # which makes calls and gives the answer
     truncated: TruncatedPart = ""  # if so, an answer is incomplete and a call unreadable
+    is_reasoning: bool = False  # the fault is that there is nothing else
 
     @property
     def answers(self) -> bool:
@@ -430,6 +431,9 @@ def with_reasoning(action: Action, reply: ModelReply) -> Action:
     said_nothing = not reply.text or (reasoning and not reply.text.strip())
     if action.truncated == "other" and said_nothing and not reply.calls:
         action = replace(action, truncated="reasoning")
+    elif action.fault and reasoning and not reply.text.strip() and not reply.calls:
+        fault = action.fault.replace("was empty", "had only reasoning, and nothing after it")
+        action = replace(action, fault=fault, is_reasoning=True)
     return action
 
 

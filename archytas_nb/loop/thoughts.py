@@ -28,7 +28,7 @@ _HARMONY = re.compile(
 """The channels of gpt-oss, also if its server dropped the special tokens."""
 _FINAL = re.compile(r"\A\s*<\|channel\|>final<\|message\|>|<\|return\|>\s*\Z")
 _QUOTE = re.compile(r'(?<!\\)"')
-_TAG_INSIDE = re.compile(r"</?[A-Za-z]")
+_TAG_INSIDE = re.compile(r"<[/|｜]?[A-Za-z|｜]")
 _MOST = 100
 HTML_ELEMENTS = frozenset({
     "a", "abbr", "address", "article", "aside", "audio", "b", "blockquote", "body", "br",
