@@ -483,6 +483,12 @@ class _RecordedPerson:
             raise EOFError("there is no user to answer")
         return answer
 
+    def show(self, form: ApprovalForm) -> None:
+        """Show the decision on a call where the outer run shows it, if there is one."""
+        outer = getattr(self._real, "show", None)
+        if outer is not None:
+            outer(form)
+
     def _answer(self, prompt: str, form: ApprovalForm | UserQuestion | None) -> str:
         started = time.monotonic()
         token = _is_answered_inside.set(True)

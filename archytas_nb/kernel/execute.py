@@ -141,8 +141,9 @@ class PausingPerson:
     def show(self, form: ApprovalForm) -> None:
         """Show the decision on a call."""
         self._on_question("", form)
-        if isinstance(self._person, PausingPerson):  # a tool asks an agent
-            self._person.show(form)
+        outer = getattr(self._person, "show", None)  # of the run whose tool asks an agent
+        if outer is not None:
+            outer(form)
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,16 @@ class Nobody:
         self._asked += 1
         if self._asked > 30:
             return "y"
-        answers = ("y", "n", "no: rather tomorrow", "key = 'edited'", "r", "?", "in 2024", "stop")
+        answers = (
+            "y",
+            "n",
+            "no: rather tomorrow",
+            "key = 'edited'",
+            "this run",
+            "?",
+            "in 2024",
+            "stop",
+        )
         return self._random.choice(answers)
 
 
