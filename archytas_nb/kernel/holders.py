@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import itertools
+import math
 import types
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -39,7 +40,8 @@ class Holders:
         for name, value in variables.items():
             self._parents.setdefault(id(value), []).append(name)
         self.objects: dict[int, Any] = {}
-        for value, found in _followed(variables.values(), {id(namespace)}, {}, self.objects):
+        border = {id(namespace)}
+        for value, found in _followed(variables.values(), border, {}, self.objects, OBJECTS):
             for each in found:
                 self._parents.setdefault(id(each), []).append(id(value))
             if memory_of(value) is not value:
@@ -47,6 +49,11 @@ class Holders:
             if type(value) is types.FunctionType and value.__globals__ is namespace:
                 for name in _global_names(value.__code__):
                     self._parents.setdefault(name, []).append(id(value))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all objects were followed: there are few enough."""
+        return len(self.objects) < OBJECTS
 
     def of(self, value: Any) -> dict[str, Any]:
         """The variables that lead to an object or its memory, by name with their values."""
@@ -91,14 +98,18 @@ def reached(values: Iterable[Any], border: Container[int], instead: Instead) -> 
 
 
 def _followed(
-    values: Iterable[Any], border: Container[int], instead: Instead, seen: dict[int, Any]
+    values: Iterable[Any],
+    border: Container[int],
+    instead: Instead,
+    seen: dict[int, Any],
+    most: float = math.inf,
 ) -> Iterator[tuple[Any, list[Any]]]:
     """Each object that others lead to, and what it leads to itself, if it leads to anything.
 
     Simple values do not count. All objects are added to ``seen``, by id.
     """
     todo = [*values]
-    while todo and len(seen) < OBJECTS:
+    while todo and len(seen) < most:
         value = todo.pop()
         if id(value) in seen or id(value) in border or is_simple(value):
             continue

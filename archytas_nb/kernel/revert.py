@@ -159,12 +159,12 @@ class _Left:
 
     Attributes:
         inner: What was then in them, and on neither side elsewhere.
-        known: The ids of the objects of `inner`.
-        uses: The variables that used each item.
+        known: The ids of the objects of `inner`; None if there were too many objects to know.
+        uses: The variables that used each item; none if there were too many objects to know.
     """
 
     inner: Snapshot
-    known: frozenset[int]
+    known: frozenset[int] | None
     uses: Mapping[Item, dict[str, Any]]
 
 
@@ -213,9 +213,10 @@ class Reversal:
         found = [inside for each in items for inside in each.inside()]
         border = {**known, id(self.namespace): self.namespace}
         inner = Snapshot({}, 0, known=border, inside=found)
-        ids = frozenset(inner.seen.keys() - border.keys())
+        ids = frozenset(inner.seen.keys() - border.keys()) if holders.is_whole else None
         inner.seen.clear()
-        left = _Left(inner, ids, {each: each.users(holders) for each in items})
+        uses = {each: each.users(holders) for each in items if holders.is_whole}
+        left = _Left(inner, ids, uses)
         self._left |= dict.fromkeys(items, left)
 
     def move(self, to: Side, *, force: bool) -> tuple[NotCovered, ...]:
@@ -283,7 +284,9 @@ class Reversal:
 
     def _used(self, item: Item, holders: Holders) -> str:
         """Which variables use an item that did not when it was left; empty if none does."""
-        then = self.left(item).uses[item]
+        then = self.left(item).uses.get(item)
+        if then is None or not holders.is_whole:
+            return ""
         now = item.users(holders)
         since = [name for name, value in now.items() if then.get(name, MISSING) is not value]
         if not since:
@@ -321,9 +324,10 @@ class _Losses:
             if each in changed:
                 record = changed[each]
                 return f"{record.name} was changed since: {'; '.join(record.changes()[1])}"
-        others = [value for key, value in lost.items() if key not in left.known]
-        if others:
-            return f"nothing else leads to {short_value(others[0])} in it any more"
+        known = left.known if left.known is not None else lost
+        for key, value in lost.items():
+            if key not in known:
+                return f"nothing else leads to {short_value(value)} in it any more"
         return ""
 
 

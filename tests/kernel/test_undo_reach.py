@@ -343,3 +343,21 @@ def test_a_class_that_is_registered_with_an_abstract_one_is_seen_and_undone() ->
     assert issubclass(int, shape)
     assert t.redo() == ()
     assert issubclass(str, shape)
+
+
+def test_an_undo_among_very_many_objects_keeps_nothing_that_nobody_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("holders", "snapshot"):
+        monkeypatch.setattr(f"archytas_nb.kernel.{module}.OBJECTS", 50)
+    names: Names = {"rows": [{"a": [i, [i]]} for i in range(100)], "few": [[1]]}
+    before = repr(names)
+    with transaction(namespace=names) as t:
+        names["rows"].append({"a": [1]})
+        names["few"][0].append(2)
+        names["made"] = [names["rows"]]
+    assert t.undo() == ()
+    assert repr(names) == before
+    assert t.redo() == ()
+    assert t.undo() == ()
+    assert repr(names) == before
