@@ -119,7 +119,7 @@ def _followed(
             found += _children(value, instead)
         yield value, found
         if found and _are_flat_lists(found):  # there may be very many
-            seen |= zip(map(id, found), found, strict=True)
+            seen |= {id(each): each for each in found if id(each) not in border}
         else:
             todo += found
 

@@ -361,3 +361,11 @@ def test_an_undo_among_very_many_objects_keeps_nothing_that_nobody_changed(
     assert t.redo() == ()
     assert t.undo() == ()
     assert repr(names) == before
+
+
+def test_what_a_variable_still_leads_to_is_not_lost() -> None:
+    names: Names = {"rows": [1]}
+    with transaction(namespace=names) as t:
+        names["held"] = (lambda inner: lambda: inner)(names["rows"])
+    assert t.undo() == ()
+    assert names == {"rows": [1]}
