@@ -70,8 +70,8 @@ class Seen:
 
     Attributes:
         accepted: The features that a request with them was answered with, by their keys.
-        passed: What of the last answered request decides about that.
-        largest: Estimated tokens of the largest conversation that was answered; 0 before the first.
+        passed: What of the last answered requests decides about that.
+        largest: Characters of the largest conversation that was answered; 0 before the first.
         failures: How often the server failed in a row.
         vain: The features that were left out in vain, and when; None after a reply.
         is_too_long: Whether the last refusal was taken for one of the length of the conversation.
@@ -84,7 +84,7 @@ class Seen:
     """
 
     accepted: set[tuple[str, str]] = field(default_factory=set)
-    passed: Any = None
+    passed: list[Any] = field(default_factory=list)
     largest: int = 0
     failures: int = 0
     vain: tuple[frozenset[tuple[str, str]], float] | None = None

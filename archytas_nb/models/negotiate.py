@@ -28,7 +28,7 @@ from time import monotonic
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from archytas_nb.errors import ModelError, ModelErrorKind
-from archytas_nb.loop.events import REFUSED, AskModel, ModelReply, Notice, Usage
+from archytas_nb.loop.events import REFUSED, AskModel, Message, ModelReply, Notice, Usage
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.reply import read_action
 from archytas_nb.loop.tokens import message_tokens
@@ -49,6 +49,8 @@ _USUAL_CONTEXT = 8192
 """The context in tokens of a model of which nothing is known."""
 _VAIN_SECONDS = 30.0
 """So long after a search in vain there is no other one: the request may be one of thousands."""
+_PASSED = 7
+"""Number of kinds of accepted requests that are known again, besides the last."""
 _MAX_LISTED = 300
 """Maximum number of characters of the list of what was left out in vain."""
 _NO_TOOLS = Change(
@@ -237,7 +239,7 @@ class Search:
         seen.failures = 0
         seen.vain = None
         seen.is_too_long = False
-        seen.largest = max(seen.largest, message_tokens(self._request.ask.messages), 1)
+        seen.largest = max(seen.largest, _length(self._request.ask.messages))
         if self._is_failure and self._taken and not seen.unconfirmed:
             seen.unconfirmed = tuple(self._taken)
             return Found(before, needed, is_sure=False)
@@ -260,10 +262,8 @@ class Search:
         passed = (
             ask.tools, ask.schema is None, bool(ask.asides), images, has_null, self.form.changes
         )  # fmt: skip
-        last = seen.passed
-        is_same = last is not None and last[0] is passed[0] and last[1:] == passed[1:]
-        if not is_same:
-            seen.passed = passed
+        if passed not in seen.passed:
+            seen.passed = [*seen.passed[-_PASSED:], passed]
             seen.accepted |= {each.key for each in changes_of(self._request, self.form, "")}
 
     # ── giving back ───────────────────────────────────────────────────────────────────────────────
@@ -448,9 +448,11 @@ class Search:
         seen = self._seen
         if seen.is_too_long:
             return False
-        tokens = message_tokens(self._request.ask.messages)
+        messages = self._request.ask.messages
+        if _length(messages) <= seen.largest:
+            return False
         context = self._capabilities.context_tokens or _USUAL_CONTEXT
-        return tokens > seen.largest and tokens > context // 4
+        return message_tokens(messages) > context // 4
 
     def _too_long(self, failed: ModelError) -> ModelError:
         """The refusal of a conversation that may be too long."""
@@ -484,6 +486,11 @@ class Search:
             less = clip(", ".join(tried), _MAX_LISTED)
             failed = failed.with_advice(f"It was refused without these as well: {less}.")
         raise failed from None
+
+
+def _length(messages: Sequence[Message]) -> int:
+    """The number of characters of a conversation, about; at least 1."""
+    return 1 + sum(len(each.get("content") or "") for each in messages)
 
 
 def _most_spoken_of(changes: Sequence[Change]) -> tuple[Change, ...]:
