@@ -364,8 +364,8 @@ def test_an_undo_among_very_many_objects_keeps_nothing_that_nobody_changed(
 
 
 def test_what_a_variable_still_leads_to_is_not_lost() -> None:
-    names: Names = {"rows": [1]}
+    names: Names = {"__builtins__": {}, "rows": [1]}
     with transaction(namespace=names) as t:
-        names["held"] = (lambda inner: lambda: inner)(names["rows"])
+        exec("def hold(it): return lambda: it\nheld = hold(rows)", names)
     assert t.undo() == ()
-    assert names == {"rows": [1]}
+    assert names == {"__builtins__": {}, "rows": [1]}
