@@ -161,7 +161,7 @@ _PLAIN = (
 
 
 @functools.cache
-def capabilities_of(base_url: str, model: str, api: Api = "openai") -> Capabilities:
+def capabilities_of(base_url: str, model: str, api: Api) -> Capabilities:
     """What this model supports at this endpoint; the result is shared within the process."""
     found = _at_first(base_url, api)
     for entry in learnt.entries(base_url):

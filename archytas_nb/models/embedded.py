@@ -278,7 +278,7 @@ class EmbeddedModel:
     def _client(
         self, server: process.Server, temperature: float = 0, *, seed: int = 1
     ) -> OpenAIModel:
-        can = capabilities_of(server.base_url, server.model)
+        can = capabilities_of(server.base_url, server.model, "openai")
         can.tools = False
         can.grammars = True
         can.images = 0

@@ -106,9 +106,12 @@ def test_sends_nothing_that_was_not_requested() -> None:
 def test_a_model_at_an_endpoint_has_one_record() -> None:
     capabilities_of.cache_clear()
     here = "http://127.0.0.1:9/v1"
-    assert capabilities_of(here, "a") is capabilities_of(here, "a")
-    assert capabilities_of(here, "a") is not capabilities_of(here, "b")
-    assert capabilities_of("https://api.openai.com/v1", "a").length_field == "max_completion_tokens"
+    assert capabilities_of(here, "a", "openai") is capabilities_of(here, "a", "openai")
+    assert capabilities_of(here, "a", "openai") is not capabilities_of(here, "b", "openai")
+    assert (
+        capabilities_of("https://api.openai.com/v1", "a", "openai").length_field
+        == "max_completion_tokens"
+    )
 
 
 def test_max_tokens_is_lowered_to_the_room_that_is_left() -> None:

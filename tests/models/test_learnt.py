@@ -28,10 +28,10 @@ def test_what_was_learnt_is_used_by_the_next_process() -> None:
     found = [each for each in changes_of(request, form, "") if each.feature != "tools"]
     remember((FAR, "m", "openai"), form, found)
     capabilities_of.cache_clear()
-    known = capabilities_of(FAR, "m")
+    known = capabilities_of(FAR, "m", "openai")
     expected = form.with_changes(found)
     assert replace(known, changes=()) == replace(expected, changes=())
-    assert capabilities_of(FAR, "other") == Capabilities()
+    assert capabilities_of(FAR, "other", "openai") == Capabilities()
     assert capabilities_of(FAR, "m", "anthropic").schema
 
 
@@ -48,7 +48,7 @@ def test_it_is_tried_again_after_a_week_and_on_this_machine_after_an_hour() -> N
         learnt.forget()
         learnt._write(learnt.file(), [entry(base_url, age)])
         capabilities_of.cache_clear()
-        assert capabilities_of(base_url, "m").stream is not is_used
+        assert capabilities_of(base_url, "m", "openai").stream is not is_used
 
 
 def test_a_file_that_says_something_else_is_no_error() -> None:
@@ -62,7 +62,7 @@ def test_a_file_that_says_something_else_is_no_error() -> None:
     ]:  # fmt: skip
         path.write_text(text)
         capabilities_of.cache_clear()
-        assert capabilities_of(FAR, "m") == Capabilities(), text
+        assert capabilities_of(FAR, "m", "openai") == Capabilities(), text
 
 
 def test_doctor_shows_it_and_forgets_it(capsys: pytest.CaptureFixture[str]) -> None:
