@@ -31,6 +31,7 @@ class Change:
         is_grouped: Whether it can be left out together with others; otherwise it is only tried
             where the words speak of it.
         adds: The field that it adds, if it does.
+        value: What the request has of it, where another value may be refused: a digest.
     """
 
     feature: str
@@ -42,12 +43,18 @@ class Change:
     is_rare: bool = field(default=False, compare=False)
     is_grouped: bool = field(default=True, compare=False)
     adds: str = field(default="", compare=False)
+    value: str = field(default="", compare=False)
     is_number: bool = field(default=False, compare=False)  # a lower limit
 
     @property
     def key(self) -> tuple[str, str]:
         """What it is about."""
         return (self.feature, self.part)
+
+    @property
+    def sent(self) -> tuple[str, str, str]:
+        """What it is about, with what the request has of it."""
+        return (self.feature, self.part, self.value)
 
 
 class InText(NamedTuple):
@@ -69,7 +76,7 @@ class Seen:
     """What this process has seen of a model at an endpoint.
 
     Attributes:
-        accepted: The features that a request with them was answered with, by their keys.
+        accepted: The features, with their values, of requests that were answered.
         passed: What of the last answered requests decides about that.
         largest: Characters of the largest conversation that was answered; 0 before the first.
         failures: How often the server failed in a row.
@@ -83,7 +90,7 @@ class Seen:
         refusals_left: How many of these requests may still be refused.
     """
 
-    accepted: set[tuple[str, str]] = field(default_factory=set)
+    accepted: set[tuple[str, str, str]] = field(default_factory=set)
     passed: list[Any] = field(default_factory=list)
     largest: int = 0
     failures: int = 0

@@ -7,6 +7,8 @@ decides what is tried first: `negotiate.py` finds out by trying what an endpoint
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -231,6 +233,7 @@ def _response_format(request: Request, form: Capabilities, text: str) -> Iterato
             "response_format",
             "",
             NAMED if re.search(r"response_format|json_schema|json_object", text) else score,
+            value=hashlib.sha256(json.dumps(request.ask.schema).encode()).hexdigest(),
         )
 
 

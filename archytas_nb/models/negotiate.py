@@ -260,11 +260,11 @@ class Search:
         images = images_in(ask, self.form) if refusals.count_images(ask.messages) else None
         has_null = any(each.get("content") is None for each in ask.messages)
         passed = (
-            ask.tools, ask.schema is None, bool(ask.asides), images, has_null, self.form.changes
+            ask.tools, ask.schema, bool(ask.asides), images, has_null, self.form.changes
         )  # fmt: skip
         if passed not in seen.passed:
             seen.passed = [*seen.passed[-_PASSED:], passed]
-            seen.accepted |= {each.key for each in changes_of(self._request, self.form, "")}
+            seen.accepted |= {each.sent for each in changes_of(self._request, self.form, "")}
 
     # ── giving back ───────────────────────────────────────────────────────────────────────────────
 
@@ -368,7 +368,7 @@ class Search:
         text = failed.refusal
         self._judge_last(text)
         candidates = self._candidates(text)
-        new = [each for each in candidates if each.key not in self._seen.accepted]
+        new = [each for each in candidates if each.sent not in self._seen.accepted]
         spoken = [each for each in candidates if each not in self._tried and self._counts(each)]
         if not spoken and not new and self._is_grown():
             raise self._too_long(failed) from None
@@ -405,7 +405,7 @@ class Search:
         further = [  # a schema can be simplified twice
             each
             for each in changes_of(self._request, form, "")
-            if each.is_grouped and each.feature != "tools" and each.key not in self._seen.accepted
+            if each.is_grouped and each.feature != "tools" and each.sent not in self._seen.accepted
         ]
         return (*changes, *further) if changes else ()
 
@@ -426,7 +426,7 @@ class Search:
 
     def _counts(self, change: Change) -> bool:
         """Whether the words speak of a feature enough to leave it out alone."""
-        if change.key in self._seen.accepted:  # a gateway may ask another server by now
+        if change.sent in self._seen.accepted:  # a gateway may ask another server by now
             return change.score >= NAMED
         return change.score >= SPOKEN_OF
 
