@@ -59,7 +59,7 @@ def test_every_library_that_is_imported_is_declared() -> None:
     lines = [*PROJECT["dependencies"], *(line for each in of_users for line in each)]
     declared = {normal(re.split(r"[\[<>=~; ]", line, maxsplit=1)[0]) for line in lines}
     modules = set().union(*map(imported, (ROOT / "archytas_nb").rglob("*.py")))
-    modules -= {*sys.stdlib_module_names, "archytas_nb"}
+    modules -= {*sys.stdlib_module_names, "annotationlib", "archytas_nb"}  # Python 3.14 has it
     modules -= {"jupyter_ai_acp_client", "jupyter_ai_persona_manager"}  # they load the module
     assert {"openai", "pydantic_core", "psutil", "nbclient"} <= modules
     providers = importlib.metadata.packages_distributions()

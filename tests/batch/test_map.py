@@ -410,7 +410,8 @@ def test_an_endpoint_that_refuses_everything_is_an_error(status: int) -> None:
     with Server(then=Status(status, "no")) as server, pytest.raises(ModelError) as caught:
         Agent([], model=model(server)).map(rows(50), "Label it.", store=None)
     assert caught.value.kind in ("auth", "not_found")
-    assert len(server.chats) == 1
+    # What the endpoint serves may still refuse how it is asked: a few forms are tried once.
+    assert len(server.chats) <= {401: 1, 404: 7}[status]
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ WAYS = {
     "U(io.BytesIO(b'cos\\nsystem\\n(S\"x\"\\ntR.')).load()",
     "finalize": "class C: pass\no = C()\nweakref.finalize(o, F, 'x')()",
     "mock": "unittest.mock.Mock(side_effect=F)('x')",
-    "patch": "with unittest.mock.patch('json.dumps', F):\n    json.dumps('x')",
+    "patch": "with unittest.mock.patch('colorsys.rgb_to_hsv', F):\n    importlib.import_module('colorsys').rgb_to_hsv('x')",
     "string template": "re.compile('x').sub(lambda m: F('x'), 'x')",
     "formatter": "type('G', (string.Formatter,), {'get_value': lambda s, k, a, w: F('x')})().format('{0}')",
     "codecs": "codecs.register_error('own', lambda e: (F('x'), e.end))\n'é'.encode('ascii', 'own')",

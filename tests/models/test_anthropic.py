@@ -255,7 +255,7 @@ def test_rejects_invalid_settings_by_name(monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(ConfigurationError, match=said):
             AnthropicModel("m", **settings)
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(ConfigurationError, match="extra 'anthropic'"):
+    with pytest.raises(ConfigurationError, match=r"pip install .*anthropic"):
         complete(AnthropicModel("m", "http://127.0.0.1:9", "x"))
 
 

@@ -46,7 +46,7 @@ def test_it_is_tried_again_after_a_week_and_on_this_machine_after_an_hour() -> N
         (HERE, 1800, True), (HERE, 7200, False),
     ]:  # fmt: skip
         learnt.forget()
-        learnt._write(learnt.file(), [entry(base_url, age)])
+        learnt.remember([entry(base_url, age)])
         capabilities_of.cache_clear()
         assert capabilities_of(base_url, "m", "openai").stream is not is_used
 

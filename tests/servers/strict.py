@@ -10,7 +10,11 @@ _KEYS = {
     "system": {"role", "content", "name"},
     "developer": {"role", "content", "name"},
     "user": {"role", "content", "name"},
-    "assistant": {"role", "content", "name", "refusal", "tool_calls"},
+    # With the fields under which servers tell what the model thought: they get them back.
+    "assistant": {
+        *("role", "content", "name", "refusal", "tool_calls"),
+        *("reasoning", "reasoning_content"),
+    },
     "tool": {"role", "content", "tool_call_id"},
 }
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -62,7 +66,10 @@ def _content(message: dict[str, Any], where: str) -> str:
         fine = message["role"] == "assistant" and message.get("tool_calls")
         return "" if fine else f"Invalid value for '{where}.content': expected a string, got null."
     if isinstance(content, str):
-        return "" if content.strip() else f"{where}.content: text content must be non-empty"
+        is_call = message["role"] == "assistant" and bool(message.get("tool_calls"))
+        return (
+            "" if is_call or content.strip() else f"{where}.content: text content must be non-empty"
+        )
     if not isinstance(content, list) or not content:
         return f"Invalid type for '{where}.content': expected a string or an array of objects"
     kinds = {"text", "image_url"} if message["role"] == "user" else {"text"}

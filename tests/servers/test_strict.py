@@ -47,7 +47,7 @@ def test_a_bad_message_is_refused() -> None:
         (1, {"role": "user", "content": 5}, "expected a string"),
         (1, {"role": "user", "content": "x", "id": "y"}, "Unknown parameter"),
         (5, {"role": "assistant", "content": None}, "got null"),
-        (5, {"role": "assistant", "content": "x", "reasoning_content": "y"}, "Unknown parameter"),
+        (5, {"role": "assistant", "content": "x", "thinking": "y"}, "Unknown parameter"),
         (5, {"role": "assistant", "content": "x", "tool_calls": []}, "empty array"),
         (3, {"role": "tool", "tool_call_id": "other", "content": "3"}, "must be a response"),
         (4, {"role": "tool", "tool_call_id": "c2", "content": "4"}, "must be a response"),
