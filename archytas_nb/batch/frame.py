@@ -7,7 +7,7 @@ The type of the answers decides the type of a column, so that it is the same wha
     bool           boolean                  Boolean
     int            Int64                    Int64
     float          Float64                  Float64
-    str            string                   String
+    str            str (pandas 2: string)   String
     datetime       datetime64[us], also     Datetime("us"), also with the time zone UTC
                    with the time zone UTC
     timedelta      timedelta64[us]          Duration("us")
@@ -131,11 +131,10 @@ class _Kind:
 class _PandasColumns:
     """Makes columns of pandas."""
 
-    _DTYPES: Mapping[str, Sequence[str]] = {
+    _DTYPES: Mapping[str, Sequence[Any]] = {
         "boolean": ("boolean",),
         "integer": ("Int64",),
         "number": ("Float64",),
-        "string": ("string",),
         "date-time": ("datetime64[us]", "datetime64[us, UTC]"),
         "duration": ("timedelta64[us]",),
     }
@@ -143,10 +142,13 @@ class _PandasColumns:
     def __init__(self, pandas: Any, index: Any) -> None:
         self._pandas = pandas
         self._index = index
+        usual = pandas.Series([""]).dtype  # that of texts in the other columns
+        text = usual if isinstance(usual, pandas.StringDtype) else "string"
+        self._dtypes = {**self._DTYPES, "string": (text,)}
 
     def column(self, values: list[Any], kind: _Kind) -> Any:
         """The values as a Series."""
-        for dtype in self._DTYPES.get(kind.name, ()):
+        for dtype in self._dtypes.get(kind.name, ()):
             made = _tried(lambda dtype=dtype: self._pandas.array(values, dtype=dtype))
             if made is not None and _holds(self._read(made), values):
                 return self._pandas.Series(made, self._index)

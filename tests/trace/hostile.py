@@ -144,7 +144,9 @@ def faults_of(page: str) -> list[str]:
 
 def frame(payload: str) -> pd.DataFrame:
     """A data frame that is hostile in its cells, columns and index."""
-    return pd.DataFrame({payload: [payload]}, index=[payload])
+    # As objects: pyarrow, which holds the texts of pandas where it is installed, has no surrogates.
+    names = pd.Index([payload], dtype=object)
+    return pd.DataFrame([[payload]], index=names, columns=names, dtype=object)
 
 
 def hostile_run(payload: str) -> list[Event]:

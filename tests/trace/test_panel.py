@@ -25,7 +25,7 @@ from archytas_nb.loop.events import (
     RunCalls,
     ToolCall,
 )
-from archytas_nb.tools.tool import BoundCall
+from archytas_nb.tools.tool import ApprovalCheck, BoundCall
 from archytas_nb.trace.fold import fold
 from archytas_nb.trace.html import PageLimits, html, language_of, panel_html, step_html
 from archytas_nb.trace.reopened import static_copy
@@ -59,7 +59,8 @@ def form_after(*lines: str, sql: str = "SELECT 1\nFROM t -- all") -> ApprovalFor
     tool, given = box["query"], {"sql": sql, "limit": 5}
     bound = tool.bind(given, {})
     assert isinstance(bound, BoundCall)
-    ApprovalDialogue(Person(*lines, "n"), tool, given, bound, {}, "it reads a table").decide()
+    check = ApprovalCheck(required=True, reason="it reads a table")
+    ApprovalDialogue(Person(*lines, "n"), tool, given, bound, {}, check).decide()
     return forms[-1]
 
 
@@ -105,8 +106,8 @@ def test_code_on_one_line_is_highlighted_as_code_and_its_names_are_shown() -> No
 
         bound = tool.bind({"code": code}, names)
         assert isinstance(bound, BoundCall)
-        why = tool.check_approval(bound).reason
-        ApprovalDialogue(Person("n"), tool, {"code": code}, bound, names, why).decide()
+        check = tool.check_approval(bound)
+        ApprovalDialogue(Person("n"), tool, {"code": code}, bound, names, check).decide()
         return panel_html(forms[-1])
 
     page = panel("import os; df['y'] = 'text'")
