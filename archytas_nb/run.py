@@ -176,7 +176,7 @@ class Run(Generic[T_co]):
             tuple(dict.fromkeys(chain(diff.not_kept for diff in diffs))),
         )
 
-    def undo(self, *, force: bool = False) -> tuple[ev.NotCovered, ...]:
+    def undo(self, *, force: bool = False) -> tuple[ev.NotCovered | ev.Kept, ...]:
         """Restore the variables to their state before the run.
 
         What the run did not change is left alone, and so is what was changed since the run, or what
@@ -199,7 +199,7 @@ class Run(Generic[T_co]):
             notes = self.watch.undo(force=force)
         return (*notes, *self._unwatched)
 
-    def redo(self) -> tuple[ev.NotCovered, ...]:
+    def redo(self) -> tuple[ev.NotCovered | ev.Kept, ...]:
         """Bring back what `undo` has replaced; possible until the agent is asked again.
 
         What was changed since the undo is left alone.

@@ -169,7 +169,7 @@ class Transaction:
                     words += each.kind.differences(each.parts, each.kind.read(now[name]))
         return Change("rebound", name, tuple(words))
 
-    def undo(self, *, force: bool = False) -> tuple[NotCovered, ...]:
+    def undo(self, *, force: bool = False) -> tuple[NotCovered | Kept, ...]:
         """Restore names and contents to what they were before the block.
 
         What the block did not change is left alone, and so is what was changed since, or what a
@@ -196,7 +196,7 @@ class Transaction:
             raise KeyboardInterrupt
         return self._undone
 
-    def redo(self) -> tuple[NotCovered, ...]:
+    def redo(self) -> tuple[NotCovered | Kept, ...]:
         """Bring back what `undo` has replaced.
 
         What was changed since the undo is left alone.
