@@ -29,3 +29,9 @@ PythonMode: TypeAlias = Literal["off", "ask", "undoable", "auto"]
 """The values of the setting ``python``: whether a model may run code.
 
 Not at all, after approval, with undo, or without."""
+
+ApiName: TypeAlias = Literal["auto", "chat", "responses"]
+"""The values of the setting ``api``: which API of an OpenAI-compatible endpoint is used."""
+
+EffortName: TypeAlias = Literal["auto", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""The values of the setting ``effort``, from the second on in ascending order."""

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from archytas_nb.choices import (
+    ApiName,
     CompactionName,
     ContextName,
+    EffortName,
     Policy,
     ProtocolName,
     PythonMode,
@@ -210,7 +212,7 @@ _READERS: dict[Kind, Callable[[str], Any]] = {
 
 def check_fields(fields: Mapping[str, Any]) -> None:
     """Raise UnreadableSettingError if the fields of all requests contain another setting."""
-    for name in ("model", "base_url", "api_key", "timeout", "max_retries"):
+    for name in ("model", "base_url", "api", "api_key", "effort", "timeout", "max_retries"):
         if name in fields:
             raise UnreadableSettingError(
                 f"request contains {name!r}; set ArchytasNB.{name} instead"
@@ -225,6 +227,19 @@ _LIST = (
     ),
     Setting("base_url", "text", "", "The URL of the API.", other_variable="OPENAI_BASE_URL"),
     Setting("api_key", "secret", "", "The endpoint's API key.", other_variable="OPENAI_API_KEY"),
+    Setting(
+        "api", "choice", "auto",
+        "Which API of an OpenAI-compatible endpoint is used: chat completions (chat) or the "
+        "Responses API (responses). auto: the Responses API for OpenAI's reasoning models and "
+        "where an endpoint asks for it, else chat completions.",
+        choices=get_args(ApiName),
+    ),
+    Setting(
+        "effort", "choice", "auto",
+        "How much the model reasons before it replies, from none to max; auto: as much as it does "
+        "by default. An endpoint that lacks a level gets the nearest one, or none of this.",
+        choices=get_args(EffortName),
+    ),
     Setting(
         "local_model", "text", "",
         "The GGUF file of the embedded model: a path or hf:OWNER/REPO/FILE.",

@@ -65,17 +65,10 @@ class AnthropicModel(RemoteModel):
 
     client = "Anthropic"
     api: Api = "anthropic"
-    lacks = frozenset(
-        {
-            "stream_options",
-            "system",
-            "null",
-            "reasoning",
-            "no limit",
-            "max_tokens",
-            "max_completion_tokens",
-        }
-    )
+    lacks = frozenset({
+        "api", "effort", "stream_options", "system", "null", "reasoning", "no limit", "max_tokens",
+        "max_completion_tokens",
+    })  # fmt: skip
     default_url = ANTHROPIC_URL
     key_variable = "ANTHROPIC_API_KEY"
     url_variable = "ANTHROPIC_BASE_URL"
@@ -112,7 +105,7 @@ class AnthropicModel(RemoteModel):
         # Fields are passed in extra_body, because the client warns about some model names.
         return create(model="", max_tokens=1, messages=[], extra_body=body, **kwargs)
 
-    def _new_builder(self) -> ReplyBuilder:
+    def _new_builder(self, form: Capabilities) -> ReplyBuilder:  # noqa: ARG002 - there is one
         return AnthropicBuilder(partial(cost_of, self.base_url, self.name))
 
 

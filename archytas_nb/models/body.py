@@ -8,13 +8,15 @@ from collections.abc import Collection, Mapping, Sequence
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json, Message
 from archytas_nb.models.capabilities import Capabilities
-from archytas_nb.models.kept import overlaid
+from archytas_nb.models.kept import ITEMS, overlaid
 from archytas_nb.models.refusals import image_digest, is_image
 
 IMAGE_OMITTED = "[an image that this model cannot see]"
 UNKNOWN_THOUGHT = "…"
 """Replaces an unknown thought, because an empty one may be treated as missing."""
 LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
+OWN_FIELDS = ("include", "store", "reasoning.summary", "output.images")
+"""Our own fields of the Responses API, and parts of fields, that are omitted if rejected."""
 ABOUT_TOOLS = frozenset({"tool_choice", "parallel_tool_calls"})
 """Fields that endpoints reject in a request without tools, such as the last one of a run."""
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
@@ -64,9 +66,11 @@ def body_of(
         if name in LENGTH_FIELDS:
             if form.has_limit:
                 field = form.length_field if name in form.without else name
-                body[field] = _lowered(value, form.max_reply_tokens)
-        elif name not in form.without and _is_wanted(name, value, ask):
+                body[field] = lowered(value, form.max_reply_tokens)
+        elif name not in form.without and is_wanted(name, value, ask):
             body[name] = value
+            if name == "reasoning_effort" and form.effort:
+                body[name] = form.effort
     if ask.tools and not form.reasons_with_tools:
         body["reasoning_effort"] = "none"
     return body
@@ -85,7 +89,7 @@ def _constraints(ask: AskModel, form: Capabilities) -> dict[str, Json]:
     return fields
 
 
-def _is_wanted(name: str, value: Json, ask: AskModel) -> bool:
+def is_wanted(name: str, value: Json, ask: AskModel) -> bool:
     """Whether a field of the user is sent with this request."""
     if name == "tool_choice" and not may_choose(ask, value):
         return False
@@ -101,7 +105,7 @@ def may_choose(ask: AskModel, choice: Json) -> bool:
     return ask.step <= 1 or kind in (None, "auto", "none")
 
 
-def _lowered(value: Json, most: int | None) -> Json:
+def lowered(value: Json, most: int | None) -> Json:
     """The user's limit of a reply, which is not above the endpoint's."""
     if most is None or not isinstance(value, int):
         return value
@@ -125,10 +129,14 @@ def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
         )
     if not form.null_content:
         messages = tuple({**each, "content": each.get("content") or ""} for each in messages)
-    roles = [message["role"] for message in messages[:2]]
-    if form.system or roles != ["system", "user"]:
+    return messages if form.system else without_system(messages)
+
+
+def without_system(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The conversation with the system prompt at the beginning of the first question."""
+    if [message["role"] for message in messages[:2]] != ["system", "user"]:
         return messages
-    system, first, *rest = messages  # prepend the system prompt to the first question
+    system, first, *rest = messages
     text = str(system["content"])
     content = first["content"]
     parts: Json = f"{text}\n\n{content}"
@@ -146,7 +154,7 @@ def _with_aside(message: Message, aside: Json, form: Capabilities) -> Message:
         thought = known.get("reasoning_content") or known.get("reasoning") or UNKNOWN_THOUGHT
         message = {**message, "reasoning_content": thought}
     if aside and form.extras != "unwanted":
-        message = overlaid(message, aside, form.without)
+        message = overlaid(message, aside, form.without | {ITEMS})
     calls = message.get("tool_calls")
     if calls and form.extras == "required" and "extra_content" not in calls[0]:
         message = {**message, "tool_calls": [{**calls[0], "extra_content": _UNSIGNED}, *calls[1:]]}

@@ -11,9 +11,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.models import learnt
 from archytas_nb.models.learnt import Learnt
-from archytas_nb.models.providers import OPENAI_URL
+from archytas_nb.models.providers import OPENAI_URL, reasons
 
-Api: TypeAlias = Literal["openai", "anthropic"]
+Api: TypeAlias = Literal["openai", "chat", "responses", "anthropic"]
+"""``"openai"`` is either of the next two: chat completions, or the Responses API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,8 @@ class Capabilities:
     without: frozenset[str] = frozenset()  # fields that it rejects
     thinks: bool = False  # a reply contained only reasoning, so it needs more tokens
     thoughts: bool = False  # requires the model's thoughts in the history (DeepSeek, Kimi)
+    responses: bool = False  # the Responses API, not chat completions
+    effort: str = ""  # in place of the reasoning effort that was asked for
     reasons_with_tools: bool = True  # accepts tools without ``reasoning_effort="none"``
     # Fields of replies that are not ours: whether they are sent back; or calls without one are
     # marked, because it is required (Gemini).
@@ -163,6 +166,7 @@ _SETS = ("without", "unseen", "shapes")
 _PLAIN = (
     "schema", "strict", "tools", "stream", "system", "null_content", "has_limit", "length_field",
     "max_reply_tokens", "images", "thoughts", "reasons_with_tools", "extras",
+    "responses", "effort",
 )  # fmt: skip
 """The attributes that are kept in the file of what was learnt."""
 
@@ -170,19 +174,24 @@ _PLAIN = (
 @functools.cache
 def capabilities_of(base_url: str, model: str, api: Api) -> Capabilities:
     """What this model supports at this endpoint; the result is shared within the process."""
-    found = _at_first(base_url, api)
+    found = _at_first(base_url, model, api)
     for entry in learnt.entries(base_url):
         if entry.key[:3] == (base_url, model, api):
             _apply(found, entry.changes)
     return found
 
 
-def _at_first(base_url: str, api: str) -> Capabilities:
+def _at_first(base_url: str, model: str, api: Api) -> Capabilities:
     if api == "anthropic":
         only = frozenset({"max_completion_tokens"})  # there is no other name for max_tokens
         return Capabilities(strict=True, without=only)
     official = base_url.startswith(OPENAI_URL)
-    return Capabilities(length_field="max_completion_tokens" if official else "max_tokens")
+    responses = api == "responses" or (api == "openai" and official and reasons(model))
+    return Capabilities(
+        length_field="max_completion_tokens" if official else "max_tokens",
+        responses=responses,
+        strict=responses,
+    )
 
 
 def _apply(found: Capabilities, changes: dict[str, Any]) -> None:

@@ -54,6 +54,8 @@ class ModelSettings:
     model: str | None = None
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    api: str | None = None  # of an OpenAI-compatible endpoint: auto, chat or responses
+    effort: str | None = None  # how much the model reasons
     timeout: float | None = None  # seconds without data before a request fails
     max_retries: int | None = None
     local_model: str | None = None  # a GGUF path or ``hf:OWNER/REPO/FILE`` for the embedded model
@@ -171,7 +173,8 @@ def _endpoint_model(
     from archytas_nb.models.endpoint import OpenAIModel
 
     limits = (settings.timeout, settings.max_retries)
-    return OpenAIModel(name, base_url, api_key, *limits, **settings.fields)
+    spoken: dict[str, Any] = {"effort": settings.effort, "api": settings.api}
+    return OpenAIModel(name, base_url, api_key, *limits, **spoken, **settings.fields)
 
 
 def _provider_model(settings: ModelSettings, prefix: str, provider: Provider, name: str) -> Any:
@@ -188,7 +191,7 @@ def _provider_model(settings: ModelSettings, prefix: str, provider: Provider, na
         from archytas_nb.models.anthropic import AnthropicModel
 
         limits = (settings.timeout, settings.max_retries)
-        return AnthropicModel(name, None, key, *limits, **settings.fields)
+        return AnthropicModel(name, None, key, *limits, effort=settings.effort, **settings.fields)
     chosen = _endpoint_model(settings, name, provider.base_url, key)
     if provider.key_name and not is_configured:
         chosen.errors.key_name = provider.key_name

@@ -268,7 +268,8 @@ class ServerError(Exception):
         if 300 <= status < 400 and "location" in headers:
             with contextlib.suppress(ValueError):  # not a URL
                 to = shown_url(urllib.parse.urljoin(url, headers["location"]))
-                error.to = to.removesuffix("/chat/completions").removesuffix("/v1/messages")
+                error.to = to.removesuffix("/chat/completions").removesuffix("/responses")
+                error.to = error.to.removesuffix("/v1/messages")
         return error
 
     @classmethod

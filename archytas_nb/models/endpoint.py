@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from typing import Any
+from typing import Any, get_args
 
+from archytas_nb import settings
+from archytas_nb.choices import ApiName
+from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json
-from archytas_nb.models.body import body_of
+from archytas_nb.models import responses
+from archytas_nb.models.body import OWN_FIELDS, body_of
 from archytas_nb.models.capabilities import Capabilities
 from archytas_nb.models.completion import CompletionBuilder, ReplyBuilder
 from archytas_nb.models.providers import OPENAI_URL
@@ -32,6 +36,10 @@ class OpenAIModel(RemoteModel):
         headers: Additional headers of every request (``{"X-Team": "data"}``).
         query: Query parameters of every request (``{"api-version": "2024-10-21"}``), in addition to
             those of `base_url`.
+        effort: How much the model reasons: ``"none"``, ``"low"``, ``"medium"``, ``"high"``, …;
+            ``"auto"`` for the model's default, None for the setting.
+        api: ``"chat"`` for chat completions, ``"responses"`` for the Responses API, ``"auto"`` for
+            the one that the endpoint accepts with reasoning and tools; None for the setting.
         request: Additional fields of every request, as the endpoint defines them
             (``temperature=0``).
 
@@ -40,7 +48,18 @@ class OpenAIModel(RemoteModel):
     """
 
     default_url = OPENAI_URL
-    alternatives = ("stop",)  # reasoning models reject it
+    path = ("/chat/completions", "/responses")
+    alternatives = ("stop", *OWN_FIELDS)  # reasoning models reject the first
+
+    def __init__(self, *args: Any, api: str | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        given = settings.value("api") if api is None else api
+        if given not in get_args(ApiName):
+            expected = ", ".join(map(repr, get_args(ApiName)))
+            raise ConfigurationError(f"api is {api!r}; expected one of {expected}")
+        if given != "auto":
+            self.api = "responses" if given == "responses" else "chat"
+            self.lacks = frozenset({"api"})
 
     @property
     def name(self) -> str:
@@ -59,17 +78,25 @@ class OpenAIModel(RemoteModel):
 
     def body(self, ask: AskModel) -> dict[str, Json]:
         """The body of a request, in a form that the endpoint accepts, as far as known."""
-        return body_of(ask, self._capabilities(self.name), self.request, stream=self.stream)
+        return self._body(ask, self._capabilities(self.name), stream=self.stream)
+
+    def _body(self, ask: AskModel, form: Capabilities, *, stream: bool) -> dict[str, Json]:
+        if form.responses:
+            return responses.body_of(ask, form, self.request)
+        return body_of(ask, form, self.request, stream=stream)
 
     def _send(
         self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
     ) -> Any:
-        body = body_of(ask, form, self.request, stream=kwargs["stream"])
+        body = self._body(ask, form, stream=kwargs["stream"])
+        if form.responses:
+            create = client.responses.with_streaming_response.create
+            return create(model=name, input=[], extra_body=body, **kwargs)
         create = client.chat.completions.with_streaming_response.create
         return create(model=name, messages=[], extra_body=body, **kwargs)
 
-    def _new_builder(self) -> ReplyBuilder:
-        return CompletionBuilder()
+    def _new_builder(self, form: Capabilities) -> ReplyBuilder:
+        return responses.ResponseBuilder() if form.responses else CompletionBuilder()
 
 
 def key_header(url: str, key: str) -> dict[str, str]:

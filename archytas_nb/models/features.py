@@ -12,12 +12,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
+from archytas_nb.choices import EffortName
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.models import refusals, shapes
-from archytas_nb.models.body import ABOUT_TOOLS, LENGTH_FIELDS, reply_tokens
+from archytas_nb.models.body import ABOUT_TOOLS, LENGTH_FIELDS, OWN_FIELDS, reply_tokens
 from archytas_nb.models.capabilities import Capabilities, Change
+from archytas_nb.models.kept import ITEMS
 
 _USUAL = frozenset({"default", "title", "examples"})
 """Keywords that many schemas have and few endpoints refuse."""
@@ -115,14 +117,19 @@ def _fields(request: Request, form: Capabilities, text: str) -> Iterator[Change]
         is_sent = name not in form.without and name not in LENGTH_FIELDS
         if name in ABOUT_TOOLS and not request.ask.tools:
             is_sent = False
-        if name == "stop" and not is_own and not request.ask.stop:
+        if name == "stop" and not is_own and (form.responses or not request.ask.stop):
+            is_sent = False
+        if name in OWN_FIELDS and not is_own and not form.responses:
             is_sent = False
         if not is_sent:
             continue
         score = 0.0
         in_snake_case = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
-        if _is_named(name, text) or _is_named(name, in_snake_case):
+        names = (name, name.replace("_", "."))
+        if any(_is_named(each, text) or _is_named(each, in_snake_case) for each in names):
             score = NAMED
+        elif name in _OF_OWN and re.search(_OF_OWN[name], text, re.IGNORECASE):
+            score = SPOKEN_OF
         elif re.search(rf"(?<![\w.]){re.escape(name.replace('_', ' '))}(?!\w)", text.lower()):
             score = SPOKEN_OF + (0.5 if len(name) > 3 else 0)
         yield Change(
@@ -136,8 +143,73 @@ def _fields(request: Request, form: Capabilities, text: str) -> Iterator[Change]
         )
 
 
+_OF_OWN = {
+    "include": r"encrypted.{0,10}(?:content|reasoning)",
+    "store": r"\bstor(?:e|ed|age|ing)\b",
+    "reasoning.summary": r"reasoning.{0,20}summar|summar.{0,20}reasoning",
+    "output.images": r"\boutput\b",
+}
+"""Words about our own fields of the Responses API."""
+
+
+def _effort(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
+    """Another level of reasoning, of those that a refusal quotes: the nearest one."""
+    given = str(form.effort or request.fields.get("reasoning_effort"))
+    if given not in _LEVELS or "reasoning_effort" in form.without:
+        return
+    at = _LEVELS.index(given)
+    quoted = [each for each in _LEVELS if each != given and _is_quoted(each, text)]
+    if quoted and _is_quoted(given, text):
+        level = min(quoted, key=lambda each: abs(_LEVELS.index(each) - at))
+        yield Change(
+            "effort",
+            level,
+            lambda form: replace(form, effort=level),
+            f"the effort {given!r}",
+            f"the effort of reasoning is {level!r}, because {given!r} is refused",
+            NAMED + 1,
+            is_grouped=False,
+        )
+
+
+_LEVELS = get_args(EffortName)[1:]
+
+
+def _is_quoted(word: str, text: str) -> bool:
+    return re.search(rf"""["'`‘“]{word}["'`’”]""", text) is not None
+
+
+def _api(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
+    """The other API: Responses before reasoning is given up, chat completions where it is missing.
+
+    It is only tried where the words speak of it, or where the status says that it is missing.
+    """
+    is_reasoning = bool(request.ask.tools) and _spoken_of("reasoning", text)
+    if form.responses:
+        yield Change(
+            "api",
+            "chat",
+            lambda form: replace(form, responses=False, strict=False),
+            "the Responses API",
+            "chat completions are used, because the endpoint lacks the Responses API",
+            NAMED + 2 if re.search(r"chat/?\s?completions?", text, re.IGNORECASE) else 0,
+            is_grouped=False,
+        )
+    elif _spoken_of("api", text) or is_reasoning:
+        yield Change(
+            "api",
+            "responses",
+            lambda form: replace(form, responses=True, strict=True),
+            "chat completions",
+            "",
+            NAMED + 2,
+            is_grouped=False,
+        )
+
+
 def _stream_options(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
-    if request.stream and form.stream and "stream_options" not in form.without:
+    is_sent = "stream_options" not in form.without and not form.responses
+    if request.stream and form.stream and is_sent:
         yield Change(
             "stream_options",
             "",
@@ -168,11 +240,11 @@ def _limits(request: Request, form: Capabilities, text: str) -> Iterator[Change]
     name = form.length_field
     other = LENGTH_FIELDS[1 - LENGTH_FIELDS.index(name)]
     score = _spoken_of("limit", text)
-    if re.search(r"max_(?:completion_)?tokens", text) or _has_number(limit, text):
+    if re.search(r"max_(?:completion_|output_)?tokens", text) or _has_number(limit, text):
         score = NAMED
     lower = _lower_limit(request, form, text, limit)
     is_too_high = score == NAMED and (_has_number(limit, text) or lower not in (None, *_LOWER))
-    if other not in form.without and other not in request.lacks:
+    if other not in form.without and other not in request.lacks and not form.responses:
         yield Change(
             "limit",
             f"as {other}",
@@ -239,7 +311,7 @@ def _response_format(request: Request, form: Capabilities, text: str) -> Iterato
 
 def _reasoning(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
     """Since gpt-5.4, OpenAI accepts tools in chat completions only without reasoning."""
-    if request.ask.tools and form.reasons_with_tools:
+    if request.ask.tools and form.reasons_with_tools and not form.responses:
         yield Change(
             "reasoning",
             "",
@@ -328,8 +400,14 @@ def _returned(request: Request, form: Capabilities, text: str) -> Iterator[Chang
             lambda form: replace(form, extras="unwanted", thoughts=False),
             "the model's thoughts",
             "the model's thoughts are not sent back to it",
-            _spoken_of("returned", text),
+            NAMED if _quotes_an_id(request.ask, text) else _spoken_of("returned", text),
         )
+
+
+def _quotes_an_id(ask: AskModel, text: str) -> bool:
+    """Whether a text has the id of an item that goes back."""
+    items = [item for aside in ask.asides.values() for item in aside.get(ITEMS, ())]
+    return any(str(each["id"]) in text for each in items if each.get("id"))
 
 
 def _system(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
@@ -478,6 +556,14 @@ _NO = (
 _TOOLS = r"\b(?:tools?|tool_choice|tool.?(?:use|call(?:s|ing)?)|functions?.?call(?:s|ing)?)\b"
 
 FEATURES: tuple[Feature, ...] = (
+    Feature(
+        "api", _api, _words(r"/responses\b|\bresponses api\b"),
+        "This model is only supported in v1/responses and not in v1/chat/completions.",
+    ),
+    Feature(
+        "effort", _effort, _words(r"(?!)"),
+        "Unsupported value: 'minimal'. Supported values are: 'low', 'medium', and 'high'.",
+    ),
     Feature(
         "field", _fields, _words(r"(?!)"),
         "Unsupported parameter: 'temperature' is not supported with this model.",

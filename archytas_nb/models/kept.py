@@ -11,6 +11,9 @@ from itertools import zip_longest
 
 from archytas_nb.loop.events import Json
 
+ITEMS = "response_items"
+"""The items of a reply of the Responses API, and in a call its place among them."""
+
 
 def joined(values: Sequence[Json]) -> Json:
     """The value of a field that came in pieces; a single one is returned as it is.

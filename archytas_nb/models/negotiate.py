@@ -14,6 +14,9 @@ most `MOST_REQUESTS` times; refused requests cost nothing. Its states:
     |       | that is not known to be refused    |                                                 |
     | over  | the smallest request               | the run ends with this refusal                  |
 
+Chat completions and the Responses API are two forms of the same request: the other one is tried
+where the words speak of it, and where the status says that this one is missing.
+
 The words of a refusal only decide what is tried first. What was left out in a group is given back
 with the next requests of the question, part by part, until it is known which of it is refused. The
 result is the form of all further requests, and is kept for later processes.
@@ -43,6 +46,8 @@ MOST_REQUESTS = 6
 _ABOUT_REQUEST = frozenset({400, 404, 413, 415, 422})
 _MAYBE_ABOUT_REQUEST = frozenset({500, 501})
 """Statuses with which servers fail, and some refuse: llama.cpp, Ollama and gateways."""
+_MISSING = frozenset({404, 405, 501})
+"""Statuses of an address that a server does not have."""
 _FAILURES = 2
 """So many such failures in a row are taken for a refusal."""
 _USUAL_CONTEXT = 8192
@@ -311,10 +316,14 @@ class Search:
             if self._refusal is not None and failed.kind == "bad_reply":
                 failed = self._refusal  # it cannot be asked so, and this is why it was
             raise failed from None
-        self._refusal = failed
+        before, self._refusal = self._refusal, failed
         if self._trial:
             self._end_trial()
             return
+        if before is not None and self._is_missing(failed):
+            failed = self._refusal = before
+            if before.status in _MISSING and not self._is_known():
+                raise before from None
         step = self._next(failed)
         if not step:
             self._give_up(failed)
@@ -327,6 +336,8 @@ class Search:
         """Whether a failure is about the request, and other forms of it are to be tried."""
         status = failed.status
         seen = self._seen
+        if self._has_changed_api and status in _MISSING:
+            return True
         if self._trial or self._used:
             return status in _ABOUT_REQUEST or status in _MAYBE_ABOUT_REQUEST
         if failed.kind == "overflow" or status == 402:  # no credit
@@ -340,9 +351,33 @@ class Search:
             seen.failures += 1
             self._is_failure = True
             return bool(seen.unconfirmed) or seen.failures >= _FAILURES
+        if self._other_api(failed):
+            return True
         if status == 404 and not seen.has_replied:  # or an unknown path or model
             return self._is_spoken_of(failed.refusal) or self._is_known()
         return status in _ABOUT_REQUEST or status in _MAYBE_ABOUT_REQUEST
+
+    @property
+    def _has_changed_api(self) -> bool:
+        """Whether the last step was to use the other API."""
+        return [each.feature for each in self._step] == ["api"]
+
+    def _is_missing(self, failed: ModelError) -> bool:
+        """Whether the API that was tried last is missing; then it is not tried again."""
+        if not self._has_changed_api:
+            return False
+        if failed.status not in _MISSING and self._is_spoken_of(failed.refusal):
+            return False
+        self._undo(self._step)
+        self._step = ()
+        return True
+
+    def _other_api(self, failed: ModelError) -> tuple[Change, ...]:
+        """Chat completions, if the status says that the Responses API is missing."""
+        if failed.status not in _MISSING or not self.form.responses:
+            return ()
+        found = self._candidates("")
+        return tuple(each for each in found if each.feature == "api" and each not in self._tried)
 
     def _is_spoken_of(self, text: str) -> bool:
         return any(self._counts(each) for each in self._candidates(text))
@@ -374,6 +409,8 @@ class Search:
             raise self._too_long(failed) from None
         if self._is_about_tools:
             raise self._without_tools(failed) from None
+        if other := self._other_api(failed):
+            return other
         if self._is_vain(new):
             return ()
         if self._is_failure and not self._used and self._seen.unconfirmed:

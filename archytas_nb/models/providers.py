@@ -129,6 +129,8 @@ _NO_CHAT = re.compile(
     re.IGNORECASE,
 )
 
+_NO_REASONING = re.compile(r"^(?:ft:)?(?:gpt-[34]|chatgpt)|-chat\b|audio|search-preview")
+
 
 class Served(NamedTuple):
     """A model of an endpoint, with its context length in tokens if the endpoint reports it."""
@@ -140,6 +142,11 @@ class Served(NamedTuple):
     def chats(self) -> bool:
         """Whether it is a chat model, judging by its name."""
         return not _NO_CHAT.search(self.name)
+
+
+def reasons(name: str) -> bool:
+    """Whether a model of OpenAI reasons, by its name: all but some old and special ones do."""
+    return not _NO_REASONING.search(name)
 
 
 def is_small(name: str) -> bool:

@@ -17,10 +17,10 @@ from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from archytas_nb import settings
-from archytas_nb.choices import ActiveProtocol
+from archytas_nb.choices import ActiveProtocol, EffortName
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import REFUSED, AskModel, ModelReply, Notice, Usage
 from archytas_nb.loop.model import ReplyStream
@@ -70,6 +70,7 @@ class RemoteModel:
     url_variable = "OPENAI_BASE_URL"
     reads_settings = True  # whether the settings api_key and base_url are for this API
     path: tuple[str, ...] = ("/chat/completions",)  # removed from the end of a base URL, in order
+    effort_field = "reasoning_effort"  # the field of requests for the setting ``effort``
     alternatives: tuple[str, ...] = ()  # our own fields that are omitted if rejected
     listing: Mapping[str, Any] = MappingProxyType({})  # arguments for the list of models
 
@@ -82,6 +83,7 @@ class RemoteModel:
         max_retries: int | None = None,
         *,
         stream: bool = True,
+        effort: str | None = None,
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
         **request: Any,
@@ -121,6 +123,12 @@ class RemoteModel:
             expected = "expected a whole number, 0 or more"
             raise ConfigurationError(f"max_retries is {max_retries!r}; {expected}")
         self.stream = stream
+        effort = settings.value("effort") if effort is None else effort
+        if effort not in get_args(EffortName):
+            expected = ", ".join(map(repr, get_args(EffortName)))
+            raise ConfigurationError(f"effort is {effort!r}; expected one of {expected}")
+        if effort != "auto":
+            request = {self.effort_field: effort, **request}
         self.request = checked_fields(request)
         self.server = ""  # the kind of model server, if it was discovered
         self.keeps_connections = True  # False for llama.cpp: it closes them after a stream
@@ -141,7 +149,7 @@ class RemoteModel:
         """Send a request; `kwargs` are for the client. Return a context manager of the response."""
         raise NotImplementedError
 
-    def _new_builder(self) -> ReplyBuilder:
+    def _new_builder(self, form: Capabilities) -> ReplyBuilder:
         """An empty builder for the reply."""
         raise NotImplementedError
 
@@ -276,7 +284,7 @@ class RemoteModel:
             try:
                 with self._send(connection.client, name, ask, form, **options) as response:
                     chunks = connection.read_body(response.iter_bytes())
-                    reply = yield from from_stream(chunks, self._new_builder)
+                    reply = yield from from_stream(chunks, partial(self._new_builder, form))
                     if ask.is_continued and not stream:
                         reply = without_beginning(reply, ask)
             except Exception as error:  # noqa: BLE001 - judged below

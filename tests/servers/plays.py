@@ -9,6 +9,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tests.servers import responses
+
 if TYPE_CHECKING:
     from tests.servers.server import Exchange
 
@@ -73,6 +75,14 @@ class Say:
     def play(self, exchange: Exchange) -> None:
         message = self.message(native=exchange.native)
         finish = self.finish or ("tool_calls" if message.get("tool_calls") else "stop")
+        if exchange.responses is not None:
+            items = exchange.responses.items(message)
+            response = responses.response(exchange.body["model"], items, finish, self.usage)
+            if exchange.body.get("stream"):
+                self._send_events(exchange, list(responses.events(response)))
+            else:
+                self._send_whole(exchange, response)
+            return
         usage = self.usage and {
             "prompt_tokens": self.usage[0],
             "prompt_tokens_details": {"cached_tokens": self.usage[1]},
@@ -83,9 +93,12 @@ class Say:
             return
         head = {"id": "c", "object": "chat.completion", "model": exchange.body["model"]}
         choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
-        whole = json.dumps(
-            {**head, "choices": [choice], **({"usage": usage} if usage else {})}
-        ).encode()
+        self._send_whole(
+            exchange, {**head, "choices": [choice], **({"usage": usage} if usage else {})}
+        )
+
+    def _send_whole(self, exchange: Exchange, body: dict[str, Any]) -> None:
+        whole = json.dumps(body).encode()
         if self.cut is None and not self.stall:
             exchange.send(200, whole)
             return
@@ -94,6 +107,19 @@ class Say:
         if self.stall:
             exchange.wait_for_the_client_to_leave()
         exchange.break_off()
+
+    def _send_events(self, exchange: Exchange, events: list[dict[str, Any]]) -> None:
+        exchange.head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
+        for number, event in enumerate(events):
+            if number == self.cut:
+                exchange.break_off()
+                return
+            data = json.dumps({**event, "sequence_number": number})
+            exchange.chunk(f"event: {event['type']}\ndata: {data}\n\n".encode())
+            if self.stall:
+                exchange.wait_for_the_client_to_leave()
+                return
+        exchange.chunk(b"")
 
     def _stream(self, exchange: Exchange, message: dict[str, Any], finish: str, usage: Any) -> None:
         exchange.head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})

@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from tests.servers.plays import Play, Raw, Say, Status
+from tests.servers.responses import Responses
 from tests.servers.strict import complaint
 
 REFUSALS = {
@@ -111,11 +112,16 @@ class Exchange:
         self._handler = handler
         self.asked = asked
         self.body = asked.body
+        self.responses: Responses | None = None  # the API that was asked, if not chat completions
 
     @property
     def native(self) -> bool:
         """Whether the conversation is held in function calling."""
-        return "tools" in self.body or "tool_input" not in str(self.body["messages"][0]["content"])
+        if self.responses is not None:
+            first = self.body.get("instructions")
+        else:
+            first = self.body["messages"][0]["content"]
+        return "tools" in self.body or "tool_input" not in str(first)
 
     def head(self, status: int, headers: dict[str, str]) -> None:
         self._handler.send_response(status)
@@ -220,6 +226,7 @@ class Server:
         wants: What it wants back with each reply that has calls, of the keys of `WANTS`.
         models: What ``GET /models`` lists; None answers that path with 404.
         path: Where the API begins.
+        apis: The APIs that it has: ``"chat"``, ``"responses"``.
         elsewhere: What any other path is answered with.
     """
 
@@ -234,6 +241,7 @@ class Server:
         wants: Collection[str] = (),
         models: Collection[str] | None = ("tiny-1",),
         path: str = "/v1",
+        apis: Collection[str] = ("chat",),
         elsewhere: Play | None = None,
     ) -> None:
         self.plays = list(plays)
@@ -243,6 +251,8 @@ class Server:
         self.wants = wants
         self.models = models
         self.path = path
+        self.apis = apis
+        self.responses = Responses()
         self.elsewhere = elsewhere or Raw('{"detail": "Not Found"}', 404, "application/json")
         self.asked: list[Asked] = []
         self.complaints: list[str] = []
@@ -276,7 +286,12 @@ class Server:
 
     def answer(self, exchange: Exchange) -> None:
         body = exchange.body
-        if not exchange.asked.path.startswith(f"{self.path}/chat/completions"):
+        if exchange.asked.path.startswith(f"{self.path}/responses") and "responses" in self.apis:
+            exchange.responses = self.responses
+            self._answer_response(exchange)
+            return
+        is_chat = exchange.asked.path.startswith(f"{self.path}/chat/completions")
+        if not is_chat or "chat" not in self.apis:
             self.elsewhere.play(exchange)
             return
         format_ = body.get("response_format", {}).get("type", "")
@@ -290,6 +305,17 @@ class Server:
                 Status(400, WANTS[field_]).play(exchange)
                 return
         said = complaint(_without(self.wants, body)) if self.strict else ""
+        self._play(exchange, said)
+
+    def _answer_response(self, exchange: Exchange) -> None:
+        for feature in self.cannot:
+            if _is_used(exchange.body.get(feature)):
+                Status(*REFUSALS[feature]).play(exchange)
+                return
+        self._play(exchange, self.responses.complaint(exchange.body) if self.strict else "")
+
+    def _play(self, exchange: Exchange, said: str) -> None:
+        body = exchange.body
         if said:
             self.complaints.append(said)
             Status(400, said).play(exchange)
