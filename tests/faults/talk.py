@@ -68,6 +68,8 @@ class Talk:
         **server: Any,
     ) -> Talk:
         self.server.close()
+        if self.api == "responses":
+            server = {"apis": ("responses",), **server}
         self.server = self.servers(*plays, **server)
         answers = self.model(timeout, **(model or {}))
         settings: Any = {"protocol": self.protocol, "namespace": {}, **(agent or {})}
@@ -76,12 +78,14 @@ class Talk:
 
     @property
     def servers(self) -> type[Server]:
-        return Server if self.api == "openai" else AnthropicServer
+        return AnthropicServer if self.api == "anthropic" else Server
 
     def model(self, timeout: float = 20.0, **settings: Any) -> RemoteModel:
         """A model that asks the server."""
         settings = {"stream": self.stream, **settings}
-        if self.api == "openai":
+        if self.api != "anthropic":
+            if self.api == "responses":
+                settings["api"] = "responses"
             return OpenAIModel("tiny-1", self.server.url, KEY, timeout, **settings)
         from archytas_nb.models.anthropic import AnthropicModel
 

@@ -18,7 +18,7 @@ from tests.faults.conftest import forms
 from tests.faults.talk import ADD, KEY, Talk, add
 from tests.servers.plays import HTML, Drop, Events, Raw, Say, Status
 
-both = pytest.mark.parametrize("talk", forms("openai", "anthropic"), indirect=True)
+both = pytest.mark.parametrize("talk", forms("openai", "responses", "anthropic"), indirect=True)
 """Over OpenAI's API and over Anthropic's."""
 
 

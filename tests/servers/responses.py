@@ -130,7 +130,12 @@ class Responses:
             items.append({**made, "status": "completed", "content": parts})
         for call in message.get("tool_calls", ()):
             made = {"id": self._id("fc"), "type": "function_call", "status": "completed"}
-            items.append({**made, "call_id": call.get("id", ""), **call["function"]})
+            call_id = call.get("id", "")
+            if (
+                call_id.startswith("call_") and call_id != "call_x"
+            ):  # not one that is to be repeated
+                call_id = f"{call_id}_{self._count}"
+            items.append({**made, "call_id": call_id, **call["function"]})
         self.issued += items
         return items
 
