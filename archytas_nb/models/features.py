@@ -140,6 +140,7 @@ def _fields(request: Request, form: Capabilities, text: str) -> Iterator[Change]
             f"{name!r} is left out",
             score,
             is_rare=is_own,
+            is_grouped=name != "store",  # without it, what is sent is stored at the endpoint
         )
 
 
@@ -159,7 +160,7 @@ def _effort(request: Request, form: Capabilities, text: str) -> Iterator[Change]
         return
     at = _LEVELS.index(given)
     quoted = [each for each in _LEVELS if each != given and _is_quoted(each, text)]
-    if quoted and _is_quoted(given, text):
+    if quoted and (_is_quoted(given, text) or _spoken_of("effort", text)):
         level = min(quoted, key=lambda each: abs(_LEVELS.index(each) - at))
         yield Change(
             "effort",
@@ -195,7 +196,7 @@ def _api(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
             NAMED + 2 if re.search(r"chat/?\s?completions?", text, re.IGNORECASE) else 0,
             is_grouped=False,
         )
-    elif _spoken_of("api", text) or is_reasoning:
+    elif _spoken_of("api", text) or refusals.matches("other_api", text) or is_reasoning:
         yield Change(
             "api",
             "responses",
@@ -561,7 +562,7 @@ FEATURES: tuple[Feature, ...] = (
         "This model is only supported in v1/responses and not in v1/chat/completions.",
     ),
     Feature(
-        "effort", _effort, _words(r"(?!)"),
+        "effort", _effort, _words(r"supported values"),
         "Unsupported value: 'minimal'. Supported values are: 'low', 'medium', and 'high'.",
     ),
     Feature(

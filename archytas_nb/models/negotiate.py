@@ -347,12 +347,12 @@ class Search:
             if failed.kind != "overflow" or says_how_long or not seen.is_too_long:
                 seen.is_too_long = failed.kind == "overflow"
                 return False
+        if self._other_api(failed):
+            return True
         if status in _MAYBE_ABOUT_REQUEST and not self._is_spoken_of(failed.refusal):
             seen.failures += 1
             self._is_failure = True
             return bool(seen.unconfirmed) or seen.failures >= _FAILURES
-        if self._other_api(failed):
-            return True
         if status == 404 and not seen.has_replied:  # or an unknown path or model
             return self._is_spoken_of(failed.refusal) or self._is_known()
         return status in _ABOUT_REQUEST or status in _MAYBE_ABOUT_REQUEST

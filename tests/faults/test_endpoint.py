@@ -69,7 +69,7 @@ def test_a_failure_in_the_middle_of_a_run_keeps_what_was_done(talk: Talk) -> Non
     talk.fails("server")
     assert [outcome.text for _, outcome in talk.errors[0].run.calls] == ["3"]  # type: ignore[attr-defined]
     talk.goes_on()
-    assert "3" in json.dumps(talk.server.chats[-1].body["messages"])
+    assert "3" in json.dumps(talk.server.chats[-1].messages)
 
 
 @both

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from archytas_nb.loop.events import Notice
 from archytas_nb.models.negotiate import MOST_REQUESTS
+from tests.faults.conftest import forms
 from tests.faults.talk import ADD, Talk
 from tests.servers.plays import Say, Status
 
@@ -20,6 +23,8 @@ OVERFLOWS = {
     "anthropic": Status(400, "prompt is too long: 200001 tokens > 200000 maximum"),
     "a body that is too large": Status(413, "Request Entity Too Large"),
 }
+
+of_chat_completions = pytest.mark.parametrize("talk", forms("openai"), indirect=True)
 
 
 def test_a_conversation_that_is_too_long_is_recognised(talk: Talk) -> None:
@@ -51,10 +56,8 @@ SEEN = (
 def test_an_endpoint_without_eyes_gets_words_and_is_asked_so_from_then_on(talk: Talk) -> None:
     talk.with_(then=Say("Three."), cannot=["images"])
     assert talk.ask(images=[SEEN]).answer == "Three."
-    assert "[an image that this model cannot see]" in json.dumps(
-        talk.server.chats[-1].body["messages"]
-    )
-    assert SEEN not in json.dumps(talk.server.chats[-1].body["messages"])
+    assert "[an image that this model cannot see]" in json.dumps(talk.server.chats[-1].messages)
+    assert SEEN not in json.dumps(talk.server.chats[-1].messages)
     assert len(talk.server.chats) == 2
     talk.goes_on()
     assert len(talk.server.chats) == 3
@@ -63,10 +66,11 @@ def test_an_endpoint_without_eyes_gets_words_and_is_asked_so_from_then_on(talk: 
 def test_an_endpoint_with_eyes_gets_the_image(talk: Talk) -> None:
     talk.with_(then=Say("Three."))
     assert talk.ask(images=[SEEN]).answer == "Three."
-    assert SEEN in json.dumps(talk.server.chats[0].body["messages"])
+    assert SEEN in json.dumps(talk.server.chats[0].messages)
     talk.goes_on()
 
 
+@of_chat_completions
 def test_a_reasoning_model_that_takes_neither_bound_nor_temperature_is_asked_without(
     talk: Talk,
 ) -> None:
@@ -111,7 +115,7 @@ def test_an_endpoint_that_cannot_bind_the_form_of_a_reply_is_asked_without(talk:
 def test_an_endpoint_without_a_system_prompt_reads_it_in_the_first_question(talk: Talk) -> None:
     talk.with_(ADD, then=Say("Three."), cannot=["system"])
     assert talk.ask().answer == "Three."
-    first = talk.server.chats[-1].body["messages"][0]
+    first = talk.server.chats[-1].messages[0]
     assert first["role"] == "user"
     assert first["content"].startswith("You answer a data scientist")
     assert first["content"].endswith("What is 1 + 2?")
@@ -120,26 +124,26 @@ def test_an_endpoint_without_a_system_prompt_reads_it_in_the_first_question(talk
     assert len(talk.server.chats) == 4  # it is remembered
 
 
+@of_chat_completions
 def test_a_reasoning_model_that_wants_its_thoughts_back_gets_them(talk: Talk) -> None:
     thinking = Say(calls=ADD.calls, extra={"reasoning_content": "One and two, I see."})
     talk.with_(thinking, then=Say("Three."), wants=["reasoning_content"])
     assert talk.ask().answer == "Three."
     native = talk.protocol == "native"
     assert len(talk.server.chats) == 2  # they go back without being asked for
-    sent = [message.get("reasoning_content") for message in talk.server.chats[-1].body["messages"]]
+    sent = [message.get("reasoning_content") for message in talk.server.chats[-1].messages]
     assert sent[2] == ("One and two, I see." if native else None)
     talk.goes_on()
     assert len(talk.server.chats) == 3
 
 
+@of_chat_completions
 def test_what_came_beside_a_call_goes_back_to_who_sent_it(talk: Talk) -> None:
     signed = Say(calls=(*ADD.calls, ("add", {"a": 2, "b": 2})), signature="c2lnbmVk")
     talk.with_(signed, then=Say("Three."), wants=["extra_content"])
     assert talk.ask().answer == "Three."
     assert len(talk.server.chats) == 2
-    calls = [
-        call for m in talk.server.chats[-1].body["messages"] for call in m.get("tool_calls", ())
-    ]
+    calls = [call for m in talk.server.chats[-1].messages for call in m.get("tool_calls", ())]
     if talk.protocol == "native":
         assert [call.get("extra_content") for call in calls] == [
             {"google": {"thought_signature": "c2lnbmVk"}},
@@ -148,6 +152,7 @@ def test_what_came_beside_a_call_goes_back_to_who_sent_it(talk: Talk) -> None:
     talk.goes_on()
 
 
+@of_chat_completions
 def test_a_call_that_nobody_signed_is_marked_so_where_a_signature_is_wanted(talk: Talk) -> None:
     talk.with_(ADD, then=Say("Three."), wants=["extra_content"])
     assert talk.ask().answer == "Three."

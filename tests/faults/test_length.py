@@ -242,7 +242,7 @@ def test_a_call_that_is_cut_is_asked_for_once_more_and_then_the_run_ends(talk: T
     run = with_files(talk, then=call, agent={"max_reply_tokens": 300}).ask("Write the program.")
     assert (run.status, len(talk.server.chats), run.calls) == ("stopped", 2, [])
     assert run.reason == "reply cut at 300 tokens; raise max_reply_tokens for a longer one"
-    assert "cut off for its length" in json.dumps(talk.server.chats[1].body["messages"][-1])
+    assert "cut off for its length" in json.dumps(talk.server.chats[1].messages[-1])
     assert notices(run)
     assert "■ No answer: reply cut at 300 tokens" in trace(run)
     assert spent(run) == 600
@@ -298,7 +298,7 @@ def test_a_call_with_half_its_arguments_is_not_run(talk: Talk) -> None:
         )
         run = with_files(talk, call, then=Say("Written.")).ask("Write the program.")
         assert (run.answer, run.calls, len(talk.server.chats)) == ("Written.", [], 2)
-        assert "cut off for its length" in json.dumps(talk.server.chats[1].body["messages"][-1])
+        assert "cut off for its length" in json.dumps(talk.server.chats[1].messages[-1])
 
 
 def test_the_last_turn_is_marked_where_it_is_cut(talk: Talk) -> None:

@@ -22,7 +22,7 @@ def test_an_input_that_cannot_be_used_is_told_to_the_model(talk: Talk) -> None:
         assert run.answer == "Three."
         assert len(talk.server.chats) == 2
         assert all(outcome.status == "error" for _, outcome in run.calls)
-        told = json.dumps(talk.server.chats[1].body["messages"][-1])
+        told = json.dumps(talk.server.chats[1].messages[-1])
         assert "add" in told or "a" in told
         talk.goes_on()
 
@@ -31,7 +31,7 @@ def test_a_tool_that_is_not_there_is_answered_with_those_that_are(talk: Talk) ->
     talk.with_(Say(calls=(("addd", {"a": 1, "b": 2}),)), then=Say("Three."))
     run = talk.ask()
     assert run.answer == "Three."
-    assert "add" in json.dumps(talk.server.chats[1].body["messages"][-1])
+    assert "add" in json.dumps(talk.server.chats[1].messages[-1])
     talk.goes_on()
 
 
@@ -77,7 +77,7 @@ def test_a_reply_that_was_cut_off_for_its_length_is_not_taken_for_whole(talk: Ta
     cut = Say('{"thought": "it is", "tool": "final_ans', raw=True, finish="length")
     talk.with_(cut, then=Say("Three."))
     assert talk.ask().answer == "Three."
-    assert "cut off" in json.dumps(talk.server.chats[1].body["messages"][-1])
+    assert "cut off" in json.dumps(talk.server.chats[1].messages[-1])
     talk.goes_on()
 
 
@@ -85,7 +85,7 @@ def test_a_tool_that_raises_is_told_to_the_model(talk: Talk) -> None:
     talk.with_(Say(calls=(("boom", {}),)), then=Say("The disk is full."))
     run = talk.ask()
     assert run.answer == "The disk is full."
-    assert "the disk is full" in json.dumps(talk.server.chats[1].body["messages"][-1])
+    assert "the disk is full" in json.dumps(talk.server.chats[1].messages[-1])
     talk.goes_on()
 
 
@@ -143,7 +143,7 @@ def test_what_was_thought_in_the_text_is_no_part_of_the_answer(talk: Talk) -> No
     run = talk.ask()
     assert run.answer == "Three."
     talk.goes_on()
-    assert "Two and one" not in json.dumps(talk.server.chats[-1].body["messages"])
+    assert "Two and one" not in json.dumps(talk.server.chats[-1].messages)
 
 
 def test_the_tokens_of_a_run_are_added_up(talk: Talk) -> None:

@@ -42,7 +42,8 @@ def test_an_interrupt_during_a_request_closes_the_connection(talk: Talk, play: A
 
 def test_an_interrupt_while_the_models_name_is_asked_for_ends_the_run(talk: Talk) -> None:
     talk.with_(models=None, elsewhere=Hang())
-    model = OpenAIModel(None, talk.server.url, KEY, stream=talk.stream)
+    api = "responses" if talk.api == "responses" else "chat"
+    model = OpenAIModel(None, talk.server.url, KEY, stream=talk.stream, api=api)
     talk.agent = Agent([add], model, protocol=talk.protocol, namespace={})  # type: ignore[arg-type]
     interrupt_when(lambda: len(talk.server.asked) == 1)
     assert talk.ask().status == "interrupted"

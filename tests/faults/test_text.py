@@ -33,7 +33,7 @@ def test_half_a_character_in_an_outcome_is_replaced(talk: Talk) -> None:
         talk.with_(Say(calls=((tool.__name__, {}),)), then=Say("Seen."))
         talk.agent = Agent([tool], talk.agent.chosen_model(), protocol=talk.protocol, namespace={})  # type: ignore[arg-type]
         assert talk.ask().answer == "Seen."
-        told = talk.server.chats[-1].body["messages"][-1]["content"]
+        told = talk.server.chats[-1].messages[-1]["content"]
         assert "caf" in told
         assert json.dumps(told, ensure_ascii=False).encode()
         talk.goes_on()

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from archytas_nb.agent import Agent
 from archytas_nb.errors import ModelError, RunInterrupted
 from archytas_nb.loop.events import AskModel, Notice, Usage
+from archytas_nb.loop.function_calling import SHOW_IMAGES
+from archytas_nb.models.capabilities import Capabilities, capabilities_of
+from archytas_nb.models.completion import NotACompletion, ServerError, from_body, from_stream
 from archytas_nb.models.endpoint import OpenAIModel
-from tests.models.talking import complete, told
-from tests.servers.plays import Say
+from archytas_nb.models.responses import ResponseBuilder, body_of
+from tests.models.talking import HELLO, complete, told
+from tests.servers.plays import Say, Status
+from tests.servers.responses import Responses, events, response
 from tests.servers.server import Server
+from tests.world.world import call
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -166,3 +175,377 @@ def test_reasoning_goes_back_after_compaction() -> None:
         assert 0 < len(sent) < len(issued) - 1
         assert sent == issued[-1 - len(sent) : -1]
         assert http.complaints == []
+
+
+# ── which API ─────────────────────────────────────────────────────────────────────────────────────
+
+NAMES_IT = (
+    "Function tools with reasoning_effort are not supported for this model in "
+    "/v1/chat/completions. To use function tools, use /v1/responses."
+)
+UP = {
+    "names it": (400, NAMES_IT),
+    "only there": (404, "This model is only supported in v1/responses, not v1/chat/completions."),
+    "in other words": (400, "Tools cannot be used together with reasoning here."),
+    "the api": (400, "Please use the Responses API for this model."),
+}
+
+
+class Chatless(Server):
+    """Serves chat completions only without tools or reasoning, and says so."""
+
+    said = UP["names it"]
+
+    def answer(self, exchange: Any) -> None:
+        is_chat = exchange.asked.path.endswith("/chat/completions")
+        effort = exchange.body.get("reasoning_effort")
+        if is_chat and exchange.body.get("tools") and effort != "none":
+            Status(*self.said).play(exchange)
+        else:
+            super().answer(exchange)
+
+
+@pytest.mark.parametrize("words", UP)
+@pytest.mark.parametrize("effort", ["auto", "high"])
+def test_reasoning_with_tools_goes_up_to_responses(words: str, effort: str) -> None:
+    with Chatless(apis=BOTH) as http:
+        http.said = UP[words]
+        _, reply = complete(told(http, effort=effort), tools=TOOLS)
+        complete(told(http, effort=effort), tools=TOOLS)
+        assert [each.path for each in http.chats] == [
+            "/v1/chat/completions", "/v1/responses", "/v1/responses",
+        ]  # fmt: skip
+        assert reply.text == "All is well."
+        if effort != "auto":
+            assert http.chats[-1].body["reasoning"]["effort"] == effort
+    capabilities_of.cache_clear()  # another process
+    with_file = capabilities_of(http.url, "tiny-1", "openai")
+    assert with_file.responses
+
+
+@pytest.mark.parametrize("missing", [404, 405, 501, 400])
+def test_without_responses_reasoning_is_given_up(missing: int) -> None:
+    with Chatless(elsewhere=Status(missing, "no such route")) as http:
+        for _ in range(2):
+            _, reply = complete(told(http), tools=TOOLS)
+            assert reply.text == "All is well."
+        assert [each.path.rpartition("/")[2] for each in http.chats] == [
+            "completions", "responses", "completions", "completions",
+        ]  # fmt: skip
+        assert http.chats[-1].body["reasoning_effort"] == "none"
+
+
+@pytest.mark.parametrize("missing", [404, 405, 501])
+def test_without_responses_chat_completions_are_used(missing: int) -> None:
+    with Server(elsewhere=Status(missing, "no such route")) as http:
+        model = told(http)
+        model._capabilities("tiny-1").responses = True  # as learnt, or of a known host
+        for _ in range(2):
+            _, reply = complete(model, tools=TOOLS)
+            assert reply.text == "All is well."
+        assert [each.path.rpartition("/")[2] for each in http.chats] == [
+            "responses", "completions", "completions",
+        ]  # fmt: skip
+
+
+def test_an_unknown_model_is_an_error_after_one_request_to_each_api() -> None:
+    with Server(apis=BOTH) as http:
+        model = told(http, model="other")
+        model._capabilities("other").responses = True
+        with pytest.raises(ModelError) as caught:
+            complete(model, tools=TOOLS)
+        assert caught.value.kind == "not_found"
+        assert len(http.chats) == 2
+
+
+@pytest.mark.parametrize("api", BOTH)
+def test_the_api_that_is_set_is_the_only_one(api: str) -> None:
+    with Server(apis=({*BOTH} - {api}), models=None) as http:
+        with pytest.raises(ModelError):
+            complete(told(http, api=api), tools=TOOLS)
+        assert len({each.path for each in http.chats}) == 1
+
+
+def test_a_conversation_goes_on_in_the_other_api() -> None:
+    plays = [*steps(2), answer("A")]
+    with server(*plays) as http:
+        it = agent(http)
+        it.run("What?")
+        it.model = OpenAIModel("tiny-1", http.url, api="chat")
+        http.apis = ("chat",)
+        assert it.run("And then?").status == "answered"
+        assert http.complaints == []
+        assert "response_items" not in json.dumps(http.chats[-1].body)
+
+
+@pytest.mark.parametrize(
+    ("url", "model", "responses"),
+    [
+        ("https://api.openai.com/v1", "gpt-5.4", True),
+        ("https://api.openai.com/v1", "o3-mini", True),
+        ("https://api.openai.com/v1", "gpt-4.1-mini", False),
+        ("https://api.openai.com/v1", "ft:gpt-4o:x", False),
+        ("https://api.openai.com/v1", "gpt-5-chat-latest", False),
+        ("https://api.example.com/v1", "gpt-5.4", False),
+    ],
+)
+def test_openais_reasoning_models_are_asked_there(url: str, model: str, responses: bool) -> None:
+    for api, expected in (("auto", responses), ("chat", False), ("responses", True)):
+        asked = OpenAIModel(model, url, "sk-1", api=api).body(AskModel(1, HELLO, TOOLS))
+        assert ("input" in asked, "messages" in asked) == (expected, not expected)
+
+
+# ── streams ───────────────────────────────────────────────────────────────────────────────────────
+
+MESSAGE = {
+    "content": "So it is.",
+    "reasoning_content": "Hm, well.",
+    "tool_calls": [call("f", {"a": 1}, "c1"), call("g", {"b": "x\n" * 9}, "c2")],
+}
+
+
+def read(stream: list[Any], end: str = "") -> Any:
+    lines = [f"event: {each.get('type')}\ndata: {json.dumps(each)}\n\n" for each in stream]
+    flow = from_stream([("".join(lines) + end).encode()], ResponseBuilder)
+    while True:
+        try:
+            next(flow)
+        except StopIteration as ended:
+            return ended.value
+
+
+def without(name: str) -> Any:
+    """Take a field out of all events."""
+
+    def change(stream: list[Any]) -> list[Any]:
+        return [{key: value for key, value in each.items() if key != name} for each in stream]
+
+    return change
+
+
+def only(*types: str) -> Any:
+    return lambda stream: [each for each in stream if each["type"].endswith(types)]
+
+
+def bare(stream: list[Any]) -> list[Any]:
+    """Without the items in the last event."""
+    last = stream[-1]
+    return [*stream[:-1], {**last, "response": {**last["response"], "output": []}}]
+
+
+def other_ids(stream: list[Any]) -> list[Any]:
+    """Each event with another id of its item, as a gateway that encrypts them has it."""
+    changed = []
+    for number, each in enumerate(stream):
+        each = {**each, **({"item_id": f"x{number}"} if "item_id" in each else {})}
+        if "item" in each:
+            each["item"] = {**each["item"], "id": f"y{number}"}
+        changed.append(each)
+    return changed
+
+
+def twice(stream: list[Any]) -> list[Any]:
+    """The end of each item two times."""
+    again = [[each, each] if each["type"].endswith("item.done") else [each] for each in stream]
+    return [each for pair in again for each in pair]
+
+
+WAYS = {
+    "no index": without("output_index"),
+    "no ids": without("item_id"),
+    "no numbers": without("sequence_number"),
+    "only the end": only(".completed"),
+    "only whole items": only("item.done", ".completed"),
+    "no pieces": lambda stream: [each for each in stream if "delta" not in each],
+    "no whole items": lambda stream: [each for each in stream if not each["type"].endswith("done")],
+    "an empty end": bare,
+    "other ids": other_ids,
+    "twice": twice,
+}
+
+
+@given(st.lists(st.sampled_from(sorted(WAYS)), max_size=3, unique=True))
+def test_a_reply_is_the_same_however_it_is_streamed(ways: list[str]) -> None:
+    whole = response("m", Responses().items(MESSAGE), "tool_calls", (100, 60, 10))
+    expected = from_body(json.dumps(whole), ResponseBuilder)
+    stream = list(events(whole))
+    for way in ways:
+        stream = WAYS[way](stream)
+    if "an empty end" in ways and {"only the end", "no whole items"} & {*ways}:
+        return  # then there is nothing, or no reasoning to send back
+    if "an empty end" in ways and "no pieces" in ways and "only the end" in ways:
+        return
+    reply = read(stream)
+    assert (
+        (reply.text, reply.reasoning)
+        == (expected.text, expected.reasoning)
+        == (
+            MESSAGE["content"],
+            MESSAGE["reasoning_content"],
+        )
+    )
+    assert reply.calls == expected.calls
+    assert (reply.finish, reply.usage) == ("tool_calls", expected.usage)
+    sent = [each.get("encrypted_content") for each in reply.kept["response_items"]]
+    assert sent == [each.get("encrypted_content") for each in whole["output"]]
+
+
+@pytest.mark.parametrize("end", ["", "data: [DONE]\n\n"])
+def test_a_stream_without_its_end_is_no_reply(end: str) -> None:
+    whole = response("m", Responses().items(MESSAGE), "tool_calls", None)
+    stream = list(events(whole))[:-1]
+    for count in range(len(stream) + (end == "")):
+        if stream[:count] and end and all(each["type"] != "x" for each in stream[:count]):
+            begun = sum(each["type"].endswith("item.added") for each in stream[:count])
+            done = sum(each["type"].endswith("item.done") for each in stream[:count])
+            if begun == done > 0:  # whole items, and the server says that this is all
+                assert read(stream[:count], end).kept
+                continue
+        with pytest.raises((EOFError, NotACompletion)):
+            read(stream[:count], end)
+
+
+@pytest.mark.parametrize(
+    ("event", "status"),
+    [
+        ({"type": "error", "code": "server_error", "message": "oops"}, 500),
+        ({"type": "error", "code": "rate_limit_exceeded", "message": "oops"}, 429),
+        ({"type": "error", "error": {"code": "invalid_prompt", "message": "oops"}}, 400),
+        ({"type": "response.failed", "response": {"error": {"message": "oops"}}}, 500),
+        (
+            {
+                "type": "response.failed",
+                "response": {
+                    "status": "failed",
+                    "error": {"code": "invalid_image", "message": "oops"},
+                },
+            },
+            400,
+        ),
+    ],
+)
+def test_an_error_in_a_stream_is_raised(event: Any, status: int) -> None:
+    whole = response("m", Responses().items(MESSAGE), "tool_calls", None)
+    with pytest.raises(ServerError) as caught:
+        read([*list(events(whole))[:4], event])
+    assert (caught.value.status, caught.value.message) == (status, "oops")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_incomplete_reply_says_why(stream: bool) -> None:
+    with server(Say("half of", finish="length"), Say("bad", finish="content_filter")) as http:
+        model = told(http, api="responses", stream=stream)
+        assert complete(model)[1].finish == "length"
+        with pytest.raises(ModelError) as caught:
+            complete(model)
+        assert caught.value.kind == "refused"
+
+
+def test_a_refusal_of_the_model_is_its_text() -> None:
+    part = {"type": "refusal", "refusal": "I will not."}
+    item = {"id": "m", "type": "message", "role": "assistant", "content": [part]}
+    reply = read([{"type": "response.completed", "response": {"output": [item]}}])
+    assert (reply.text, reply.finish) == ("I will not.", "stop")
+
+
+# ── requests ──────────────────────────────────────────────────────────────────────────────────────
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+
+def test_a_request_has_all_that_the_api_has() -> None:
+    form = Capabilities(responses=True, strict=True)
+    own = {
+        "reasoning_effort": "low", "max_tokens": 5000, "verbosity": "low", "seed": 1,
+        "tool_choice": {"type": "function", "function": {"name": "f"}},
+    }  # fmt: skip
+    ask = AskModel(1, ({"role": "system", "content": "Be brief."}, *HELLO), TOOLS, schema=CLOSED)
+    body = body_of(ask, form, own)
+    assert body["instructions"] == "Be brief."
+    assert body["store"] is False
+    assert body["include"] == ["reasoning.encrypted_content"]
+    assert [(each["name"], each["strict"]) for each in body["tools"]] == [("f", True), ("g", False)]
+    assert body["tool_choice"] == {"type": "function", "name": "f"}
+    assert body["reasoning"] == {"summary": "auto", "effort": "low"}
+    assert body["max_output_tokens"] == 5000
+    assert body["text"]["verbosity"] == "low"
+    assert body["text"]["format"]["schema"] == CLOSED
+    assert body["seed"] == 1
+    assert "tool_choice" not in body_of(replace(ask, step=2), form, own)
+
+
+def test_images_of_a_result_stand_in_the_result() -> None:
+    talk = (
+        {"role": "user", "content": [{"type": "text", "text": "Look."}, IMAGE]},
+        {"role": "assistant", "content": None, "tool_calls": [call("f", {}, "q1")]},
+        {"role": "tool", "tool_call_id": "q1", "content": "a plot"},
+        {"role": "assistant", "content": SHOW_IMAGES},
+        {"role": "user", "content": [{"type": "text", "text": "The image of f:"}, IMAGE]},
+    )
+    form = Capabilities(responses=True)
+    items = body_of(AskModel(2, talk), form, {})["input"]
+    image = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"}
+    assert items[0]["content"][1] == image
+    assert [each.get("text") for each in items[-1]["output"]] == ["a plot", "The image of f:", None]
+    assert items[-1]["output"][-1] == image
+    less = replace(form, without=frozenset({"output.images"}))
+    items = body_of(AskModel(2, talk), less, {})["input"]
+    assert (items[-2]["output"], items[-1]["role"]) == ("a plot", "user")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Unknown parameter: 'include'.", "Encrypted content is not supported with this model.",
+        "Unsupported parameter: 'reasoning.summary' is not supported with this model.",
+        "Your organization must be verified to generate reasoning summaries.", "Bad Request",
+    ],
+)  # fmt: skip
+def test_what_a_gateway_lacks_of_the_api_is_left_out(words: str) -> None:
+    lacks = "reasoning" if "summar" in words else "include"
+
+    class Gateway(Server):
+        def answer(self, exchange: Any) -> None:
+            if lacks in exchange.body:
+                Status(400, words).play(exchange)
+            else:
+                super().answer(exchange)
+
+    with Gateway(apis=("responses",)) as http:
+        model = told(http, api="responses")
+        assert complete(model, tools=TOOLS)[1].text == "All is well."
+        assert len(http.chats) == 2
+        assert all(each.body["store"] is False for each in http.chats)
+
+
+def test_reasoning_that_is_refused_is_not_sent_any_more() -> None:
+    class Forgets(Server):
+        def answer(self, exchange: Any) -> None:
+            found = reasoning(exchange.body["input"])
+            if found:
+                Status(404, f"Item with id '{found[0]['id']}' not found.").play(exchange)
+            else:
+                super().answer(exchange)
+
+    with Forgets(*steps(2), answer("A"), apis=("responses",)) as http:
+        assert agent(http).run("What?").answer == "A"
+        assert http.complaints == []
+
+
+def test_the_nearest_effort_is_used() -> None:
+    words = "Unsupported value: 'max' is not supported. Supported values are: 'low', 'high'."
+
+    class Low(Server):
+        def answer(self, exchange: Any) -> None:
+            body = exchange.body
+            effort = body.get("reasoning_effort") or body.get("reasoning", {}).get("effort")
+            if effort not in ("low", "high"):
+                Status(400, words).play(exchange)
+            else:
+                super().answer(exchange)
+
+    for api in BOTH:
+        with Low(apis=BOTH) as http:
+            seen, _ = complete(told(http, api=api, effort="max"))
+            assert len(http.chats) == 2
+            assert "'high'" in "".join(each.text for each in seen if isinstance(each, Notice))

@@ -265,8 +265,11 @@ class Drip:
         for _ in range(self.then_stall):
             if exchange.client_left(within=self.pause):
                 return
-            exchange.event(
-                {"choices": [{"index": 0, "delta": {"content": "well "}, "finish_reason": None}]}
-            )
+            event: dict[str, Any] = {
+                "choices": [{"index": 0, "delta": {"content": "well "}, "finish_reason": None}]
+            }
+            if exchange.responses is not None:
+                event = {"type": "response.output_text.delta", "output_index": 0, "delta": "well "}
+            exchange.event(event)
         exchange.wait_for_the_client_to_leave()
         exchange.break_off()

@@ -120,7 +120,7 @@ class Responses:
     def items(self, message: dict[str, Json]) -> list[dict[str, Json]]:
         """The items of a message of chat completions; its reasoning comes first."""
         items: list[dict[str, Json]] = []
-        if thought := message.get("reasoning_content"):
+        if thought := message.get("reasoning_content") or message.get("reasoning"):
             summary = [{"type": "summary_text", "text": thought}]
             items.append({"id": self._id("rs"), "type": "reasoning", "summary": summary})
             items[-1]["encrypted_content"] = f"gAAAA-{items[-1]['id']}-{len(thought)}"
@@ -177,11 +177,9 @@ def events(whole: dict[str, Json]) -> Iterator[dict[str, Json]]:
 
 
 def _empty(item: Json) -> Json:
-    begun = {**item, "status": "in_progress"}
-    for name, value in (("content", []), ("summary", []), ("arguments", "")):
-        if name in item:
-            begun[name] = value
-    return begun
+    empty = {"content": [], "summary": [], "arguments": ""}
+    begun = {name: empty.get(name, value) for name, value in item.items()}
+    return {**begun, "status": "in_progress"}
 
 
 def _pieces(item: Json, at: Json) -> Iterator[Json]:
@@ -207,6 +205,40 @@ def _pieces(item: Json, at: Json) -> Iterator[Json]:
 def _deltas(name: str, text: str, where: Json) -> Iterator[Json]:
     for at in range(0, len(text), 5):
         yield {"type": f"response.{name}.delta", **where, "delta": text[at : at + 5]}
+
+
+def messages(body: Json) -> list[Json]:
+    """The conversation of a request as messages of chat completions."""
+    found: list[Json] = []
+    if "instructions" in body:
+        found.append({"role": "system", "content": body["instructions"]})
+    for item in body["input"]:
+        kind = item.get("type", "message")
+        if kind == "message":
+            found.append({"role": item["role"], "content": _content(item["content"])})
+        elif kind == "function_call":
+            if found[-1]["role"] != "assistant":
+                found.append({"role": "assistant", "content": None})
+            function = {name: item[name] for name in ("name", "arguments")}
+            call = {"id": item["call_id"], "type": "function", "function": function}
+            found[-1].setdefault("tool_calls", []).append(call)
+        elif kind == "function_call_output":
+            output = {"role": "tool", "tool_call_id": item["call_id"]}
+            found.append({**output, "content": _content(item["output"])})
+    return found
+
+
+def _content(content: Json) -> Json:
+    if isinstance(content, str):
+        return content
+    if all(part["type"] == "output_text" for part in content):
+        return "".join(part["text"] for part in content)
+    return [
+        {"type": "image_url", "image_url": {"url": part["image_url"]}}
+        if part["type"] == "input_image"
+        else {"type": "text", "text": part["text"]}
+        for part in content
+    ]
 
 
 def _tool(tool: Json) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from tests.servers import responses
 from tests.servers.plays import Play, Raw, Say, Status
 from tests.servers.responses import Responses
 from tests.servers.strict import complaint
@@ -81,6 +82,14 @@ class Asked:
     raw: bytes = b""
     left: threading.Event = field(default_factory=threading.Event)
     """Set where the client closed the connection before it was answered."""
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation, as messages of chat completions."""
+        if "messages" in self.body:
+            found: list[dict[str, Any]] = self.body["messages"]
+            return found
+        return responses.messages(self.body)
 
 
 def _has_images(body: Any) -> bool:
@@ -308,8 +317,10 @@ class Server:
         self._play(exchange, said)
 
     def _answer_response(self, exchange: Exchange) -> None:
+        body = {**exchange.body, "messages": exchange.asked.messages}
         for feature in self.cannot:
-            if _is_used(exchange.body.get(feature)):
+            has = HAS.get(feature, lambda body, name=feature: _is_used(body.get(name)))
+            if has(body):
                 Status(*REFUSALS[feature]).play(exchange)
                 return
         self._play(exchange, self.responses.complaint(exchange.body) if self.strict else "")
