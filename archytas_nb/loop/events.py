@@ -448,6 +448,7 @@ class ModelReply:
     usage: Usage = field(default=Usage(), compare=False)
     seconds: float = field(default=0.0, compare=False)
     kept: Mapping[str, Json] = field(default_factory=dict)  # fields that are not ours, to send back
+    api: str = field(default="", compare=False)  # its name, if it is not the provider's usual one
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -477,7 +478,7 @@ class ArchytasNB(Settings, Magics):
 
         model: Any = args.model
         if not is_replay:
-            model = self._model(args.model)
+            model = self._model(args.model, effort=vars(args).get("effort"))
         is_small = ModelFacts(model).is_small
         tools = None
         if settings.tools:
@@ -495,18 +496,28 @@ class ArchytasNB(Settings, Magics):
         arguments |= {"tools": tools, "allow": allow, "ask_user": asks_user, "python": code}
         return Agent(model=model, namespace=self.shell.user_ns, **arguments)
 
-    def _model(self, name: str | None, confirm: Confirm | None = None) -> Model:
+    def _model(
+        self, name: str | None, confirm: Confirm | None = None, effort: str | None = None
+    ) -> Model:
         """The model for this question; made once, so that a cassette and a connection last.
 
         ``confirm`` asks whether a server may be used that nobody named; None asks a person.
+        ``effort`` takes the place of the setting.
         """
         from archytas_nb.cassettes.switch import cassette_in_use, recorded
         from archytas_nb.kernel import person
 
         held = held_model(self.shell.user_ns, name)
-        if held is not None:
+        if held is not None and effort is None:
             return held
+        if held is not None:
+            raise UsageError(
+                f"--effort is not for the model in the variable {name!r}; create that model with "
+                f"effort={effort!r}"
+            )
         settings = model_settings(self)
+        if effort is not None:
+            settings = replace(settings, effort=effort)
         cassette = cassette_in_use()
         choice = (name, settings.resolved(), cassette)
         if choice not in self._models:

@@ -63,7 +63,7 @@ AGENT_FLAGS = (
     *(_overrides("--tools", "NAME[,NAME]"), _overrides("--protocol")),
     *(_overrides("--max-steps", "N"), _overrides("--max-seconds", "S")),
     *(_overrides("--max-total-tokens", "N"), _overrides("--max-reply-tokens", "N")),
-    *(_overrides("--context"), _overrides("--values")),
+    *(_overrides("--effort"), _overrides("--context"), _overrides("--values")),
     *(_overrides("--approve"), _overrides("--allow", "NAME[,NAME]"), _overrides("--python")),
     _value(
         "NAME",

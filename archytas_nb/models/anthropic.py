@@ -33,6 +33,10 @@ from archytas_nb.models.usage import Tokens
 _DEFAULT_TOKENS = 4096
 """Maximum length of a reply if none is given: the API requires one, and all models accept this."""
 _CACHED = {"type": "ephemeral"}
+EFFORT = "effort"
+"""The field of the setting `effort`, which is sent as thinking and as a part of other fields."""
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576}
+"""Tokens for thinking, for models that do not choose themselves; 32,768 for the highest effort."""
 KEY = "anthropic"
 """The key under which the blocks before a call, such as thinking, are stored with the call."""
 
@@ -66,7 +70,7 @@ class AnthropicModel(RemoteModel):
     client = "Anthropic"
     api: Api = "anthropic"
     lacks = frozenset({
-        "api", "effort", "stream_options", "system", "null", "reasoning", "no limit", "max_tokens",
+        "api", "stream_options", "system", "null", "reasoning", "no limit", "max_tokens",
         "max_completion_tokens",
     })  # fmt: skip
     default_url = ANTHROPIC_URL
@@ -75,6 +79,7 @@ class AnthropicModel(RemoteModel):
     reads_settings = False
     path = ("/messages", "/v1")
     alternatives = ("cache_control",)
+    effort_field = EFFORT
     listing = MappingProxyType({"limit": 1000})
     is_small = False
 
@@ -116,6 +121,7 @@ def body_of(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> dic
     """The fields of a request except the model; the user's `extra` fields override the others."""
     system, turns = _conversation(ask, form)
     extra = {name: value for name, value in extra.items() if name not in form.without}
+    extra = _thinking(extra.pop(EFFORT, None), form) | extra
     marker = extra.pop("cache_control", _CACHED)
     if not ask.tools or not may_choose(ask, extra.get("tool_choice")):
         extra.pop("tool_choice", None)
@@ -135,6 +141,21 @@ def body_of(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> dic
             format_ = {"type": "json_schema", "schema": schema}
             body["output_config"] = {**(extra.get("output_config") or {}), "format": format_}
     return body
+
+
+def _thinking(effort: Json, form: Capabilities) -> dict[str, Json]:
+    """The fields for an effort: thinking of the model's choice, or else with a budget."""
+    if effort is None:
+        return {}
+    effort = form.effort(effort)
+    if effort == "none":
+        return {"thinking": {"type": "disabled"}}
+    if "adaptive" in form.without:
+        budget = _BUDGETS.get(effort, 32_768)
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    level = "low" if effort == "minimal" else effort
+    thinking = {"type": "adaptive", "display": "summarized"}
+    return {"thinking": thinking, "output_config": {"effort": level}}
 
 
 def _max_tokens(ask: AskModel, form: Capabilities, extra: Mapping[str, Json]) -> int:

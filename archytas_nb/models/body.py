@@ -68,9 +68,7 @@ def body_of(
                 field = form.length_field if name in form.without else name
                 body[field] = lowered(value, form.max_reply_tokens)
         elif name not in form.without and is_wanted(name, value, ask):
-            body[name] = value
-            if name == "reasoning_effort" and form.effort:
-                body[name] = form.effort
+            body[name] = form.effort(value) if name == "reasoning_effort" else value
     if ask.tools and not form.reasons_with_tools:
         body["reasoning_effort"] = "none"
     return body

@@ -133,7 +133,7 @@ class Capabilities:
     thinks: bool = False  # a reply contained only reasoning, so it needs more tokens
     thoughts: bool = False  # requires the model's thoughts in the history (DeepSeek, Kimi)
     responses: bool = False  # the Responses API, not chat completions
-    effort: str = ""  # in place of the reasoning effort that was asked for
+    efforts: frozenset[tuple[str, str]] = frozenset()  # those that it rejects, and another instead
     reasons_with_tools: bool = True  # accepts tools without ``reasoning_effort="none"``
     # Fields of replies that are not ours: whether they are sent back; or calls without one are
     # marked, because it is required (Gemini).
@@ -147,6 +147,13 @@ class Capabilities:
         if self.tools and self.calls != "in_text":
             return "native"
         return "react"
+
+    def effort(self, wanted: Any) -> Any:
+        """A level of effort that it takes in place of another."""
+        instead = dict(self.efforts)
+        while isinstance(wanted, str) and wanted in instead:
+            wanted = instead[wanted]
+        return wanted
 
     def take(self, form: Capabilities) -> None:
         """Take over all that a form says."""
@@ -162,11 +169,11 @@ class Capabilities:
         return form
 
 
-_SETS = ("without", "unseen", "shapes")
+_SETS = ("without", "unseen", "shapes", "efforts")
 _PLAIN = (
     "schema", "strict", "tools", "stream", "system", "null_content", "has_limit", "length_field",
     "max_reply_tokens", "images", "thoughts", "reasons_with_tools", "extras",
-    "responses", "effort",
+    "responses",
 )  # fmt: skip
 """The attributes that are kept in the file of what was learnt."""
 
@@ -231,7 +238,8 @@ def _difference(before: Capabilities, after: Capabilities) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in _SETS:
         if added := getattr(after, name) - getattr(before, name):
-            found[name] = sorted(map(list, added)) if name == "shapes" else sorted(added)
+            is_pairs = name in ("shapes", "efforts")
+            found[name] = sorted(map(list, added)) if is_pairs else sorted(added)
     for name in _PLAIN:
         if getattr(after, name) != getattr(before, name):
             found[name] = getattr(after, name)

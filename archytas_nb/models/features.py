@@ -155,17 +155,20 @@ _OF_OWN = {
 
 def _effort(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
     """Another level of reasoning, of those that a refusal quotes: the nearest one."""
-    given = str(form.effort or request.fields.get("reasoning_effort"))
-    if given not in _LEVELS or "reasoning_effort" in form.without:
+    names = ("reasoning_effort", "effort")
+    sent = [request.fields[each] for each in names if each in request.fields]
+    given = form.effort(next(iter(sent), None))
+    if given not in _LEVELS or form.without.intersection(names):
         return
     at = _LEVELS.index(given)
-    quoted = [each for each in _LEVELS if each != given and _is_quoted(each, text)]
-    if quoted and (_is_quoted(given, text) or _spoken_of("effort", text)):
+    refused = {given, *dict(form.efforts)}
+    quoted = [each for each in _LEVELS if each not in refused and _is_quoted(each, text)]
+    if len(quoted) > 1 or (quoted and _is_quoted(given, text)):
         level = min(quoted, key=lambda each: abs(_LEVELS.index(each) - at))
         yield Change(
             "effort",
             level,
-            lambda form: replace(form, effort=level),
+            lambda form: replace(form, efforts=form.efforts | {(given, level)}),
             f"the effort {given!r}",
             f"the effort of reasoning is {level!r}, because {given!r} is refused",
             NAMED + 1,
@@ -178,6 +181,20 @@ _LEVELS = get_args(EffortName)[1:]
 
 def _is_quoted(word: str, text: str) -> bool:
     return re.search(rf"""["'`‘“]{word}["'`’”]""", text) is not None
+
+
+def _adaptive(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
+    """A budget for thinking, for Anthropic's models that do not choose it themselves."""
+    if "effort" in request.fields and not form.without & {"adaptive", "effort"}:
+        yield Change(
+            "adaptive",
+            "",
+            lambda form: replace(form, without=form.without | {"adaptive"}),
+            "adaptive thinking",
+            "",
+            NAMED + 0.5 if _spoken_of("adaptive", text) else 0,
+            is_rare=True,
+        )
 
 
 def _api(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
@@ -568,6 +585,10 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "field", _fields, _words(r"(?!)"),
         "Unsupported parameter: 'temperature' is not supported with this model.",
+    ),
+    Feature(
+        "adaptive", _adaptive, _words(r"adaptive|thinking|output_config|\beffort\b"),
+        "adaptive thinking is not supported on this model",
     ),
     Feature(
         "images", _images, _words(r"\bimages?\b|image_url|vision|multimodal|mmproj"),

@@ -92,7 +92,7 @@ def _reasoning(ask: AskModel, form: Capabilities, extra: dict[str, Json]) -> dic
     if "reasoning.summary" not in form.without:
         reasoning["summary"] = "auto"
     if (effort := extra.pop("reasoning_effort", None)) is not None:
-        reasoning["effort"] = form.effort or effort
+        reasoning["effort"] = form.effort(effort)
     reasoning |= mapping(extra.pop("reasoning", None))
     if ask.tools and not form.reasons_with_tools:
         reasoning["effort"] = "none"
@@ -383,8 +383,12 @@ class ResponseBuilder(ReplyBuilder):
         item = self._item({**part, "item_id": value.get("id")})
         is_another = item is not None and item.value.get("type") != value.get("type")
         if item is None or is_another or item.is_done:
-            if item is not None and item.is_done and item.value == value:  # sent twice
-                return []
+            if (
+                item is not None
+                and item.is_done
+                and {**item.value, "id": ""} == {**value, "id": ""}
+            ):
+                return []  # sent twice
             item = self._begin(part)
         item.value = value
         item.is_done = True
@@ -484,6 +488,7 @@ class ResponseBuilder(ReplyBuilder):
             kept={ITEMS: values} if is_kept else {},
             model=self.model,
             usage=self._tokens.usage,
+            api="Responses API",
         )
 
 

@@ -49,7 +49,8 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
             usage = view.usage + replace(event.usage, requests=event.usage.requests or 1)
             seconds = view.seconds + event.seconds
             model = event.model or view.model
-            return replace(view, model=model, usage=usage, seconds=seconds, is_aside=False)
+            view = replace(view, api=tidy(event.api) or view.api, is_aside=False)
+            return replace(view, model=model, usage=usage, seconds=seconds)
         case ev.NoReply() if view.is_aside:
             return replace(view, is_aside=False)
         case ev.NoReply():

@@ -232,7 +232,7 @@ def _thumbnail(image: str) -> Html:
 
 def facts_of(view: RunView) -> str:
     """What a question continues, the model, and after the run its time and tokens."""
-    facts = [view.beside, view.model_name, view.protocol]
+    facts = [view.beside, view.model_name, view.protocol, one_line(view.api, 60)]
     facts.append(one_line(view.server, 200))
     tokens = view.usage.input_tokens + view.usage.output_tokens
     if view.ending is not None and view.seconds >= 1:

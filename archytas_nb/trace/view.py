@@ -384,6 +384,7 @@ class RunView:
     usage: ev.Usage = field(default=ev.Usage(), compare=False)
     seconds: float = field(default=0.0, compare=False)  # of the model, also in a replay
     server: str = ""  # what serves the model, if known
+    api: str = field(default="", compare=False)  # of the model, if it is not the usual one
     continues: str = ""  # what the question continues, if that is not obvious
     told: tuple[str, ...] = ()  # what the model reads beside the question
     images: tuple[str, ...] = ()  # sent with the question, PNG or JPEG in base64

@@ -594,3 +594,47 @@ def _recorded_stream(play: Say) -> bytes:
         )
         with urllib.request.urlopen(request) as response:
             return bytes(response.read())
+
+
+# ── effort ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Thinks(AnthropicServer):
+    """Refuses some kinds of thinking."""
+
+    refuses: tuple[str, ...] = ()
+    said = "thinking: Input should be something else"
+
+    def answer(self, exchange: Any) -> None:
+        kind = exchange.body.get("thinking", {}).get("type", "none")
+        if kind in self.refuses or exchange.body.get("output_config", {}).get("effort") == "max":
+            Status(400, self.said).play(exchange)
+        else:
+            super().answer(exchange)
+
+
+@pytest.mark.parametrize(
+    ("refuses", "kind"),
+    [((), "adaptive"), (("adaptive",), "enabled"), (("adaptive", "enabled"), None)],
+)
+def test_an_effort_is_sent_as_the_thinking_that_the_model_has(
+    refuses: tuple[str, ...], kind: str | None
+) -> None:
+    with Thinks(then=Say("fine"), strict=False) as server:
+        server.refuses = refuses
+        for _ in range(2):
+            assert complete(told(server, effort="high"), max_tokens=1000)[1].text == "fine"
+        body = server.chats[-1].body
+    assert body.get("thinking", {}).get("type") == kind
+    assert body.get("output_config") == ({"effort": "high"} if kind == "adaptive" else None)
+    assert body["max_tokens"] == (17384 if kind == "enabled" else 1000)
+
+
+def test_the_nearest_effort_is_used() -> None:
+    with Thinks(then=Say("fine"), strict=False) as server:
+        server.said = "output_config.effort: Input should be 'low', 'medium' or 'high'"
+        complete(told(server, effort="max"))
+        assert server.chats[-1].body["output_config"] == {"effort": "high"}
+        assert len(server.chats) == 2
+        complete(told(server, effort="none"))
+        assert server.chats[-1].body["thinking"] == {"type": "disabled"}
