@@ -237,8 +237,8 @@ _LIST = (
     Setting(
         "effort", "choice", "auto",
         "How much the model reasons before it replies, from none to max; auto: as much as it does "
-        "by default. An endpoint that lacks a level gets the nearest one that it names, or none; the "
-        "embedded model has no levels.",
+        "by default. An endpoint that lacks a level gets the nearest one that it names, or none; "
+        "the embedded model has no levels.",
         choices=get_args(EffortName),
     ),
     Setting(

@@ -172,9 +172,11 @@ def _endpoint_model(
 ) -> Any:
     from archytas_nb.models.endpoint import OpenAIModel
 
-    limits = (settings.timeout, settings.max_retries)
-    spoken: dict[str, Any] = {"effort": settings.effort, "api": settings.api}
-    return OpenAIModel(name, base_url, api_key, *limits, **spoken, **settings.fields)
+    options: dict[str, Any] = {
+        "timeout": settings.timeout, "max_retries": settings.max_retries,
+        "effort": settings.effort, "api": settings.api, **settings.fields,
+    }  # fmt: skip
+    return OpenAIModel(name, base_url, api_key, **options)
 
 
 def _provider_model(settings: ModelSettings, prefix: str, provider: Provider, name: str) -> Any:

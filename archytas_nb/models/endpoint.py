@@ -51,8 +51,18 @@ class OpenAIModel(RemoteModel):
     path = ("/chat/completions", "/responses")
     alternatives = ("stop", *OWN_FIELDS)  # reasoning models reject the first
 
-    def __init__(self, *args: Any, api: str | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        model: str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
+        *,
+        api: str | None = None,
+        **options: Any,  # those of `RemoteModel`, and fields of requests
+    ) -> None:
+        super().__init__(model, base_url, api_key, timeout, max_retries, **options)
         given = settings.value("api") if api is None else api
         if given not in get_args(ApiName):
             expected = ", ".join(map(repr, get_args(ApiName)))

@@ -12,6 +12,7 @@ from archytas_nb.agent import Agent
 from archytas_nb.cassettes.switch import recorded
 from archytas_nb.magics.models import model_settings
 from archytas_nb.magics.settings import Settings
+from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.providers import PROVIDERS, Provider
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -128,6 +129,26 @@ def test_fields_of_requests_are_sent_and_headers_too() -> None:
         Agent([], model).run("Well?")
     assert server.chats[0].body["temperature"] == 0
     assert server.chats[0].headers["x-team"] == "birds"
+
+
+def test_the_api_and_the_effort_are_settings_and_the_effort_an_option(
+    shell: InteractiveShell, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(apis=("chat", "responses"), then=Say("All is well.")) as server:
+        monkeypatch.setenv("ARCHYTAS_NB_BASE_URL", server.url)
+        monkeypatch.setenv("ARCHYTAS_NB_API_KEY", "sk-1")
+        shell.run_cell("%agent --model tiny-1 --effort high Well?")
+        shell.run_cell("%config ArchytasNB.api = 'responses'")
+        shell.run_cell("%config ArchytasNB.effort = 'low'")
+        shell.run_cell("%agent --model tiny-1 Well?")
+        shell.run_cell("%agent --model tiny-1 --effort max Well?")
+        shell.run_cell("%agent --model tiny-1 --effort extreme Well?")
+        chat, *others = [each.body for each in server.chats]
+    assert chat["reasoning_effort"] == "high"
+    assert [each["reasoning"]["effort"] for each in others] == ["low", "max"]
+    shell.user_ns["held"] = OpenAIModel("tiny-1", server.url)
+    with pytest.raises(UsageError, match="effort='low'"):
+        shell.run_line_magic("agent", "--model held --effort low Well?")
 
 
 def test_a_prefix_of_the_models_name_works_in_a_line_and_in_the_configuration(
