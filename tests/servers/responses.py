@@ -228,6 +228,28 @@ def messages(body: Json) -> list[Json]:
     return found
 
 
+def chat_form(body: Json) -> dict[str, Json]:
+    """A request with the fields of chat completions."""
+    others = {
+        "input", "instructions", "tools", "max_output_tokens", "reasoning", "text", "store",
+        "include",
+    }  # fmt: skip
+    found = {name: value for name, value in body.items() if name not in others}
+    found["messages"] = messages(body)
+    if "tools" in body:
+        found["tools"] = [
+            {"type": "function", "function": {k: v for k, v in each.items() if k != "type"}}
+            for each in body["tools"]
+        ]
+    if "max_output_tokens" in body:
+        found["max_completion_tokens"] = body["max_output_tokens"]
+    if "effort" in body.get("reasoning", {}):
+        found["reasoning_effort"] = body["reasoning"]["effort"]
+    if "format" in body.get("text", {}):
+        found["response_format"] = body["text"]["format"]
+    return found
+
+
 def _content(content: Json) -> Json:
     if isinstance(content, str):
         return content

@@ -63,7 +63,9 @@ def world() -> Iterator[World]:
 def asked(endpoint: Endpoint, *, images: bool = False) -> Run:
     """Ask a new agent one question."""
     RAN.clear()
-    agent = Agent([measure], endpoint.client(max_retries=1, **OWN), ask_user=False, namespace={})
+    api = "responses" if endpoint.api == "responses" else "auto"
+    model = endpoint.client(max_retries=1, api=api, **OWN)
+    agent = Agent([measure], model, ask_user=False, namespace={})
     return agent.run("What is the size?", images=[IMAGE] if images else [])
 
 
@@ -87,10 +89,12 @@ quirks = st.lists(
 )
 
 
-def check(world: World, refused: list[Refuses], *, images: bool) -> None:
+def check(
+    world: World, refused: list[Refuses], *, images: bool, api: str = "chat/completions"
+) -> None:
     """The run ends well, with few requests, and later ones without any that is refused."""
     learnt.forget()
-    endpoint = world.endpoint(calls_then_answers("measure", GIVEN, ANSWER), *refused)
+    endpoint = world.endpoint(calls_then_answers("measure", GIVEN, ANSWER), *refused, api=api)
     run = asked(endpoint, images=images)
     assert (run.status, run.answer) == ("answered", ANSWER), run.answer
     assert RAN == [(2, "abc")]
@@ -121,3 +125,20 @@ def test_many_compositions_end_as_if_what_is_refused_had_never_been_there(
     world: World, refused: list[Refuses], images: bool
 ) -> None:
     check(world, refused, images=images)
+
+
+@settings(max_examples=5)
+@given(quirks, st.booleans())
+def test_a_run_in_the_responses_api_ends_as_if_what_is_refused_had_never_been_there(
+    world: World, refused: list[Refuses], images: bool
+) -> None:
+    check(world, refused, images=images, api="responses")
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(quirks, st.booleans())
+def test_many_compositions_in_the_responses_api_end_as_if_they_had_never_been_there(
+    world: World, refused: list[Refuses], images: bool
+) -> None:
+    check(world, refused, images=images, api="responses")

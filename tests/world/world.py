@@ -21,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from archytas_nb.models.endpoint import OpenAIModel, close_clients
+from tests.servers import responses
 
 Body = dict[str, Any]
 Message = dict[str, Any]
@@ -72,6 +73,8 @@ class Endpoint:
 
     Attributes:
         name: The name of its model.
+        api: The API that it has; requests to another one are answered with 404. Those to the
+            Responses API pass the quirks with the fields of chat completions.
         sent: The bodies of the requests that came, in order.
         statuses: The status that each of them was answered with.
     """
@@ -80,6 +83,7 @@ class Endpoint:
     name: str
     model: Callable[[Body], Message]
     quirks: tuple[Quirk, ...] = ()
+    api: str = "chat/completions"
     sent: list[Body] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
 
@@ -92,8 +96,13 @@ class Endpoint:
         """How many requests were not answered with 200."""
         return sum(status != 200 for status in self.statuses)
 
-    def play(self, body: Body) -> Answer:
+    def play(self, body: Body, path: str) -> Answer:
         """The answer to a request."""
+        if not path.endswith(self.api):
+            self.statuses.append(404)
+            return Answer.of_json(404, {"detail": "Not Found"})
+        if self.api == "responses":
+            body = responses.chat_form(body)
         self.sent.append(body)
         answer = self._answer(body)
         for quirk in self.quirks:
@@ -111,6 +120,13 @@ class Endpoint:
             message = quirk.message(message, body)
             usage = quirk.usage(usage, body)
         finish = "tool_calls" if message.get("tool_calls") else "stop"
+        if self.api == "responses":
+            items = responses.Responses().items(message)
+            whole = responses.response(self.name, items, finish, (100, 0, 10))
+            if not body.get("stream"):
+                return Answer.of_json(200, whole)
+            text = "".join(f"data: {json.dumps(each)}\n\n" for each in responses.events(whole))
+            return Answer(200, text.encode(), {"Content-Type": "text/event-stream"})
         if not body.get("stream"):
             choice = {"index": 0, "message": message, "finish_reason": finish}
             more = {"usage": usage} if usage else {}
@@ -167,10 +183,12 @@ class World:
         self._server.shutdown()
         self._server.server_close()
 
-    def endpoint(self, model: Callable[[Body], Message], *quirks: Quirk) -> Endpoint:
+    def endpoint(
+        self, model: Callable[[Body], Message], *quirks: Quirk, api: str = "chat/completions"
+    ) -> Endpoint:
         """A new endpoint, of which nothing is known."""
         self._count += 1
-        made = Endpoint(self.url, f"model-{self._count}", model, quirks)
+        made = Endpoint(self.url, f"model-{self._count}", model, quirks, api)
         self.endpoints[made.name] = made
         return made
 
@@ -209,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
             error = {"message": f"model {body['model']!r} not found", "code": "model_not_found"}
             self._send(Answer.of_json(404, {"error": error}))
             return
-        self._send(endpoint.play(body))
+        self._send(endpoint.play(body, self.path))
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)
