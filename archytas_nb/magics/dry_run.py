@@ -82,9 +82,11 @@ class DryRun:
         if body is None:
             body = {"messages": ask.messages, "tools": ask.tools}
         parts = []
-        if "system" in body:
-            parts.append(("system", _content({"content": body["system"]})))
-        parts += [(str(each.get("role")), _content(each)) for each in body["messages"]]
+        system = body.get("system") or body.get("instructions")
+        if system:
+            parts.append(("system", _content({"content": system})))
+        messages = body.get("messages") or body["input"]  # the latter of the Responses API
+        parts += [(str(each.get("role") or each.get("type")), _content(each)) for each in messages]
         if body.get("tools"):
             parts.append(("tools, as function-calling specifications", _pretty(body["tools"])))
         if self.body is None and ask.schema is not None:
@@ -93,10 +95,14 @@ class DryRun:
         if self.body is None and ask.grammar:
             title = "grammar (GBNF) that the reply is bound to, where the model has grammars"
             parts.append((title, ask.grammar))
-        others = {n: each for n, each in body.items() if n not in ("system", "messages", "tools")}
+        others = {name: each for name, each in body.items() if name not in _SHOWN}
         if others:
             parts.append(("other fields", _pretty(others)))
         return parts
+
+
+_SHOWN = ("system", "instructions", "messages", "input", "tools")
+"""Fields that are shown as parts of their own."""
 
 
 def _content(message: Mapping[str, Any]) -> str:

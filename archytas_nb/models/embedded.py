@@ -8,7 +8,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import ArchytasError, ConfigurationError, ModelError
@@ -29,6 +29,8 @@ REMEMBERED_SECONDS = 86_400.0
 _POLL_SECONDS = 0.05
 _REPLY_SECONDS = 3600.0
 """Timeout of a request: slow machines process a long prompt for minutes."""
+_DEFAULTS: dict[str, Any] = {"api": "auto", "effort": "auto"}
+"""In place of the settings, which are for endpoints."""
 REPEAT_TEMPERATURE = 0.8
 DEFAULT_NAME = "Qwen2.5-Coder-1.5B-Instruct"
 
@@ -284,7 +286,9 @@ class EmbeddedModel:
         can.images = 0
         where = (server.model, server.base_url, server.api_key, _REPLY_SECONDS, 0)
         # The engine then reports how much of the prompt has been processed.
-        client = OpenAIModel(*where, temperature=temperature, seed=seed, return_progress=True)
+        client = OpenAIModel(
+            *where, temperature=temperature, seed=seed, return_progress=True, **_DEFAULTS
+        )
         client.keeps_connections = False
         return client
 

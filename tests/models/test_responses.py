@@ -14,6 +14,7 @@ from archytas_nb.agent import Agent
 from archytas_nb.errors import ModelError, RunInterrupted
 from archytas_nb.loop.events import AskModel, Notice, Usage
 from archytas_nb.loop.function_calling import SHOW_IMAGES
+from archytas_nb.magics.dry_run import DryRun
 from archytas_nb.models.capabilities import Capabilities, capabilities_of
 from archytas_nb.models.completion import NotACompletion, ServerError, from_body, from_stream
 from archytas_nb.models.endpoint import OpenAIModel
@@ -549,3 +550,13 @@ def test_the_nearest_effort_is_used() -> None:
             seen, _ = complete(told(http, api=api, effort="max"))
             assert len(http.chats) == 2
             assert "'high'" in "".join(each.text for each in seen if isinstance(each, Notice))
+
+
+def test_what_would_be_sent_is_shown_in_either_api() -> None:
+    for api in BOTH:
+        model = OpenAIModel("m", "http://127.0.0.1:9/v1", api=api)
+        it = Agent([look], model, instructions="Be brief.", namespace={})
+        ask = it.preview("Where is it?")
+        shown = repr(DryRun(ask, (), model.body(ask)))
+        for text in ("── system", "Be brief.", "── user", "Where is it?", '"look"'):
+            assert text in shown
