@@ -161,7 +161,7 @@ def _input(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
     left_out = len(ask.messages) - len(messages)
     items: list[Json] = []
     instructions: list[str] = []
-    ids: dict[str, str] = {}  # the ids of calls at the endpoint, by ours
+    ids = _Ids()
     is_shown = False  # whether the next message has the images of the outcomes before it
     for at, message in enumerate(messages):
         match message["role"]:
@@ -174,7 +174,7 @@ def _input(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
                 items += _reply(message, aside or {}, ids)
             case "tool":
                 call_id = message["tool_call_id"]
-                output = {"type": "function_call_output", "call_id": ids.get(call_id, call_id)}
+                output = {"type": "function_call_output", "call_id": ids.of.get(call_id, call_id)}
                 items.append({**output, "output": message["content"]})
             case _ if is_shown and items and "output.images" not in form.without:
                 # A message of the user would begin a new turn, for which reasoning is dropped.
@@ -203,7 +203,22 @@ def _parts(content: Json) -> Iterator[Json]:
             yield {"type": "input_text", "text": part["text"]}
 
 
-def _reply(message: Message, aside: Mapping[str, Json], ids: dict[str, str]) -> Iterator[Json]:
+@dataclass(slots=True)
+class _Ids:
+    """The ids of calls at the endpoint, by ours; no two are the same."""
+
+    of: dict[str, str] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+    def new(self, own: str, at_endpoint: str) -> str:
+        """The id of one more call: the endpoint's, unless another call has it."""
+        call_id = own if at_endpoint in self.used else at_endpoint or own
+        self.of[own] = call_id
+        self.used.add(call_id)
+        return call_id
+
+
+def _reply(message: Message, aside: Mapping[str, Json], ids: _Ids) -> Iterator[Json]:
     """The items of a reply: as they came, unless they do not say what the message says."""
     text = string(message.get("content")).strip()
     calls = list(message.get("tool_calls", ()))
@@ -242,13 +257,10 @@ def _said(item: Json) -> str:
     return "".join(string(each.get("text")) or string(each.get("refusal")) for each in parts)
 
 
-def _call(call: Json, item: Mapping[str, Json], ids: dict[str, str]) -> Json:
+def _call(call: Json, item: Mapping[str, Json], ids: _Ids) -> Json:
     """A call, with its id at the endpoint if no other call has the same."""
     function = call["function"]
-    call_id = string(item.get("call_id"))
-    if not call_id or call_id in ids.values():
-        call_id = call["id"]
-    ids[call["id"]] = call_id
+    call_id = ids.new(call["id"], string(item.get("call_id")))
     arguments = function["arguments"]
     if _is_same(arguments, item.get("arguments")):
         arguments = item["arguments"]

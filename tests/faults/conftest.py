@@ -16,14 +16,14 @@ FORMS = [("native", True), ("react", False), ("native", False), ("react", True)]
 
 
 def forms(*apis: str) -> list[Any]:
-    """The first forms of each api (of the Responses API one), and the others as slow tests."""
+    """The first two forms of each api, and the others as slow tests, with the Responses API."""
     return [
         pytest.param(
             (*form, api),
             id="-".join(
                 [form[0], "streamed" if form[1] else "whole", *([api] if apis[1:] else [])]
             ),
-            marks=pytest.mark.slow if n > (api != "responses") else (),
+            marks=pytest.mark.slow if n > 1 or api == "responses" else (),
         )
         for api in apis
         for n, form in enumerate(FORMS)
