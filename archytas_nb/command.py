@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from archytas_nb import extras, settings
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import AskModel, Notice
-from archytas_nb.loop.model import ModelFacts, forget_crash, served_by
-from archytas_nb.models import choose, learnt, process, providers, weights
+from archytas_nb.loop.model import ModelFacts, ends_of, forget_crash, served_by
+from archytas_nb.models import choose, learnt, process, weights
+from archytas_nb.models.published import PROVIDERS, is_same
 from archytas_nb.models.secrets import mask_secrets, shown_url
 from archytas_nb.tools.names import is_secret
 from archytas_nb.version import __version__
@@ -37,6 +39,8 @@ PACKAGES = (
 )
 FORGET = "python -m archytas_nb doctor --forget"
 TRY_IT = "to try it: python -m archytas_nb doctor --try"
+_MOST_ENDS = 8
+"""Maximum number of other models of which the report says when they end."""
 _HOLDS_HEADERS = re.compile(r"(?:request|headers)$", re.IGNORECASE)
 """The names of settings that may contain a key in a header."""
 _TRIAL = AskModel(
@@ -246,7 +250,7 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
     except ConfigurationError as error:
         configured = str(error)
         enabled = "unknown"
-    keys = {"ANTHROPIC_BASE_URL", *(each.key_name for each in providers.PROVIDERS.values())}
+    keys = {"ANTHROPIC_BASE_URL", *(each.key_name for each in PROVIDERS.values())}
     variables = {
         name: value
         for name, value in sorted(os.environ.items())
@@ -374,28 +378,52 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
             weights.check(given.resolved().local_model or None)
         why = _reason(config, model)
         if try_it:
-            return f"{model.name!r} {_try_model(model)}; {at}; {why}", True
+            tried = _try_model(model)  # which may find that a default is gone
+            return f"{model.name!r} {tried}; {at}; {why}{_ends(model)}", True
         if is_embedded:
             crash = model.crash()
             state = ""
             if crash:
                 state = f", in safe mode after a crash ({crash})"
             return f"{model.name!r}, {at}, installed{state}; {why} ({TRY_IT})", True
+        first = model.name
         served = served_by(model)
         if served is None:
-            return f"{model.name!r}, {at}; {why} ({TRY_IT})", True
-        if model.name not in served:
+            return f"{first!r}, {at}; {why} ({TRY_IT})", True
+        if not any(is_same(each, model.name) for each in served):
             few = ", ".join(map(repr, served[:8]))
-            return (
-                f"{model.name!r} {at} is not available there; {why}; available models: {few}",
-                False,
-            )
-        count = f"the endpoint serves {len(served)} models"
-        return f"{model.name!r} {at} is available; {why}; {count}", True
+            text = f"{first!r} {at} is not available there; {why}; available models: {few}"
+            return f"{text}{_ends(model)}", False
+        if model.name != first:
+            why += f"; the default {first!r} is not available there, so the next one answers"
+        number = f"the endpoint serves {len(served)} models"
+        return f"{model.name!r} {at} is available; {why}; {number}{_ends(model)}", True
     except (ArchytasError, UsageError, TraitError) as error:
         return mask_secrets(str(error)), False
     finally:
         close_clients()
+
+
+def _ends(model: Any) -> str:
+    """When the model and others of its endpoint are shut down, in lines; empty if nobody says."""
+    today = date.fromisoformat(time.strftime("%Y-%m-%d"))
+    ends = ends_of(model)
+    lines = []
+    for name, (day, source) in ends.items():
+        if not is_same(model.name, name):
+            continue
+        when = f"ends on {day}, in {count((day - today).days, 'day')}"
+        if day <= today:
+            when = f"was announced to end on {day}"
+        lines.append(f"{model.name!r} {when} (says {source}): set another model")
+        break
+    later = {name: day for name, (day, _) in ends.items() if day > today and name != model.name}
+    if later:
+        nearest = sorted(later, key=lambda name: (later[name], name))
+        shown = [f"{name!r} on {later[name]}" for name in nearest[:_MOST_ENDS]]
+        more = f" and {len(nearest) - len(shown)} more" if len(nearest) > len(shown) else ""
+        lines.append(f"other models that end there: {', '.join(shown)}{more}")
+    return "".join(f"\n{line}" for line in lines)
 
 
 def _learnt() -> str:
@@ -449,7 +477,7 @@ def _try_model(model: Any) -> str:
             seconds = time.monotonic() - started
             return "; ".join([f"answered {reply[:60]!r} after {seconds:.1f} s", *notes])
         if isinstance(event, Notice):
-            if event.kind == "retry":
+            if event.kind in ("retry", "model"):
                 notes.append(event.text)
             if sys.stderr.isatty():
                 sys.stderr.write(f"{event.with_wait}\n")

@@ -348,6 +348,9 @@ class Driver:
                     return ev.NoReply(kind, str(error))
             return ev.NoReply("endpoint", str(error))
         self.run.error = None  # the run has recovered from any earlier error
+        if self.model.name != self.run.model:  # a default that is gone; another one has answered
+            self.run.model = self.model.name
+            self.run.price = ModelFacts(self.model).price
         return reply
 
     def note_miss(self, error: CassetteMiss) -> None:

@@ -7,6 +7,7 @@ other packages; this module is the only one that looks whether a model has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from datetime import date
 from typing import Any, Protocol, TypeAlias
 
 from archytas_nb.choices import ActiveProtocol
@@ -198,6 +199,15 @@ def served_by(model: object) -> list[str] | None:
         return None
     names: list[str] = served()
     return names
+
+
+def ends_of(model: object) -> dict[str, tuple[date, str]]:
+    """When models of its endpoint are shut down, and who says so; empty if it cannot say."""
+    method = getattr(model, "ends", None)
+    if method is None:
+        return {}
+    ends: dict[str, tuple[date, str]] = method()
+    return ends
 
 
 def forget_crash(model: object) -> None:

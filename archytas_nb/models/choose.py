@@ -26,7 +26,8 @@ from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.files import OutputFile
 from archytas_nb.loop.model import is_model
 from archytas_nb.models import providers
-from archytas_nb.models.providers import OPENAI_URL, Provider, Served
+from archytas_nb.models.providers import OPENAI_URL, Served
+from archytas_nb.models.published import Provider
 
 _log = logging.getLogger("archytas_nb")
 
@@ -94,8 +95,8 @@ def choose_model(
     """Choose the model that answers, without starting it.
 
     Args:
-        name: A model's name, which may have the prefix of a provider (``"groq:…"``), ``"local"``
-            for the embedded model, None, or a model itself.
+        name: A model's name, which may have the prefix of a provider (``"groq:…"``; ``"groq:"`` is
+            its default model), ``"local"`` for the embedded model, None, or a model itself.
         settings: The configuration.
         confirm: Asks whether a discovered server may be used; None if there is nobody to ask.
 
@@ -179,7 +180,9 @@ def _endpoint_model(
     return OpenAIModel(name, base_url, api_key, **options)
 
 
-def _provider_model(settings: ModelSettings, prefix: str, provider: Provider, name: str) -> Any:
+def _provider_model(
+    settings: ModelSettings, prefix: str, provider: Provider, name: str | None
+) -> Any:
     """A provider's model; a configured key is used only if it is for the same endpoint."""
     base_url = (settings.base_url or OPENAI_URL).strip()
     # OPENAI_API_KEY is read for a prefix only if it is the provider's own variable.

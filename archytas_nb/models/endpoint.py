@@ -17,16 +17,14 @@ from archytas_nb.models.completion import CompletionBuilder, ReplyBuilder
 from archytas_nb.models.providers import OPENAI_URL
 from archytas_nb.models.remote import RemoteModel, close_clients
 
-__all__ = ["DEFAULT_OPENAI_MODEL", "OpenAIModel", "close_clients"]
-
-DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
+__all__ = ["OpenAIModel", "close_clients"]
 
 
 class OpenAIModel(RemoteModel):
     """A model behind an OpenAI-compatible endpoint, such as OpenAI, vLLM, Ollama or LM Studio.
 
     Args:
-        model: The model's name; None for the endpoint's default, or its first model.
+        model: The model's name; None for the default of a known endpoint, or its first model.
         base_url: The base URL of the API; None for OPENAI_BASE_URL, or OpenAI.
         api_key: The API key; None for OPENAI_API_KEY. Most local servers need none.
         timeout: Seconds without data after which a request fails; None for 300.
@@ -70,13 +68,6 @@ class OpenAIModel(RemoteModel):
         if given != "auto":
             self.api = "responses" if given == "responses" else "chat"
             self.lacks = frozenset({"api"})
-
-    @property
-    def name(self) -> str:
-        """The model's name in requests and in the trace; by default the endpoint's first model."""
-        if self._model is None and self.base_url.startswith(OPENAI_URL):
-            self._model = DEFAULT_OPENAI_MODEL
-        return super().name
 
     def _package(self) -> Any:
         import openai

@@ -11,49 +11,32 @@ import os
 import re
 import urllib.parse
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any, NamedTuple, TypeAlias
 
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.loop.model import is_model
+from archytas_nb.models.published import PROVIDERS, Provider
 from archytas_nb.words import nearest
 
 GROUP = "archytas_nb.models"
-OPENAI_URL = "https://api.openai.com/v1"
-ANTHROPIC_URL = "https://api.anthropic.com"
-
-
-class Provider(NamedTuple):
-    """A provider's base URL and the environment variable of its key; empty if it needs no key."""
-
-    base_url: str
-    key_name: str = ""
-
-
-PROVIDERS = {
-    "openai": Provider(OPENAI_URL, "OPENAI_API_KEY"),
-    "anthropic": Provider(ANTHROPIC_URL, "ANTHROPIC_API_KEY"),
-    "gemini": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
-    "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    "ollama": Provider("http://127.0.0.1:11434/v1"),
-    "vllm": Provider("http://127.0.0.1:8000/v1"),
-    "lmstudio": Provider("http://127.0.0.1:1234/v1"),
-    "llamacpp": Provider("http://127.0.0.1:8080/v1"),
-}
-"""The built-in prefixes. All providers except Anthropic have OpenAI's chat completions API."""
+OPENAI_URL = PROVIDERS["openai"].base_url
+ANTHROPIC_URL = PROVIDERS["anthropic"].base_url
 
 _VENDORS = {"claude-": "anthropic", "gemini-": "gemini"}  # by the start of a model name
 
-ModelFactory: TypeAlias = Callable[[str, Provider, str], Any]
+ModelFactory: TypeAlias = Callable[[str, Provider, str | None], Any]
 """Creates a model of a built-in provider from its prefix, the provider and the model name."""
 
 
 def from_prefix(name: str, factory: ModelFactory) -> Any:
     """The model for a name with a known prefix; None if the name has none.
 
+    The prefix of a built-in provider alone means the default model there.
+
     Raises:
-        ConfigurationError: The name ends after the prefix, or an entry point cannot be used.
+        ConfigurationError: The name ends after the prefix of an entry point, or the entry point
+            cannot be used.
     """
     prefix, colon, rest = name.partition(":")
     provider = PROVIDERS.get(prefix)
@@ -62,10 +45,10 @@ def from_prefix(name: str, factory: ModelFactory) -> Any:
     added = importlib.metadata.entry_points(group=GROUP, name=prefix)
     if provider is None and not added:
         return None
+    if provider:
+        return factory(prefix, provider, rest or None)
     if not rest:
         raise ConfigurationError(f"model {name!r} names no model; expected '{prefix}:MODEL'")
-    if provider:
-        return factory(prefix, provider, rest)
     return _entry_point_model(tuple(added), rest)
 
 
@@ -133,10 +116,16 @@ _NO_REASONING = re.compile(r"^(?:ft:)?(?:gpt-[34]|chatgpt)|-chat\b|audio|search-
 
 
 class Served(NamedTuple):
-    """A model of an endpoint, with its context length in tokens if the endpoint reports it."""
+    """A model of an endpoint, with what the endpoint reports of it.
+
+    Attributes:
+        context_tokens: Its context length in tokens.
+        ends: The day on which it is shut down.
+    """
 
     name: str
     context_tokens: int | None = None
+    ends: date | None = None
 
     @property
     def chats(self) -> bool:
@@ -150,7 +139,7 @@ def reasons(name: str) -> bool:
 
 
 def is_small(name: str) -> bool:
-    """Whether a model is small by name: ``qwen2.5-coder:1.5b`` is, ``qwen3-30b-a3b`` is not."""
+    """Whether a model is small by name: ``qwen2.5-coder:1.5b`` is, ``qwen3:8b`` is not."""
     sizes = re.findall(r"(?<![\d.])(\d+(?:\.\d+)?)(b|m)(?![a-z])", name.lower())
     billions = [float(count) / (1 if unit == "b" else 1000) for count, unit in sizes]
     return bool(billions) and max(billions) <= _SMALL
@@ -188,7 +177,7 @@ def endpoint_of(
     return base_url, query, (name, password)
 
 
-def key_of(prefix: str, provider: Provider, name: str) -> str:
+def key_of(prefix: str, provider: Provider, name: str | None) -> str:
     """A provider's API key from the environment; ``"none"`` if it does not need one.
 
     Raises:
@@ -198,8 +187,9 @@ def key_of(prefix: str, provider: Provider, name: str) -> str:
     if provider.key_name:
         key = os.environ.get(provider.key_name, "").strip()
     if not key:
-        text = f"model '{prefix}:{name}' needs an API key, and {provider.key_name} is not set."
-        if prefix == "mistral":  # also the name of an Ollama model
+        shown = f"{prefix}:{name or ''}"
+        text = f"model {shown!r} needs an API key, and {provider.key_name} is not set."
+        if name and prefix == "mistral":  # also the name of an Ollama model
             text += f" (For Ollama's model of that name, use 'ollama:{prefix}:{name}'.)"
         raise ConfigurationError(f"{text} Set it in the environment.")
     return key

@@ -11,9 +11,11 @@ import copy
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from time import perf_counter
 from types import MappingProxyType
@@ -38,6 +40,7 @@ from archytas_nb.models.completion import (
     price_of,
     without_beginning,
 )
+from archytas_nb.models.defaults import default_at, end_of
 from archytas_nb.models.negotiate import adapt_request
 from archytas_nb.models.providers import (
     Served,
@@ -47,6 +50,7 @@ from archytas_nb.models.providers import (
     usable_fields,
     usable_key,
 )
+from archytas_nb.models.published import ends_at, is_same, published
 from archytas_nb.models.quoted import is_about_reply, written_by_model
 from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors
 from archytas_nb.models.secrets import mask_secrets
@@ -57,6 +61,8 @@ from archytas_nb.words import one_line
 FIRST_WAIT_SECONDS = 0.5
 """Seconds before the first retry, unless the server says otherwise; doubled for each retry."""
 _LISTING_SECONDS = 10.0
+_END = re.compile(r"shut_?down|retire|retiring|sunset|expir|decommission|end_of_life")
+"""The names of fields with the day of a shutdown. A deprecated model still works."""
 
 
 class RemoteModel:
@@ -109,6 +115,7 @@ class RemoteModel:
         self.errors = EndpointErrors(self.base_url, self._key, self._user, others, names)
         self.given_name = model
         self._model = model
+        self.default = default_at(self.base_url, self._key)
         if timeout is None:
             timeout = settings.value("timeout")
         if max_retries is None:
@@ -182,7 +189,12 @@ class RemoteModel:
 
     @property
     def name(self) -> str:
-        """The model's name in requests and in the trace; by default the endpoint's first model."""
+        """The model's name in requests and in the trace.
+
+        Without a given name, it is the default model of the endpoint, or the first that it lists.
+        """
+        if self._model is None and self.default.name is not None:
+            return self.default.name  # not kept: it may turn out to be gone
         if self._model is None:
             self._model = self._first_served()
         return self._model
@@ -203,10 +215,14 @@ class RemoteModel:
 
     @property
     def context_tokens(self) -> int | None:
-        """Maximum number of tokens in a conversation and its reply, if the endpoint reports it."""
-        if self._model is None:
+        """Maximum number of tokens in a conversation and its reply, if reported or published."""
+        name = self._model or self.default.name
+        if name is None:
             return None
-        return self._capabilities(self._model).context_tokens
+        if reported := self._capabilities(name).context_tokens:
+            return reported
+        known = published(self.base_url, name)
+        return known and known.context_tokens
 
     @property
     def price(self) -> Price | None:
@@ -214,7 +230,10 @@ class RemoteModel:
         is_standard = self.request.get("service_tier", "default") == "default"
         if is_local(self.base_url) or not is_standard:
             return None
-        return price_of(self.base_url, self.name)
+        if found := price_of(self.base_url, self.name):
+            return found
+        known = published(self.base_url, self.name)
+        return Price(*known.price) if known is not None and known.price else None
 
     @property
     def protocol(self) -> ActiveProtocol:
@@ -235,7 +254,28 @@ class RemoteModel:
         """
         started = perf_counter()
         deadline = Deadline(ask.seconds)
-        name = self.name
+        tried = set[str]()
+        while True:
+            if self._model is None and (news := self.default.news()):
+                yield Notice("model", news)
+            name = self.name
+            tried.add(name)
+            try:
+                reply = yield from self._complete(name, ask, deadline)
+            except ModelError as error:
+                failed = error
+            else:
+                return replace(reply, seconds=perf_counter() - started)
+            if not self._is_gone(name, failed) or self.name in tried:
+                break
+        failed = self._with_advice(failed)
+        failed.refusal = self.errors.clean(failed.refusal)
+        # Without the client's exceptions and frames: their variables contain the key.
+        failed.__context__ = None
+        raise failed.with_traceback(None)
+
+    def _complete(self, name: str, ask: AskModel, deadline: Deadline) -> ReplyStream:
+        """One reply of this model, in any form that the endpoint accepts."""
 
         def once(form: Capabilities) -> ReplyStream:
             return self._once(name, ask, form, deadline)
@@ -248,16 +288,20 @@ class RemoteModel:
                 is_known=lambda: self._serves(name), keep=partial(remember, self._place(name)),
             )  # fmt: skip
 
-        try:
-            reply = yield from with_retries(in_any_form, self.max_retries, deadline, self.errors)
-        except ModelError as error:
-            failed = self._with_advice(error)
-            failed.refusal = self.errors.clean(failed.refusal)
-        else:
-            return replace(reply, seconds=perf_counter() - started)
-        # Without the client's exceptions and frames: their variables contain the key.
-        failed.__context__ = None
-        raise failed.with_traceback(None)
+        return (yield from with_retries(in_any_form, self.max_retries, deadline, self.errors))
+
+    def _is_gone(self, name: str, failed: ModelError) -> bool:
+        """Whether a default was refused because it is gone, and another one can be asked."""
+        if self._model is not None or failed.status is None or not 400 <= failed.status < 500:
+            return False
+        is_unknown = failed.kind == "not_found"
+        if not is_unknown and self._capabilities(name).seen.has_replied:
+            return False
+        with suppress(ModelError):
+            names = [model.name for model in self.listed()]
+            # Whatever the words are: what is refused and not listed is not served.
+            is_unknown = is_unknown or not any(is_same(each, name) for each in names)
+        return is_unknown and self.default.leave(name)
 
     def without_retries(self) -> Self:
         """A copy that raises each failure at once."""
@@ -427,12 +471,22 @@ class RemoteModel:
         for model in models:
             capabilities = self._capabilities(model.name)
             capabilities.context_tokens = capabilities.context_tokens or model.context_tokens
+        self.default.note_list([model.name for model in models])
         return models
+
+    def ends(self) -> dict[str, tuple[date, str]]:
+        """When models of this endpoint are shut down, and who says so; the endpoint knows best."""
+        found = ends_at(self.base_url)
+        with suppress(ModelError):
+            for model in self.listed():
+                if model.ends is not None:
+                    found[model.name] = (model.ends, "the endpoint")
+        return found
 
     def _serves(self, name: str) -> bool:
         """Whether the endpoint lists this model."""
         with suppress(ModelError):
-            return any(model.name == name for model in self.listed())
+            return any(is_same(model.name, name) for model in self.listed())
         return False
 
     def _with_advice(self, error: ModelError) -> ModelError:
@@ -442,6 +496,11 @@ class RemoteModel:
         if error.kind == "not_found":
             with suppress(ModelError):
                 names = [self.errors.clean(model.name) for model in self.listed()]
+                if self._model is None and self.default.names:
+                    tried = ", ".join(map(repr, self.default.names))
+                    error = error.with_advice(f"Of the default models, {tried}, none is served.")
+                elif self._model and (ended := end_of(self.base_url, self._model)):
+                    error = error.with_advice(f"The model {self._model!r} may be gone{ended}.")
                 return error.with_advice(refusals.models_hint(names, self._model or ""))
         if error.kind in ("not_found", "bad_reply"):
             where = "the base URL of the API"
@@ -461,8 +520,18 @@ def _models_in(data: Any) -> tuple[Served, ...]:
         sizes = map(item.get, ("max_model_len", "loaded_context_length", "max_input_tokens"))
         known = [size for size in sizes if isinstance(size, int) and size > 0]
         if isinstance(name := item.get("id"), str) and name:
-            models.append(Served(name, next(iter(known), None)))
+            models.append(Served(name, next(iter(known), None), _end_in(item)))
     return tuple(models)
+
+
+def _end_in(item: Mapping[str, Any]) -> date | None:
+    """The day on which a listed model is shut down: the first that a field of such a name has."""
+    found = []
+    for key, value in item.items():
+        if _END.search(str(key)) and isinstance(value, str):
+            with suppress(ValueError):
+                found.append(date.fromisoformat(value[:10]))
+    return min(found, default=None)
 
 
 def _generated(error: BaseException, ask: AskModel) -> ModelReply | None:

@@ -4,7 +4,7 @@ python -m benchmarks.success                                   the model that `%
 python -m benchmarks.success --half report --json out.json     the half that is only for reporting
 python -m benchmarks.success --half blind                      the tasks that were written without sight of the package
 python -m benchmarks.success --half choose --without hints     without one of the pieces that help small models
-python -m benchmarks.success --model gpt-5-nano --protocol native --kinds compare "two steps"
+python -m benchmarks.success --model gpt-6-luna --protocol native --kinds compare "two steps"
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 python -m benchmarks.success.plan                          the model that `%agent` would take, all tables
 python -m benchmarks.success.plan loans --single 12        one table; 12 rows are asked row by row
-python -m benchmarks.success.plan --model gpt-5-nano --json out.json
+python -m benchmarks.success.plan --model gpt-6-luna --json out.json
 
 A table has 200 rows, and the right answers are computed here. Row by row, a random sample of the rows is asked, the same
 in every run; its seconds and requests are extrapolated to all rows.

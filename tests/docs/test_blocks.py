@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from archytas_nb.models.published import MODELS
 from tests.live_kernel import live_kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -93,7 +94,7 @@ def test_every_fenced_block_is_found() -> None:
 )
 def test_the_blocks_of_a_page_run_in_a_new_kernel(page: Path, tmp_path: Path) -> None:
     variables = {"OPENAI_API_KEY": "none", "ARCHYTAS_NB_DISCOVER": "0"}
-    models = ("gpt-4.1-mini", "gpt-4.1", "gpt-5")
+    models = [each.name for each in MODELS if each.provider == "openai"]
     with (
         Server(models=models) as server,
         live_kernel(tmp_path, OPENAI_BASE_URL=server.url, **variables) as kernel,

@@ -13,7 +13,7 @@ from archytas_nb.cassettes.switch import recorded
 from archytas_nb.magics.models import model_settings
 from archytas_nb.magics.settings import Settings
 from archytas_nb.models.endpoint import OpenAIModel
-from archytas_nb.models.providers import PROVIDERS, Provider
+from archytas_nb.models.published import PROVIDERS, Provider
 from tests.servers.plays import Say
 from tests.servers.server import Server
 

@@ -33,7 +33,8 @@ from archytas_nb.models.choose import (
 )
 from archytas_nb.models.embedded import EmbeddedModel
 from archytas_nb.models.endpoint import OpenAIModel
-from archytas_nb.models.providers import PROVIDERS, Served, is_small
+from archytas_nb.models.providers import Served, is_small
+from archytas_nb.models.published import PROVIDERS
 from archytas_nb.trace import bundle
 from archytas_nb.trace.fold import fold
 from archytas_nb.trace.html import head_html
@@ -63,7 +64,7 @@ def test_a_key_alone_means_openai(environ: pytest.MonkeyPatch) -> None:
     model = choose_model()
     assert isinstance(model, OpenAIModel)
     assert model.base_url == "https://api.openai.com/v1"
-    assert model.name == "gpt-4.1-mini"
+    assert model.name == PROVIDERS["openai"].defaults[0]
 
 
 def test_a_url_alone_means_that_endpoint(environ: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from archytas_nb import command
 from archytas_nb.agent import Agent
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.models.choose import ModelSettings, choose_model
-from archytas_nb.models.providers import PROVIDERS, Provider, prefixes
+from archytas_nb.models.providers import prefixes
+from archytas_nb.models.published import PROVIDERS, Provider
 from tests.servers.plays import Say, Status
 from tests.servers.server import Server
 
@@ -95,11 +96,22 @@ def test_a_colon_without_a_provider_belongs_to_the_name(environ: pytest.MonkeyPa
     ):
         with pytest.raises(ConfigurationError, match=rf"Did you mean '{meant}'\?"):
             choose_model(name, ModelSettings(discover=False))
-    with pytest.raises(ConfigurationError, match="'groq:MODEL'"):
-        choose_model("groq:")
     environ.setenv("GROQ_API_KEY", "sk é")
     with pytest.raises(ConfigurationError, match="into GROQ_API_KEY"):
         choose_model("groq:big")
+
+
+def test_a_prefix_alone_means_the_default_or_first_model(environ: pytest.MonkeyPatch) -> None:
+    for prefix, provider in PROVIDERS.items():
+        if provider.key_name:
+            with pytest.raises(ConfigurationError, match=f"'{prefix}:' needs an API key"):
+                choose_model(f"{prefix}:")
+            environ.setenv(provider.key_name, f"sk-{prefix}-0123")
+        if provider.defaults:
+            assert choose_model(f"{prefix}:").name == provider.defaults[0]
+    with Server(models=["only-1"]) as server:
+        environ.setitem(PROVIDERS, "ollama", Provider(server.url))
+        assert choose_model("ollama:").name == "only-1"
 
 
 class Installed:
@@ -179,6 +191,8 @@ def test_doctor_says_which_model_a_prefix_names(
     assert "GEMINI_API_KEY = (set, not shown)" in text
     assert "sk-gemini" not in text
     installed.add("more_models", SCRIPTED, "more")
+    with pytest.raises(ConfigurationError, match="'more:MODEL'"):
+        choose_model("more:")
     environ.setenv("ARCHYTAS_NB_MODEL", "more:x")
     text, is_ready = command.report()
     assert is_ready
