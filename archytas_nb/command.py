@@ -20,7 +20,7 @@ from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.loop.model import ModelFacts, ends_of, forget_crash, served_by
 from archytas_nb.models import choose, learnt, process, weights
-from archytas_nb.models.published import PROVIDERS, is_same
+from archytas_nb.models.published import PROVIDERS, defaults_at, is_same
 from archytas_nb.models.secrets import mask_secrets, shown_url
 from archytas_nb.tools.names import is_secret
 from archytas_nb.version import __version__
@@ -396,7 +396,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
             return f"{text}{_ends(model)}", False
         if model.name != first:
             why += f"; the default {first!r} is not available there, so the next one answers"
-        number = f"the endpoint serves {len(served)} models"
+        number = f"the endpoint serves {count(len(served), 'model')}"
         return f"{model.name!r} {at} is available; {why}; {number}{_ends(model)}", True
     except (ArchytasError, UsageError, TraitError) as error:
         return mask_secrets(str(error)), False
@@ -415,7 +415,9 @@ def _ends(model: Any) -> str:
         when = f"ends on {day}, in {count((day - today).days, 'day')}"
         if day <= today:
             when = f"was announced to end on {day}"
-        lines.append(f"{model.name!r} {when} (says {source}): set another model")
+        others = [x for x in defaults_at(model.base_url) if x not in ends and x != model.name]
+        such_as = f", such as {others[0]!r}" if others else ""
+        lines.append(f"{model.name!r} {when} (says {source}). Set another model{such_as}")
         break
     later = {name: day for name, (day, _) in ends.items() if day > today and name != model.name}
     if later:

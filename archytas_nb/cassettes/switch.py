@@ -294,8 +294,9 @@ class CassetteModel:
     ]:
         """Ask the live model and record its reply, or its refusal."""
         before = self._live_facts()
+        name = str(self.real().name)
         if self.cassette.facts(self.given_name) is None:
-            self.cassette.set_facts(self.given_name, {"name": str(self.real().name), **before})
+            self.cassette.set_facts(self.given_name, {"name": name, **before})
         reply: ModelReply | None = None
         refusal: ModelErrorKind | None = None
         events = self.real().complete(ask)
@@ -314,6 +315,8 @@ class CassetteModel:
         finally:
             events.close()
         after = self._live_facts()
+        if str(self.real().name) != name:  # the default was gone, and another model answered
+            self.cassette.set_facts(self.given_name, {"name": str(self.real().name), **after})
         learned = {name: fact for name, fact in after.items() if before.get(name) != fact}
         exchange = self.cassette.add(
             ask, reply, refusal, model=self.given_name, origin=self.origin, learned=learned

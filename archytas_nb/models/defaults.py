@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from archytas_nb.models.published import PROVIDERS, is_same, provider_at, published
+from archytas_nb.models.published import defaults_at, is_same, published
 
 
 class Default:
@@ -78,11 +78,7 @@ def end_of(base_url: str, name: str) -> str:
 
 def default_at(base_url: str, key: str) -> Default:
     """The default model at an endpoint for a key; the same object for the same arguments."""
-    prefix = provider_at(base_url)
-    names: tuple[str, ...] = ()
-    if prefix is not None:
-        names = PROVIDERS[prefix].defaults
-    return _default(base_url, key, names)
+    return _default(base_url, key, defaults_at(base_url))
 
 
 @functools.lru_cache(maxsize=64)

@@ -167,6 +167,14 @@ def provider_at(base_url: str) -> str | None:
     return None
 
 
+def defaults_at(base_url: str) -> tuple[str, ...]:
+    """The default models of an endpoint, the first choice first."""
+    prefix = provider_at(base_url)
+    if prefix is None:
+        return ()
+    return PROVIDERS[prefix].defaults
+
+
 def published(base_url: str, name: str) -> Published | None:
     """What is published of a model at an endpoint; None if this file does not have it."""
     prefix = provider_at(base_url)

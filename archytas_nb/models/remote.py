@@ -266,7 +266,10 @@ class RemoteModel:
                 failed = error
             else:
                 return replace(reply, seconds=perf_counter() - started)
-            if not self._is_gone(name, failed) or self.name in tried:
+            if not self._is_gone(name, failed):
+                break
+            failed.kind = "not_found"
+            if not self.default.leave(name) or self.name in tried:
                 break
         failed = self._with_advice(failed)
         failed.refusal = self.errors.clean(failed.refusal)
@@ -291,7 +294,7 @@ class RemoteModel:
         return (yield from with_retries(in_any_form, self.max_retries, deadline, self.errors))
 
     def _is_gone(self, name: str, failed: ModelError) -> bool:
-        """Whether a default was refused because it is gone, and another one can be asked."""
+        """Whether a default was refused because the endpoint does not have it."""
         if self._model is not None or failed.status is None or not 400 <= failed.status < 500:
             return False
         is_unknown = failed.kind == "not_found"
@@ -301,7 +304,7 @@ class RemoteModel:
             names = [model.name for model in self.listed()]
             # Whatever the words are: what is refused and not listed is not served.
             is_unknown = is_unknown or not any(is_same(each, name) for each in names)
-        return is_unknown and self.default.leave(name)
+        return is_unknown
 
     def without_retries(self) -> Self:
         """A copy that raises each failure at once."""
@@ -475,10 +478,16 @@ class RemoteModel:
         return models
 
     def ends(self) -> dict[str, tuple[date, str]]:
-        """When models of this endpoint are shut down, and who says so; the endpoint knows best."""
+        """When models that this endpoint lists are shut down, and who says so; and its own model.
+
+        What the endpoint says takes precedence; without its list, all that is published counts.
+        """
         found = ends_at(self.base_url)
         with suppress(ModelError):
-            for model in self.listed():
+            models = self.listed()
+            there = [self.name, *(model.name for model in models)]
+            found = {name: x for name, x in found.items() if any(is_same(y, name) for y in there)}
+            for model in models:
                 if model.ends is not None:
                     found[model.name] = (model.ends, "the endpoint")
         return found
@@ -497,8 +506,8 @@ class RemoteModel:
             with suppress(ModelError):
                 names = [self.errors.clean(model.name) for model in self.listed()]
                 if self._model is None and self.default.names:
-                    tried = ", ".join(map(repr, self.default.names))
-                    error = error.with_advice(f"Of the default models, {tried}, none is served.")
+                    defaults = ", ".join(map(repr, self.default.names))
+                    error = error.with_advice(f"No default model answers there: {defaults}.")
                 elif self._model and (ended := end_of(self.base_url, self._model)):
                     error = error.with_advice(f"The model {self._model!r} may be gone{ended}.")
                 return error.with_advice(refusals.models_hint(names, self._model or ""))

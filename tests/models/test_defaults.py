@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from archytas_nb import command
 from archytas_nb.agent import Agent
+from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import published
@@ -21,6 +23,7 @@ from archytas_nb.models.choose import choose_model
 from archytas_nb.models.completion import Price, price_of
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.published import MODELS, PROVIDERS, Provider, Published, Source
+from tests.cassettes.tapes import no_model
 from tests.servers.plays import Say, Status
 from tests.servers.server import Exchange, Server
 
@@ -109,8 +112,8 @@ def test_the_first_default_that_is_served_answers_however_the_others_are_refused
             with pytest.raises(ModelError) as caught:
                 complete(model)
             assert server.asked_for == [NAMES[0]]
-            if caught.value.kind == "not_found":
-                assert all(repr(each["id"]) in str(caught.value) for each in listed)
+            assert caught.value.kind == "not_found"
+            assert all(repr(each["id"]) in str(caught.value) for each in listed)
         elif first is not None:
             text, notices = complete(model)
             assert text == "fine"
@@ -185,6 +188,22 @@ def test_a_run_says_which_model_answered(monkeypatch: pytest.MonkeyPatch) -> Non
         assert server.asked_for == ["best-2", "good-1"]
 
 
+def test_a_recording_keeps_the_model_that_answered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "cell.jsonl"
+    listed = [{"id": "good-1"}]
+    with Catalogue(["good-1"], listed, Status(404, "The model does not exist.")) as server:
+        monkeypatch.setitem(PROVIDERS, "groq", Provider(server.url, "GROQ_API_KEY", NAMES))
+        monkeypatch.setenv("GROQ_API_KEY", f"sk-{next(_keys):012}")
+        live = CassetteModel(Cassette(path, "record"), lambda: choose_model("groq:"))
+        recorded = Agent([], live, namespace={}).run("Well?")
+    replay = CassetteModel(Cassette(path, "replay"), no_model)
+    replayed = Agent([], replay, namespace={}).run("Well?")
+    assert (recorded.model, replayed.model) == ("good-1", "good-1")
+    assert replayed.answer == "fine"
+
+
 # ── what ends when ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -236,6 +255,7 @@ def test_doctor_says_what_ends_when(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         text, is_ready = report(monkeypatch, tmp_path, server, "groq:best-2")
         assert is_ready
         assert f"'best-2' ends on {soon}, in 10 days (says the endpoint)" in text
+        assert "such as 'good-1'" in text  # the first default that does not end
         assert f"'good-2' on {soon}" in text
         text, _ = report(monkeypatch, tmp_path, server, "groq:good-2")
         assert f"'good-2' ends on {soon}, in 10 days (says https://example.org/ends)" in text
