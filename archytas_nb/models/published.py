@@ -40,7 +40,7 @@ class Published(NamedTuple):
     Attributes:
         provider: The prefix of the endpoint that serves it.
         name: Its name in requests.
-        source: Where this was read.
+        source: Where its name and its end were read.
         context_tokens: The maximum number of tokens of a conversation and its reply.
         ends: The day on which it is shut down, as announced.
         price: USD for a million tokens of input, of input from a cache, and of output; only where
@@ -88,7 +88,9 @@ PROVIDERS = {
 """The built-in prefixes. All providers except Anthropic have OpenAI's chat completions API."""
 
 _READ = date(2026, 11, 28)
-_PRICES = Source("https://github.com/pydantic/genai-prices", _READ)  # 0.2.3
+# Version 0.2.3, from which all contexts and prices are.
+_PRICES = Source("https://github.com/pydantic/genai-prices", _READ)
+# The types of openai 3.57.0 and anthropic 2.14.0 have the same days.
 _OPENAI = Source("https://developers.openai.com/api/docs/deprecations", _READ)
 _ANTHROPIC = Source("https://platform.claude.com/docs/about-claude/model-deprecations", _READ)
 _GEMINI = Source("https://ai.google.dev/gemini-api/docs/deprecations", _READ)

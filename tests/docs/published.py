@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from anthropic.types.model import Model
-from openai.types.shared.chat_model import ChatModel
+from anthropic.types import Model
+from openai.types import ChatModel
 
 from archytas_nb.models.published import MODELS, PROVIDERS, Published, is_same
 

@@ -45,7 +45,7 @@ def test_a_name_is_found_in_commands_and_settings(text: str, name: str) -> None:
         "qwen/qwen9-32b",
         "mistral-tiny-latest",
         "gpt-3.5-turbo",
-        "o3-mini",
+        "o1-mini",
     ],
 )
 def test_a_name_is_found_in_prose(name: str) -> None:
