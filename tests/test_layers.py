@@ -81,6 +81,7 @@ IMPORTERS = {
     "platformdirs": {"models"},
     "psutil": {"models.process", "kernel.registered", "mcp.process"},
     "xxhash": {"kernel.tables"},
+    "narwhals": {"tools.tables"},
     "pytest": {"pytest_plugin"},
     "nbclient": {"pytest_plugin.runs"},
     "nbformat": {"pytest_plugin.runs", "code.files"},

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, is_typeddict
@@ -19,6 +19,15 @@ from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import Usage
 from archytas_nb.sandbox import pool
 from archytas_nb.template import Template, value_text
+from archytas_nb.tools.data import level_name
+from archytas_nb.tools.tables import (
+    column_of,
+    hides_rows,
+    index_of,
+    library_of,
+    table_of,
+    way_to_rows,
+)
 from archytas_nb.tools.variables import name_of
 
 if TYPE_CHECKING:
@@ -57,8 +66,8 @@ def mapped(
     library = _library_of(data)
     beside = COLUMNS if plan is False else (*COLUMNS, BY)
     names, parts = columns_of(options["output_type"], beside)
-    items = _items(data, library)
-    questions = questions_of(items, prompt)
+    items = _items(data)
+    questions = questions_of(items, prompt, _labels(data))
     asked = Map(setup, questions, **options)
     is_planned = plan is True
     if plan == "auto":
@@ -157,32 +166,51 @@ def _stated(result: RowResult) -> dict[str, Any]:
 
 
 def _library_of(data: Any) -> str:
-    """The library of a Series or a DataFrame; empty for anything else."""
-    library = str(type(data).__module__).partition(".")[0]
-    if library not in ("pandas", "polars"):
-        return ""
-    module = sys.modules[library]
-    if isinstance(data, (module.Series, module.DataFrame)):
+    """The library of the frame that is returned; empty for a list of records."""
+    library = library_of(data)
+    if library in ("pandas", "polars"):
         return library
+    if table_of(data) is not None:
+        raise _not_rows(data)
     return ""
 
 
-def _items(data: Any, library: str) -> list[Any]:
+def _items(data: Any) -> list[Any]:
     """The rows: mappings by column, or values."""
-    if library and hasattr(data, "columns"):
-        _check_columns(list(map(str, data.columns)))
-        rows: list[Any]
-        if library == "polars":
-            rows = data.to_dicts()
-        else:
-            rows = data.to_dict("records")
-        return rows
-    if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
-        text = f"data is of type {type(data).__name__!r}; expected a Series, a DataFrame or a list"
-        if callable(getattr(data, "collect", None)):  # of polars, Spark or dask
-            text += "; use .collect() to make one of it"
-        raise argument_error(text)
+    table = table_of(data)
+    if table is not None:
+        _check_columns(list(map(str, table.names)))
+        return table.records()
+    column = column_of(data)
+    if column is not None:
+        return list(data) if library_of(data) == "pandas" else column.values(slice(None))
+    is_text = isinstance(data, (str, bytes, Mapping))
+    if is_text or not isinstance(data, Iterable):
+        raise _not_rows(data)
+    if not isinstance(data, (Iterator, Sequence, AbstractSet, MappingView)) and hides_rows(data):
+        raise _not_rows(data)
     return list(data)
+
+
+def _not_rows(data: Any) -> Exception:
+    """The error for data whose rows are not read, with the way to them."""
+    text = f"data is of type {type(data).__name__!r}; expected a Series, a DataFrame or a list"
+    if way := way_to_rows(data):
+        return argument_error(f"{text}; use {way} to make one of it")
+    if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
+        text += ". Iterating over it does not give its rows: make a list of them"
+    return argument_error(text)
+
+
+def _labels(data: Any) -> list[Mapping[str, Any]]:
+    """What the index says of each row; empty where it says nothing.
+
+    A number without a name is the place that a row had before others were left out.
+    """
+    told = [each for each in index_of(data) if each.name is not None or each.kind != "number"]
+    names = [level_name(each).removeprefix("index ") for each in told]
+    values = [each.values(slice(None)) for each in told]
+    return [dict(zip(names, each, strict=True)) for each in zip(*values, strict=True)]
 
 
 def _check_columns(names: Sequence[str]) -> None:
@@ -196,8 +224,12 @@ def _check_columns(names: Sequence[str]) -> None:
         )
 
 
-def questions_of(items: Sequence[Any], prompt: str) -> list[str]:
+def questions_of(
+    items: Sequence[Any], prompt: str, labels: Sequence[Mapping[str, Any]] = ()
+) -> list[str]:
     """The question for each row: ``{column}`` is replaced; a row without it stands below.
+
+    `labels` is what the index says of each row; it stands above a row that is below the prompt.
 
     Raises:
         ValueError: The prompt is empty, or names a column that there is not.
@@ -211,7 +243,10 @@ def questions_of(items: Sequence[Any], prompt: str) -> list[str]:
         rows = [{str(name): value for name, value in item.items()} for item in items]
         return [template.filled(row) for row in rows]
     asked = template.filled({}).strip()
-    return [f"{asked}\n\n{_shown(item)}" for item in items]
+    if not labels:
+        return [f"{asked}\n\n{_shown(item)}" for item in items]
+    pairs = zip(labels, items, strict=True)
+    return [f"{asked}\n\n{_shown(label)}\n{_shown(item)}" for label, item in pairs]
 
 
 def columns_in(items: Sequence[Any]) -> list[str]:

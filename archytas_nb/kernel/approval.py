@@ -50,7 +50,7 @@ from archytas_nb.loop.events import (
     Json,
     ToolCall,
 )
-from archytas_nb.tools.data import STOPS, is_data, preview
+from archytas_nb.tools.data import STOPS, is_data, listing, preview, shape_of
 from archytas_nb.tools.render import safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
 from archytas_nb.words import (
@@ -797,7 +797,7 @@ def _in_short(value: Any, sent: Json) -> str:
     """A value that cannot be edited: the name that was sent for it, if any, its type and shape."""
     what = type_name(value)
     if is_data(value):
-        what = f"{what}, {' × '.join(map(str, value.shape))}"
+        what = f"{what}, {' × '.join(map(str, shape_of(value)))}"
     if type(sent) is str:
         what = f"{omit_middle(sent, _MAX_SHORT_VALUE)} ({what})"
     return escape(what)
@@ -867,14 +867,6 @@ def _is_long(value: Any, most: int) -> bool:
 
 
 def _data(value: Any) -> str:
-    """All values of an array, a series or a frame; for a long one both ends."""
-    if math.prod(value.shape) > _CELLS:
-        return preview(value)
-    head = f"{type_name(value)} of shape {' × '.join(map(str, value.shape))}"
-    if hasattr(value, "to_string"):
-        return f"{head}:\n{value.to_string()}"
-    if hasattr(value, "rows"):
-        return "\n".join([f"{head}:", str(value.columns), *map(str, value.rows())])
-    if hasattr(value, "to_list"):
-        return f"{head}:\n{value.to_list()}"
-    return f"{head}:\n{value.tolist()}"
+    """All values of an array, a series or a table; for a long one both ends."""
+    is_long = math.prod(shape_of(value)) > _CELLS
+    return preview(value) if is_long else listing(value)

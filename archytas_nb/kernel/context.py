@@ -24,6 +24,7 @@ from archytas_nb.loop.record import Context, Exchange
 from archytas_nb.tools import data
 from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import is_lazy, render
+from archytas_nb.tools.tables import Column, column_of, index_of, table_of
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace, is_code, resolve, user_names, why_not_passed
 from archytas_nb.words import count, did_you_mean, shorten
@@ -95,6 +96,7 @@ def context_of(
     columns = [
         f"{name}.{column}"
         for name in names
+        if f"{name}: " in text
         for column in _shown_columns(variables[name], hidden)
         if column[:_MAX_COLUMN] in text  # there may be no room for it
     ]
@@ -163,19 +165,22 @@ def look(  # noqa: D417 - the model does not see the namespace
     if why := _not_shown(name, value):
         raise ValueError(f"{name!r} is not shown: {why}")
     text = described(name, value)
+    table = table_of(value)
     names = _names_of(value)
     head = text.partition("\n")[0]
     if column:
-        value = _column(value, _place_of(column, name, names))
+        part = _part(value, column, name)
+        if what in ("describe", "columns") or part.size is None:
+            return f"{head}\n{_line(part)}, {_card(part)}"
+        value = part.native
         name = f"{name}[{column!r}]"
-        if what in ("describe", "columns"):
-            return f"{head}\n  {column}: {value.dtype}, {_card(value)}"
     elif what == "columns":
         return text
     elif what == "describe" and data.is_data(value):
-        return "\n".join([head, *_cards(value, names)])
-    elif what == "values" and names:
-        which = f"Give the name of one, as in {name}.{names[0]}: {', '.join(names[:40])}"
+        return "\n".join([head, *_cards(value)])
+    elif what == "values" and table is not None:
+        example = f"Give the name of one, as in {name}.{names[0]}: " if names else ""
+        which = f"{example}{', '.join(names[:40])}"
         raise ValueError(f"the values of which column of {name!r}? {which}")
     if what != "values":
         return f"{name}: {render(value).text}"
@@ -186,15 +191,20 @@ def look(  # noqa: D417 - the model does not see the namespace
     return f"{name}: {_listed(counts)}"
 
 
-def _place_of(column: str, name: str, names: list[str]) -> int:
-    """The place of a column among the names of a variable's columns."""
-    if column in names:
-        return names.index(column)
+def _part(value: Any, part: str, name: str) -> Column:
+    """A column of a variable, or a level of its index; raises ValueError if there is none."""
+    names = _names_of(value)
+    table = table_of(value)
+    if table is not None and part in names:
+        return table.column(names.index(part))
+    for level in index_of(value):
+        if part == _level(level):
+            return level
     expected = "it has none"
     if names:
         expected = f"expected one of {', '.join(names[:40])}"
-    hint = did_you_mean(column, names)
-    raise ValueError(f"{name!r} has no column {column!r}{hint}; {expected}")
+    hint = did_you_mean(part, names)
+    raise ValueError(f"{name!r} has no column {part!r}{hint}; {expected}")
 
 
 def _split(name: str, namespace: LiveNamespace) -> tuple[str, str]:
@@ -225,10 +235,11 @@ def described(name: str, value: Any, hidden: Collection[str] | None = None) -> s
         if hidden is not None and type(value) is str:
             return f"{name}: str"
         head = _head(value, is_bare=hidden is not None)
-        if data.is_data(value) and hasattr(value, "columns"):
-            more = f": {_columns(value, hidden)}"
-        elif data.is_data(value) and hasattr(value, "describe") and hidden is None:
-            more = _counts(value)
+        if table_of(value) is not None:
+            more = f"{_by(value, hidden)}: {_columns(value, hidden)}"
+        elif (column := column_of(value)) is not None:
+            counts = _counts(column) if hidden is None else ""
+            more = counts + "".join(_index_lines(value, hidden))
         return f"{name}: {head}{more}"
     if hidden is not None:
         return f"{name}: object"
@@ -261,12 +272,15 @@ def written_type(kind: type) -> str:
 def _head(value: Any, *, is_bare: bool = False) -> str:
     """Type and shape; if bare, without names that may have been made from values."""
     kind = written_type(type(value)) if is_bare else type(value).__name__
+    if (table := table_of(value)) is not None:
+        if table.size is None:
+            return f"{kind} of {table.width} columns, a query whose rows are not computed"
+        return f"{kind} of {table.size} rows × {table.width} columns"
     if data.is_data(value):
-        if hasattr(value, "columns"):
-            rows, columns = value.shape
-            return f"{kind} of {rows:d} rows × {columns:d} columns"
-        shape = " × ".join(f"{size:d}" for size in value.shape)
-        values = _bare(value.dtype) if is_bare else value.dtype
+        shape = " × ".join(map(str, data.shape_of(value)))
+        column = column_of(value)
+        dtype = value.dtype if column is None else column.dtype
+        values = _bare(dtype) if is_bare else dtype
         return f"{kind} of {shape} values of type {values}"
     if type(value) in (list, tuple, set, frozenset, dict):
         return f"{kind} of {len(value)} item{'s' * (len(value) != 1)}"
@@ -291,18 +305,48 @@ def _columns(frame: Any, hidden: Collection[str] | None = None) -> str:
     A small model finds both more reliably than in one line of names with types in parentheses.
     """
     names = _shown_columns(frame, hidden)
-    lines = list[str]()
+    lines = _index_lines(frame, hidden)
+    table = table_of(frame)
     for place, name in enumerate(names):
-        column = _column(frame, place)
+        if table is None:
+            break
+        column = table.column(place)
         counts = _counts(column) if hidden is None else ""
-        kind = str(column.dtype)
-        if hidden is not None:
-            kind = _bare(column.dtype)
-        lines.append(f"\n  {name:.{_MAX_COLUMN}}: {kind:.60}{counts}")
+        lines.append(f"\n{_line(column, hidden, name)}{counts}")
         if sum(map(len, lines)) > _MAX_COLUMNS:
             lines[-1] = f"\n  … {len(names) - place} more columns"
             break
     return shorten(", ".join(names), _MAX_COLUMNS // 2) + "".join(lines)
+
+
+def _line(column: Column, hidden: Collection[str] | None = None, name: str = "") -> str:
+    """A column with its name and type."""
+    kind = str(column.dtype) if hidden is None else _bare(column.dtype)
+    return f"  {name or str(column.name):.{_MAX_COLUMN}}: {kind:.60}"
+
+
+def _by(frame: Any, hidden: Collection[str] | None) -> str:
+    """What the columns of a pivot stand for: the names of their levels."""
+    table = table_of(frame)
+    levels = [each for each in table.levels if each not in (hidden or ())] if table else []
+    return shorten(f" by {', '.join(levels)}", _MAX_COLUMN) if levels else ""
+
+
+def _index_lines(value: Any, hidden: Collection[str] | None = None) -> list[str]:
+    """A line for each level of an index, without values."""
+    lines = []
+    for place, level in enumerate(index_of(value), 1):
+        name = data.level_name(level)
+        if level.name is not None and str(level.name) in (hidden or ()):
+            name = f"index level_{place}"
+        counts = _counts(level) if hidden is None else ""
+        lines.append(f"\n{_line(level, hidden, name)}{counts}")
+    return lines
+
+
+def _level(level: Column) -> str:
+    """The name by which a model asks for a level of an index."""
+    return "index" if level.name is None else str(level.name)
 
 
 def _shown_columns(frame: Any, hidden: Collection[str] | None) -> list[str]:
@@ -317,89 +361,67 @@ def _shown_columns(frame: Any, hidden: Collection[str] | None) -> list[str]:
 
 
 def columns_in(namespace: Mapping[str, Any]) -> set[str]:
-    """The names of the columns of all frames."""
+    """The names of the columns of all tables, and those of their levels and indexes."""
     found: set[str] = set()
     for _, value in _variables(namespace):
         with contained():
             found.update(_names_of(value))
+            found.update(str(each.name) for each in index_of(value) if each.name is not None)
+            if (table := table_of(value)) is not None:
+                found.update(table.levels)
     return found
 
 
 def _names_of(value: Any) -> list[str]:
-    """The names of the columns; empty for what is no frame."""
-    has_columns = data.is_data(value) and hasattr(value, "columns")
-    if has_columns:
-        return [str(each) for each in value.columns]
-    return []
+    """The names of the columns; empty for what is no table."""
+    table = table_of(value)
+    return [] if table is None else [str(each) for each in table.names]
 
 
-def _column(frame: Any, place: int) -> Any:
-    """A column by its place, as pandas allows two of one name."""
-    if hasattr(frame, "iloc"):
-        return frame.iloc[:, place]
-    return frame[frame.columns[place]]
-
-
-def _kind(column: Any) -> str:
-    """Numpy's letter for the type of a column's values; ``f`` for all numbers of polars."""
-    kind: str = getattr(column.dtype, "kind", "")
-    if kind:
-        return kind
-    return "f" if column.dtype.is_numeric() else "O"
-
-
-def _counts(column: Any) -> str:
+def _counts(column: Column) -> str:
     """The number of missing values, and of different ones unless they are numbers."""
-    if len(column) > _DISTINCT_ROWS:
+    if column.size is None:
         return ""
-    missing = _missing(column)
+    if column.size > _DISTINCT_ROWS:
+        return ", not counted"
     text = ""
-    if missing:
+    if missing := column.missing():
         text = f", {missing} missing"
     with contained():  # values that cannot be hashed
-        if _kind(column) not in "iufcmM":
-            text += f", {count(_count_different(column), 'different value')}"
+        if column.kind == "other":
+            text += f", {count(column.different(), 'different value')}"
     return text
 
 
-def _count_different(column: Any) -> int:
-    if hasattr(column, "nunique"):
-        return int(column.nunique())
-    return int(column.n_unique())
-
-
-def _missing(column: Any) -> int:
-    if hasattr(column, "isna"):
-        return int(column.isna().sum())
-    return int(column.null_count())
-
-
-def _cards(value: Any, names: list[str]) -> list[str]:
-    """Statistics, with a line for each column of a frame."""
-    if not hasattr(value, "columns"):
-        return [_card(value)]
-    found = [(name, _column(value, n)) for n, name in enumerate(names[:_CARDS])]
-    lines = [f"  {name:.{_MAX_COLUMN}}: {each.dtype!s:.60}, {_card(each)}" for name, each in found]
-    if len(names) > _CARDS:
-        return [*lines, f"  … {len(names) - _CARDS} more columns"]
+def _cards(value: Any) -> list[str]:
+    """Statistics, with a line for each level of the index and each column of a table."""
+    index = [
+        f"{_line(each, name=data.level_name(each))}, {_card(each)}" for each in index_of(value)
+    ]
+    table = table_of(value)
+    if table is None:
+        column = column_of(value)
+        return [*index, _card_of_array(value) if column is None else _card(column)]
+    shown = [table.column(place) for place in range(min(table.width, _CARDS))]
+    lines = index + [f"{_line(each)}, {_card(each)}" for each in shown]
+    if table.width > _CARDS:
+        lines.append(f"  … {table.width - _CARDS} more columns")
     return lines
 
 
-def _card(column: Any) -> str:
+def _card(column: Column) -> str:
     """Missing values, range and mean of numbers, and the frequent values if there are few."""
+    if column.size is None:
+        return "not computed"
     with suppress(Exception):  # values that cannot be compared or hashed
-        kind = _kind(column)
-        card = ""
-        if hasattr(column, "value_counts"):
-            card = f"{_missing(column)} missing; "
-        if kind in "mM":
-            return f"{card}from {column.min()} to {column.max()}"
-        counts = _counted(column) or []
-        if card:
-            counts = [each for each in counts if not data.is_missing(each[0])]
-        if kind in "iuf":
-            lowest, highest, mean = map(_short, (column.min(), column.max(), column.mean()))
-            card += f"min {lowest}, max {highest}, mean {mean}"
+        card = f"{column.missing()} missing; "
+        if column.kind == "time":
+            first, last = column.ends()
+            return f"{card}from {data.cell_text(first)} to {data.cell_text(last)}"
+        counts = _frequencies(column)
+        counts = [each for each in counts if not data.is_missing(each[0])]
+        if column.kind == "number":
+            card += _range(*column.ends(), column.mean())
             if len(counts) > _FREQUENT:
                 return card
             card += "; "
@@ -407,36 +429,63 @@ def _card(column: Any) -> str:
     return "no statistics"
 
 
+def _card_of_array(value: Any) -> str:
+    """Range and mean of numbers, and the frequent values if there are few."""
+    with suppress(Exception):  # values that cannot be compared or hashed
+        kind = value.dtype.kind
+        if kind in "mM":
+            return f"from {value.min()} to {value.max()}"
+        counts = _counted(value) or []
+        card = ""
+        if kind in "iuf":
+            card = _range(value.min(), value.max(), value.mean())
+            if len(counts) > _FREQUENT:
+                return card
+            card += "; "
+        return card + _listed(counts)
+    return "no statistics"
+
+
+def _range(lowest: Any, highest: Any, mean: Any) -> str:
+    return (
+        f"min {data.cell_text(lowest)}, max {data.cell_text(highest)}, mean {data.cell_text(mean)}"
+    )
+
+
 def _listed(counts: list[tuple[Any, int]]) -> str:
     """The number of different values, and how often the most frequent ones occur."""
     listed = ", ".join(f"{_label(each)} {times}×" for each, times in counts[:_FREQUENT])
     number = count(len(counts), "different value")
-    return f"{number}: {listed}{', …' * (len(counts) > _FREQUENT)}"
+    return f"{number}: {listed}{', …' * (len(counts) > _FREQUENT)}" if counts else number
 
 
 def _label(value: Any) -> str:
-    """A value as text; NaN is shown as missing."""
-    return data.MISSING if data.is_missing(value) else f"{value!s:.60}"
-
-
-def _short(number: Any) -> str:
-    """A number as it is; a fraction with six digits."""
-    if float(number).is_integer():
-        return str(number)
-    return f"{number:.6g}"
+    """A value as text."""
+    return f"{data.cell_text(value):.60}"
 
 
 def _counted(value: Any) -> list[tuple[Any, int]] | None:
     """Each value with its frequency, the most frequent first; None if there are no values."""
-    if hasattr(value, "value_counts"):
-        if hasattr(value, "iloc"):
-            return [*value.value_counts(dropna=False).items()]
-        return [*value.value_counts(sort=True).rows()]
+    column = column_of(value)
+    if column is not None:
+        return _frequencies(column)
     items = value
-    if data.is_data(value):
+    if data.is_data(value) and table_of(value) is None:
         items = value.ravel().tolist()
     if not isinstance(items, (list, tuple, set, dict)):
         return None
+    return _frequencies_of(items)
+
+
+def _frequencies(column: Column) -> list[tuple[Any, int]]:
+    """Each value of a column with its frequency; those that cannot be hashed by their text."""
+    try:
+        return column.counts()
+    except TypeError:
+        return _frequencies_of(column.values(slice(None)))
+
+
+def _frequencies_of(items: Collection[Any]) -> list[tuple[Any, int]]:
     try:
         return Counter(items).most_common()
     except TypeError:  # values that cannot be hashed

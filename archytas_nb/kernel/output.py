@@ -32,8 +32,9 @@ from archytas_nb.kernel import descriptors
 from archytas_nb.kernel.descriptors import Kind
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Json, Output
-from archytas_nb.tools.data import MAX_IMAGES, figures_in, is_data, picture
+from archytas_nb.tools.data import MAX_IMAGES, figures_in, picture
 from archytas_nb.tools.render import output_text, rich_name
+from archytas_nb.tools.tables import table_of
 from archytas_nb.words import clip, omission
 
 MAX_OUTPUT_CHARS = 4000
@@ -489,7 +490,7 @@ def displays_of(value: Any) -> tuple[Output, ...]:
     """
     formatter = getattr(current_shell(), "display_formatter", None)
     is_simple = value is None or isinstance(value, _NEVER_RICH)
-    if formatter is None or is_simple or (is_data(value) and hasattr(value, "columns")):
+    if formatter is None or is_simple or table_of(value) is not None:
         return ()
     capture = Capture()
     token = current_capture.set(capture)

@@ -1,17 +1,22 @@
-"""Previews of arrays, series and data frames as text, and of figures and images as PNG.
+"""Previews of arrays, series and tables as text, and of figures and images as PNG.
 
-numpy, pandas, polars and matplotlib are recognised by the module of a type and never imported.
+Rows are written as CSV, by one writer for every library: no display option of pandas or numpy
+changes what a model reads, and a number has enough digits to be read back. What a table is, and
+its parts, is in `tools/tables.py`. No library is imported.
 """
 
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from archytas_nb.errors import ToolTimeout, argument_error
+from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_of
 from archytas_nb.words import shorten, with_article
 
 MAX_IMAGES = 5
@@ -35,14 +40,22 @@ _CELLS_TO_COUNT = 20_000_000  # above it, counting nulls would take seconds
 
 def is_scalar(value: Any) -> bool:
     """Whether the value is a numpy scalar or a zero-dimensional array."""
-    is_flat = _library(value) == "numpy" and getattr(value, "ndim", None) == 0
+    is_flat = _is_of_numpy(value) and getattr(value, "ndim", None) == 0
     return is_flat and hasattr(type(value), "item")
 
 
 def is_data(value: Any) -> bool:
-    """Whether the value is an array, a series, an index or a data frame."""
-    has_shape = bool(_library(value)) and hasattr(type(value), "shape")
-    return has_shape and bool(getattr(value, "shape", ()))
+    """Whether the value is an array, a series, an index or a table."""
+    return _is_array(value) or column_of(value) is not None or table_of(value) is not None
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of data; that of a query without the number of its rows, which is not known."""
+    if _is_array(value):
+        return tuple(map(int, value.shape))
+    if (table := table_of(value)) is not None:
+        return (table.width,) if table.size is None else (table.size, table.width)
+    return (len(value),)
 
 
 def is_missing(value: Any) -> bool:
@@ -58,105 +71,158 @@ def is_missing(value: Any) -> bool:
 
 def unstyled(value: Any) -> Any:
     """The data frame of a pandas ``Styler``; any other value unchanged."""
-    if type(value).__name__ == "Styler" and _library(value) == "pandas":
+    if type(value).__name__ == "Styler" and type(value).__module__.startswith("pandas."):
         return value.data
     return value
 
 
 def preview(value: Any) -> str:
     """Describe data: all of it if it is small, otherwise its first and last rows."""
-    if hasattr(value, "columns"):
-        return _frame(value)
-    if _library(value) == "numpy":
-        return _array(value)
-    return _series(value)
+    if (table := table_of(value)) is not None:
+        return _table(type(value).__name__, table)
+    if (column := column_of(value)) is not None:
+        return _series(value, column)
+    return _array(value)
 
 
-def _library(value: Any) -> str:
-    for kind in type(value).__mro__:
-        root = str(getattr(kind, "__module__", "")).split(".", 1)[0]
-        if root in {"numpy", "pandas", "polars"}:
-            return root
-    return ""
+def listing(value: Any) -> str:
+    """Every value of data."""
+    head = f"{type(value).__name__} of shape {' × '.join(map(str, shape_of(value)))}:"
+    if (table := table_of(value)) is not None and table.size is not None:
+        return f"{head}\n{_csv([_names(table, table.width), *table.rows(slice(None))], None)}"
+    if (column := column_of(value)) is not None:
+        return f"{head}\n{_csv(_labelled(value, column, slice(None)), None)}"
+    return f"{head}\n{_nested(value)}" if _is_array(value) else preview(value)
+
+
+def cell_text(value: Any) -> str:
+    """A value of a table as a model reads it: numbers with enough digits to be read back."""
+    if is_missing(value):
+        return MISSING
+    if isinstance(value, float):  # also numpy's
+        return float.__repr__(value)
+    return str(value)
+
+
+def _is_of_numpy(value: Any) -> bool:
+    roots = (str(each.__module__).partition(".")[0] for each in type(value).__mro__)
+    return any(root == "numpy" for root in roots)
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array of numpy, or one that pandas stores its values in."""
+    roots = {str(each.__module__).partition(".")[0] for each in type(value).__mro__}
+    if roots.isdisjoint({"numpy", "pandas"}) or not hasattr(type(value), "shape"):
+        return False
+    is_column = column_of(value) is not None or table_of(value) is not None
+    return not is_column and bool(getattr(value, "shape", ()))
 
 
 def _array(value: Any) -> str:
     shape = " × ".join(map(str, value.shape))
     head = f"{type(value).__name__} of shape {shape}, dtype {value.dtype}"
     if value.size <= _SMALL_ARRAY:
-        if value.ndim == 1:
-            return f"{head}\n{value.tolist()!r}"
-        return f"{head}\n{value!s}"
-    first = value.ravel()[:_ROWS].tolist()
-    last = value.ravel()[-_LAST_ROWS:].tolist()
-    return f"{head}\nfirst values: {first!r}\nlast values: {last!r}"
+        return f"{head}\n{_nested(value)}"
+    flat = getattr(value, "flat", value)  # an array of pandas is flat
+    first = ", ".join(map(_item, flat[:_ROWS]))
+    last = ", ".join(map(_item, flat[-_LAST_ROWS:]))
+    return f"{head}\nfirst values: [{first}]\nlast values: [{last}]"
 
 
-def _series(value: Any) -> str:
-    size = int(value.shape[0])
-    is_polars = _library(value) == "polars"
+def _nested(values: Any) -> str:
+    """An array as lists in lists, each of the outer ones on a line."""
+    if values.ndim == 1:
+        return f"[{', '.join(map(_item, values))}]"
+    separator = ",\n " if values.ndim == 2 else ",\n\n "
+    return f"[{separator.join(map(_nested, values))}]"
+
+
+def _item(value: Any) -> str:
+    """A value of an array: text in quotes."""
+    return repr(str(value)) if isinstance(value, str) else cell_text(value)
+
+
+def _series(value: Any, column: Column) -> str:
+    size = len(value)
     name = ""
-    if getattr(value, "name", None) not in {None, ""}:
-        name = f" {value.name!r}"
-    head = f"{type(value).__name__}{name} of {size} values, dtype {value.dtype}"
-    has_index = hasattr(value, "to_string")  # polars has no index, and a pandas Index is one
-    if is_polars:
-        head += f", {value.null_count()} null"
-    elif has_index:
-        head += f", {value.isna().sum()} null"
-    most = _SMALL_ROWS if has_index else _ROWS
-    if size <= most:
-        return f"{head}\n{_series_text(value)}"
-    by_position = value.iloc if has_index else value
-    first = _series_text(by_position[:_ROWS])
-    last = _series_text(by_position[-_LAST_ROWS:])
-    return f"{head}\nfirst {_ROWS} values:\n{first}\nlast {_LAST_ROWS} values:\n{last}"
-
-
-def _series_text(part: Any) -> str:
-    if hasattr(part, "to_string"):
-        return str(part.to_string(dtype=False, name=False))
-    return repr(part.to_list())
-
-
-def _frame(value: Any) -> str:
-    rows, columns = (int(each) for each in value.shape)
-    is_polars = _library(value) == "polars"
-    names = list(value.columns)[:_COLUMNS]
-    if rows * columns > _CELLS_TO_COUNT:
-        nulls = [0] * columns
-    elif is_polars:
-        nulls = list(value.null_count().row(0))
-    else:
-        nulls = value.isna().sum().tolist()
-    lines = [f"{type(value).__name__} of {rows} rows × {columns} columns", "columns:"]
-    # By position: pandas allows duplicate column names.
-    for name, kind, null in zip(names, list(value.dtypes), nulls, strict=False):
-        facts = str(kind)
-        if null:
-            facts += f", {int(null)} null"
-        lines.append(f"  {name} ({facts})")
-    if columns > len(names):
-        lines.append(f"  … {columns - len(names)} more columns")
-    if is_polars:
-        part = value[names]
-    else:
-        part = value.iloc[:, : len(names)]
-    if rows and rows <= _SMALL_ROWS and columns <= _SMALL_COLUMNS:
-        lines += ["rows:", _rows(part)]
-    elif rows:
-        lines += [f"first {min(rows, _ROWS)} rows:", _rows(part.head(_ROWS))]
-        last = min(rows - _ROWS, _LAST_ROWS)
-        if last > 0:
-            lines += [f"last {last} rows:", _rows(part.tail(last))]
+    if column.name is not None and not (isinstance(column.name, str) and not column.name):
+        name = f" {column.name!r}"
+    head = f"{type(value).__name__}{name} of {size} values, dtype {column.dtype}"
+    if missing := column.missing():
+        head += f", {missing} missing"
+    lines = [head, *_levels(index_of(value))]
+    if size <= _SMALL_ROWS:
+        return "\n".join([*lines, _csv(_labelled(value, column, slice(None)))])
+    first = _csv(_labelled(value, column, slice(_ROWS)))
+    last = _csv(_labelled(value, column, slice(-_LAST_ROWS, None)))
+    lines += [f"first {_ROWS} values:", first, f"last {_LAST_ROWS} values:", last]
     return "\n".join(lines)
 
 
-def _rows(part: Any) -> str:
-    if hasattr(part, "to_string"):
-        return str(part.to_string(max_colwidth=_CELL))
-    rows = [part.columns, *part.rows()]
-    return "\n".join(" | ".join(shorten(str(cell), _CELL) for cell in row) for row in rows)
+def _labelled(value: Any, column: Column, part: slice) -> list[tuple[Any, ...]]:
+    """Values of a series, each behind its place in the index."""
+    levels = [each.values(part) for each in index_of(value)]
+    return list(zip(*levels, column.values(part), strict=True))
+
+
+def _levels(index: Iterable[Column]) -> list[str]:
+    """A line for each level of an index: its name and its type."""
+    return [f"  {level_name(each)} ({each.dtype})" for each in index]
+
+
+def level_name(level: Column) -> str:
+    """What a level of an index is called."""
+    return "index" if level.name is None else f"index {level.name}"
+
+
+def _table(kind: str, table: Table) -> str:
+    columns = table.width
+    shown = min(columns, _COLUMNS)
+    by = f" by {', '.join(table.levels)}" if table.levels else ""
+    if table.size is None:
+        head = f"{kind} of {columns} columns; its rows are a query, which was not computed"
+    else:
+        head = f"{kind} of {table.size} rows × {columns} columns"
+    lines = [head, f"columns{by}:", *_levels(table.index)]
+    for place in range(shown):
+        column = table.column(place)
+        facts = str(column.dtype)
+        if table.size is not None and table.size * columns > _CELLS_TO_COUNT:
+            facts += ", missing values not counted"
+        elif table.size and (missing := column.missing()):
+            facts += f", {missing} missing"
+        lines.append(f"  {column.name} ({facts})")
+    if columns > shown:
+        lines.append(f"  … {columns - shown} more columns")
+    rows = table.size or 0
+    names = _names(table, shown)
+    if rows and rows <= _SMALL_ROWS and columns <= _SMALL_COLUMNS:
+        lines += ["rows:", _csv([names, *table.rows(slice(None), shown)])]
+    elif rows:
+        head_rows = table.rows(slice(min(rows, _ROWS)), shown)
+        lines += [f"first {len(head_rows)} rows:", _csv([names, *head_rows])]
+        last = min(rows - _ROWS, _LAST_ROWS)
+        if last > 0:
+            lines += [f"last {last} rows:", _csv(table.rows(slice(rows - last, rows), shown))]
+    return "\n".join(lines)
+
+
+def _names(table: Table, columns: int) -> tuple[str, ...]:
+    """The first line of the rows: the levels of the index, and the columns."""
+    index = ("index" if each.name is None else str(each.name) for each in table.index)
+    return (*index, *map(str, table.names[:columns]))
+
+
+def _csv(rows: Iterable[tuple[Any, ...]], longest: int | None = _CELL) -> str:
+    """Rows as CSV, each on one line."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    for row in rows:
+        cells = [cell_text(each).replace("\r", "\\r").replace("\n", "\\n") for each in row]
+        if longest is not None:
+            cells = [shorten(each, longest) for each in cells]
+        writer.writerow(cells)
+    return written.getvalue().rstrip("\n")
 
 
 # ── images ────────────────────────────────────────────────────────────────────────────────────────

@@ -412,7 +412,7 @@ def test_shows_defaults_converted_values_references_and_enum_members() -> None:
     frame = pd.DataFrame({"a": [123, 456]})
     _, person = ask(count, {"df": {"$var": "frame"}}, "n", frame=frame)
     assert "  df:  (sent as {'$var': 'frame'})\n    │ DataFrame of shape 2 × 1" in person.prompts[0]
-    assert "    │ 0  123" in person.prompts[0]
+    assert "    │ 123" in person.prompts[0]
 
 
 def test_text_of_several_lines_is_a_marked_block() -> None:
@@ -442,7 +442,7 @@ def test_the_end_of_a_long_argument_is_shown_and_a_question_mark_shows_all(text:
 def test_a_question_mark_shows_the_middle_of_arrays_and_frames() -> None:
     frame = pd.DataFrame({"n": range(300), "text": "x" * 80})
     whole = ask(use, "it", "?", "n", it=frame)[1].prompts[1]
-    assert "│ 150  150  " + "x" * 80 in whole
+    assert "│ 150," + "x" * 80 in whole
     assert ", 1234, " in ask(use, "it", "?", "n", it=np.arange(3000))[1].prompts[1]
 
 
@@ -459,8 +459,8 @@ def test_a_value_of_100_mb_is_shown_at_once_with_both_ends() -> None:
         (["x" * 1000] * 100_000 + [1], ("['xx", ", 1]")),
         ({str(n): n for n in range(1_000_000)}, ("{'0': 0, ", "'999999': 999999}")),
         (np.arange(12_500_000), ("ndarray of shape 12500000", "12499998, 12499999]")),
-        (pd.DataFrame({"a": np.zeros(12_500_000)}), ("DataFrame of 12500000", "12499999  0.0")),
-        (pd.Series(np.zeros(12_500_000)), ("Series of 12500000", "12499999    0.0")),
+        (pd.DataFrame({"a": np.zeros(12_500_000)}), ("DataFrame of 12500000", "0.0\n0.0")),
+        (pd.Series(np.zeros(12_500_000)), ("Series of 12500000", "0.0\n0.0")),
         (laughs, ("[[[", "]]]")),
         (endless, ("[[[", "]]]")),
     ):

@@ -75,7 +75,7 @@ def test_a_value_without_rows_has_no_first_and_last_rows() -> None:
 def test_data_inside_a_value_shows_what_is_in_it() -> None:
     for inner, shown in [
         (np.array([1.5, 2.5]), ["1.5", "2.5"]),
-        (np.array([[1, 2], [3, 4]]), ["[1 2]", "[3 4]"]),
+        (np.array([[1, 2], [3, 4]]), ["[1, 2]", "[3, 4]"]),
         (np.arange(5000, 6000), ["5000", "5999", "shape 1000"]),
         (np.arange(5000, 6000).reshape(100, 10), ["5000", "5999", "shape 100 × 10"]),
         (pd.Series(["x", "y"]), ["x", "y"]),

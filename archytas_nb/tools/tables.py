@@ -1,0 +1,381 @@
+"""What a table is, asked in one place, and how its parts are read.
+
+    pandas, with subclasses (geopandas)        its own methods: narwhals knows no index, and refuses
+                                               two columns of one name
+    polars, pyarrow, modin, cuDF               narwhals
+    polars' LazyFrame, dask, duckdb, ibis      narwhals, which reads their columns: their rows are a
+                                               query, which nobody but its owner starts
+
+The class of a value decides, by `isinstance` against the libraries that are loaded; none of them is
+imported. What a table contains exactly, for undo, is read in `kernel/tables.py`: narwhals gives
+values, and no buffers.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Hashable, Iterable
+from itertools import islice
+from typing import Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
+
+Family: TypeAlias = Literal["pandas", "other", "lazy", ""]
+"""How a table or a series is read; empty for any other value."""
+Kind: TypeAlias = Literal["number", "time", "other"]
+"""What is told of the values of a column: a range and a mean, a range, or the frequent ones."""
+
+_KINDS: dict[str, Kind] = {
+    "i": "number", "u": "number", "f": "number", "m": "time", "M": "time",
+}  # fmt: skip
+_NO_TABLES = sys.stdlib_module_names | {"__main__", "archytas_nb", "numpy"}
+_families: WeakKeyDictionary[type, tuple[Family, bool]] = WeakKeyDictionary()
+
+
+def table_of(value: Any) -> Table | None:
+    """The table that a value is; None for any other value."""
+    family, is_table = _family(value)
+    if not family or not is_table:
+        return None
+    if family == "pandas":
+        return _OfPandas(value)
+    return _OfNarwhals(value)
+
+
+def column_of(value: Any) -> Column | None:
+    """The column that a series, or an index of pandas, is; None for any other value."""
+    family, is_table = _family(value)
+    if not family or is_table:
+        return None
+    if family == "pandas":
+        return _ColumnOfPandas(value.name, value)
+    return _ColumnOfNarwhals(getattr(value, "name", None), _narwhals(value))
+
+
+def library_of(value: Any) -> str:
+    """The library of a table or a series with rows, such as ``"pandas"``; empty for others."""
+    family, _ = _family(value)
+    if family != "other":
+        return "pandas" if family == "pandas" and not _is_index(value) else ""
+    return str(_narwhals(value).implementation.value)
+
+
+def _family(value: Any) -> tuple[Family, bool]:
+    """How a value is read, and whether it is a table."""
+    cls = type(value)
+    found = _families.get(cls)
+    if found is None:
+        found = _families[cls] = _found(value)
+    return found
+
+
+def _found(value: Any) -> tuple[Family, bool]:
+    pandas = sys.modules.get("pandas")
+    classes = [getattr(pandas, name, None) for name in ("DataFrame", "Series", "Index")]
+    if None not in classes and isinstance(value, tuple(classes)):  # type: ignore[arg-type]
+        return "pandas", isinstance(value, classes[0])  # type: ignore[arg-type]
+    roots = {str(each.__module__).partition(".")[0] for each in type(value).__mro__}
+    if roots <= _NO_TABLES:
+        return "", False
+    import narwhals
+
+    try:
+        read = _narwhals(value)
+    except Exception:  # noqa: BLE001 - TypeError for what it does not know; others are foreign
+        return "", False
+    if isinstance(read, narwhals.LazyFrame):
+        return "lazy", True
+    return "other", isinstance(read, narwhals.DataFrame)
+
+
+def _narwhals(value: Any) -> Any:
+    import narwhals
+
+    if _families.get(type(value)) == ("other", True):
+        return narwhals.from_native(value)
+    with warnings.catch_warnings():  # about where its support of a library will be installed
+        warnings.simplefilter("ignore", FutureWarning)
+        return narwhals.from_native(value, allow_series=True)
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, sys.modules["pandas"].Index)
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Table:
+    """A table, whatever its library.
+
+    Attributes:
+        size: The number of rows; None for a query, whose rows are not computed.
+        width: The number of columns.
+    """
+
+    size: int | None
+    width: int
+
+    @functools.cached_property
+    def names(self) -> list[Any]:
+        """The names of the columns."""
+        raise NotImplementedError
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of the levels of the columns, as a pivot makes them; mostly none."""
+        return ()
+
+    @functools.cached_property
+    def index(self) -> tuple[Column, ...]:
+        """The levels of the index; none without one, and where it only counts the rows."""
+        return ()
+
+    def column(self, place: int) -> Column:
+        """A column by its place, as pandas allows two of one name."""
+        raise NotImplementedError
+
+    def rows(self, part: slice, columns: int | None = None) -> list[tuple[Any, ...]]:
+        """The values of some rows, those of the index first; at most so many columns."""
+        raise NotImplementedError
+
+    def records(self) -> list[dict[Any, Any]]:
+        """Every row, with the names of the columns as keys; without the index."""
+        raise NotImplementedError
+
+
+class _OfPandas(Table):
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.size, self.width = frame.shape
+
+    @functools.cached_property
+    def names(self) -> list[Any]:
+        return list(self._frame.columns)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return tuple(str(each) for each in self._frame.columns.names if each is not None)
+
+    @functools.cached_property
+    def index(self) -> tuple[Column, ...]:
+        return index_of(self._frame)
+
+    def column(self, place: int) -> Column:
+        return _ColumnOfPandas(self.names[place], self._frame.iloc[:, place])
+
+    def rows(self, part: slice, columns: int | None = None) -> list[tuple[Any, ...]]:
+        shown = self._frame.iloc[part, :columns]
+        places = range(shown.shape[1])
+        values = [shown.iloc[:, place].array for place in places]
+        levels = [each.values(slice(None)) for each in index_of(shown)] if self.index else []
+        if not levels and not values:
+            return [()] * len(shown)
+        return list(zip(*levels, *values, strict=True))
+
+    def records(self) -> list[dict[Any, Any]]:
+        records: list[dict[Any, Any]] = self._frame.to_dict("records")
+        return records
+
+
+class _OfNarwhals(Table):
+    def __init__(self, value: Any) -> None:
+        self._frame = _narwhals(value)
+        if hasattr(self._frame, "shape"):
+            self.size, self.width = self._frame.shape
+        else:
+            self.size, self.width = None, len(self.names)
+
+    @functools.cached_property
+    def names(self) -> list[Any]:
+        return list(self._frame.collect_schema())
+
+    def column(self, place: int) -> Column:
+        name = self.names[place]
+        if self.size is None:
+            return _NotComputed(name, self._frame.collect_schema()[name])
+        return _ColumnOfNarwhals(name, self._frame[name])
+
+    def rows(self, part: slice, columns: int | None = None) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._frame[part].select(self.names[:columns]).rows()
+        return rows
+
+    def records(self) -> list[dict[Any, Any]]:
+        records: list[dict[Any, Any]] = self._frame.rows(named=True)
+        return records
+
+
+def index_of(value: Any) -> tuple[Column, ...]:
+    """The levels of the index of a pandas object, unless it only counts the rows."""
+    index = getattr(value, "index", None) if _family(value)[0] == "pandas" else None
+    if index is None or callable(index):
+        return ()
+    if type(index).__name__ == "RangeIndex" and index.name is None:
+        return ()
+    places = range(index.nlevels)
+    return tuple(_ColumnOfPandas(index.names[n], index.get_level_values(n)) for n in places)
+
+
+# ── columns ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Column:
+    """A column of a table, a series, or a level of an index.
+
+    Attributes:
+        name: Its name; None without one.
+        dtype: The type of its values, as its library has it.
+        kind: What is told of its values.
+        size: How many there are; None for a query.
+        native: The values as its library has them.
+    """
+
+    name: Any
+    dtype: Any
+    kind: Kind
+    size: int | None
+    native: Any
+
+    def missing(self) -> int:
+        """The number of missing values."""
+        raise NotImplementedError
+
+    def different(self) -> int:
+        """The number of different values that are not missing."""
+        raise NotImplementedError
+
+    def counts(self) -> list[tuple[Any, int]]:
+        """Each value with its frequency, the most frequent first."""
+        raise NotImplementedError
+
+    def ends(self) -> tuple[Any, Any]:
+        """The least and the greatest value."""
+        raise NotImplementedError
+
+    def mean(self) -> Any:
+        """The mean."""
+        raise NotImplementedError
+
+    def values(self, part: slice) -> list[Any]:
+        """The values themselves."""
+        raise NotImplementedError
+
+
+class _ColumnOfPandas(Column):
+    def __init__(self, name: Any, values: Any) -> None:
+        self.name = name
+        self.native = values
+        self.dtype = values.dtype
+        self.kind = _KINDS.get(getattr(values.dtype, "kind", ""), "other")
+        self.size = len(values)
+
+    def missing(self) -> int:
+        return int(self.native.isna().sum())
+
+    def different(self) -> int:
+        return int(self.native.nunique())
+
+    def counts(self) -> list[tuple[Any, int]]:
+        return [*self.native.value_counts(dropna=False).items()]
+
+    def ends(self) -> tuple[Any, Any]:
+        return self.native.min(), self.native.max()
+
+    def mean(self) -> Any:
+        with sys.modules["numpy"].errstate(all="ignore"):  # of inf and -inf, there is none
+            return self.native.array.mean()
+
+    def values(self, part: slice) -> list[Any]:
+        return list(self.native.array[part])
+
+
+class _ColumnOfNarwhals(Column):
+    def __init__(self, name: Any, series: Any) -> None:
+        self.name = name
+        self._series = series
+        self.native = series.to_native()
+        self.dtype = series.dtype
+        self.kind = _kind_of(series.dtype)
+        self.size = len(series)
+
+    def missing(self) -> int:
+        return int(self._series.null_count())
+
+    def different(self) -> int:
+        return int(self._series.n_unique()) - bool(self.missing())
+
+    def counts(self) -> list[tuple[Any, int]]:
+        return [(value, int(times)) for value, times in self._series.value_counts(sort=True).rows()]
+
+    def ends(self) -> tuple[Any, Any]:
+        return self._series.min(), self._series.max()
+
+    def mean(self) -> Any:
+        return self._series.mean()
+
+    def values(self, part: slice) -> list[Any]:
+        return list(self._series[part].to_list())
+
+
+class _NotComputed(Column):
+    """A column of a query: its name and its type."""
+
+    def __init__(self, name: Any, dtype: Any) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.kind = _kind_of(dtype)
+        self.size = None
+        self.native = None
+
+
+def _kind_of(dtype: Any) -> Kind:
+    """What is told of the values of a type of narwhals."""
+    if dtype.is_numeric():
+        return "number"
+    return "time" if dtype.is_temporal() else "other"
+
+
+# ── the way to rows ───────────────────────────────────────────────────────────────────────────────
+
+_WAYS = (
+    "collect", "df", "to_pandas", "toPandas", "to_df", "to_dataframe", "to_polars", "pl",
+    "compute", "execute", "to_pylist",
+)  # fmt: skip
+"""Methods that give rows, in the order in which one is advised."""
+_OFFERED = ("__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
+"""What a table of any library may offer to others."""
+
+
+def way_to_rows(value: Any) -> str:
+    """The method that makes rows of a value, as ``.collect()``; empty if it has none."""
+    return next((f".{name}()" for name in _WAYS if callable(_static(value, name))), "")
+
+
+def hides_rows(value: Iterable[Any]) -> bool:
+    """Whether iterating over a value gives something other than its rows.
+
+    So it is with tables of libraries that are not read: they have columns or offer themselves to
+    other libraries. Others give the names of their parts, as dicts do, or tables, as groups do.
+    """
+    if any(_static(value, each) is not None for each in ("columns", *_OFFERED)):
+        return True
+    get: Callable[[Any, Any], Any] | None = getattr(type(value), "__getitem__", None)
+    for first in islice(value, 1):
+        parts = first if isinstance(first, tuple) else (first,)
+        if any(table_of(each) is not None for each in parts):
+            return True
+        if get is None or isinstance(first, (int, slice)) or not isinstance(first, Hashable):
+            return False
+        try:
+            get(value, first)
+        except Exception:  # noqa: BLE001 - no part is called like the first one
+            return False
+        return True
+    return False
+
+
+def _static(value: Any, name: str) -> Any:
+    """An attribute that a value or its class has, without any code of the value."""
+    return inspect.getattr_static(value, name, None)
