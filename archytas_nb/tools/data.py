@@ -111,8 +111,10 @@ def _is_of_numpy(value: Any) -> bool:
 
 def _is_array(value: Any) -> bool:
     """Whether a value is an array of numpy, or one that pandas stores its values in."""
+    if not hasattr(type(value), "shape"):
+        return False
     roots = {str(each.__module__).partition(".")[0] for each in type(value).__mro__}
-    if roots.isdisjoint({"numpy", "pandas"}) or not hasattr(type(value), "shape"):
+    if roots.isdisjoint({"numpy", "pandas"}):
         return False
     is_column = column_of(value) is not None or table_of(value) is not None
     return not is_column and bool(getattr(value, "shape", ()))

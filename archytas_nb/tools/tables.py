@@ -30,6 +30,7 @@ Kind: TypeAlias = Literal["number", "time", "other"]
 _KINDS: dict[str, Kind] = {
     "i": "number", "u": "number", "f": "number", "m": "time", "M": "time",
 }  # fmt: skip
+_SORTED = 100_000  # maximum number of different values that are sorted by their text
 _NO_TABLES = sys.stdlib_module_names | {"__main__", "archytas_nb", "numpy"}
 _families: WeakKeyDictionary[type, tuple[Family, bool]] = WeakKeyDictionary()
 
@@ -41,7 +42,7 @@ def table_of(value: Any) -> Table | None:
         return None
     if family == "pandas":
         return _OfPandas(value)
-    return _OfNarwhals(value)
+    return _OfNarwhals(value, is_query=family == "lazy")
 
 
 def column_of(value: Any) -> Column | None:
@@ -181,12 +182,16 @@ class _OfPandas(Table):
 
 
 class _OfNarwhals(Table):
-    def __init__(self, value: Any) -> None:
-        self._frame = _narwhals(value)
-        if hasattr(self._frame, "shape"):
-            self.size, self.width = self._frame.shape
-        else:
+    def __init__(self, value: Any, *, is_query: bool) -> None:
+        self._value = value
+        if is_query:
             self.size, self.width = None, len(self.names)
+        else:  # they all have it, and many tables are read for nothing else
+            self.size, self.width = value.shape
+
+    @functools.cached_property
+    def _frame(self) -> Any:
+        return _narwhals(self._value)
 
     @functools.cached_property
     def names(self) -> list[Any]:
@@ -307,7 +312,10 @@ class _ColumnOfNarwhals(Column):
         return int(self._series.n_unique()) - bool(self.missing())
 
     def counts(self) -> list[tuple[Any, int]]:
-        return [(value, int(times)) for value, times in self._series.value_counts(sort=True).rows()]
+        rows = self._series.value_counts(sort=True).rows()
+        if len(rows) <= _SORTED:  # polars has equally frequent values in any order
+            rows.sort(key=lambda row: (-row[1], str(row[0])))
+        return [(value, int(times)) for value, times in rows]
 
     def ends(self) -> tuple[Any, Any]:
         return self._series.min(), self._series.max()

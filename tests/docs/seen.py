@@ -9,12 +9,14 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pandas as pd
+import polars as pl
 
 import archytas_nb as nb
-from archytas_nb.kernel.context import look_tools
+from archytas_nb.kernel.context import described, look_tools
 from archytas_nb.loop.verify import fit_request, knowledge_request
 from archytas_nb.loop.wire import Wire
 from archytas_nb.testing import ScriptedModel
@@ -69,6 +71,47 @@ def looking() -> dict[str, str]:
         "look": "\n\n".join(tool.text for tool in look_tools()),
         "looked": last(requests[1]),
     }
+
+
+def tables() -> str:
+    """What a model reads of tables of every kind: below a question, and from `look`."""
+    days = pd.to_datetime(["2024-03-01", "2024-03-02"])
+    data = {"species": ["Gentoo", "Adelie"], "mass": [5000.5, None]}
+    plain = pd.DataFrame(data)
+    counts = pd.DataFrame({"island": ["Biscoe", "Dream"], "year": [2024, 2025], "seen": [3, 1]})
+    polars = pl.DataFrame(data)
+    kinds = {
+        "plain": plain,
+        "subclass": type("Penguins", (pd.DataFrame,), {})(data),
+        "index_of_two": counts.set_index(["island", "year"]),
+        "pivot": counts.pivot_table(index="island", columns="year", values="seen"),
+        "days": pd.Series([3, 1], index=pd.DatetimeIndex(days, name="day")),
+        "categories": plain.astype({"species": "category"}),
+        "nested": pl.DataFrame({"tags": [["a", "b"], []], "size": [{"mm": 210}, {"mm": 190}]}),
+        "empty": plain.iloc[:0],
+        "wide": pd.DataFrame([[0.5] * 60], columns=[f"day_{n}" for n in range(60)]),
+        "tall": pd.DataFrame({"mass": [n / 8 for n in range(300)]}),
+        "polars": polars,
+        "query": polars.lazy(),
+        "arrow": polars.to_arrow(),
+    }
+    [_, look] = look_tools()
+    parts = []
+    for name, value in kinds.items():
+        shown = [shorter(described(name, value))]
+        for what in ("describe", "head"):
+            told = look.call({"name": name, "what": what}, {name: value}).text
+            shown.append(f"look({name}, {what}):\n{indent(shorter(told), '    ')}")
+        parts.append("\n".join(shown))
+    return "\n\n".join(parts)
+
+
+def shorter(text: str, lines: int = 10) -> str:
+    """A text for the page: its first lines, each not too long."""
+    shown = text.splitlines()
+    if len(shown) > lines:
+        shown = [*shown[: lines - 2], f"[{len(shown) - lines + 1} more lines]", shown[-1]]
+    return "\n".join(each if len(each) <= 110 else f"{each[:100]} [and so on]" for each in shown)
 
 
 QUESTION = "How many Gentoo penguins are there?"
@@ -135,6 +178,7 @@ def blocks() -> dict[str, str]:
     tool = nb.Agent([count_species], model=ScriptedModel(), namespace={}).tools["count_species"]
     return {
         **looking(),
+        "tables": tables(),
         "react-system": react[0].messages[0]["content"],
         "react-conversation": pretty(react[1].messages[1:]),
         "react-schema": pretty(

@@ -150,7 +150,11 @@ def test_long_containers_keep_first_and_last_items():
 def test_pandas_frames_show_shape_types_nulls_and_first_rows():
     frame = pd.DataFrame({"n": [1.5, None, 3.0] * 20, "s": ["a", "b", None] * 20})
     lines = render(frame).text.split("\n")
-    assert lines[:3] == ["DataFrame of 60 rows × 2 columns", "columns:", "  n (float64, 20 missing)"]
+    assert lines[:3] == [
+        "DataFrame of 60 rows × 2 columns",
+        "columns:",
+        "  n (float64, 20 missing)",
+    ]
     assert lines[3].endswith(
         ", 20 missing)"
     )  # the name of the text type differs between versions of pandas
@@ -162,10 +166,7 @@ def test_pandas_frames_show_shape_types_nulls_and_first_rows():
 
 def test_a_small_frame_is_shown_completely():
     shown = render(pd.DataFrame({"n": [1, 2]}))
-    assert (
-        shown.text
-        == "DataFrame of 2 rows × 1 columns\ncolumns:\n  n (int64)\nrows:\nn\n1\n2"
-    )
+    assert shown.text == "DataFrame of 2 rows × 1 columns\ncolumns:\n  n (int64)\nrows:\nn\n1\n2"
 
 
 def test_frames_without_rows_with_many_columns_and_with_equal_names_are_shown():
@@ -187,10 +188,7 @@ def test_polars_frames_and_series_are_shown_too():
 
 
 def test_series_indexes_and_arrays_show_size_type_and_values():
-    assert (
-        render(pd.Series([1, 2], name="n")).text
-        == "Series 'n' of 2 values, dtype int64\n1\n2"
-    )
+    assert render(pd.Series([1, 2], name="n")).text == "Series 'n' of 2 values, dtype int64\n1\n2"
     assert render(pd.Index([1, 2])).text == "Index of 2 values, dtype int64\n1\n2"
     assert render(np.arange(3)).text == "ndarray of shape 3, dtype int64\n[0, 1, 2]"
     long = render(np.zeros((1000, 1000)))
