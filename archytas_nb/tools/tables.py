@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable
@@ -150,7 +151,7 @@ class Table:
 class _OfPandas(Table):
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self.size, self.width = frame.shape
+        self.size, self.width = len(frame), len(frame.columns)
 
     @functools.cached_property
     def names(self) -> list[Any]:
@@ -187,7 +188,7 @@ class _OfNarwhals(Table):
         if is_query:
             self.size, self.width = None, len(self.names)
         else:  # they all have it, and many tables are read for nothing else
-            self.size, self.width = value.shape
+            self.size, self.width = map(operator.index, value.shape)
 
     @functools.cached_property
     def _frame(self) -> Any:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -197,6 +198,63 @@ def test_takes_polars_lists_and_dicts(agent: Agent) -> None:
     assert agent.map([], "Label it.", store=None) == []
 
 
+def test_takes_subclasses_of_frames_and_what_gives_its_items() -> None:
+    frame = pd.DataFrame({"text": ["row 1", "row 2"]})
+    mine = type("Mine", (pd.DataFrame,), {"_constructor": property(lambda each: type(each))})
+    deep = type("Deep", (mine,), {})
+    polars = type("Theirs", (pl.DataFrame,), {})
+    for data in (frame, mine(frame), deep(frame), polars({"text": frame["text"].to_list()})):
+        scripted = ScriptedModel(*[("final_answer", "A")] * 2)
+        found = Agent([], model=scripted).map(data, "Label {text}.", store=None, workers=1)
+        assert isinstance(found, (pd.DataFrame, pl.DataFrame))
+        assert [each.messages[-1]["content"] for each in scripted.asked] == [
+            "Label row 1.",
+            "Label row 2.",
+        ]
+    for data in (
+        frame["text"].array,
+        dict.fromkeys(["row 1", "row 2"]).keys(),
+        np.array(["a", "b"]),
+    ):
+        scripted = ScriptedModel(*[("final_answer", "A")] * 2)
+        assert len(Agent([], model=scripted).map(data, "Label it.", store=None)) == 2
+
+
+@pytest.mark.parametrize(
+    ("index", "label"),
+    [
+        (pd.Index(["Rome"], name="town"), "town: Rome\n"),
+        (pd.Index(["Rome"]), "index: Rome\n"),
+        (pd.Index([7], name="id"), "id: 7\n"),
+        (
+            pd.MultiIndex.from_tuples([("Rome", 2024)], names=["town", "year"]),
+            "town: Rome\nyear: 2024\n",
+        ),
+        (pd.Index([7]), ""),  # a place that is left over
+        (None, ""),
+    ],
+)
+def test_a_row_below_the_prompt_begins_with_what_its_index_says(index: Any, label: str) -> None:
+    frame = pd.DataFrame({"n": [3]}, index=index)
+    for data, row in ((frame, "n: 3"), (frame["n"], "3")):
+        scripted = ScriptedModel(("final_answer", "A"))
+        Agent([], model=scripted).map(data, "Is it much?", store=None)
+        assert scripted.asked[0].messages[-1]["content"] == f"Is it much?\n\n{label}{row}"
+
+
+class Named:
+    """A table of no known library, which gives the names of its columns."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self._data = data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._data[name]
+
+
 @pytest.mark.parametrize(
     ("data", "options", "named"),
     [
@@ -207,6 +265,9 @@ def test_takes_polars_lists_and_dicts(agent: Agent) -> None:
         (["row 1"], {"rpm": "5"}, "rpm is '5'; expected a number"),
         (["row 1"], {"workers": "5"}, "workers is '5'; expected a whole number"),
         (pl.LazyFrame({"text": ["row 1"]}), {}, "'LazyFrame'; expected .*collect"),
+        (pl.DataFrame({"text": ["row 1"]}).to_arrow(), {}, r"'Table'; expected .*\.to_pandas\(\)"),
+        (Named({"text": ["row 1"]}), {}, "'Named'; expected .*a list of them"),
+        (pd.DataFrame({"text": ["row 1"]}).groupby("text"), {}, "expected .*a list of them"),
         (pd.DataFrame([["row 1", "b"]], columns=["text", "text"]), {}, "'text'"),
         (pd.DataFrame([["row 1", "b"]], columns=[1, "1"]), {}, "'1'"),
         (pd.DataFrame({"text": ["row 1"]}), {"prompt": "{txt}"}, "'{txt}'"),

@@ -30,6 +30,7 @@ from pydantic_core import PydanticCustomError
 from archytas_nb import Agent
 from archytas_nb import asking as asking_module
 from archytas_nb.errors import ConfigurationError, TaskFailed, ToolError
+from archytas_nb.kernel import disclosure
 from archytas_nb.kernel.person import NobodyThereError
 from archytas_nb.loop.events import CallOutcome
 from archytas_nb.models import sent
@@ -1037,6 +1038,7 @@ def test_the_list_says_which_kinds_of_data_and_which_columns_were_sent(
 ) -> None:
     namespace = {"stays": pd.DataFrame({"ward": ["b"], "days": [1]}), "plan": CANARY}
     replies = Say(calls=(("_prints", {}),)), Say(calls=(("_fails", {}),)), Say("Done.")
+    monkeypatch.setattr(disclosure, "made_names", set())  # of other tests
     monkeypatch.setattr(sent, "requests", sent.Requests())
     with Server(*replies) as server:
         monkeypatch.setenv("ARCHYTAS_NB_BASE_URL", server.url)
