@@ -532,9 +532,10 @@ class Agent:
         """Ask a question in an event loop, which is free while the model writes.
 
         Arguments, result and errors are those of `run`. Tools run in the loop's thread, one call
-        after another; ``async def`` tools in a loop of their own. Several agents may run at the
-        same time, but each answers one question at a time. Cancelling the task ends the request at
-        the server and keeps the conversation; an interrupt raises `asyncio.CancelledError`.
+        after another; ``async def`` tools are tasks of the loop, so that they can wait for other
+        tasks. Several agents may run at the same time, but each answers one question at a time.
+        Cancelling the task ends the request at the server and keeps the conversation; an interrupt
+        raises `asyncio.CancelledError`.
         """
         with _progress(question, options) as line:
             options["observers"] = (*options.get("observers", ()), *line)

@@ -3,7 +3,7 @@
 Tools use live objects (figures, database connections, widgets) that belong to the thread of the
 user's code, and they can be interrupted and timed out only in the main thread. So a tool blocks the
 loop, like any function that a coroutine calls; between the calls the loop is free. ``async def``
-tools run in another loop anyway, and are awaited in the thread.
+tools are tasks of the loop, and awaited in the thread.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Generic, Self
 
 from archytas_nb.asking import ActiveRun
 from archytas_nb.driver import Events, Observer
+from archytas_nb.kernel.background import awaiting_loop
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.stop import Stop
 from archytas_nb.run import Run, T_co
@@ -93,8 +94,11 @@ async def _next(events: Events, current: ActiveRun) -> ev.Event | None:
     stop = Stop()
     done = Future[ev.Event | None]()
 
+    loop = asyncio.get_running_loop()
+
     def wait() -> None:
         Stop.current.set(stop)
+        awaiting_loop.set(loop)
         try:
             done.set_result(next(events, None))
         except BaseException as error:  # noqa: BLE001 - raised where it is awaited

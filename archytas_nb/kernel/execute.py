@@ -507,7 +507,7 @@ class KernelExecutor:
             run = partial(run_as_tool, run)
         attempt = _Attempt(run, self._guard)
         started = time.perf_counter()
-        with self._in_call(ready):
+        with self._waits_watched(), self._in_call(ready):
             try:
                 self._guard.run(attempt, limit)
             except KeyboardInterrupt:
@@ -521,6 +521,14 @@ class KernelExecutor:
         if limit is not None and self._guard.expired:
             return _expired(ended, limit)
         return ended
+
+    def _waits_watched(self) -> AbstractContextManager[None]:
+        """End waits for what only the loop of this thread can do, where one is running."""
+        if "asyncio" not in sys.modules:
+            return nullcontext()
+        from archytas_nb.kernel.background import waits_watched
+
+        return waits_watched(self._guard)
 
     def _await_promise(self, ready: _Ready, returned: CallEnd) -> CallEnd:
         """Await what a plain function returned; its time counts, too."""

@@ -20,6 +20,7 @@ The states of the code that a `CallGuard` runs. An interrupt is always counted i
     paused           running   the end of `paused`
     running, paused  lost      `on_lost`: Python ignored an exception of ours, as in a finalizer
     lost             running   `on_alarm`, which raises it again
+    running          ending    `raise_soon`: another thread ends what waits in vain
     any of these     ending    the work returned or raised
     ending           idle      the timer is stopped, and what it had sent is caught
 
@@ -135,6 +136,7 @@ class CallGuard:
         self._limit: TimeLimit | None = None
         self._ends = 0.0
         self._was_lost = False
+        self._vain: BaseException | None = None  # raised at the next signal of the timer
         self._thread = threading.get_ident()
         self._timer: ThreadTimer | None = None
 
@@ -145,6 +147,7 @@ class CallGuard:
             self._limit = limit
             self.expired = False
             self._was_lost = False
+            self._vain = None
             if limit is not None:
                 self._armed = True
                 self._start(limit.seconds)
@@ -212,6 +215,10 @@ class CallGuard:
         """Signal handler for the timer."""
         if not self.raises:
             return
+        if self._vain is not None:
+            error = self._vain
+            self._vain = None
+            raise error
         if self._was_lost:
             self._was_lost = False
             self._schedule()
@@ -231,6 +238,11 @@ class CallGuard:
     def on_stop(self) -> None:
         """Record that another thread stops the run, which ends its ``async def`` tools."""
         self.interrupts += 1
+
+    def raise_soon(self, error: BaseException) -> None:
+        """Raise an error in what runs, even if it waits; from any thread, where `has_timer`."""
+        self._vain = error
+        signal.pthread_kill(self._thread, signal.SIGALRM)
 
     def on_lost(self, kind: type[BaseException]) -> bool:
         """Whether an exception that Python ignored is ours; if so, it is raised again."""

@@ -230,6 +230,10 @@ def _csv(rows: Iterable[tuple[Any, ...]], longest: int | None = _CELL) -> str:
 # ── images ────────────────────────────────────────────────────────────────────────────────────────
 
 _MAX_BYTES = 5_000_000
+_MAX_SIDE = 8_000
+"""Pixels of the longest side of an image that endpoints take."""
+_SHARP_SIDE = 1_568
+"""Pixels of the longest side that models look at: of a larger image, they see a smaller copy."""
 _PNG = b"\x89PNG"
 _JPEG = b"\xff\xd8\xff"
 
