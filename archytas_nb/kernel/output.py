@@ -7,6 +7,8 @@
   variable assigns output to a call; the call's tasks and `asyncio.to_thread` inherit it. Output of
   threads that a call starts itself goes to the shared record. Threads that existed before keep
   writing to the original streams.
+- What a call shows inside an Output widget that it has opened belongs to the widget: it goes to the
+  original streams and publisher, from which a front end takes it.
 - `descriptors` captures what is written below the streams.
 - pyplot figures that are left open are drawn into the record; no plotting library is imported.
 - `displays_of` is what a cell would display of a value.
@@ -26,13 +28,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from types import MappingProxyType
 from typing import Any, Literal
 
 from archytas_nb.kernel import descriptors
 from archytas_nb.kernel.descriptors import Kind
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Json, Output
-from archytas_nb.tools.data import MAX_IMAGES, figures_in, picture
+from archytas_nb.tools.data import MAX_IMAGES, figures_in, fitting, picture
 from archytas_nb.tools.render import output_text, rich_name
 from archytas_nb.tools.tables import table_of
 from archytas_nb.words import clip, omission
@@ -210,8 +214,9 @@ class Capture:
     def images(self) -> tuple[str, ...]:
         """The first images that were displayed, as PNG in base64."""
         images = [output.data.get("image/png") for output in self.outputs()]
-        found = ["".join(each.split()) for each in images if isinstance(each, str) and each]
-        return tuple(found[:MAX_IMAGES])
+        found = ("".join(each.split()) for each in images if isinstance(each, str) and each)
+        sent = (each for each in map(fitting, found) if each is not None)
+        return tuple(islice(sent, MAX_IMAGES))
 
 
 def _bounded(data: Mapping[str, Json], metadata: Mapping[str, Json]) -> Output:
@@ -275,12 +280,13 @@ def capture_paused() -> Iterator[None]:
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """Concurrent calls: their shared record, and the threads that existed before."""
+    """Concurrent calls: their shared record, and what was there before: threads, open widgets."""
 
     shared: Capture
     before: frozenset[threading.Thread] = field(
         default_factory=lambda: frozenset(threading.enumerate())
     )
+    widgets: frozenset[str] = field(default_factory=lambda: frozenset(_open_widgets()))
 
 
 class _Router:
@@ -345,9 +351,11 @@ class _Router:
         if not groups:
             return None
         mine = current_capture.get()
+        group = groups[-1]
+        if (mine is None or mine.open) and not group.widgets.issuperset(_open_widgets()):
+            return None
         if mine is not None:
             return mine if mine.open else None
-        group = groups[-1]
         if threading.current_thread() in group.before:
             return None
         return group.shared
@@ -436,6 +444,37 @@ def _uncaptured() -> Iterator[None]:
 
 
 _router = _Router()
+
+
+# ── Output widgets ────────────────────────────────────────────────────────────────────────────────
+
+
+def _open_widgets() -> list[str]:
+    """The ids of the Output widgets that take what is shown now, from a call or from a cell.
+
+    A front end gives a widget all messages that have the parent which the widget names.
+    """
+    module = sys.modules.get("ipywidgets.widgets.widget")
+    widgets: Any = getattr(module, "_instances", None)
+    if not widgets:
+        return []
+    now = (len(widgets), next(reversed(widgets)))
+    if _outputs.of != now:
+        _outputs.of = now
+        _outputs.widgets = {
+            name: each for name, each in [*widgets.items()] if hasattr(type(each), "msg_id")
+        }
+    return [name for name, each in _outputs.widgets.items() if each.msg_id]
+
+
+class _Outputs:
+    """The Output widgets among all widgets, of which there may be thousands."""
+
+    of: tuple[int, str] | None = None
+    widgets: Mapping[str, Any] = MappingProxyType({})
+
+
+_outputs = _Outputs()
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────

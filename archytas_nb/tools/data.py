@@ -239,20 +239,84 @@ _JPEG = b"\xff\xd8\xff"
 
 
 def picture(value: Any) -> str | None:
-    """The value as a PNG in base64, or None if it is not an image or too large to send."""
-    data = call_method(value, "_repr_png_")
+    """The value as a PNG in base64, or None if it is not an image or too large to send.
+
+    A figure is drawn with fewer dots per inch if endpoints would refuse its longest side.
+    """
     figure = figure_of(value)
-    if figure is not None:
-        buffer = io.BytesIO()
-        call_method(figure, "savefig", fname=buffer, format="png", bbox_inches="tight")
-        data = buffer.getvalue()
+    data: Any = None
+    if figure is None:
+        data = call_method(value, "_repr_png_")
+    else:
+        data = _drawn(figure)
     if isinstance(data, tuple) and data:  # a pair of data and metadata
         data = data[0]
     if isinstance(data, str):
         data = _decoded(data)
     if isinstance(data, (bytes, bytearray)) and data[:4] == _PNG and len(data) <= _MAX_BYTES:
-        return base64.b64encode(data).decode("ascii")
+        data = _smaller(bytes(data))
+        if data is not None:
+            return base64.b64encode(data).decode("ascii")
     return None
+
+
+def _drawn(figure: Any) -> bytes:
+    """A figure as PNG."""
+
+    def draw(**options: Any) -> bytes:
+        buffer = io.BytesIO()
+        call_method(figure, "savefig", fname=buffer, format="png", bbox_inches="tight", **options)
+        return buffer.getvalue()
+
+    size = call_method(figure, "get_size_inches")
+    dots = getattr(figure, "dpi", None)
+    if size is None or not isinstance(dots, (int, float)):
+        return draw()
+    inches = float(max(size))
+    # Drawn at once as small as it must be: memory for one of 100,000 pixels may not be there.
+    is_too_long = inches * dots > _MAX_SIDE
+    data = draw(dpi=_SHARP_SIDE / inches) if is_too_long else draw()
+    if _longest_side(data) > _MAX_SIDE:  # a text stands far outside of it
+        data = draw(
+            dpi=(_SHARP_SIDE / inches if is_too_long else dots) * _SHARP_SIDE / _longest_side(data)
+        )
+    return data
+
+
+def fitting(encoded: str) -> str | None:
+    """A PNG in base64 that endpoints take; None if it is too large and cannot be reduced."""
+    head = _decoded(encoded[:32]) or b""
+    if _longest_side(head) <= _MAX_SIDE:
+        return encoded
+    smaller = _smaller(_decoded(encoded) or b"")
+    return None if smaller is None else base64.b64encode(smaller).decode("ascii")
+
+
+def _longest_side(png: bytes) -> int:
+    """Pixels of the longest side of a PNG; 0 if its head is cut off."""
+    if len(png) < 24:
+        return 0
+    return max(int.from_bytes(png[16:20]), int.from_bytes(png[20:24]))
+
+
+def _smaller(png: bytes) -> bytes | None:
+    """A PNG that endpoints take; None if it is too large, and nothing is there to reduce it."""
+    if _longest_side(png) <= _MAX_SIDE:
+        return png
+    try:
+        from PIL import Image
+    except ImportError:
+        return None
+    try:
+        with Image.open(io.BytesIO(png)) as image:
+            image.thumbnail((_SHARP_SIDE, _SHARP_SIDE))
+            buffer = io.BytesIO()
+            image.save(buffer, "PNG")
+            return buffer.getvalue()
+    except STOPS:
+        raise
+    except Exception:  # noqa: BLE001  (damaged, or a bomb)
+        return None
 
 
 def figure_of(value: Any) -> Any:

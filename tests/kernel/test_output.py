@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -345,3 +346,56 @@ def test_streams_are_restored_when_the_tool_raises_or_exits() -> None:
     before = [os.fstat(fd).st_ino for fd in (1, 2)]
     assert run_one(leave).status == "error"
     assert [os.fstat(fd).st_ino for fd in (1, 2)] == before
+
+
+# ── Output widgets ─────────────────────────────────────────────────────────────────────────────────
+
+
+class FakeOutput:
+    """An Output widget as far as the kernel knows one: it takes messages while it names a parent."""
+
+    def __init__(self) -> None:
+        self.msg_id = ""
+
+    def __enter__(self) -> None:
+        self.msg_id = "the cell"
+
+    def __exit__(self, *_: object) -> None:
+        self.msg_id = ""
+
+
+FakeOutput.msg_id = ""  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def widgets(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    made: dict[str, object] = {}
+    module = SimpleNamespace(_instances=made)
+    monkeypatch.setitem(sys.modules, "ipywidgets.widgets.widget", module)  # type: ignore[arg-type]
+    return made
+
+
+def test_what_is_shown_in_a_widget_belongs_to_the_widget(
+    widgets: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def tool() -> None:
+        print("before")
+        for name in ("one", "two"):
+            widgets[name] = out = FakeOutput()
+            with out:
+                print("in", name)
+            print("after", name)
+
+    text = text_of(run_one(tool).outputs)
+    assert text == "before\nafter one\nafter two\n"
+    assert "in one" in capsys.readouterr().out
+
+
+def test_a_call_inside_a_widget_that_a_cell_opened_is_captured(widgets: dict[str, object]) -> None:
+    widgets["outer"] = outer = FakeOutput()
+
+    def tool() -> None:
+        print("captured")
+
+    with outer:
+        assert text_of(run_one(tool).outputs) == "captured\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import io
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from archytas_nb.tools.data import encode_image, picture
+from archytas_nb.tools.data import encode_image, fitting, picture
 from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 
@@ -188,3 +190,29 @@ def test_other_results_are_not_announced_as_drawn() -> None:
         return "no picture"
 
     assert Tool.from_function(draw).call(None, {}).text == "no picture"
+
+
+@pytest.mark.parametrize("size", [(5, 300), (300, 5), (6, 4), (81, 1)])
+def test_a_picture_is_never_longer_than_what_endpoints_take(size: tuple[int, int]) -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure(figsize=size)
+    drawn = base64.b64decode(picture(figure) or "")
+    longest = max(struct.unpack(">II", drawn[16:24]))
+    if max(size) > 80:
+        assert 1_000 < longest <= 1_600
+    else:
+        assert longest == max(size) * figure.dpi or longest > 500
+
+
+def test_a_tall_picture_of_any_library_is_reduced() -> None:
+    image = pytest.importorskip("PIL.Image").new("RGB", (20, 9_000), "red")
+    for made in (picture(image), fitting(_png_of(image))):
+        assert made is not None
+        assert struct.unpack(">II", base64.b64decode(made)[16:24])[1] == 1_568
+    small = _png_of(image.resize((20, 100)))
+    assert fitting(small) == small
+
+
+def _png_of(image: Any) -> str:
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return base64.b64encode(buffer.getvalue()).decode()
