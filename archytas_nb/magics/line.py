@@ -28,8 +28,10 @@ HELP = argument("-h", "--help", action="store_true", help="Show this help.")
 _OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(=|\s+|$)")
 _QUOTED = re.compile(r"(?:\"([^\"]*)\"|'([^']*)')(?=\s|$)")
 _QUESTION = re.compile(
-    r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*|%time\s+)?"
-    r"%(?P<magic>agent|agent_map|agent_fix)\s+(?P<rest>[^\s?].*\?)\s*$"
+    r"^(?P<indent>\s*)(?P<target>[^\s%!?#'\"=][^%!?#'\"=]*=\s*)?"
+    r"%(?:(?P<outer>\w+)\s+(?P<options>(?:-[^%]*)?))?"
+    r"(?P<inner>%)?(?P<magic>agent|agent_map|agent_fix)\s+(?P<rest>[^\s?].*)$",
+    re.DOTALL,
 )
 _MAGIC_LINE = re.compile(r"\s*(?:[^\s%!?#'\"=][^%!?#'\"=]*=\s*)?[%!?]")
 _COMMENT_OR_QUOTE = re.compile(r"#|\"\"\"|'''|\"|'")
@@ -40,23 +42,50 @@ _OPERATOR = re.compile(r"\s*([<>=!]=|[<>*/%&|^+])")
 def keep_question_marks(lines: list[str]) -> list[str]:
     """Keep IPython from taking ``%agent … ?`` for a request for help, as ``%agent?`` is.
 
-    It is a cleanup transformer: each such line becomes the call that it stands for.
+    It is a cleanup transformer: each such line becomes the call that it stands for. So does a line
+    inside of which IPython sees the ends of others, as Python does at U+2028 or a form feed.
     """
     if lines and lines[0].lstrip().startswith("%%"):
         return lines
     kept = []
     quote = ""
-    for line in lines:
+    for parts in _typed_lines(lines):
+        line = "".join(parts)
         is_magic = not quote and _MAGIC_LINE.match(line)  # inside a string, a line is data
-        found = _QUESTION.match(line.rstrip("\n"))
-        if is_magic and found:
-            call = f"get_ipython().run_line_magic({found['magic']!r}, {found['rest']!r})"
-            kept.append(f"{found['indent']}{found['target'] or ''}{call}\n")
+        call = _call_of(line.rstrip(), is_whole=len(parts) == 1) if is_magic else None
+        if call is None:
+            kept += parts
         else:
-            kept.append(line)
+            kept.append(f"{call}\n")
         if not is_magic:  # the quotes of a magic are prose, or a shell's
             quote = _open_quote(line, quote)
     return kept
+
+
+def _typed_lines(lines: list[str]) -> Iterator[list[str]]:
+    """The lines of a cell as they were typed, each in the parts that Python takes for lines."""
+    parts: list[str] = []
+    for line in lines:
+        parts.append(line)
+        if line.endswith(("\n", "\r")):
+            yield parts
+            parts = []
+    if parts:
+        yield parts
+
+
+def _call_of(line: str, *, is_whole: bool) -> str | None:
+    """The call of a question that IPython would misread; None for any other line."""
+    found = _QUESTION.match(line)
+    if found is None or (found["outer"] is None) != (found["inner"] is None):
+        return None
+    if is_whole and not line.endswith("?"):
+        return None
+    magic, rest = found["magic"], found["rest"]
+    if found["outer"] is not None:  # such as %timeit, which reads its line in the same way
+        magic, rest = found["outer"], f"{found['options']}%{magic} {rest}"
+    call = f"get_ipython().run_line_magic({magic!r}, {rest!r})"
+    return f"{found['indent']}{found['target'] or ''}{call}"
 
 
 def script_of(cell: str) -> str:
@@ -98,7 +127,7 @@ def print_help(parser: ArgumentParser, sign: str = "%") -> None:
 def arguments(parser: ArgumentParser, line: str, sign: str = "%") -> Any:
     """The arguments of a line without prose; None where help was asked for, which is printed."""
     try:
-        args, unknown = parser.parse_known_args(shlex.split(line))
+        args, unknown = parser.parse_known_args(words_of(line))
     except ValueError as error:
         raise UsageError(f"{sign}{parser.prog} {line}: {error}") from None
     if args.help:
@@ -106,6 +135,18 @@ def arguments(parser: ArgumentParser, line: str, sign: str = "%") -> Any:
     if unknown:
         raise UsageError(_unknown(unknown[0], parser, sign))
     return args
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a line; quotes keep spaces, and a backslash is a character as any other.
+
+    Raises:
+        ValueError: A quote is not closed.
+    """
+    words = shlex.shlex(line, posix=True, punctuation_chars=False)
+    words.whitespace_split = True
+    words.commenters = words.escape = ""
+    return list(words)
 
 
 def with_options(*options: Any) -> Callable[[Any], Any]:

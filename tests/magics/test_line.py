@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import MagicArgumentParser
 
 import archytas_nb as nb
-from archytas_nb.magics.line import arguments, keep_question_marks, split_options
+from archytas_nb.magics.line import arguments, keep_question_marks, split_options, words_of
 from archytas_nb.models import choose
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel
@@ -93,13 +93,40 @@ def test_a_question_keeps_its_mark_and_help_stays_help() -> None:
         ("  %agent --new why?", "  get_ipython().run_line_magic('agent', '--new why?')\n"),
         ("run = %agent why?\n", "run = get_ipython().run_line_magic('agent', 'why?')\n"),
         ("%agent_map why?", "get_ipython().run_line_magic('agent_map', 'why?')\n"),
-        ("%time %agent why?", "%time get_ipython().run_line_magic('agent', 'why?')\n"),
+        ("%time %agent why?", "get_ipython().run_line_magic('time', '%agent why?')\n"),
+        (
+            "x = %timeit -n1 -r1 %agent --new why?\n",
+            "x = get_ipython().run_line_magic('timeit', '-n1 -r1 %agent --new why?')\n",
+        ),
         *((line, line) for line in ("%agent?\n", "%agent ?\n", "%agent x\n", "%timeit f()?\n")),
         ("print('%agent why?')\n", "print('%agent why?')\n"),
     ):
         assert keep_question_marks([line]) == [kept]
     for lines in (["%%agent\n", "%agent why?\n"], ['s = """\n', "%agent why?\n", '"""\n']):
         assert keep_question_marks(lines) == lines
+
+
+@given(st.text(st.sampled_from("ab ?\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), min_size=1))
+def test_a_question_is_one_line_whatever_python_takes_for_the_end_of_one(text: str) -> None:
+    question = f"why {text} x?"
+    kept = keep_question_marks(f"y = 1\n%agent {question}\nz\n".splitlines(keepends=True))
+    assert kept[0] == "y = 1\n"
+    assert kept[1:] == [f"get_ipython().run_line_magic('agent', {question!r})\n", "z\n"]
+    other = f"s = 1 #{text}\n%who {text}\n".splitlines(keepends=True)
+    assert keep_question_marks(other) == other
+
+
+@given(st.lists(st.text(st.sampled_from("a\\ b/:~$\u00e9"), min_size=1), max_size=4))
+def test_words_keep_backslashes_and_quotes_keep_spaces(words: list[str]) -> None:
+    assert words_of(" ".join(f'"{word}"' for word in words)) == words
+    plain = [word.replace(" ", "") for word in words]
+    assert words_of("  ".join(plain)) == [word for word in plain if word]
+
+
+@pytest.mark.parametrize("line", ['"C:\\a', "it's"])
+def test_a_quote_that_is_not_closed_is_an_error(line: str) -> None:
+    with pytest.raises(ValueError, match="quotation"):
+        words_of(line)
 
 
 WHY, KEPT_WHY = "%agent why?\n", "get_ipython().run_line_magic('agent', 'why?')\n"
