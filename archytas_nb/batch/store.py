@@ -33,7 +33,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
@@ -41,11 +41,13 @@ from archytas_nb.cassettes.match import scrub
 from archytas_nb.errors import ENDPOINT_FAILURES, REFUSED_FOR_ALL, ConfigurationError
 from archytas_nb.exact import exact_float, exact_json
 from archytas_nb.files import OutputFile
+from archytas_nb.loop import stop
 from archytas_nb.loop.events import Json, Usage
 
 LEASE = 30.0
 """Seconds after which an owner that shows no sign of life is gone."""
 _BEAT = 5.0  # seconds between two signs of life
+_LOOK = 0.1  # seconds between two looks for an interrupt
 _WAIT = 30.0  # seconds for another kernel that writes into the same file
 
 _TABLES = (
@@ -155,7 +157,9 @@ def stored(path: Path | None, keys: Iterable[str]) -> dict[str, RowResult]:
     where = f"{target.as_uri()}?mode=ro"
     with (
         _naming(path),
-        contextlib.closing(sqlite3.connect(where, uri=True, timeout=_WAIT)) as database,
+        contextlib.closing(
+            sqlite3.connect(where, uri=True, timeout=_LOOK, factory=_Patient)
+        ) as database,
     ):
         if not _columns(database):  # another kernel is about to make the table
             return {}
@@ -278,7 +282,7 @@ class Store:
                     database.execute(_LEAVE, (self._owner,))
                 with contextlib.suppress(sqlite3.Error):  # another kernel has it open, and will
                     database.execute("PRAGMA busy_timeout=0")
-                    database.execute("PRAGMA journal_mode=DELETE")
+                    sqlite3.Connection.execute(database, "PRAGMA journal_mode=DELETE")
                 database.close()
         if self._process is not None:
             self._process.release()
@@ -367,9 +371,35 @@ def _file(path: Path) -> OutputFile:
     return OutputFile(path, "the file of results", instead)
 
 
+class _Patient(sqlite3.Connection):
+    """Waits for a file that another program writes, between looks that an interrupt ends.
+
+    SQLite's own wait is one call in C, which no interrupt reaches.
+    """
+
+    def execute(self, *args: Any) -> sqlite3.Cursor:
+        """Execute a statement; SQLite's error if the file is locked for too long."""
+        ends = time.monotonic() + _WAIT
+        while True:
+            try:
+                return super().execute(*args)
+            except sqlite3.OperationalError as error:
+                is_locked = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_locked or time.monotonic() > ends:
+                    raise
+            try:
+                stop.sleep(_LOOK)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    "interrupted while another program was writing the file of results"
+                ) from None
+
+
 def _opened(path: Path) -> sqlite3.Connection:
     # Transactions are begun and ended explicitly.
-    database = sqlite3.connect(path, timeout=_WAIT, check_same_thread=False, isolation_level=None)
+    database = sqlite3.connect(
+        path, timeout=_LOOK, check_same_thread=False, isolation_level=None, factory=_Patient
+    )
     try:
         # With a write-ahead log a commit takes microseconds, and a killed process loses none.
         with contextlib.suppress(sqlite3.OperationalError):  # another kernel switches to it

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -367,3 +368,27 @@ def test_links_in_a_circle_are_no_file_of_results(tmp_path: Path) -> None:
     for use in (lambda path: stored(path, ["a"]), Store):
         with pytest.raises(ConfigurationError, match=r"the file of results .*one"):
             use(tmp_path / "one")
+
+
+def test_a_wait_for_a_locked_file_can_be_interrupted(path: Path) -> None:
+    Store(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        main = threading.get_ident()
+        timer = threading.Timer(0.4, signal.pthread_kill, [main, signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt, match="another program"):
+            Store(path)
+        timer.join()
+    Store(path).close()
+
+
+def test_a_store_waits_until_another_program_has_written(path: Path) -> None:
+    Store(path).close()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    timer = threading.Timer(0.5, other.execute, ["ROLLBACK"])
+    timer.start()
+    Store(path).close()
+    timer.join()
+    other.close()
