@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,10 +94,14 @@ class ChatMagics(Magics):
         model = self.magics_of_agent.choose_model(name)  # now, while the person can be asked
         self._off()  # run again, the answers are shown below this cell
         listener = ChatListener(ChatNotebook(self.magics_of_agent, main, name))
-        listener.start()
         self._listener = listener
-        remove_dead(KIND)
-        self._registered = register(KIND, listener.url, listener.token)
+        try:
+            listener.start()
+            remove_dead(KIND)
+            self._registered = register(KIND, listener.url, listener.token)
+        except BaseException:  # nothing stays open that was not announced
+            self._off()
+            raise
         return TextResult(
             f"open to a chat, with {model}: in the chat of JupyterLab (jupyter-ai 3), mention "
             "@Notebook; other programs start: python -m archytas_nb acp"
@@ -107,9 +112,11 @@ class ChatMagics(Magics):
         self._listener = None
         if listener is None:
             return TextResult("this notebook was not open to a chat")
-        if self._registered is not None:
-            self._registered.unlink(missing_ok=True)
         listener.stop()
+        if self._registered is not None:
+            with suppress(OSError):  # its folder is gone, or was taken away
+                self._registered.unlink(missing_ok=True)
+            self._registered = None
         return TextResult("this notebook is not open to a chat any more")
 
 

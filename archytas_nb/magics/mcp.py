@@ -224,13 +224,17 @@ class McpMagics(Magics):
         started = self._server
         atexit.unregister(self._at_exit)  # so that it runs once
         atexit.register(self._at_exit)
-        started.start()
-        self._registered = register(bridge.KIND, started.url, started.token)
-        lines.append(f"serving {count(len(notebook.tools()), 'tool')} at {started.url}")
-        if is_written:
-            lines += self._write(args.write, started)
-        else:
-            lines += _to_paste(args.write, started)
+        try:
+            started.start()
+            self._registered = register(bridge.KIND, started.url, started.token)
+            lines.append(f"serving {count(len(notebook.tools()), 'tool')} at {started.url}")
+            if is_written:
+                lines += self._write(args.write, started)
+            else:
+                lines += _to_paste(args.write, started)
+        except BaseException:  # nothing stays open that was not announced
+            self._stop()
+            raise
         notebook.show("\n".join(lines))
 
     def _may_write(self, client: str) -> bool:
@@ -279,7 +283,8 @@ class McpMagics(Magics):
     def _forget(self) -> list[str]:
         """Remove what was written for other programs; what was removed, for the person."""
         if self._registered is not None:
-            self._registered.unlink(missing_ok=True)
+            with suppress(OSError):  # its folder is gone, or was taken away
+                self._registered.unlink(missing_ok=True)
             self._registered = None
         lines = []
         for client, folder, url in self._written:
