@@ -19,11 +19,14 @@ from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.models import published
+from archytas_nb.models.anthropic import AnthropicModel
 from archytas_nb.models.choose import choose_model
 from archytas_nb.models.completion import Price, price_of
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.published import MODELS, PROVIDERS, Provider, Published, Source
+from archytas_nb.models.remote import RemoteModel
 from tests.cassettes.tapes import no_model
+from tests.servers.anthropic import AnthropicServer
 from tests.servers.plays import Say, Status
 from tests.servers.server import Exchange, Server
 
@@ -72,9 +75,9 @@ def default_model(monkeypatch: pytest.MonkeyPatch, server: Server) -> OpenAIMode
     return OpenAIModel(None, server.url, f"sk-{next(_keys):012}")
 
 
-def complete(model: OpenAIModel) -> tuple[str, list[Notice]]:
+def complete(model: RemoteModel) -> tuple[str, list[Notice]]:
     """The model's reply, and the notices about the choice of the model."""
-    notices = []
+    notices: list[Notice] = []
     asking = model.complete(ASK)
     while True:
         try:
@@ -141,6 +144,17 @@ def test_without_a_list_the_defaults_are_tried_in_turn(
         else:
             assert complete(model)[0] == "fine"
             assert server.asked_for == list(NAMES[: served + 1])
+
+
+def test_a_default_of_anthropic_falls_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("anthropic")
+    with AnthropicServer(models=["good-2-20260423", "good-2"], then=Say("fine")) as server:
+        provider = Provider(server.url, "ANTHROPIC_API_KEY", NAMES)
+        monkeypatch.setitem(PROVIDERS, "anthropic", provider)
+        model = AnthropicModel(None, server.url, f"sk-ant-{next(_keys):012}")
+        assert complete(model)[0] == "fine"
+        assert model.name == "good-2"
+        assert [asked.body["model"] for asked in server.chats] == ["best-2", "good-2"]
 
 
 def test_a_model_that_somebody_named_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +233,7 @@ def test_the_list_of_an_endpoint_tells_when_a_model_ends(
     field: str, counts: bool, end: str
 ) -> None:
     day = date(2027, 1, 14)
-    listed = [
+    listed: list[dict[str, Any]] = [
         {"id": "a", field: f"{day}{end}"},
         {"id": "b", field: None},
         {"id": "c", field: "soon"},
