@@ -14,13 +14,15 @@ A call of which nobody can tell who makes it (`_unknown`) counts as one of the c
 
 from __future__ import annotations
 
+import builtins
 import functools
+import gc
 import inspect
 import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
@@ -30,10 +32,11 @@ from weakref import ReferenceType, WeakSet, finalize, ref
 from archytas_nb.kernel import door, origin
 from archytas_nb.kernel.approval import Approver, Decision
 from archytas_nb.kernel.door import Door
-from archytas_nb.kernel.shell import Namespace, live_namespace
+from archytas_nb.kernel.permission import all_codes
+from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace
 from archytas_nb.loop.events import ToolCall
 from archytas_nb.tools.meaning import signature_of
-from archytas_nb.tools.registry import former_tools, tools_that_exist
+from archytas_nb.tools.registry import former_tools, on_register, tools_that_exist
 from archytas_nb.tools.render import is_users_file
 from archytas_nb.tools.tool import BoundCall, Tool
 
@@ -120,6 +123,7 @@ class ToolGuard(origin.Origin):
         self._doors: dict[Door, list[_Way]] = {}  # which keep no function alive
         self._references: dict[Door, int] = {}  # to the functions, at the beginning
         self._replaced: list[tuple[dict[str, Any], str, Any, Any]] = []
+        self._before: dict[Any, Any] = {}  # the variables at the beginning
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process nobody can be asked: the copy refuses every call."""
@@ -135,6 +139,7 @@ class ToolGuard(origin.Origin):
             _open.append(self)
             self.shut_doors()
             self._references = _references_to(self._doors)
+            self._before = dict(self.variables)
             for tool in self._tools:
                 if tool.name not in self.variables:
                     self._set(self.variables, tool.name, tool.function)
@@ -149,12 +154,20 @@ class ToolGuard(origin.Origin):
                 if names.get(name) is value:  # the code may have bound it to something else
                     _put_back(names, name, before)
             self._replaced.clear()
+            self._note_made()
             now = _references_to(self._references)
             for each, count in self._references.items():
                 function = each.function()
                 if function is not None and now[each] > count and function not in _left:
                     _left.add(function)
                     door.shut(function, _enter)  # for good
+
+    def _note_made(self) -> None:
+        before = self._before
+        self._before = {}
+        for name, value in list(self.variables.items()):
+            if before.get(name, _NONE) is not value:
+                _made[name] = id(value)
 
     def shut_doors(self) -> None:
         """Shut the doors of all tools, until nothing refers to this object."""
@@ -165,7 +178,13 @@ class ToolGuard(origin.Origin):
         for function, (name, approve) in former_tools():
             if function not in known:
                 self._shut(function, partial(_made_again, ref(function), name, approve))
-        finalize(self, _open_doors, [*self._doors]).atexit = False
+        finalize(self, _open_doors, self._doors).atexit = False
+
+    def shut_door_of(self, tool: Tool) -> None:
+        """Shut the door of a tool that is made while the code runs."""
+        if _needs_door(tool):
+            with _lock:
+                self._shut(tool.function, partial(_itself, tool))
 
     def _shut(self, function: Any, tool: Callable[[], Tool]) -> None:
         """Shut the doors of all Python functions that run if a function is called."""
@@ -214,15 +233,45 @@ class ToolGuard(origin.Origin):
         run = partial(at.body, *args, **kwargs)
         if at.function() is None:  # called by a copy that the code has made
             raise _nobody(at.body.__name__)
-        ways = [each for each in self._ways(at) if _leads(each.fixed, args)]
+        ways = self._ways(at)
+        if not is_users_file(at.original.co_filename):  # a library uses its methods by itself
+            ways = [each for each in ways if _leads(each.fixed, args)]
         tools = self._deciding([each.tool() for each in ways])
-        if not tools:  # a method of another object
+        if not tools:  # a method of a library, of another object
             return run()
         given, named = _as_named(at.signature, args, kwargs, min(len(e.fixed) for e in ways))
         unasked = None
         if self._outer is not None:  # code of a model runs this agent, and allows itself nothing
             unasked = partial(self._outer.enter, at, args, kwargs)
         return self.decided(tools, given, named, run, unasked, _defaults_of(at.body))
+
+    def is_called_by_tool(self, function: FunctionType, frame: FrameType | None) -> bool:
+        """Whether the body of a tool calls a function by itself, in a call of the code.
+
+        It does by a name that led to the function before. What the code has given it, as an
+        argument or in a variable that it has changed, is called by the code.
+
+        Args:
+            function: What is called.
+            frame: What calls it.
+        """
+        for each in origin.frames_from(frame):
+            if each.f_code is origin.run_as_tool.__code__:
+                return not any(_holds(value, function) for value in _given_to(each))
+            if _is_of_user(each):
+                break
+        else:  # another thread, in which a library calls what the tool has handed over
+            return True
+        names = {*each.f_code.co_names, *each.f_code.co_freevars}
+        for name in names:
+            value = _value_of(each, name)
+            is_variable = each.f_globals is self.variables and name not in each.f_code.co_freevars
+            if is_variable and self._before.get(name, _NONE) is not value:
+                continue
+            # What a container holds may have been put there by the code.
+            if any(_holds(one, function, 3) for one in (value, *_attributes(value, names))):
+                return True
+        return False
 
     def _ways(self, at: Door) -> list[_Way]:
         """The ways into a function, also those of tools that were defined after the beginning."""
@@ -276,7 +325,7 @@ class ToolGuard(origin.Origin):
         if unasked is not None:
             return unasked()
         self._called.append(next((t.name for t in tools if t in self._tools), tools[0].name))
-        return origin.run_as_tool(run)
+        return origin.run_as_tool(run, origin.OfTool(self))
 
     def _decision(self, tool: Tool, given: dict[str, Any], defaults: Mapping[str, Any]) -> Decision:
         """The decision to run a call.
@@ -324,6 +373,14 @@ def _nobody(name: str) -> PermissionError:
     return PermissionError(f"{name!r} needs approval, and nobody can be asked here")
 
 
+def _on_new_tool(tool: Tool) -> None:
+    for each in _open:
+        each.shut_door_of(tool)
+
+
+on_register.append(_on_new_tool)
+
+
 def _itself(tool: Tool) -> Tool:
     return tool
 
@@ -345,7 +402,7 @@ def _references_to(doors: Iterable[Door]) -> dict[Door, int]:
     return {each: sys.getrefcount(each.function()) for each in doors}
 
 
-def _open_doors(doors: list[Door]) -> None:
+def _open_doors(doors: Iterable[Door]) -> None:
     for each in doors:
         function = each.function()
         if function is not None:
@@ -356,8 +413,13 @@ def _enter(at: Door, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What all doors of tools do: decide on calls of a model's code, and let others pass."""
     caller = origin.origin_of_call()
     function = at.function()
-    if caller is None and function is not None:
-        caller = _unknown(function, _frame_that_calls(inspect.currentframe()))
+    if function is not None:
+        frame = _frame_that_calls(inspect.currentframe())
+        if caller is None:
+            caller = _unknown(function, frame)
+        elif isinstance(caller, origin.OfTool) and isinstance(caller.caller, ToolGuard):
+            code = caller.caller
+            caller = caller if code.is_called_by_tool(function, frame) else code
     if isinstance(caller, ToolGuard):
         return caller.enter(at, args, kwargs)
     return at.body(*args, **kwargs)
@@ -457,9 +519,9 @@ def _unknown(function: FunctionType, frame: FrameType | None) -> ToolGuard | Non
     frames = list(origin.frames_from(frame))
     thread = threading.current_thread()
     if thread is threading.main_thread():
-        namespace = live_namespace()
-        is_callback = not any(each.f_globals is namespace for each in frames)
-        return ToolGuard() if is_callback and function in _left else None
+        if function not in _left:
+            return None
+        return None if _is_called_by_user(frames, function) else ToolGuard()
     with _lock:
         guard = _open[-1] if _open else None
     if guard is None or any(_holds(each, function) for each in list(vars(thread).values())):
@@ -476,12 +538,131 @@ def _unknown(function: FunctionType, frame: FrameType | None) -> ToolGuard | Non
     return None
 
 
+def _is_of_user(frame: FrameType) -> bool:
+    return is_users_file(frame.f_code.co_filename)
+
+
+def _is_called_by_user(frames: list[FrameType], function: FunctionType) -> bool:
+    """Whether code of the user calls a function, itself or by a library.
+
+    A callback is called while some other code runs, which does not mention the function and has
+    not given it to the library.
+
+    Args:
+        frames: What calls the function, what has called that, and so on.
+        function: The function.
+    """
+    given: list[Any] = []
+    nearest = next((each for each in frames if _is_of_user(each)), None)
+    if nearest is not None and _reads_by_text(nearest):
+        return True
+    for frame in frames:
+        if _is_of_user(frame):
+            if any(_holds(each, function) for each in given) or _names(frame, function):
+                return True
+            given = []
+        else:
+            given = _arguments(frame)
+    return False
+
+
+def _arguments(frame: FrameType) -> list[Any]:
+    code = frame.f_code
+    stars = (code.co_flags & inspect.CO_VARARGS > 0) + (code.co_flags & inspect.CO_VARKEYWORDS > 0)
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
+    values = [frame.f_locals.get(each) for each in names]
+    return [list(each.values()) if type(each) is dict else each for each in values]
+
+
+_READERS = {globals, locals, vars, getattr, eval, exec}
+
+
+def _reads_by_text(frame: FrameType) -> bool:
+    """Whether code may read a variable whose name it does not mention."""
+    names = frame.f_code.co_names
+    return "__globals__" in names or any(
+        getattr(builtins, each, None) in _READERS for each in names
+    )
+
+
+def _names(frame: FrameType, function: FunctionType) -> bool:
+    """Whether a variable that code mentions leads to a function."""
+    names = dict[str, None]()
+    for code in all_codes(frame.f_code):
+        for each in (code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars):
+            names |= dict.fromkeys(each)
+    for name in names:
+        value = _value_of(frame, name)
+        is_made = _made.get(name) == id(value) and value is live_namespace().get(name, _NONE)
+        if _leads_to(value, function, names, is_made=is_made):
+            return True
+    return False
+
+
+def _value_of(frame: FrameType, name: str) -> Any:
+    return frame.f_locals.get(name, frame.f_globals.get(name, _NONE))
+
+
+def _leads_to(value: Any, function: FunctionType, names: Collection[str], *, is_made: bool) -> bool:
+    """Whether a value leads to a function.
+
+    Args:
+        value: The value.
+        function: The function.
+        names: The attributes of modules and classes that count.
+        is_made: Whether code of a model made the value; what it holds inside is then a callback.
+    """
+    todo = [value]
+    shell = current_shell()  # calls back whatever it was given
+    seen: dict[int, Any] = {id(shell): shell}
+    while todo and len(seen) < _MOST_SEEN:
+        each = todo.pop()
+        if each is function:
+            return True
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each
+        kind = type(each)
+        if len(seen) == 2:  # the value itself
+            todo += _attributes(each, names)
+        if issubclass(kind, (types.ModuleType, type, FrameType, types.TracebackType)):
+            continue
+        if kind is dict:
+            if "__builtins__" not in each:  # the variables of a notebook or a module
+                todo += each.values()
+        elif kind in (list, tuple, set, frozenset):
+            todo += each
+        elif kind is FunctionType or not is_made or issubclass(kind, _CALLS):
+            todo += gc.get_referents(each)
+        else:
+            todo += getattr(each, "__dict__", {}).values()
+    return False
+
+
+_MOST_SEEN = 2_000
+"""Objects that are looked at on the way to a function."""
+_CALLS = (functools.partial, MethodType, staticmethod, classmethod)
+_made: dict[str, int] = {}
+"""The ids of the values that code of a model has bound names of the notebook to."""
+
+
+def _given_to(run: FrameType) -> list[Any]:
+    """The arguments of the call that `run_as_tool` runs."""
+    work = run.f_locals["work"]
+    return [*work.args, *work.keywords.values()] if isinstance(work, partial) else []
+
+
+def _attributes(value: Any, names: Collection[str]) -> list[Any]:
+    """The attributes of a value that code mentions."""
+    return [inspect.getattr_static(value, name, None) for name in names]
+
+
 def _holds(value: Any, called: Any, depth: int = 0) -> bool:
     """Whether a value is a function, or one with that code, or has it as an argument."""
     if value is called:
         return True
     if isinstance(value, functools.partial):
-        value = (value.func, *value.args)
+        return any(_holds(each, called, depth) for each in (value.func, *value.args))
     if type(value) is MethodType:
         value = value.__func__
     if type(value) is FunctionType:

@@ -38,11 +38,18 @@ class Origin:
         return type(self), ()
 
 
-class _OfTool(Origin):
-    """The body of a tool whose call was decided on."""
+class OfTool(Origin):
+    """The body of a tool whose call was decided on.
+
+    Attributes:
+        caller: What has called the tool; None for a model.
+    """
+
+    def __init__(self, caller: Origin | None = None) -> None:
+        self.caller = caller
 
 
-_TOOL = _OfTool()
+_TOOL = OfTool()
 
 current: ContextVar[Origin | None] = ContextVar("archytas_nb_origin", default=None)
 """What started the running code; None for the person."""
@@ -65,9 +72,9 @@ def as_tool() -> Iterator[None]:
         yield
 
 
-def run_as_tool(work: Callable[[], T]) -> T:
+def run_as_tool(work: Callable[[], T], tool: OfTool = _TOOL) -> T:
     """Run the body of a tool whose call was decided on, whatever is on the stack."""
-    token = current.set(_TOOL)
+    token = current.set(tool)
     try:
         return work()
     finally:
@@ -101,16 +108,18 @@ def origin_of_call() -> Origin | None:
     A function of code that has ended belongs to the code that calls it now, if any.
     """
     ended: Origin | None = None
+    running = current.get()
     for frame in frames_from(inspect.currentframe()):
         code = frame.f_code
         if code is run_as_tool.__code__:
-            return ended or _TOOL
+            return ended or _local(frame, "tool")
+        if code is _run_for.__code__ and running is None:  # in a context without variables
+            running = _local(frame, "origin")
         if code.co_consts and is_mark(code.co_consts[-1]):
             mark: Origin = code.co_consts[-1]
             if mark.is_open:
                 return mark
             ended = ended or mark
-    running = current.get()
     if ended is not None and (running is None or is_tool(running) or not running.is_open):
         return ended
     return running
@@ -118,7 +127,12 @@ def origin_of_call() -> Origin | None:
 
 def is_tool(origin: Origin | None) -> bool:
     """Whether it is the body of a tool whose call was decided on."""
-    return isinstance(origin, _OfTool)  # another one in another process
+    return isinstance(origin, OfTool)
+
+
+def _local(frame: FrameType, name: str) -> Origin:
+    found: Origin = frame.f_locals[name]
+    return found
 
 
 # ── what goes with what it starts ─────────────────────────────────────────────────────────────────

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import dis
 import functools
-import json
 import types
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from json import dumps  # as it is now: code of a model may put a tool in its place
 from typing import Any, Literal
 from weakref import ReferenceType, ref
 
@@ -98,7 +98,7 @@ def state_of(tool: Tool) -> ToolState:
     reading.parts["its description"] = (
         tool.text,
         tool.description,
-        json.dumps(tool.schema(), sort_keys=True, default=repr),
+        dumps(tool.schema(), sort_keys=True, default=repr),
     )
     reading.follow("its code", tool.function)
     if callable(tool.approve):
@@ -176,7 +176,7 @@ class _Reading:
         self._note(_part(label, "defaults"), _same(defaults))
         if is_from_library(function.__module__):
             return
-        codes = list(_all_codes(code))
+        codes = list(all_codes(code))
         assigned = {name for each in codes for name in _assigned_in(each)}
         for name, cell in zip(code.co_freevars, own["__closure__"] or (), strict=False):
             value = _content_of(cell)
@@ -269,12 +269,12 @@ def _attributes_of(value: Any) -> dict[str, Any]:
     return found if type(found) is dict else {}
 
 
-def _all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
     """The code and all code inside it."""
     yield code
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
-            yield from _all_codes(each)
+            yield from all_codes(each)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -21,9 +22,19 @@ _needing_approval: weakref.WeakKeyDictionary[FunctionType, tuple[str, Any]] = (
 """The name and the option `approve` of each tool, by its function, also of a tool that is gone."""
 
 
+on_register: list[Callable[[Any], None]] = []
+"""Called with each tool that is made."""
+
+
 def register(tool: Any) -> None:
     """Have `is_tool` recognise the function of a tool, for as long as the tool exists."""
     _tools.add(tool)
+    _remember(tool)
+    for each in on_register:
+        each(tool)
+
+
+def _remember(tool: Any) -> None:
     if type(tool.function) is not FunctionType or tool.runs_code:
         return
     if tool.may_require_approval:

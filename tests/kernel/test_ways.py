@@ -9,15 +9,18 @@ import inspect
 import math
 import multiprocessing
 import multiprocessing.pool
+import signal
 import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import archytas_nb
+from archytas_nb.kernel import guard
 from archytas_nb.kernel.door import Door, code_of, open_again, shut
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.python import python_tool
@@ -460,15 +463,136 @@ def test_every_kind_of_tool_asks_once(kind: str) -> None:
     assert (set(names["ran"]), person.asked, outcome.called) == ({"x"}, 1, ("wipe",))
 
 
-def test_a_method_of_another_object_is_no_tool() -> None:
+@pytest.mark.parametrize(
+    "code", ["Shop().wipe('x')", "import copy\ncopy.copy(shop).wipe('x')", "Shop.wipe(None, 'x')"]
+)
+def test_a_method_of_the_users_class_asks_for_each_object(code: str) -> None:
     names: Names = {"ran": []}
-    exec(KINDS_SETUP, names)
+    exec(compile(KINDS_SETUP, "a cell", "exec"), names)
     box = Toolbox(Tool.from_function(names["shop"].wipe, approve=True))
     box.add(python_tool("auto"))
     person = Person("n")
     executor = KernelExecutor(box, names, person=person)
-    executor.run([ToolCall("c", "python", {"code": "Shop().wipe('x')"})])
-    assert (names["ran"], person.asked) == (["x"], 0)
+    executor.run([ToolCall("c", "python", {"code": code})])
+    assert (names["ran"], person.asked) == ([], 1)
+
+
+TAKEN = {
+    "an argument": ("apply(drop)", "def apply(f: object):\n    return f('x')"),
+    "an argument for a library": (
+        "apply(drop)",
+        "def apply(f: object):\n    return list(map(f, ['x']))",
+    ),
+    "an argument in a partial": (
+        "apply(functools.partial(drop))",
+        "def apply(f: object):\n    return f('x')",
+    ),
+    "a list": (
+        "calls.append(drop)\napply()",
+        "calls = []\ndef apply():\n    for f in calls: f('x')",
+    ),
+    "a variable": (
+        "helper = drop\napply()",
+        "def helper(t): return t\ndef apply():\n    return helper('x')",
+    ),
+    "an attribute": ("ops.act = drop\napply(ops)", "def apply(o: object):\n    return o.act('x')"),
+}
+"""Code of a model, and a tool without approval that calls what the code gave it."""
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_a_tool_does_not_call_for_the_code_what_needs_approval(what: str, pools: Names) -> None:
+    code, cell = TAKEN[what]
+    names = namespace(pools)
+    exec(compile(cell, "a cell", "exec"), names)
+    box = Toolbox(
+        Tool.from_function(names["drop"], approve=True), Tool.from_function(names["apply"])
+    )
+    box.add(python_tool("auto"))
+    person = Person("n")
+    KernelExecutor(box, names, person=person).run([ToolCall("c", "python", {"code": code})])
+    assert (names["ran"], person.asked) == ([], 1)
+
+
+OWN = {
+    "a name": "def clean():\n    drop('x')",
+    "a library": "def clean():\n    list(map(drop, ['x']))",
+    "a partial": "clean_up = functools.partial(drop, 'x')\ndef clean():\n    clean_up()",
+    "a closure": "def made():\n    f = drop\n    def clean(): f('x')\n    return clean\nclean = made()",
+    "an attribute": "def clean():\n    ops.f('x')",
+    "a pool": "def clean():\n    pool.submit(drop, 'x').result()",
+}
+
+
+@pytest.mark.parametrize("what", OWN)
+def test_a_tool_calls_its_own_functions_also_for_code(what: str, pools: Names) -> None:
+    names = namespace(pools)
+    exec(compile(OWN[what], "a cell", "exec"), names)
+    box = Toolbox(
+        Tool.from_function(names["drop"], approve=True), Tool.from_function(names["clean"])
+    )
+    box.add(python_tool("auto"))
+    person = Person("n")
+    executor = KernelExecutor(box, names, person=person)
+    [outcome] = executor.run([ToolCall("c", "python", {"code": "clean()"})])
+    assert (names["ran"], person.asked) == (["x"], 0), outcome.text
+
+
+def test_a_tool_that_code_makes_asks() -> None:
+    source = "import archytas_nb\nran = []\n@archytas_nb.tool(approve=True)\ndef wipe() -> None:\n    ran.append(1)"
+    person = Person("n")
+    box = Toolbox(python_tool("auto"))
+    names: Names = {"source": source, "space": {}}
+    executor = KernelExecutor(box, names, person=person)
+    executor.run([ToolCall("c", "python", {"code": "exec(source, space)\nspace['wipe']()"})])
+    assert (names["space"]["ran"], person.asked) == ([], 1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_work_in_an_empty_context_belongs_to_the_code(pools: Names) -> None:
+    code = "import contextvars\nt = threading.Thread(target=contextvars.Context().run, args=(drop,))\nt.start()\nt.join()"
+    names = namespace(pools)
+    person = Person("n")
+    box = Toolbox(Tool.from_function(names["drop"], approve=True))
+    box.add(python_tool("auto"))
+    KernelExecutor(box, names, person=person).run([ToolCall("c", "python", {"code": code})])
+    assert (names["ran"], person.asked) == ([], 1)
+
+
+CALLED_BACK = {
+    "a finalizer": ("weakref.finalize(go, drop)", "del go"),
+    "a weak reference": ("w = weakref.ref(go, drop)", "go = None"),
+    "a representation": ("class C: pass\nc = C()\nC.__repr__ = drop", "repr(c)"),
+    "a format": ("pd.set_option('display.float_format', drop)", "str(pd.Series([1.5]))"),
+    "a default": ("d = collections.defaultdict(drop)", "d[1]"),
+    "an iterator": ("i = map(drop, ['x'])", "next(i)"),
+    "a stack": ("s = contextlib.ExitStack()\n_ = s.callback(drop)", "s.close()"),
+    "a signal": (
+        "signal.signal(signal.SIGUSR1, lambda *_, f=drop: f('x'))", "signal.raise_signal(signal.SIGUSR1)",
+    ),
+}  # fmt: skip
+"""What code of a model leaves behind, and a cell of the person that does not mention the tool."""
+
+
+@pytest.mark.parametrize("what", CALLED_BACK)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_callback_is_no_call_of_the_person(
+    what: str, pools: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, cell = CALLED_BACK[what]
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        names, person, outcome = late(code, pools)
+        assert outcome.status == "done", outcome.text
+        monkeypatch.setattr(guard, "live_namespace", lambda: names)
+        with contextlib.suppress(PermissionError):
+            exec(compile(cell, "a cell", "exec"), names)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        pd.reset_option("display.float_format")
+    assert (names["ran"], person.asked) == ([], 0)
+    exec(compile("drop('mine')\nlist(map(fs[0], ['too']))", "a cell", "exec"), names)
+    assert (names["ran"], person.asked) == (["mine", "too"], 0)
 
 
 def test_an_edited_argument_reaches_a_method_a_partial_and_a_decorated_function() -> None:
