@@ -81,6 +81,10 @@ def _protect() -> None:
         method = inspect.getattr_static(type(owner), name, None)
         if type(method) is FunctionType:
             door.shut(method, _refuse)
+    loop = getattr(getattr(kernel, "io_loop", None), "asyncio_loop", None)
+    stop = inspect.getattr_static(type(loop), "stop", None)
+    if type(stop) is FunctionType and door.code_of(stop) is stop.__code__:
+        door.shut(stop, _refuse_stopping)
     with suppress(Exception):  # somebody else validates it
         shell._register_validator(_exit_now, ("exit_now",))  # noqa: SLF001
 
@@ -90,6 +94,15 @@ def _refuse(at: Door, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if origin.origin_of_call() is not None:
         what = "reset the variables" if at.body.__name__ == "reset" else "end the kernel"
         raise PermissionError(_REFUSED.format(what=what))
+    return at.body(*args, **kwargs)
+
+
+def _refuse_stopping(at: Door, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The door of the method that stops an event loop: that of the kernel is not stopped."""
+    io_loop = getattr(getattr(current_shell(), "kernel", None), "io_loop", None)
+    is_kernels = args[0] is getattr(io_loop, "asyncio_loop", None)
+    if is_kernels and origin.origin_of_call() is not None:
+        raise PermissionError(_REFUSED.format(what="end the kernel"))
     return at.body(*args, **kwargs)
 
 

@@ -63,6 +63,7 @@ ENDS = {
     "stderr": "sys.stderr.close()",
     "in a thread": IN_THREAD.format("exit()"),
     "exit_now in a thread": IN_THREAD.format("get_ipython().exit_now = True"),
+    "the loop": "get_ipython().kernel.io_loop.stop()",
     "stdout in a thread": IN_THREAD.format("sys.stdout.close()"),
 }
 """What is an error for the model."""
@@ -74,7 +75,6 @@ REPLACES = {
     "stdin": "sys.stdin = io.StringIO('y')",
     "the folder": "os.chdir('/')",
     "input": "builtins.input = lambda *_: 'y'",
-    "the loop": "get_ipython().kernel.io_loop.stop()",
     "an error that is caught": "try:\n    exit()\nexcept BaseException:\n    pass",
 }
 """What is put back after the call."""
@@ -84,6 +84,7 @@ LATER = {
     "a timer of exit_now": "threading.Timer(0.1, lambda: setattr(get_ipython(), 'exit_now', True)).start()",
     "a callback": "get_ipython().events.register('post_run_cell', lambda _: get_ipython().ask_exit())",
     "a callback of the loop": "asyncio.get_event_loop().call_later(0.1, sys.exit)",
+    "a callback that stops the loop": "x = get_ipython().kernel.io_loop\nx.call_later(0.1, x.stop)",
     "a task": "async def end(): raise SystemExit\nasyncio.get_event_loop().create_task(end())",
     "a function": "def end(): get_ipython().ask_exit()",
 }
