@@ -7,8 +7,9 @@
     raises SystemExit                         the call fails; a callback of it ends no event loop
     replaces a stream, or closes what is      it is put back after the call, and a line says so
     below, or removes all variables at once
-    (code of a model) changes the folder, or  the same
-    replaces a built-in function
+    (code of a model) changes the folder,     the same
+    replaces a built-in function, or sets an
+    environment variable of this package
 
 `os._exit` and signals end the process, as in any cell.
 """
@@ -163,7 +164,9 @@ class _Before:
         self._loop = _running_loop()
         self._builtins: dict[str, Any] = {}
         self._folder = ""
+        self._settings: dict[str, str] | None = None
         if runs_code:
+            self._settings = _settings()
             self._builtins = dict(vars(builtins))
             self._folder = _folder()
 
@@ -179,6 +182,13 @@ class _Before:
             self._loop._stopping = False  # noqa: SLF001
             yield "The event loop of the kernel was started again"
         yield from self._put_back_streams()
+        yield from self._put_back_process()
+        if self._are_removed():
+            for name, value in self._variables.items():
+                self._namespace.setdefault(name, value)
+            yield "All variables had been removed at once, and were put back"
+
+    def _put_back_process(self) -> Iterator[str]:
         now = vars(builtins)
         is_same = len(now) == len(self._builtins) and all(
             map(operator.is_, now.values(), self._builtins.values())
@@ -187,14 +197,15 @@ class _Before:
             if name != "_" and vars(builtins).get(name, _NONE) is not value:
                 setattr(builtins, name, value)
                 yield f"The built-in {name} was put back"
+        if self._settings is not None and _settings() != self._settings:
+            for name in _settings().keys() - self._settings.keys():
+                del os.environ[name]
+            os.environ.update(self._settings)
+            yield "The settings of the agent in the environment were put back"
         if self._folder and _folder() != self._folder:
             with suppress(OSError):  # it is gone
                 os.chdir(self._folder)
                 yield f"The working folder was set back to {self._folder!r}"
-        if self._are_removed():
-            for name, value in self._variables.items():
-                self._namespace.setdefault(name, value)
-            yield "All variables had been removed at once, and were put back"
 
     def _put_back_streams(self) -> Iterator[str]:
         for name, stream in self._streams.items():
@@ -231,6 +242,11 @@ def _is_closed(stream: Any) -> bool:
         return bool(stream.closed)
     except ValueError:  # what is below was taken away
         return True
+
+
+def _settings() -> dict[str, str]:
+    """The environment variables that set what the agent asks about, among others."""
+    return {name: text for name, text in os.environ.items() if name.startswith("ARCHYTAS_NB_")}
 
 
 def _folder() -> str:

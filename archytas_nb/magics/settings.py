@@ -190,6 +190,14 @@ class Settings(Configurable):
         """Take over what ``%config`` sets; raises TraitError if a value is wrong."""
         names = set(config.get(type(self).__name__, ()))
         self._refused |= names
+        # Imported here: loading the extension, which each notebook does, must be fast.
+        from archytas_nb.kernel.guard import is_of_code
+
+        if names and is_of_code():  # which could let its own calls run
+            raise TraitError(
+                f"{', '.join(sorted(names))}: code of a model changes no settings of the agent; "
+                "they belong to the user"
+            )
         super().update_config(config)
         self._refused -= names
 

@@ -74,6 +74,7 @@ REPLACES = {
     "stderr": "sys.stderr = None",
     "stdin": "sys.stdin = io.StringIO('y')",
     "the folder": "os.chdir('/')",
+    "a setting": "os.environ['ARCHYTAS_NB_APPROVE'] = 'auto'",
     "input": "builtins.input = lambda *_: 'y'",
     "an error that is caught": "try:\n    exit()\nexcept BaseException:\n    pass",
 }
@@ -118,14 +119,18 @@ def test_what_ends_something_is_an_error(kernel: Kernel, tool: str) -> None:
 def test_what_is_replaced_is_put_back_and_both_are_told(kernel: Kernel, tool: str) -> None:
     kernel.run(SETUP)
     for what, code in REPLACES.items():
-        is_tools_own = tool == "act" and what in ("the folder", "input")  # a person's function may
+        # A function of the person may.
+        is_tools_own = tool == "act" and what in ("the folder", "input", "a setting")
         read = printed(kernel, f"ask({tool!r}, {code!r})")
         assert "READ" in read, what
         assert ("after the call" in read) != (is_tools_own or what == "an error that is caught"), (
             what
         )
         if is_tools_own:
-            printed(kernel, "os.chdir(here)\nbuiltins.input = len")
+            printed(
+                kernel,
+                "os.chdir(here)\nbuiltins.input = len\nos.environ.pop('ARCHYTAS_NB_APPROVE', '')",
+            )
         assert "after 42 True False False" in printed(kernel, AFTER), what
 
 

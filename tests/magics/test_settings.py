@@ -14,6 +14,7 @@ from archytas_nb.magics.models import model_settings
 from archytas_nb.magics.settings import Settings
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.published import PROVIDERS, Provider
+from archytas_nb.testing import ScriptedModel
 from tests.servers.plays import Say
 from tests.servers.server import Server
 
@@ -165,3 +166,15 @@ def test_a_prefix_of_the_models_name_works_in_a_line_and_in_the_configuration(
     printed = "".join(capfd.readouterr())
     assert "GEMINI_API_KEY is not set" in printed
     assert "sk-groq" not in printed
+
+
+def test_code_of_a_model_changes_no_setting_by_config(shell: InteractiveShell) -> None:
+    """It could let its own next calls run unasked; the person's change holds."""
+    code = "get_ipython().run_line_magic('config', \"ArchytasNB.approve = 'auto'\")"
+    shell.user_ns["m"] = ScriptedModel(("python", {"code": code}), ("final_answer", "Done."))
+    shell.run_cell("%agent --new --model m --python auto Go").raise_error()
+    magics = shell.find_line_magic("agent").__self__
+    assert magics.approve == "ask"
+    shell.run_cell("%config ArchytasNB.approve = 'auto'").raise_error()
+    assert magics.approve == "auto"
+    shell.run_cell("%config ArchytasNB.approve = 'ask'").raise_error()
