@@ -552,6 +552,8 @@ def _is_called_by_user(frames: list[FrameType], function: FunctionType) -> bool:
         frames: What calls the function, what has called that, and so on.
         function: The function.
     """
+    if frames and origin.is_of_loop(frames[0]):  # and not of the code, whose context says so
+        return True
     given: list[Any] = []
     nearest = next((each for each in frames if _is_of_user(each)), None)
     if nearest is not None and _reads_by_text(nearest):

@@ -206,6 +206,15 @@ def _keep_loops_running() -> None:
     setattr(Handle, "_run", _run)  # noqa: B010
 
 
+def is_of_loop(frame: FrameType) -> bool:
+    """Whether an event loop calls a callback, in the context of what has scheduled it."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return False
+    run = inspect.unwrap(asyncio.Handle._run)  # noqa: SLF001
+    return frame.f_code is run.__code__
+
+
 def _following(start: Callable[..., Any]) -> Callable[..., Any]:
     """What starts a thread, so that the thread has the origin of what started it."""
 

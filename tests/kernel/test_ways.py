@@ -665,3 +665,14 @@ def test_processes_of_the_code_run_nothing_unasked(tmp_path: Path) -> None:
             assert (Path(path).exists(), person.asked) == (False, 0)
         assert pool.submit(write, path).result() == path
     assert Path(path).exists()
+
+
+def test_a_callback_that_the_person_schedules_is_their_own(pools: Names) -> None:
+    names, person, _ = late("alias = drop", pools)
+    cell = (
+        "loop = asyncio.new_event_loop()\nloop.call_soon(drop, 'mine')\nloop.call_soon(loop.stop)"
+    )
+    exec(compile(cell, "a cell", "exec"), names)
+    names["loop"].run_forever()
+    names["loop"].close()
+    assert (names["ran"], person.asked) == (["mine"], 0)
