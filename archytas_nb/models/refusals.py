@@ -470,7 +470,8 @@ _CASES = (
         _needs_other_api,
         kind="refused",
         what="{at} does not serve {model} through chat completions",
-        advice="Only chat completions are supported: use another model of this endpoint.",
+        advice="Its Responses API was not found or api is 'chat': use another model of this "
+        "endpoint, or api='auto'.",
     ),
     _Case(
         _is_not_found,

@@ -126,10 +126,7 @@ class Exchange:
     @property
     def native(self) -> bool:
         """Whether the conversation is held in function calling."""
-        if self.responses is not None:
-            first = self.body.get("instructions")
-        else:
-            first = self.body["messages"][0]["content"]
+        first = self.asked.messages[0]["content"]
         return "tools" in self.body or "tool_input" not in str(first)
 
     def head(self, status: int, headers: dict[str, str]) -> None:
@@ -303,12 +300,8 @@ class Server:
         if not is_chat or "chat" not in self.apis:
             self.elsewhere.play(exchange)
             return
-        format_ = body.get("response_format", {}).get("type", "")
-        for feature in self.cannot:
-            has = HAS.get(feature, lambda body, name=feature: _is_used(body.get(name)))
-            if feature == format_ or has(body):
-                Status(*REFUSALS[feature]).play(exchange)
-                return
+        if self._is_refused(exchange, body):
+            return
         for field_ in self.wants:
             if any(_lacks(field_, message) for message in body["messages"]):
                 Status(400, WANTS[field_]).play(exchange)
@@ -316,14 +309,18 @@ class Server:
         said = complaint(_without(self.wants, body)) if self.strict else ""
         self._play(exchange, said)
 
-    def _answer_response(self, exchange: Exchange) -> None:
-        body = {**exchange.body, "messages": exchange.asked.messages}
+    def _is_refused(self, exchange: Exchange, body: dict[str, Any]) -> bool:
+        format_ = body.get("response_format", {}).get("type", "")
         for feature in self.cannot:
             has = HAS.get(feature, lambda body, name=feature: _is_used(body.get(name)))
-            if has(body):
+            if feature == format_ or has(body):
                 Status(*REFUSALS[feature]).play(exchange)
-                return
-        self._play(exchange, self.responses.complaint(exchange.body) if self.strict else "")
+                return True
+        return False
+
+    def _answer_response(self, exchange: Exchange) -> None:
+        if not self._is_refused(exchange, responses.chat_form(exchange.body)):
+            self._play(exchange, self.responses.complaint(exchange.body) if self.strict else "")
 
     def _play(self, exchange: Exchange, said: str) -> None:
         body = exchange.body
