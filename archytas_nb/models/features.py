@@ -146,7 +146,6 @@ def _fields(request: Request, form: Capabilities, text: str) -> Iterator[Change]
 
 _OF_OWN = {
     "include": r"encrypted.{0,10}(?:content|reasoning)",
-    "store": r"\bstor(?:e|ed|age|ing)\b",
     "reasoning.summary": r"reasoning.{0,20}summar|summar.{0,20}reasoning",
     "output.images": r"\boutput\b",
 }
@@ -418,7 +417,7 @@ def _returned(request: Request, form: Capabilities, text: str) -> Iterator[Chang
             lambda form: replace(form, extras="unwanted", thoughts=False),
             "the model's thoughts",
             "the model's thoughts are not sent back to it",
-            NAMED if _quotes_an_id(request.ask, text) else _spoken_of("returned", text),
+            NAMED + 1 if _quotes_an_id(request.ask, text) else _spoken_of("returned", text),
         )
 
 

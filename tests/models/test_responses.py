@@ -19,6 +19,8 @@ from archytas_nb.models.capabilities import Capabilities, capabilities_of
 from archytas_nb.models.completion import NotACompletion, ServerError, from_body, from_stream
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.responses import ResponseBuilder, body_of
+from archytas_nb.trace.fold import fold
+from archytas_nb.trace.html import facts_of
 from tests.models.talking import HELLO, complete, told
 from tests.servers.plays import Say, Status
 from tests.servers.responses import Responses, events, response
@@ -100,7 +102,8 @@ def reasoning(items: Any) -> list[Any]:
 
 
 def agent(server: Server, **settings: Any) -> Agent:
-    model = OpenAIModel("tiny-1", server.url, api="responses", stream=settings.pop("stream", True))
+    api, stream = settings.pop("api", "responses"), settings.pop("stream", True)
+    model = OpenAIModel("tiny-1", server.url, api=api, stream=stream)
     return Agent([look], model, namespace={}, **settings)
 
 
@@ -524,13 +527,36 @@ def test_reasoning_that_is_refused_is_not_sent_any_more() -> None:
         def answer(self, exchange: Any) -> None:
             found = reasoning(exchange.body["input"])
             if found:
-                Status(404, f"Item with id '{found[0]['id']}' not found.").play(exchange)
+                said = (
+                    f"Item with id '{found[0]['id']}' not found. Items are not persisted when "
+                    "`store` is set to false. Try again with `store` set to true, or remove this "
+                    "item from your input."
+                )
+                Status(404, said).play(exchange)
             else:
                 super().answer(exchange)
 
     with Forgets(*steps(2), answer("A"), apis=("responses",)) as http:
         assert agent(http).run("What?").answer == "A"
         assert http.complaints == []
+        assert all(each.body["store"] is False for each in http.chats)
+
+
+def test_the_api_may_change_in_the_middle_of_a_run() -> None:
+    class Later(Server):
+        def answer(self, exchange: Any) -> None:
+            if "messages" in exchange.body and len(self.chats) > 2:
+                Status(400, NAMES_IT).play(exchange)
+            else:
+                super().answer(exchange)
+
+    with Later(*steps(4), answer("A"), apis=BOTH, strict=False) as http:
+        it = agent(http, api="auto")
+        assert it.run("What?").answer == "A"
+        paths = [each.path.rpartition("/")[2] for each in http.chats]
+        assert paths == ["completions"] * 3 + ["responses"] * 3
+        assert http.responses.complaint(http.chats[-1].body) == ""
+        assert len(reasoning(http.chats[-1].body["input"])) == 1  # that of this API
 
 
 def test_the_nearest_effort_is_used() -> None:
@@ -550,6 +576,15 @@ def test_the_nearest_effort_is_used() -> None:
             seen, _ = complete(told(http, api=api, effort="max"))
             assert len(http.chats) == 2
             assert "'high'" in "".join(each.text for each in seen if isinstance(each, Notice))
+
+
+def test_the_trace_says_which_api_was_used_and_shows_the_reasoning() -> None:
+    with Server(answer("A"), answer("A"), apis=BOTH) as http:
+        for api in BOTH:
+            run = agent(http, api=api).run("What?")
+            view = fold(run.question, run.events)
+            assert ("Responses API" in facts_of(view)) is (api == "responses")
+            assert view.steps[-1].reasoning == "So A."
 
 
 def test_what_would_be_sent_is_shown_in_either_api() -> None:
