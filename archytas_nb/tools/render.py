@@ -20,6 +20,7 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from archytas_nb.loop.events import Output
@@ -453,6 +454,7 @@ def drain(iterator: Iterator[Any]) -> Drained:
 # ── exceptions ────────────────────────────────────────────────────────────────────────────────────
 
 
+_MAX_FRAMES = 5  # of an exception
 _LIBRARIES = (str(Path(__file__).parent.parent), str(Path(os.__file__).parent), "<frozen")
 
 
@@ -519,11 +521,11 @@ def message_of(error: BaseException) -> str:
 def _exception_text(error: BaseException) -> str:
     lines = [f"{type(error).__name__}: {message_of(error)}".rstrip(": ")]
     try:
-        frames = traceback.extract_tb(error.__traceback__)
-        found = [each for each in frames if is_users_file(each.filename)]
+        frames = [each for each in traceback.walk_tb(error.__traceback__) if _is_users(each[0])]
+        found = list(traceback.StackSummary.extract(iter(frames[-_MAX_FRAMES:])))
     except Exception:  # noqa: BLE001  (the source may have vanished)
         found = []
-    lines += [_frame_text(frame) for frame in found[-5:]]
+    lines += [_frame_text(frame) for frame in found]
     notes = [each for each in getattr(error, "__notes__", ()) if isinstance(each, str)]
     lines += [f"  note: {_ANSI.sub('', each)}" for each in notes]
     return "\n".join(lines)
@@ -539,6 +541,16 @@ def _frame_text(frame: traceback.FrameSummary) -> str:
     if frame.line:
         code = f": {frame.line}"
     return f"  {file}line {frame.lineno}, in {frame.name}{code}"
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Whether a frame is of the user's code.
+
+    Compiled code names the file of its source, which is not there: its module tells where it is.
+    """
+    module = frame.f_globals.get("__file__")
+    is_of_library = isinstance(module, str) and not is_users_file(module)
+    return is_users_file(frame.f_code.co_filename) and not is_of_library
 
 
 def is_users_file(filename: str) -> bool:

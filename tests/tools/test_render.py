@@ -372,3 +372,13 @@ def test_every_error_in_a_group_is_told_however_deep(shape: Any) -> None:
         text = failure_text(error, 100_000)
         for each in leaves(shape):
             assert f"ValueError: {each}" in text
+
+
+def test_frames_of_compiled_libraries_are_not_told() -> None:
+    """Their code names a source that is not there; the module says where they are."""
+    for place, is_told in (("/x/site-packages/lib/_index.so", False), ("/home/me/own.so", True)):
+        names: dict[str, Any] = {"__file__": place}
+        exec(compile("def fail():\n    raise KeyError('c')", "lib/_index.pyx", "exec"), names)
+        with pytest.raises(KeyError) as raised:
+            names["fail"]()
+        assert ("_index.pyx" in failure_text(raised.value)) == is_told
