@@ -600,8 +600,12 @@ def code_lines(value: str, language: str) -> list[Html]:
 
 _COMMAND = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\([A-Za-z]+\*?|.)", re.DOTALL)
 _PAIRS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
-# Single dollar signs are the ends of a formula where they stand like brackets, unlike "$5".
-_DOLLARS = re.compile(r"(?<![\w$])\$(?=[^$]*[A-Za-z\\^_=<>])(?!\s)([^$]{1,2000})(?<!\s)\$(?![\w$])")
+# Single dollar signs are the ends of a formula where they stand like brackets, unlike "$5". No
+# formula begins with what closes or separates, or ends with what opens, as between "($) … ($)".
+_DOLLARS = re.compile(
+    r"""(?<![\w$])\$(?=[^$]*[A-Za-z\\^_=<>])(?![\s)\]}'"’”»,;:?*/])"""
+    r"""([^$]{1,2000})(?<![\s(\[{"“„«])\$(?![\w$])"""
+)
 _COMMANDS = """
 alpha beta gamma delta epsilon varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau
 upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega ell hbar Re Im

@@ -390,6 +390,9 @@ def test_a_formula_is_left_as_it_is_for_the_page_to_typeset() -> None:
 def test_dollars_that_do_not_enclose_a_formula_are_dollars() -> None:
     for text in [
         "costs $5 and $10, US$5 or CA$7, $5k",
+        "Revenue ($) and Cost ($), [$] or [$]",
+        "'$' by 'EUR' not '$', \"$\" by \"EUR\", “$” and “$”",
+        "$/kg or $/lb, $, EUR and $",
         "from $5-$10",
         "$HOME/$USER and ($AAPL/$MSFT)",
         "a $ b $ c",
