@@ -54,6 +54,7 @@ IMPORTERS = {
     "jupyter_core": {"kernel.registered", "mcp"},
     "openai": {"models.endpoint"},
     "anthropic": {"models.anthropic"},
+    "PIL": {"tools.data"},
     "ipywidgets": {
         "trace.live",
         "trace.front_end",
