@@ -295,13 +295,34 @@ class _Bounded(reprlib.Repr):
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = 10
         self.maxstring = self.maxlong = self.maxother = 200
 
+    def repr1(self, x: Any, level: int) -> str:
+        """A value; a number of an array library as a person writes it: ``1.5``."""
+        if _is_scalar(x):
+            plain = x.item()
+            x = plain if isinstance(plain, str) else _Written(str(x))
+        return super().repr1(x, level)
+
+
+class _Written(str):
+    """A text that stands for a value, without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
 
 def shown(value: Any) -> str:
     """A value, or what it is, in a line."""
     is_small = isinstance(value, (list, tuple, dict, set)) and len(value) <= 10
-    if value is None or isinstance(value, (bool, int, float, str)) or is_small:
+    is_plain = value is None or isinstance(value, (bool, int, float, str))
+    if is_plain or is_small or _is_scalar(value):
         return shorten(one_line(_Bounded().repr(value)), 100)
     return short_value(value)
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether a value is one number, text or time of an array library, as numpy's are."""
+    cls: Any = type(value)
+    return hasattr(cls, "dtype") and hasattr(cls, "item") and getattr(value, "shape", None) == ()
 
 
 def _noted(value: Any) -> Noted:

@@ -7,7 +7,7 @@ import time
 from IPython.core.error import UsageError
 
 from archytas_nb.models import sent
-from archytas_nb.words import clip, count
+from archytas_nb.words import clip, count, shorten
 
 MAX_SHOWN = 200_000
 """Characters of a request that are shown."""
@@ -26,7 +26,7 @@ def requests_table() -> str:
                 time.strftime("%H:%M:%S", time.localtime(each.time)),
                 f"{each.size:,}",
                 about.values,
-                clip(" ".join(about.question.split()), _MAX_NAMES),
+                shorten(" ".join(about.question.split()), _MAX_NAMES),
                 "; ".join(about.kinds),
                 learned,
             )

@@ -20,7 +20,9 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.record import Exchange, StepRecord
 from archytas_nb.magics.dry_run import DryRun
 from archytas_nb.magics.history import History, Paid, cell_of
+from archytas_nb.magics.sent import requests_table
 from archytas_nb.magics.shown import cost, history
+from archytas_nb.models import sent
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -137,3 +139,17 @@ def test_a_dry_run_shows_the_body_that_the_endpoint_is_sent(shell: InteractiveSh
     for part in ('"max_tokens"', '"input_schema"', "── system", "── user", "How many?"):
         assert part in shown
     assert '"stream_options"' in repr(shell.run_line_magic("agent", "-m gpt --dry-run How many?"))
+
+
+@pytest.mark.parametrize("question", ["Why? " * 100, "a\nb\u2028c" * 50, ""])
+def test_each_request_is_one_line_of_the_table(
+    question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = SimpleNamespace(
+        purpose=sent.Purpose(question, "all"), time=0.0, size=10, address="http://127.0.0.1"
+    )
+    monkeypatch.setattr(sent, "requests", [one] * 3)
+    head, *rows = requests_table().split("\n")
+    assert head.split()[:2] == ["time", "bytes"]
+    assert [row.split()[0] for row in rows[:3]] == ["1", "2", "3"]
+    assert rows[3].startswith("3 requests")
