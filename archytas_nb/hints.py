@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Never
 
@@ -128,6 +128,31 @@ def unknown_attribute(owner: object, name: str, table: Mapping[str, str]) -> Att
         meant = hint(name, _to_use(table), known)
     text = f"{type(owner).__name__!r} object has no attribute {name!r}{meant}"
     return with_users_frames(AttributeError(text))
+
+
+OPERATORS = {
+    name
+    for kind in (int, float, str, list, dict)
+    for name in (*vars(kind), "__lt__", "__le__", "__gt__", "__ge__")
+    if name.startswith("__")
+    and callable(getattr(kind, name))
+    # Ordering is not among what an object has: it answers that it cannot be ordered.
+    and (name not in dir(object) or name in ("__lt__", "__le__", "__gt__", "__ge__"))
+} - {"__bool__", "__getnewargs__", "__getformat__", "__class_getitem__"}
+"""The special methods that a number, a text, a list or a dict has and an object has not."""
+
+
+def no_operator(name: str) -> Callable[..., Never]:
+    """A special method of a run: what the person wants to use is the value of its answer."""
+
+    def method(self: object, *_: object) -> Never:
+        text = (
+            f"{type(self).__name__!r} object has no {name!r}: it is the record of a question; use "
+            "its output for the value of the answer, or its answer for the text"
+        )
+        raise with_users_frames(TypeError(text))
+
+    return method
 
 
 def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError:

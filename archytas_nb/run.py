@@ -17,7 +17,7 @@ from archytas_nb.errors import (
     RunInterrupted,
     TaskFailed,
 )
-from archytas_nb.hints import RUN, unknown_attribute
+from archytas_nb.hints import OPERATORS, RUN, no_operator, unknown_attribute
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
 from archytas_nb.words import count
@@ -358,6 +358,9 @@ class Run(Generic[T_co]):
     def __repr__(self) -> str:
         return self.answer or f"<Run {self.status}: {self.reason}>"
 
+    def __bool__(self) -> bool:
+        return True
+
     def __format__(self, spec: str) -> str:
         return format(self.answer, spec)
 
@@ -365,6 +368,9 @@ class Run(Generic[T_co]):
 
         def __getattr__(self, name: str) -> Any:
             raise unknown_attribute(self, name, RUN)
+
+        # What values have; a value of the answer is meant.
+        locals().update({name: no_operator(name) for name in OPERATORS})
 
     def checked(self) -> Run[T_co]:
         """Return the run itself if it was answered or a limit ended it.

@@ -1,7 +1,7 @@
 """A run as a value: how it is displayed, printed and hidden."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.errors import CassetteMiss, ModelError
-from archytas_nb.loop.events import Failed
+from archytas_nb.loop.events import Answered, Failed
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel, live_kernel
@@ -171,3 +171,33 @@ def test_a_step_of_a_run_has_its_program() -> None:
     assert compared.steps[0].thought == "I compare the three species."
     assert len(compared.calls) == 3
     assert "ProgramEnded" in json.dumps(compared.to_json())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda run: run + 1,
+        lambda run: 1 + run,
+        lambda run: run < 3,
+        lambda run: -run,
+        int,
+        float,
+        len,
+        list,
+        round,
+        lambda run: run["answer"],
+        lambda run: "x" in run,
+        lambda run: [1, 2][run],
+    ],
+)
+def test_an_operator_on_a_run_names_its_output(use: Callable[[Run], object]) -> None:
+    run = Run("How many?", ending=Answered("5"))
+    with pytest.raises(TypeError, match="output"):
+        use(run)
+
+
+def test_a_run_is_true_equal_to_itself_and_text_in_a_template() -> None:
+    run = Run("How many?", ending=Answered("5"))
+    assert run
+    assert run == run
+    assert f"{run}" == "5"

@@ -37,6 +37,7 @@ from archytas_nb.magics.line import (
 )
 from archytas_nb.magics.models import held_model, model_settings
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
+from archytas_nb.magics.overview import overview_of_magics
 from archytas_nb.magics.settings import Settings
 from archytas_nb.settings import QUESTION_SETTINGS, configure, values
 
@@ -98,6 +99,8 @@ class ArchytasNB(Settings, Magics):
         text = text.strip()
         if not text and args.new and not args.dry_run:
             return self.history.reset()
+        if not text and not flags and cell is None:
+            return overview_of_magics(self.shell)
         if not text:
             raise UsageError(
                 "the question is empty; use %agent QUESTION, or %%agent with the question below it"

@@ -6,7 +6,8 @@ functions, which escape it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import inspect
+from typing import Any, NamedTuple
 
 NO_QUESTIONS = "no questions have been asked in this conversation"
 
@@ -16,6 +17,21 @@ class TextResult(str):
 
     __slots__ = ()
     __repr__ = str.__str__
+
+
+def overview_of_magics(shell: Any) -> Overview:
+    """The magics of the extension in a shell, each with the first line of its help."""
+    rows = []
+    for kind, sign in (("line", "%"), ("cell", "%%")):
+        for name, magic in sorted(shell.magics_manager.magics[kind].items()):
+            function = getattr(magic, "__func__", magic)
+            is_ours = str(getattr(function, "__module__", "")).startswith("archytas_nb.")
+            if is_ours and (kind == "line" or name not in shell.magics_manager.magics["line"]):
+                first = (inspect.getdoc(function) or "").partition("\n")[0]
+                rows.append((f"{sign}{name}", first))
+    return Overview(
+        ("magic", "what it does (more: %agent --help, %agent_undo --help, …)"), tuple(rows)
+    )
 
 
 class Overview(NamedTuple):

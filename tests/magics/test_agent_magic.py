@@ -1,8 +1,10 @@
 """`%agent` in a real kernel, against a real HTTP server."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from IPython.core.error import UsageError
 
 from tests.live_kernel import Kernel, live_kernel
 from tests.magics.conftest import COUNT
@@ -380,3 +382,12 @@ def test_a_value_whose_repr_never_ends_is_given_up(asked: Kernel) -> None:
             assert cell.seconds < 8
         assert server.chats == []
         assert asked.run("%agent And now?").status == "ok"
+
+
+def test_the_bare_magic_lists_the_magics(shell: Any) -> None:
+    shell.run_line_magic("load_ext", "archytas_nb")
+    shown = repr(shell.run_line_magic("agent", ""))
+    for name in ("%agent ", "%agent_undo ", "%agent_map ", "%%tool "):
+        assert name in shown
+    with pytest.raises(UsageError, match="empty"):
+        shell.run_line_magic("agent", "--new --dry-run")
