@@ -83,7 +83,6 @@ IMPORTERS = {
     "psutil": {"models.process", "kernel.registered", "mcp.process"},
     "xxhash": {"kernel.tables"},
     "narwhals": {"tools.tables"},
-    "PIL": {"tools.data"},
     "pytest": {"pytest_plugin"},
     "nbclient": {"pytest_plugin.runs"},
     "nbformat": {"pytest_plugin.runs", "code.files"},
