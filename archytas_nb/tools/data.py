@@ -293,8 +293,8 @@ def fitting(encoded: str) -> str | None:
 
 
 def _longest_side(png: bytes) -> int:
-    """Pixels of the longest side of a PNG; 0 if its head is cut off."""
-    if len(png) < 24:
+    """Pixels of the longest side of a PNG; 0 if it has no head that says so."""
+    if png[12:16] != b"IHDR" or len(png) < 24:
         return 0
     return max(int.from_bytes(png[16:20]), int.from_bytes(png[20:24]))
 

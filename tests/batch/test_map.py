@@ -265,7 +265,6 @@ class Named:
         (["row 1"], {"rpm": "5"}, "rpm is '5'; expected a number"),
         (["row 1"], {"workers": "5"}, "workers is '5'; expected a whole number"),
         (pl.LazyFrame({"text": ["row 1"]}), {}, "'LazyFrame'; expected .*collect"),
-        (pl.DataFrame({"text": ["row 1"]}).to_arrow(), {}, r"'Table'; expected .*\.to_pandas\(\)"),
         (Named({"text": ["row 1"]}), {}, "'Named'; expected .*a list of them"),
         (pd.DataFrame({"text": ["row 1"]}).groupby("text"), {}, "expected .*a list of them"),
         (pd.DataFrame([["row 1", "b"]], columns=["text", "text"]), {}, "'text'"),
@@ -280,6 +279,14 @@ def test_refuses_arguments_that_cannot_be_used(
 ) -> None:
     with pytest.raises(ValueError, match=named):
         agent.map(data, options.pop("prompt", "Label it."), store=None, **options)
+    assert not shop.asked
+
+
+def test_a_table_of_pyarrow_is_refused_with_the_way(agent: Agent, shop: Shop) -> None:
+    pytest.importorskip("pyarrow")
+    table = pl.DataFrame({"text": ["row 1"]}).to_arrow()
+    with pytest.raises(ValueError, match=r"'Table'; expected .*\.to_pandas\(\)"):
+        agent.map(table, "Label it.", store=None)
     assert not shop.asked
 
 

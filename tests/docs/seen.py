@@ -93,7 +93,6 @@ def tables() -> str:
         "tall": pd.DataFrame({"mass": [n / 8 for n in range(300)]}),
         "polars": polars,
         "query": polars.lazy(),
-        "arrow": polars.to_arrow(),
     }
     [_, look] = look_tools()
     parts = []
