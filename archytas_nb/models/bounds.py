@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from archytas_nb.errors import ModelError
 from archytas_nb.loop.stop import stoppable
 from archytas_nb.models import sent
 from archytas_nb.models.completion import ServerError
@@ -15,6 +16,8 @@ from archytas_nb.models.refusals import EndpointErrors
 
 _SLACK = 0.005
 """Seconds by which a timeout may fire early."""
+_END_SECONDS = 1.0
+"""How long the end of a body is waited for after the end of the reply."""
 _MAX_WAIT = 1e6
 """Maximum timeout of a socket in seconds."""
 MAX_REPLY_BYTES = 64_000_000
@@ -159,13 +162,29 @@ class BoundedConnection:
             return self._errors.timed_out(self._timeout, during)
         return None
 
-    def read_body(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the bytes of a body; raises EOFError if the connection breaks, or ModelError."""
+    def read_body(
+        self, chunks: Iterator[bytes], is_over: Callable[[], bool] = lambda: False
+    ) -> Iterator[bytes]:
+        """Yield the bytes of a body; raises EOFError if the connection breaks, or ModelError.
+
+        Once `is_over`, the reply is whole. The rest is read only to reuse the connection, so it may
+        be missing, and some gateways never send it.
+        """
         size = 0
         self._waited = 0.0
-        while (chunk := self._next(chunks)) is not None:
-            if not chunk.startswith((b":", b"\r", b"\n")):  # comments in a stream are not data
-                self._waited = 0.0
+        while True:
+            if is_over():
+                self._timeout = min(self._timeout, _END_SECONDS)
+            try:
+                chunk = self._next(chunks)
+            except (EOFError, ModelError):
+                if not is_over() or self._is_aborted:
+                    raise
+                return
+            if chunk is None:
+                return
+            if not chunk.startswith((b":", b"\r", b"\n")) and not is_over():
+                self._waited = 0.0  # comments in a stream are not data
             size += len(chunk)
             if size > MAX_REPLY_BYTES:
                 what = f"sent more than {MAX_REPLY_BYTES:,} bytes for one reply"

@@ -33,6 +33,7 @@ class ReplyBuilder:
     def __init__(self) -> None:
         self.model = self.finish = ""  # finish: the finish reason, empty before the end
         self.has_begun = self.has_choice = False  # whether it has any part, and one of a reply
+        self.is_over = False  # whether the server said that nothing follows
 
     def add(self, part: Any, text: str) -> list[Delta]:
         """Add an event of a stream or a complete body, parsed from `text`; return what to show."""
@@ -183,15 +184,14 @@ def from_stream(  # noqa: C901 - one loop, for speed
             the reply.
     """
     reply = new_builder()
-    has_ended = False
     last = ""  # the last event
     other: list[str] = []
     try:
         for found in events(chunks, other):
             for event, data in found:
                 if event is None and data.startswith("[DONE]"):
-                    has_ended = True
-                if has_ended:
+                    reply.is_over = True
+                if reply.is_over:
                     break
                 if event is None and (reply.has_begun or data[0] == "{"):
                     raise EOFError(f"an event of the stream was not JSON: {data[:80]!r}")
@@ -202,7 +202,7 @@ def from_stream(  # noqa: C901 - one loop, for speed
             raise
     if other and not reply.has_begun:  # not a stream, or not such a server
         return from_body("\n".join(other), new_builder)
-    if not (reply.finish or has_ended):
+    if not (reply.finish or reply.is_over):
         raise EOFError("the stream ended in the middle of the reply")
     if not reply.has_choice:
         raise NotACompletion(last)

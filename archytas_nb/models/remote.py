@@ -330,8 +330,9 @@ class RemoteModel:
         with self._connection(self.timeout, deadline) as connection:
             try:
                 with self._send(connection.client, name, ask, form, **options) as response:
-                    chunks = connection.read_body(response.iter_bytes())
-                    reply = yield from from_stream(chunks, partial(self._new_builder, form))
+                    builder = self._new_builder(form)
+                    chunks = connection.read_body(response.iter_bytes(), lambda: builder.is_over)
+                    reply = yield from from_stream(chunks, lambda: builder)
                     if ask.is_continued and not stream:
                         reply = without_beginning(reply, ask)
             except Exception as error:  # noqa: BLE001 - judged below

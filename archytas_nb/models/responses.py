@@ -6,7 +6,9 @@ encrypted reasoning, are sent back as they came and in their order.
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -185,7 +187,21 @@ def _input(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
             case role:
                 items.append({"role": role, "content": _content(message["content"])})
                 is_shown = False
-    return "\n\n".join(instructions), items
+    return "\n\n".join(instructions), list(_with_distinct_ids(items))
+
+
+def _with_distinct_ids(items: Iterable[Json]) -> Iterator[Json]:
+    """The items, no two with the same id: some gateways count them in each reply from 1."""
+    used: set[str] = set()
+    for item in items:
+        item_id = string(item.get("id"))
+        if item_id in used:
+            names = (f"{item_id}_{number}" for number in itertools.count(2))
+            item_id = next(each for each in names if each not in used)
+        if item_id:
+            used.add(item_id)
+            item = {**item, "id": item_id}  # noqa: PLW2901
+        yield item
 
 
 def _content(content: Json) -> Json:
@@ -277,7 +293,13 @@ def _is_same(arguments: str, others: Json) -> bool:
 
 # ── a reply ───────────────────────────────────────────────────────────────────────────────────────
 
-_OWN_FAULT = ("server", "timeout", "unavailable", "overloaded", "internal")
+_ENDS = ("completed", "incomplete", "failed", "cancelled", "canceled")
+"""The statuses of a response that has ended."""
+_OF_REQUEST = re.compile(r"invalid|unsupported|not_found|image|context_length|policy|quota")
+"""What is in the codes of errors that are the request's fault.
+
+After any other error the same request is sent again, not one with less in it.
+"""
 
 
 @dataclass(slots=True)
@@ -363,9 +385,10 @@ class ResponseBuilder(ReplyBuilder):
                     item.pieces["arguments"] = [part["arguments"]]
             case "created" | "in_progress" | "queued":
                 self.model = self.model or string(mapping(part.get("response")).get("model"))
-            case "completed" | "incomplete" | "failed" | "cancelled":
-                response = mapping(part.get("response"))
-                return self._whole({"status": name, **response}, text)
+            case _:
+                response = {"status": name, **mapping(part.get("response"))}
+                if response["status"] in _ENDS:  # whatever the event is called
+                    return self._whole(response, text)
         return []
 
     def _begin(self, part: dict[str, Any]) -> _Item:
@@ -454,7 +477,11 @@ class ResponseBuilder(ReplyBuilder):
         self.finish = "tool_calls" if has_calls else "stop"
         if status == "incomplete":
             reason = string(mapping(response.get("incomplete_details")).get("reason"))
-            self.finish = finish_of(reason) if reason else "length"
+            self.finish = finish_of(reason or "length")
+            if self.finish not in ("length", "content_filter"):
+                self.finish = ""
+                raise EOFError(f"the server aborted the reply: it is incomplete ({reason!r})")
+        self.is_over = True
         return deltas
 
     def _add_missing(self, output: list[dict[str, Any]]) -> list[Delta]:
@@ -537,9 +564,9 @@ def _has_others(item: dict[str, Any]) -> bool:
 def _error_of(error: Any, text: str) -> ServerError:
     """An error in a stream or in a response, whose code is a word."""
     found = ServerError.from_object(error or {"message": "the response failed"}, text)
-    code = string(mapping(error).get("code"))
+    code = " ".join(string(mapping(error).get(name)) for name in ("code", "type"))
     if "rate_limit" in code:
         found.status = 429
-    elif code and found.status == 500 and not any(each in code for each in _OWN_FAULT):
+    elif found.status == 500 and _OF_REQUEST.search(code):
         found.status = 400
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.agent import Agent
+from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.switch import recorded
 from archytas_nb.errors import ModelError, RunInterrupted
 from archytas_nb.loop.events import AskModel, Notice, Usage
 from archytas_nb.loop.function_calling import SHOW_IMAGES
 from archytas_nb.magics.dry_run import DryRun
+from archytas_nb.models import bounds
 from archytas_nb.models.capabilities import Capabilities, capabilities_of
 from archytas_nb.models.completion import NotACompletion, ServerError, from_body, from_stream
 from archytas_nb.models.endpoint import OpenAIModel
@@ -22,7 +26,7 @@ from archytas_nb.models.responses import ResponseBuilder, body_of
 from archytas_nb.trace.fold import fold
 from archytas_nb.trace.html import facts_of
 from tests.models.talking import HELLO, complete, told
-from tests.servers.plays import Say, Status
+from tests.servers.plays import Events, Say, Status
 from tests.servers.responses import Responses, events, response
 from tests.servers.server import Server
 from tests.world.world import call
@@ -132,6 +136,24 @@ def test_calls_with_the_same_id_get_others() -> None:
         assert http.complaints == []
 
 
+def test_items_with_the_same_id_get_others() -> None:
+    """As behind gateways that count the items of each reply from 1."""
+
+    class Anew(Responses):
+        def items(self, message: Any) -> Any:
+            self._count = 0
+            return super().items(message)
+
+    with server(*steps(3), answer("A"), strict=False) as http:
+        http.responses = Anew()
+        assert agent(http).run("What?").answer == "A"
+        sent = http.chats[-1].body["input"]
+        ids = [each["id"] for each in sent if "id" in each]
+        assert len(ids) == len({*ids}) > 3
+        contents = [each["encrypted_content"] for each in reasoning(http.responses.issued)]
+        assert [each["encrypted_content"] for each in reasoning(sent)] == contents[:-1]
+
+
 def test_reasoning_goes_back_after_an_interrupt_an_undone_question_and_a_file(
     tmp_path: Any,
 ) -> None:
@@ -178,6 +200,81 @@ def test_reasoning_goes_back_after_compaction() -> None:
         sent = reasoning(http.chats[-1].body["input"])
         assert 0 < len(sent) < len(issued) - 1
         assert sent == issued[-1 - len(sent) : -1]
+        assert http.complaints == []
+
+
+# ── what else an agent does ───────────────────────────────────────────────────────────────────────
+
+
+def test_a_program_runs() -> None:
+    programs = [
+        Say(f"```python\n{code}\n```", raw=True, extra={"reasoning_content": f"I try {code}."})
+        for code in ("x = look(at=1)\nshow(len(x))", "answer(len(x) + len(look(at=22)))")
+    ]
+    with server(*programs) as http:
+        it = agent(http, protocol="program")
+        assert it.run("How long?", output_type=int).value == 50 * (len("seen 1") + len("seen 22"))
+        sent = http.chats[-1].body
+        assert "tools" not in sent
+        # Each report is a message of the user, before which the API drops all reasoning.
+        assert [each["role"] for each in sent["input"]] == ["user", "assistant", "user"]
+        assert "x = look(at=1)" in sent["input"][1]["content"]
+        assert http.complaints == []
+
+
+def test_an_agent_is_the_tool_of_another_one() -> None:
+    asked = Say(
+        calls=(("scout", {"question": "What is there?"}),), extra={"reasoning_content": "I ask."}
+    )
+    with server(asked, *steps(2), answer("inner"), answer("outer")) as http:
+        tool = agent(http).as_tool("scout", "Looks.")
+        outer = Agent([tool], OpenAIModel("tiny-1", http.url, api="responses"), namespace={})
+        run = outer.run("What?")
+        assert run.answer == "outer"
+        assert run.usage.requests == 5
+        issued = reasoning(http.responses.issued)
+        assert [reasoning(each.body["input"]) for each in http.chats] == [
+            [], [], issued[1:2], issued[1:3], issued[:1],
+        ]  # fmt: skip
+        output = http.chats[-1].body["input"][-1]
+        assert (output["type"], output["output"]) == ("function_call_output", "inner")
+        assert http.complaints == []
+
+
+def test_each_row_of_a_map_is_a_conversation() -> None:
+    with server(then=answer("A")) as http:
+        it = Agent([], OpenAIModel("tiny-1", http.url, api="responses"), namespace={})
+        rows = it.map(["x", "y", "z", "x"], "Topic?", store=None, progress=False, workers=2)
+        assert [row["status"] for row in rows] == ["done"] * 4
+        assert len(http.chats) == 3
+        assert not any(reasoning(each.body["input"]) for each in http.chats)
+        assert http.complaints == []
+
+
+def test_no_value_is_sent() -> None:
+    plays = [*steps(1), Say("It is {look_1}.", extra={"reasoning_content": "Now I know."})]
+    with server(*plays, answer("Yes.")) as http:
+        it = agent(http, values="none", protocol="native")
+        assert it.run("What is it?").answer == f"It is {look(0)}."
+        it.run("Sure?")
+        sent = b"".join(each.raw for each in http.chats)
+        assert b"seen" not in sent
+        assert b"It is {look_1}." in sent
+        assert len(reasoning(http.chats[-1].body["input"])) == 2
+        assert http.complaints == []
+
+
+def test_a_recorded_run_is_replayed_and_continued(tmp_path: Path) -> None:
+    with server(*steps(2), answer("A"), then=answer("B")) as http:
+        for questions in (["What?"], ["What?", "And then?"]):
+            it = agent(http)
+            it.model = recorded(it.model, cassette=Cassette(tmp_path / "talk.json"))
+            runs = [it.run(each) for each in questions]
+            assert "Responses API" in facts_of(fold(runs[0].question, runs[0].events))
+        assert [run.answer for run in runs] == ["A", "B"]
+        assert len(http.chats) == 4
+        issued = reasoning(http.responses.issued)
+        assert reasoning(http.chats[-1].body["input"]) == issued[:-1]
         assert http.complaints == []
 
 
@@ -415,6 +512,10 @@ def test_a_stream_without_its_end_is_no_reply(end: str) -> None:
         ({"type": "error", "code": "server_error", "message": "oops"}, 500),
         ({"type": "error", "code": "rate_limit_exceeded", "message": "oops"}, 429),
         ({"type": "error", "error": {"code": "invalid_prompt", "message": "oops"}}, 400),
+        ({"type": "error", "error": {"type": "invalid_request_error", "message": "oops"}}, 400),
+        ({"type": "error", "code": "context_length_exceeded", "message": "oops"}, 400),
+        ({"type": "error", "code": "upstream_error", "message": "oops"}, 500),
+        ({"type": "error", "code": "another_word", "message": "oops"}, 500),
         ({"type": "response.failed", "response": {"error": {"message": "oops"}}}, 500),
         (
             {
@@ -433,6 +534,65 @@ def test_an_error_in_a_stream_is_raised(event: Any, status: int) -> None:
     with pytest.raises(ServerError) as caught:
         read([*list(events(whole))[:4], event])
     assert (caught.value.status, caught.value.message) == (status, "oops")
+
+
+def test_after_a_failure_of_the_server_the_same_request_is_sent_again() -> None:
+    error = {"code": "upstream_error", "message": "Upstream request failed"}
+    failed = {"type": "response.failed", "response": {"status": "failed", "error": error}}
+    with server(Events((f"data: {json.dumps(failed)}",)), answer("A")) as http:
+        assert agent(http).run("What?").answer == "A"
+        first, second = http.chats
+        assert first.body == second.body
+
+
+@pytest.mark.parametrize("name", ["response.done", "response.completed", "response.other"])
+def test_a_reply_ends_with_a_response_that_has_ended(name: str) -> None:
+    whole = response("m", Responses().items(MESSAGE), "tool_calls", (100, 60, 10))
+    stream = [*list(events(whole))[:-1], {"type": name, "response": whole}]
+    assert (read(stream).text, read(stream).usage.cached_tokens) == (MESSAGE["content"], 60)
+    for status in ("in_progress", "cancelled", "canceled"):
+        stream[-1]["response"] = {**whole, "status": status}
+        with pytest.raises(EOFError):
+            read(stream)
+
+
+def test_a_reply_that_was_interrupted_at_the_server_is_no_answer() -> None:
+    whole = response("m", Responses().items({"content": "It is 4"}), "length", None)
+    whole["incomplete_details"] = {"reason": "interrupted"}
+    lines = tuple(f"data: {json.dumps(each)}" for each in events(whole))
+    with server(Events(lines), answer("42")) as http:
+        assert agent(http).run("What?").answer == "42"
+
+
+@dataclass(frozen=True)
+class HoldOpen:
+    """Answer, and do not end the body."""
+
+    text: str
+
+    def play(self, exchange: Any) -> None:
+        exchange.head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
+        message = {"content": self.text}
+        if exchange.responses is None:
+            choice = {"index": 0, "delta": message, "finish_reason": "stop"}
+            exchange.event({"model": "tiny-1", "choices": [choice]})
+            exchange.event("[DONE]")
+        else:
+            items = exchange.responses.items(message)
+            for event in events(response("tiny-1", items, "stop", None)):
+                exchange.event(event)
+        exchange.wait_for_the_client_to_leave()
+        exchange.break_off()
+
+
+@pytest.mark.parametrize("api", BOTH)
+def test_a_body_without_an_end_is_not_waited_for(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "_END_SECONDS", 0.05)
+    with Server(HoldOpen("A"), answer("B"), apis=BOTH) as http:
+        model = told(http, api=api, timeout=20)
+        assert [complete(model)[1].text for _ in range(2)] == ["A", "B"]
+        assert len(http.chats) == 2
+        assert http.chats[0].left.wait(10)
 
 
 @pytest.mark.parametrize("stream", [True, False])
