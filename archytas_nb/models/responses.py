@@ -38,6 +38,8 @@ from archytas_nb.models.usage import Tokens
 _INCLUDE = ["reasoning.encrypted_content"]
 _LEAST_TOKENS = 16
 """The least limit of a reply that OpenAI accepts."""
+_MOST_CHARS = 64
+"""The length of a call's id that OpenAI accepts; some endpoints send longer ones."""
 
 # ── the body of a request ─────────────────────────────────────────────────────────────────────────
 
@@ -227,8 +229,9 @@ class _Ids:
     used: set[str] = field(default_factory=set)
 
     def new(self, own: str, at_endpoint: str) -> str:
-        """The id of one more call: the endpoint's, unless another call has it."""
-        call_id = own if at_endpoint in self.used else at_endpoint or own
+        """The id of one more call: the endpoint's, unless it is too long or another call has it."""
+        is_usable = at_endpoint not in self.used and 0 < len(at_endpoint) <= _MOST_CHARS
+        call_id = at_endpoint if is_usable else own
         self.of[own] = call_id
         self.used.add(call_id)
         return call_id
@@ -240,7 +243,7 @@ def _reply(message: Message, aside: Mapping[str, Json], ids: _Ids) -> Iterator[J
     calls = list(message.get("tool_calls", ()))
     places = [each.get(ITEMS) for each in aside.get("tool_calls", ())]
     by_place = dict(zip(places, calls, strict=False))
-    kept = aside.get(ITEMS, ())
+    kept = [_without_nulls(each) for each in aside.get(ITEMS, ())]
     is_said = _joined(map(_said, kept)).strip() == text
     plain = [] if is_said or not text else [{"role": "assistant", "content": message["content"]}]
     for place, item in enumerate(kept):
@@ -259,6 +262,11 @@ def _reply(message: Message, aside: Mapping[str, Json], ids: _Ids) -> Iterator[J
     yield from plain
     for call in calls:
         yield _call(call, {}, ids)
+
+
+def _without_nulls(item: Mapping[str, Json]) -> dict[str, Json]:
+    """An item without its empty fields: some gateways add them, and refuse them in a request."""
+    return {name: value for name, value in item.items() if value is not None}
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -136,6 +136,30 @@ def test_calls_with_the_same_id_get_others() -> None:
         assert http.complaints == []
 
 
+def test_items_are_sent_as_the_api_takes_them() -> None:
+    """Without fields that are null, and without ids of calls that are too long."""
+
+    class Odd(Responses):
+        def items(self, message: Any) -> Any:
+            found = super().items(message)
+            for each in found:
+                if "call_id" in each:
+                    each["call_id"] = each["call_id"].ljust(65, "x")
+            return [{**each, "status": None, "namespace": None} for each in found]
+
+    with server(*steps(4), answer("A"), strict=False) as http:
+        http.responses = Odd()
+        assert agent(http).run("What?").answer == "A"
+        sent = http.chats[-1].body["input"]
+        assert len(reasoning(sent)) == 3
+        assert not any(value is None for each in sent for value in each.values())
+        calls = [each["call_id"] for each in sent if each.get("type") == "function_call"]
+        outputs = [each["call_id"] for each in sent if "output" in each]
+        assert calls == outputs
+        assert len({*calls}) == 5
+        assert max(map(len, calls)) <= 64
+
+
 def test_items_with_the_same_id_get_others() -> None:
     """As behind gateways that count the items of each reply from 1."""
 
