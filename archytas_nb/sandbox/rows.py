@@ -37,7 +37,7 @@ from archytas_nb.sandbox.diagnostics import type_faults
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.inputs import as_input, call_of
 from archytas_nb.sandbox.interpreter import KILL, Interpreter, ignore, policy
-from archytas_nb.sandbox.prelude import PRELUDE
+from archytas_nb.sandbox.prelude import NAMES, PRELUDE
 from archytas_nb.sandbox.snapshots import (
     NO_METHODS,
     RETURN_NONE,
@@ -120,12 +120,13 @@ class RowProgram:
         self.tools_by_name = {each.name: each for each in self.tools.values()}
         self.tools = by_python_name(self.tools.values())
         text = self.text.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
-        self._fed, found = prepared(text, tuple(self.tools))
+        bound = _start(self.bounds).names
+        self._fed, found = prepared(text, tuple(self.tools), bound)
         self.faults = found or self._faults_for_rows()
         if not self.faults:
             typed = {ROW: self.row_type}
             checker = Interpreter(self.bounds)
-            self.faults = type_faults(self._fed, text, self.tools, (), checker, typed)
+            self.faults = type_faults(self._fed, text, self.tools, bound, checker, typed)
         lines = self._fed.encode().splitlines(keepends=True)
         self._starts = [0, *accumulate(map(len, lines))]
 
@@ -303,9 +304,10 @@ _NO_FUTURES: Any = {"exc_type": "RuntimeError", "message": "there is no await he
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """A session before its first program, and the name that the sandbox gives to that."""
+    """A session before its first program, with its names, and the name that the program gets."""
 
     dump: bytes
+    names: tuple[str, ...]
     file: str
 
 
@@ -313,11 +315,12 @@ class _Start:
 def _start(bounds: Bounds) -> _Start:
     with _session(bounds) as worker:
         worker.feed_run(PRELUDE, skip_type_check=True)
+        names = tuple(worker.feed_run(NAMES, skip_type_check=True))
         dump = worker.dump()
     with _session(bounds) as worker:
         worker.load_session(dump)
         snapshot: Any = worker.feed_start(f"{_FIRST}()", skip_type_check=True)
-        return _Start(dump, snapshot.position.filename)
+        return _Start(dump, names, snapshot.position.filename)
 
 
 @contextmanager
