@@ -18,10 +18,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.provisioning import unix_kernels
 from tests.scripted import unused_answers
 
 ROOT = Path(__file__).parent.parent
 os.environ["ARCHYTAS_NB_DISCOVER"] = "0"  # for kernels and other processes that a test starts, too
+unix_kernels.use()
 
 # What is learnt of endpoints is kept in a file, and two servers of tests may have the same port.
 os.environ["XDG_STATE_HOME"] = _STATE = tempfile.mkdtemp(prefix="archytas-nb-state-")

@@ -15,6 +15,7 @@ from typing import Any
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from tests.provisioning import unix_kernels
 from tests.scripted import Scripted
 
 NO_ENDPOINT = (
@@ -137,6 +138,7 @@ class Kernel:
 @contextmanager
 def live_kernel(folder: Path, *, name: str = "python3", **environment: str) -> Iterator[Kernel]:
     """Start a stock kernel in a folder, with a clean home and no endpoint but what is named."""
+    unix_kernels.use()  # where no conftest has done so: the wheel's test, a benchmark
     env = {key: value for key, value in os.environ.items() if key not in NO_ENDPOINT}
     env |= {"IPYTHONDIR": str(folder / "ipython"), **environment}
     manager = KernelManager(kernel_name=name)

@@ -7,13 +7,12 @@ import json
 import os
 import re
 import secrets
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,9 +150,7 @@ class Lab:
         self.work = home / "work"
         self._home = home
         self._token = secrets.token_hex(8)
-        with closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._url = ""
 
     @contextmanager
     def running(self) -> Iterator[Lab]:
@@ -165,8 +162,7 @@ class Lab:
         self.settings("apputils-extension", "themes", theme=LIGHT)
         options = {
             "ServerApp.ip": "127.0.0.1",
-            "ServerApp.port": self._port,
-            "ServerApp.port_retries": 0,
+            "ServerApp.port": 0,
             "IdentityProvider.token": self._token,
             "ServerApp.root_dir": self.work,
             "LabApp.expose_app_in_browser": True,
@@ -174,13 +170,8 @@ class Lab:
         }
         command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root"]
         command += [f"--{name}={value}" for name, value in options.items()]
-        log = self._home / "server.log"
-        with log.open("w") as written:
-            server = subprocess.Popen(
-                command, env=self._environment(), stdout=written, stderr=written
-            )
+        server = self._start(command)
         try:
-            self._wait(server, log)
             yield self
         finally:
             server.terminate()
@@ -190,30 +181,46 @@ class Lab:
                 server.kill()
                 server.wait()
 
+    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start the server; it ends at once if another process takes the port that it has just chosen."""
+        log = self._home / "server.log"
+        for _ in range(3):
+            with log.open("w") as written:
+                server = subprocess.Popen(
+                    command, env=self._environment(), stdout=written, stderr=written
+                )
+            if self._answers(server):
+                return server
+        raise RuntimeError(f"the server ended at once, three times:\n{log.read_text()}")
+
     def _environment(self) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         folders = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
         env |= {f"JUPYTER_{name}": str(self._home / name.lower()) for name in folders}
-        env["PYTHONPATH"] = str(
-            REPOSITORY
-        )  # the kernels run what is tested, and find the tests' models
+        # The kernels run what is tested, and find the tests' models.
+        env["PYTHONPATH"] = os.pathsep.join(
+            [str(REPOSITORY), *filter(None, [env.get("PYTHONPATH")])]
+        )
         env |= {"HOME": str(self._home), "IPYTHONDIR": str(self._home / "ipython")}
         env |= {"JUPYTERLAB_SETTINGS_DIR": str(self._home / "settings")}
         env |= {"JUPYTERLAB_WORKSPACES_DIR": str(self._home / "workspaces")}
         return env | self._more
 
-    def _wait(self, server: subprocess.Popen[bytes], log: Path) -> None:
+    def _answers(self, server: subprocess.Popen[bytes]) -> bool:
+        """Wait until the server answers, or has ended; the port that it chose stands in a file of its runtime."""
+        facts = self._home / "runtime_dir" / f"jpserver-{server.pid}.json"
         for _ in range(2_000):
             try:
-                urllib.request.urlopen(
-                    f"http://127.0.0.1:{self._port}/api?token={self._token}"
-                ).close()
-            except OSError:
-                assert server.poll() is None, f"the server ended at once:\n{log.read_text()}"
+                self._url = f"http://127.0.0.1:{json.loads(facts.read_text())['port']}"
+                urllib.request.urlopen(f"{self._url}/api?token={self._token}").close()
+            except (OSError, ValueError):  # not written, half written, not listening
+                if server.poll() is not None:
+                    return False
                 time.sleep(0.1)
             else:
-                return
-        raise TimeoutError(f"no server after minutes:\n{log.read_text()}")
+                return True
+        server.kill()
+        raise TimeoutError(f"no server after minutes:\n{(self._home / 'server.log').read_text()}")
 
     def settings(self, package: str, plugin: str, **values: Any) -> None:
         """Write the settings of one plugin, as its dialog would; pages opened from now on have them."""
@@ -228,7 +235,7 @@ class Lab:
 
     def address_of(self, page: str) -> str:
         """Where a page opens, such as ``lab/tree/a.ipynb``, with nothing beside it."""
-        return f"http://127.0.0.1:{self._port}/{page}?token={self._token}&reset"
+        return f"{self._url}/{page}?token={self._token}&reset"
 
     def saved(self, notebook: str) -> dict[str, Any]:
         """What is in the file."""

@@ -167,16 +167,14 @@ def yes(_prompt: str) -> bool:
     return True
 
 
-def nobody() -> int:
-    """A port where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+NOBODY = 9
+"""A port where nobody listens; one that was free a moment ago might be another test's by now."""
 
 
 def test_the_first_server_with_a_model_that_chats_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["nomic-embed-text:latest", "qwen3:8b", "llama3.2:latest"]
     with Server(models=names) as ours, Server(models=["other"]) as other:
-        here(monkeypatch, nobody(), ours, other)
+        here(monkeypatch, NOBODY, ours, other)
         model = choose_model(settings=FINDS, confirm=yes)
         assert isinstance(model, OpenAIModel)
         assert (model.name, model.base_url) == ("qwen3:8b", ours.url)
