@@ -5,6 +5,9 @@ its earlier contents, whatever happens: a full disk, an interrupt, a killed proc
 process leaves beside the target has a name of its own, and the next write removes it.
 
     .NAME.1a2b3c4d.part    is being written while its process holds a lock on it; else it was left
+    NAME                   that says something about a running process is `held` by it: locked in
+                           the same way until it ends, so that neither clocks nor numbers of
+                           processes decide whether it is still true
 
 The new file has the owner and the rights of the one that it replaces. Another name of that one, a
 hard link, keeps the earlier contents.
@@ -16,6 +19,7 @@ user or to root, at any place of a path.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import hashlib
 import os
@@ -136,9 +140,23 @@ class OutputFile:
         with self.writing() as part:
             part.write(data)
 
+    def held(self, content: str | bytes) -> Held:
+        """Replace the contents as `write` does, and hold the file until `Held.remove`.
+
+        Raises:
+            FileError: It cannot be written. Then nothing has changed.
+        """
+        data = content.encode("utf-8") if isinstance(content, str) else content
+        with self.writing(keep_open=True) as part:
+            part.write(data)
+        return Held(self.target(), part)
+
     @contextmanager
-    def writing(self) -> Iterator[Part]:
+    def writing(self, *, keep_open: bool = False) -> Iterator[Part]:
         """Replace the contents with what is written in the block, if it ends without an error.
+
+        Args:
+            keep_open: Whether the part stays open and locked, as the file that it became.
 
         Raises:
             FileError: It cannot be written. Then nothing has changed.
@@ -157,7 +175,7 @@ class OutputFile:
         except OSError as error:
             raise self.unwritable(error) from error
         finally:
-            if part is not None:
+            if part is not None and not (keep_open and is_done):
                 part.close(remove=not is_done)
             if not is_done:
                 _remove_empty(made)
@@ -193,6 +211,8 @@ class OutputFile:
     def begin(self) -> BinaryIO:
         """Begin an empty file, for this user only, in place of an earlier one: a log.
 
+        It is held while it is open here, or in a process that was given it.
+
         Raises:
             FileError: It cannot be written.
         """
@@ -200,9 +220,11 @@ class OutputFile:
         try:
             _make_folders(target.parent, [], is_private=True)
             target.unlink(missing_ok=True)
-            return os.fdopen(os.open(target, _OPEN | _NO_LINK, 0o600), "wb")
+            log = os.fdopen(os.open(target, _OPEN | _NO_LINK, 0o600), "wb")
         except OSError as error:
             raise self.unwritable(error) from error
+        _is_locked(log.fileno())
+        return log
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -275,6 +297,10 @@ class Part:
         if sys.platform == "win32":  # which cannot move an open file
             self.close(remove=False)
 
+    def reopen(self, path: Path) -> None:
+        """Keep open what it became."""
+        self._file = os.open(path, os.O_RDONLY | _NO_LINK)
+
     def close(self, *, remove: bool) -> None:
         """Close it; remove it, where it did not become the target."""
         if self._file >= 0:
@@ -284,6 +310,78 @@ class Part:
         if remove:
             with suppress(OSError):
                 self.path.unlink()
+
+
+class Held:
+    """A file that is true as long as its process lives: others ask `is_held`.
+
+    A child that was forked does not hold it, and cannot remove it.
+    """
+
+    def __init__(self, path: Path, part: Part) -> None:
+        self.path = path
+        self._part = part
+        self._pid = os.getpid()
+        if sys.platform == "win32":  # where an open file cannot be renamed
+            part.reopen(path)
+        _held.add(self)
+
+    def remove(self) -> None:
+        """Remove the file; called again, or in a child, it does nothing."""
+        if self not in _held or os.getpid() != self._pid:
+            return
+        _held.discard(self)
+        if sys.platform == "win32":  # where an open file cannot be removed
+            self._part.close(remove=False)
+        with suppress(OSError):  # its folder is gone, or was taken away
+            self.path.unlink(missing_ok=True)
+        self._part.close(remove=False)
+
+    def forget(self) -> None:
+        """Close it without a word to others; for a child that was forked."""
+        self._part.close(remove=False)
+
+
+_held: set[Held] = set()
+"""What this process holds."""
+
+
+@atexit.register
+def _remove_held() -> None:
+    for each in tuple(_held):
+        each.remove()
+
+
+def _forget_held() -> None:
+    for each in tuple(_held):
+        each.forget()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_held)
+
+
+def is_held(path: Path) -> bool | None:
+    """Whether a process holds a file; None if it is gone, or where that cannot be known."""
+    try:
+        if sys.platform == "win32":
+            path.rename(path)
+            return False
+        file = os.open(path, os.O_RDONLY | _NO_LINK)
+    except PermissionError:
+        return True if sys.platform == "win32" else None
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return None
+    finally:
+        os.close(file)
+    return False
 
 
 def _given(file: int, kept: os.stat_result, mode: int) -> int:

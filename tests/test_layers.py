@@ -36,7 +36,7 @@ LAYERS = (
     ("hints", "loop", "settings", "testing", "tools"),
     ("loop.events",),
     ("files",),
-    ("choices", "errors", "exact", "extras", "syntax", "version", "words"),
+    ("choices", "errors", "exact", "extras", "syntax", "untrusted", "version", "words"),
 )
 """The packages and the modules outside of them, from the top to the bottom."""
 

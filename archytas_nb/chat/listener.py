@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 import socket
 import threading
@@ -27,17 +28,19 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
+from archytas_nb.kernel.listener import HOST, Connection, Listener
 from archytas_nb.loop import events as ev
+from archytas_nb.untrusted import fault, read
 from archytas_nb.words import omit_middle, visible
 
 KIND = "chat"
 """As what a kernel that waits for a chat is registered."""
-HOST = "127.0.0.1"
 MAX_LINE = 1 << 24
 """Maximum number of bytes on a line."""
+_MAX_UNKNOWN = 1 << 16  # bytes that are read before the token, and so from anybody
+_TOKEN = re.compile(rb'\s*{\s*"token"\s*:\s*"([\w-]*)"')
 _MAX_TEXT = 20_000  # characters of one text; the notebook shows the whole
-_SECONDS_TO_BEGIN = 10.0  # until a connection must have sent its question
-_SECONDS_TO_STOP = 5.0
+_MAX_ANSWERS = 16  # that wait to be read; a person gives one to a question
 _SECONDS_UNTIL_WAITS = 1.0
 _TICK = 0.5  # seconds after which an interrupt is noticed where the system does not do it at once
 
@@ -83,7 +86,8 @@ class Talk:
 
     def answer(self, option: str | None) -> None:
         """Take the option that the person chose."""
-        self._answers.put(option)
+        if self._answers.qsize() < _MAX_ANSWERS:
+            self._answers.put(option)
 
     def hang_up(self) -> None:
         """Have nobody be asked any more: the chat has gone."""
@@ -178,65 +182,70 @@ class ChatListener:
     Attributes:
         token: What a program must know to be heard.
         url: The address.
+
+    Raises:
+        OSError: No port is free.
     """
 
     def __init__(self, notebook: AskedNotebook) -> None:
         self._notebook = notebook
         self.token = secrets.token_urlsafe(24)
-        self._socket = socket.create_server((HOST, 0))
-        self.url = f"tcp://{HOST}:{self._socket.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._accept, name="archytas_nb chat", daemon=True)
-        self._open: set[socket.socket] = set()
+        self._listener = Listener(self._begin, "archytas_nb chat")
+        self.url = f"tcp://{HOST}:{self._listener.port}"
 
     def start(self) -> None:
         """Begin to listen."""
-        self._thread.start()
+        self._listener.start()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it listens."""
+        return self._listener.is_open
 
     def stop(self) -> None:
         """Stop listening and end the connections; called again, it does nothing."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        for each in tuple(self._open):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        if self._thread.is_alive():
-            self._thread.join(_SECONDS_TO_STOP)
+        self._listener.stop()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:  # it was closed
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+    def _begin(self, connection: Connection) -> None:
+        threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, connection: socket.socket) -> None:
-        self._open.add(connection)
+    def _serve(self, connection: Connection) -> None:
         try:
-            with connection, connection.makefile("rb") as lines:
-                connection.settimeout(_SECONDS_TO_BEGIN)
-                question = self._question(lines.readline(MAX_LINE))
-                connection.settimeout(None)
-                if question is not None:
-                    self._talk(connection, question, lines)
-        except OSError:
+            with connection.socket.makefile("rb") as lines:
+                first = self._first(lines)
+                if first is not None:
+                    self._talk(connection, first.get("question"), lines)
+        except (OSError, RuntimeError):  # it has gone, or no thread can be started
             pass
         finally:
-            self._open.discard(connection)
+            connection.close()
 
-    def _question(self, line: bytes) -> str | None:
-        """The question on the first line; None without the token."""
+    def _first(self, lines: Any) -> dict[str, Any] | None:
+        """The first message; None without the token."""
+        line = lines.readline(_MAX_UNKNOWN)
+        if len(line) == _MAX_UNKNOWN:
+            token = _TOKEN.match(line)
+            if token is None or not self._is_known(token[1]):
+                return None
+            line += lines.readline(MAX_LINE)
         first = _read(line)
-        token = str(first.get("token", ""))
-        question = first.get("question")
-        is_known = hmac.compare_digest(token.encode(), self.token.encode())
-        if not is_known or not isinstance(question, str):
+        token = first.get("token")
+        if not isinstance(token, str) or not self._is_known(token.encode("utf-8", "replace")):
             return None
-        return question
+        return first
 
-    def _talk(self, connection: socket.socket, question: str, lines: Any) -> None:
-        talk = Talk(connection)
+    def _is_known(self, token: bytes) -> bool:
+        return hmac.compare_digest(token, self.token.encode())
+
+    def _talk(self, connection: Connection, question: Any, lines: Any) -> None:
+        talk = Talk(connection.socket)
+        why = fault(question) if isinstance(question, str) else "it is no text"
+        if why is not None:
+            talk.send(end="failed", text=f"The question was not asked: {why}.")
+            talk.close()
+            talk.join()
+            return
+        connection.begin()
         future = self._notebook.ask(question, talk)
 
         def say_that_it_waits() -> None:
@@ -247,6 +256,7 @@ class ChatListener:
         timer.daemon = True
         timer.start()
         future.add_done_callback(lambda done: _end(talk, done))
+        future.add_done_callback(lambda _: connection.done())
         try:
             while line := lines.readline(MAX_LINE):
                 message = _read(line)
@@ -266,7 +276,7 @@ class ChatListener:
 def _read(line: bytes) -> dict[str, Any]:
     """The object on a line; empty if there is none."""
     try:
-        message = json.loads(line)
+        message = read(line)
     except ValueError:
         return {}
     if isinstance(message, dict):

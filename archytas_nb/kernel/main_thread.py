@@ -7,12 +7,16 @@ import asyncio
 import contextvars
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_BETWEEN = 0.001
+"""Seconds between two pieces of work: the loop reads what a front end has sent."""
 _LATER = 0.2
 """Seconds until something is shown, so that a program that calls often does not wait for it."""
 
@@ -20,7 +24,8 @@ _LATER = 0.2
 class MainThread:
     """The main thread of a kernel, where work of other threads runs between cells.
 
-    It belongs to the cell in which it was made: what the work displays appears there.
+    It belongs to the cell in which it was made: what the work displays appears there. Of the work
+    that waits, one piece runs in each turn of the loop, so that a cell never waits for all of it.
 
     Raises:
         RuntimeError: No event loop is running, as in IPython without a kernel.
@@ -30,6 +35,7 @@ class MainThread:
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._running: Future[Any] | None = None
+        self._waiting: deque[Callable[[], None]] = deque()
         self._later: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
@@ -37,8 +43,24 @@ class MainThread:
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run something as soon as no cell is running; until then the future can be cancelled."""
         future: Future[T] = Future()
-        self._loop.call_soon_threadsafe(self._run, future, work, context=self._context.copy())
+        context = self._context.copy()
+        self._loop.call_soon_threadsafe(self._add, partial(context.run, self._run, future, work))
         return future
+
+    def _add(self, work: Callable[[], None]) -> None:
+        self._waiting.append(work)
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        work = self._waiting[0]
+        try:
+            work()
+        finally:
+            self._waiting.popleft()
+            if self._waiting:
+                # After what has arrived meanwhile: a turn that only follows it would be the same.
+                self._loop.call_later(_BETWEEN, self._next)
 
     def later(self, work: Callable[[], None]) -> None:
         """Run something a moment later, once for several calls; for work on the main thread."""

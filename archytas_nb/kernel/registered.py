@@ -1,7 +1,8 @@
 """The kernels of this user that other programs may talk to.
 
 Each is a file in Jupyter's private runtime folder, which only the user may read: it holds the
-address where the kernel listens, and the token that a program must know.
+address where the kernel listens, and the token that a program must know. The kernel holds its file
+as long as it listens, so the file of one that was killed is known by that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 import jupyter_core.paths
 import psutil  # type: ignore[import-untyped]
 
-from archytas_nb.files import OutputFile, remove_left
+from archytas_nb.errors import ConfigurationError
+from archytas_nb.files import Held, OutputFile, is_held, remove_left
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,22 @@ def _folder() -> Path:
     return Path(jupyter_core.paths.jupyter_runtime_dir())
 
 
-def register(kind: str, url: str, token: str) -> Path:
+def working_folder() -> Path:
+    """The working folder of this kernel.
+
+    Raises:
+        ConfigurationError: It was removed.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigurationError(
+            f"the working folder of this kernel cannot be used ({error.strerror}): change to "
+            "another one with %cd"
+        ) from None
+
+
+def register(kind: str, url: str, token: str) -> Held:
     """Write down where this kernel listens; only the user may read the file.
 
     Args:
@@ -62,16 +79,15 @@ def register(kind: str, url: str, token: str) -> Path:
     Raises:
         ConfigurationError: It cannot be written.
     """
-    notebook = os.environ.get("JPY_SESSION_NAME") or str(Path.cwd())
+    notebook = os.environ.get("JPY_SESSION_NAME") or str(working_folder())
     folder = _folder()
     remove_left(folder, rf"archytas_nb-{kind}-\d+\.json")  # of any kernel
     path = folder / f"archytas_nb-{kind}-{os.getpid()}.json"
     text = json.dumps(asdict(Registered(notebook, os.getpid(), url, token)))
     instead = "Set JUPYTER_RUNTIME_DIR to a directory of your own"
-    OutputFile(
+    return OutputFile(
         path, "the file that says where this kernel listens", instead, is_private=True
-    ).write(text)
-    return path
+    ).held(text)
 
 
 def registered(kind: str) -> list[Registered]:
@@ -84,23 +100,26 @@ def remove_dead(kind: str) -> list[Registered]:
     dead = []
     for path, each, is_alive in _read(kind):
         if not is_alive:
-            path.unlink(missing_ok=True)
-            dead.append(each)
+            with suppress(OSError):  # another kernel was faster, or the folder is read-only
+                path.unlink()
+                dead.append(each)
     return dead
 
 
 def _read(kind: str) -> Iterator[tuple[Path, Registered, bool]]:
     """Each file, with what it contains and whether its kernel is alive."""
-    for path in sorted(_folder().glob(f"archytas_nb-{kind}-*.json")):
+    found: list[Path] = []
+    with suppress(OSError):  # there is no such folder, or it cannot be read
+        found = sorted(_folder().glob(f"archytas_nb-{kind}-*.json"))
+    for path in found:
         with suppress(OSError, ValueError, TypeError):
             each = Registered(**json.loads(path.read_text(encoding="utf-8")))
-            yield path, each, _is_alive(each.pid, path.stat().st_mtime)
+            yield path, each, _is_alive(path, each.pid)
 
 
-def _is_alive(pid: int, written: float) -> bool:
-    """Whether the process that wrote a file at this time is running, and not a later one."""
-    try:
-        started: float = psutil.Process(pid).create_time()
-    except psutil.Error:
-        return False
-    return started <= written + 1  # clocks of files are less exact
+def _is_alive(path: Path, pid: int) -> bool:
+    """Whether the process that wrote a file still holds it."""
+    held = is_held(path)
+    if held is None:  # there are no locks here: all that is known is its number
+        return bool(psutil.pid_exists(pid))
+    return held

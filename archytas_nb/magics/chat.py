@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument
 
-from archytas_nb.errors import ArchytasError
+from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.magics.line import arguments, parser_of, with_options, without_frames
 from archytas_nb.magics.overview import TextResult
 
 if TYPE_CHECKING:
     from archytas_nb.chat.listener import ChatListener, End, Talk
+    from archytas_nb.files import Held
     from archytas_nb.kernel.main_thread import MainThread
     from archytas_nb.magics.agent import ArchytasNB
     from archytas_nb.run import Run
@@ -32,7 +31,7 @@ class ChatMagics(Magics):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._listener: ChatListener | None = None
-        self._registered: Path | None = None
+        self._registered: Held | None = None
 
     @no_var_expand
     @with_options(
@@ -69,7 +68,7 @@ class ChatMagics(Magics):
                     return self._on(args.model)
                 case "off":
                     return self._off()
-            if self._listener is None:
+            if self._listener is None or not self._listener.is_open:
                 return TextResult("this notebook is not open to a chat; %agent_chat on")
             return TextResult("this notebook is open to a chat; %agent_chat off ends that")
         except (ArchytasError, KeyboardInterrupt) as error:
@@ -93,12 +92,15 @@ class ChatMagics(Magics):
             ) from None
         model = self.magics_of_agent.choose_model(name)  # now, while the person can be asked
         self._off()  # run again, the answers are shown below this cell
-        listener = ChatListener(ChatNotebook(self.magics_of_agent, main, name))
-        self._listener = listener
         try:
-            listener.start()
+            listener = ChatListener(ChatNotebook(self.magics_of_agent, main, name))
+            self._listener = listener
             remove_dead(KIND)
             self._registered = register(KIND, listener.url, listener.token)
+            listener.start()
+        except OSError as error:
+            self._off()
+            raise ConfigurationError(f"this notebook cannot listen for a chat: {error}") from None
         except BaseException:  # nothing stays open that was not announced
             self._off()
             raise
@@ -114,8 +116,7 @@ class ChatMagics(Magics):
             return TextResult("this notebook was not open to a chat")
         listener.stop()
         if self._registered is not None:
-            with suppress(OSError):  # its folder is gone, or was taken away
-                self._registered.unlink(missing_ok=True)
+            self._registered.remove()
             self._registered = None
         return TextResult("this notebook is not open to a chat any more")
 

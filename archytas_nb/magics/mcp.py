@@ -28,6 +28,7 @@ from archytas_nb.words import count
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
+    from archytas_nb.files import Held
     from archytas_nb.loop.events import CallOutcome, Json
     from archytas_nb.magics.agent import ArchytasNB
     from archytas_nb.mcp.client import ServerConnection
@@ -52,8 +53,9 @@ class McpMagics(Magics):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._pid = os.getpid()
         self._server: NotebookServer | None = None
-        self._registered: Path | None = None
+        self._registered: Held | None = None
         self._written: list[tuple[str, Path, str]] = []  # client, folder and address
         self._connections: dict[str, ServerConnection] = {}
 
@@ -146,6 +148,8 @@ class McpMagics(Magics):
 
     def _at_exit(self) -> None:
         """Leave no files behind; the servers end with this process."""
+        if os.getpid() != self._pid:  # a forked child, to which none of them belongs
+            return
         self._forget()
         for each in self._connections.values():
             each.remove_log()
@@ -215,23 +219,23 @@ class McpMagics(Magics):
                 "inputs"
             ) from None
         notebook = ServedNotebook(self.magics_of_agent, main)
+        self._stop()  # one that has ended by itself
         is_written = bool(args.write) and self._may_write(args.write)
         lines = self._remove_dead()
-        try:
-            self._server = server.NotebookServer(notebook, args.port)
-        except (OSError, OverflowError) as error:
-            raise UsageError(f"--port {args.port}: {error}; leave it out for a free port") from None
-        started = self._server
         atexit.unregister(self._at_exit)  # so that it runs once
         atexit.register(self._at_exit)
         try:
-            started.start()
+            self._server = started = server.NotebookServer(notebook, args.port)
             self._registered = register(bridge.KIND, started.url, started.token)
+            started.start()
             lines.append(f"serving {count(len(notebook.tools()), 'tool')} at {started.url}")
             if is_written:
                 lines += self._write(args.write, started)
             else:
                 lines += _to_paste(args.write, started)
+        except (OSError, OverflowError) as error:
+            self._stop()
+            raise UsageError(f"--port {args.port}: {error}; leave it out for a free port") from None
         except BaseException:  # nothing stays open that was not announced
             self._stop()
             raise
@@ -239,17 +243,19 @@ class McpMagics(Magics):
 
     def _may_write(self, client: str) -> bool:
         from archytas_nb.kernel.person import Keyboard, confirm
+        from archytas_nb.kernel.registered import working_folder
         from archytas_nb.mcp import clients
         from archytas_nb.trace.controls import Controls
 
-        path = Path.cwd() / clients.FILES[client].path
+        path = working_folder() / clients.FILES[client].path
         asked = f"Write the address and the token of this notebook into {str(path)!r}?"
         return confirm(asked, Controls(Keyboard())) is True
 
     def _write(self, client: str, started: NotebookServer) -> list[str]:
+        from archytas_nb.kernel.registered import working_folder
         from archytas_nb.mcp import clients
 
-        folder = Path.cwd()
+        folder = working_folder()
         try:
             path = clients.write_entry(client, folder, started.url, started.token)
         except ConfigurationError as error:
@@ -259,12 +265,13 @@ class McpMagics(Magics):
 
     def _remove_dead(self) -> list[str]:
         """Remove what kernels that were killed have left; what was removed, for the person."""
-        from archytas_nb.kernel.registered import remove_dead
+        from archytas_nb.kernel.registered import remove_dead, working_folder
         from archytas_nb.mcp import bridge, clients
 
+        here = working_folder()
         lines = []
         for each in remove_dead(bridge.KIND):
-            for folder in {each.folder, Path.cwd()}:
+            for folder in {each.folder, here}:
                 for client, file in clients.FILES.items():
                     with suppress(ConfigurationError):  # it is not written to any more
                         if clients.remove_entry(client, folder, each.url):
@@ -283,8 +290,7 @@ class McpMagics(Magics):
     def _forget(self) -> list[str]:
         """Remove what was written for other programs; what was removed, for the person."""
         if self._registered is not None:
-            with suppress(OSError):  # its folder is gone, or was taken away
-                self._registered.unlink(missing_ok=True)
+            self._registered.remove()
             self._registered = None
         lines = []
         for client, folder, url in self._written:
@@ -301,7 +307,8 @@ class McpMagics(Magics):
     def _state(self) -> Any:
         rows = []
         if self._server is not None:
-            rows.append(("served", "", self._server.url, ""))
+            state = "served" if self._server.is_running else "served, but the server has ended"
+            rows.append((state, "", self._server.url, ""))
         for name, each in self._connections.items():
             state = "added" if each.is_open else "added, but the connection has ended"
             tools = ", ".join(tool.name for tool in each.tools)

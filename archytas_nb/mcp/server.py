@@ -1,8 +1,8 @@
 """Offers the tools of a notebook to other programs on this machine.
 
 An HTTP server on a thread of its own, on a random port of 127.0.0.1, for programs that know its
-token. Calls run on the main thread of the kernel; while they wait for a running cell, the program
-is sent progress notifications, so that it does not give up.
+token. A `Listener` accepts its connections. Calls run on the main thread of the kernel; while they
+wait for a running cell, the program is sent progress notifications, so that it does not give up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import hmac
 import logging
 import secrets
-import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
@@ -24,7 +23,9 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from archytas_nb.kernel.listener import HOST, Connection, Listener
 from archytas_nb.loop.events import CallOutcome, Json
 from archytas_nb.tools.tool import Tool
 from archytas_nb.version import __version__
@@ -37,10 +38,12 @@ for _name in ("mcp", "uvicorn"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 PATH = "/mcp"
-HOST = "127.0.0.1"
 SECONDS_BETWEEN_PROGRESS = 5.0
 """Some programs give up after a minute without a notification."""
+_SECONDS_TO_START = 30.0
 _SECONDS_TO_STOP = 5.0
+_MAX_BODY = 4_000_000  # bytes
+_MAX_SESSIONS = 500  # programs end theirs, or forget them
 _MAX_CALLER = 60  # characters of the name of a program
 _VARIABLES = "notebook://variables"
 _VARIABLE = "notebook://variable/"
@@ -84,70 +87,179 @@ class NotebookServer:
     """
 
     def __init__(self, notebook: ServedNotebook, port: int = 0) -> None:
-        self._notebook = notebook
         self.token = secrets.token_urlsafe(24)
-        self._socket = socket.create_server((HOST, port))
-        # Else the parts of an answer wait for each other, 40 ms on Linux: asyncio sets it only on
-        # sockets that name their protocol. The connections inherit it.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.port: int = self._socket.getsockname()[1]
-        self.url = f"http://{HOST}:{self.port}{PATH}"
-        hosts = [f"{name}:{self.port}" for name in (HOST, "localhost")]
+        self._listener = Listener(self._take, "archytas_nb mcp accept", port)
+        self.url = f"http://{HOST}:{self._listener.port}{PATH}"
+        hosts = [f"{name}:{self._listener.port}" for name in (HOST, "localhost")]
         security = TransportSecuritySettings(
             allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
         )
         app = _handlers(notebook).streamable_http_app(
-            streamable_http_path=PATH, transport_security=security
+            streamable_http_path=PATH,
+            transport_security=security,
+            max_request_body_size=_MAX_BODY,
+            max_sessions=_MAX_SESSIONS,
         )
         config = uvicorn.Config(
             _token_required(app, self.token),
+            http=_Protocol,
+            ws="none",
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=1,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
+        self._loop: asyncio.AbstractEventLoop  # of the thread, while it runs
+        self._connecting: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="archytas_nb mcp", daemon=True)
 
     def _run(self) -> None:
-        asyncio.run(self._server.serve(sockets=[self._socket]))
+        try:
+            asyncio.run(self._served())
+        finally:
+            self._server.has_begun.set()
+            self._listener.stop()
+
+    async def _served(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self._server.serve(sockets=[])
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin to listen.
+
+        Raises:
+            OSError: The port was taken meanwhile.
+            RuntimeError: The server does not begin.
+        """
         self._thread.start()
+        if not self._server.has_begun.wait(_SECONDS_TO_START) or not self._thread.is_alive():
+            raise RuntimeError("the server did not begin")
+        self._listener.start()
 
     def stop(self) -> None:
         """End the connections and stop listening; called again, it does nothing."""
+        self._listener.stop()
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(_SECONDS_TO_STOP)
-        self._socket.close()
 
     @property
     def is_running(self) -> bool:
         """Whether it listens."""
-        return self._thread.is_alive()
+        return self._listener.is_open and self._thread.is_alive()
+
+    def _take(self, connection: Connection) -> None:
+        """Take a connection of the listener, on its thread."""
+        self._loop.call_soon_threadsafe(self._connect, connection)
+
+    def _connect(self, connection: Connection) -> None:
+        task = asyncio.ensure_future(self._connected(connection))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _connected(self, connection: Connection) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self._server.protocol(connection), connection.socket
+            )
+        except OSError:  # it has gone already
+            connection.close()
+        except BaseException:
+            connection.close()
+            raise
+
+
+class _Protocol(H11Protocol):
+    """HTTP on a connection of the listener."""
+
+    connection: Connection
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.connection.closing()
+
+
+class _Server(uvicorn.Server):
+    """A server that is given its connections.
+
+    Attributes:
+        has_begun: Set when it can be given the first one.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.has_begun = threading.Event()
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Begin; no socket is its own."""
+        await super().startup(sockets)
+        self.has_begun.set()
+
+    def protocol(self, connection: Connection) -> _Protocol:
+        """The protocol for a connection."""
+        state = {**self.lifespan.state, _CONNECTION: connection}
+        made = _Protocol(self.config, self.server_state, state)
+        made.connection = connection
+        return made
+
+
+_CONNECTION = "archytas_nb.connection"
+_NO_TOKEN = b"the header Authorization must be: Bearer TOKEN, as %agent_mcp serve printed it\n"
 
 
 def _token_required(app: Any, token: str) -> Any:
-    """The application for requests with the token only."""
+    """The application for requests with the token only, which it is given as a whole.
+
+    Until a request is read, its connection is idle, so that half of one holds nothing for long.
+    """
     expected = f"Bearer {token}".encode()
 
     async def checked(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, expected):
-                await _refuse(send)
-                return
-        await app(scope, receive, send)
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        if not hmac.compare_digest(given, expected):
+            await _refuse(send, 401, _NO_TOKEN)
+            return
+        body = await _body(receive)
+        if body is None:
+            return
+        if len(body) > _MAX_BODY:
+            await _refuse(send, 413, b"a request may have %d bytes\n" % _MAX_BODY)
+            return
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def received() -> Any:
+            return messages.pop() if messages else await receive()
+
+        with scope["state"][_CONNECTION].busy():
+            await app(scope, received, send)
 
     return checked
 
 
-async def _refuse(send: Callable[[Any], Awaitable[None]]) -> None:
-    headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
-    body = b"the header Authorization must be: Bearer TOKEN, as %agent_mcp serve printed it\n"
-    await send({"type": "http.response.body", "body": body})
+async def _body(receive: Callable[[], Awaitable[Any]]) -> bytes | None:
+    """The body of a request, or a part that is too long; None if the program has gone."""
+    parts = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > _MAX_BODY or not message.get("more_body"):
+            return b"".join(parts)
+
+
+async def _refuse(send: Callable[[Any], Awaitable[None]], status: int, why: bytes) -> None:
+    """Answer with an error, and end the connection."""
+    headers = [(b"content-type", b"text/plain"), (b"connection", b"close")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": why})
 
 
 # ── the tools ─────────────────────────────────────────────────────────────────────────────────────
