@@ -25,7 +25,7 @@ from archytas_nb.loop.events import CallOutcome, Json, ProgramCall, ProgramEnded
 from archytas_nb.loop.limits import call_key
 from archytas_nb.loop.reply import as_text
 from archytas_nb.sandbox.rows import RowProgram
-from archytas_nb.syntax import parsed
+from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.words import one_line

@@ -18,7 +18,7 @@ import string
 from collections.abc import Collection, Iterable, Mapping
 
 from archytas_nb.loop.events import Json
-from archytas_nb.syntax import parsed
+from archytas_nb.syntax.parse import parsed
 
 BUILTINS = (
     "abs", "all", "any", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "range",

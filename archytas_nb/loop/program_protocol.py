@@ -40,7 +40,7 @@ from archytas_nb.loop.wire import (
     system_message,
     user_content,
 )
-from archytas_nb.syntax import parsed
+from archytas_nb.syntax.parse import parsed
 from archytas_nb.words import clip, one_line
 
 MAX_REPORT = 6000

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable, Collection, Iterator
 
 from archytas_nb.loop.events import PROGRAM_ENDINGS, Fault
-from archytas_nb.sandbox.rewrite import bound_by, names_bound, rewritten
-from archytas_nb.syntax import parsed
+from archytas_nb.sandbox.rewrite import rewritten
+from archytas_nb.syntax.bindings import Bindings, Use
+from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.declaration import PRIVATE
 
 MAX_PROGRAM = 100_000
@@ -109,21 +110,29 @@ def called(node: ast.AST) -> str:
 def _faults(
     tree: ast.Module, functions: frozenset[str], before: Collection[str]
 ) -> Iterator[tuple[int, str]]:
-    bound = frozenset({*names_bound(tree), *before})
+    bindings = Bindings(tree)
+    bound = bindings.bound.union(before)
     used = _used_as_functions(tree, functions)
-    checks: tuple[Callable[[ast.AST], str], ...] = (
+    of_nodes: tuple[Callable[[ast.AST], str], ...] = (
         _unsupported,
         _import_fault,
-        _private_fault,
-        lambda node: _name_fault(node, functions, used),
         lambda node: _lambda_fault(node, functions),
-        lambda node: _missing_fault(node, bound),
+    )
+    of_names: tuple[Callable[[Use], str], ...] = (
+        _private_fault,
+        lambda use: _name_fault(use, functions, used),
+        lambda use: _missing_fault(use, bound),
     )
     for node in ast.walk(tree):
-        for check in checks:
+        for check in of_nodes:
             fault = check(node)
             if fault:
                 yield getattr(node, "lineno", 1), fault
+    for use in bindings.uses:
+        for check_name in of_names:
+            fault = check_name(use)
+            if fault:
+                yield use.line, fault
 
 
 def _used_as_functions(tree: ast.Module, functions: frozenset[str]) -> frozenset[int]:
@@ -138,28 +147,25 @@ def _used_as_functions(tree: ast.Module, functions: frozenset[str]) -> frozenset
     return frozenset(used)
 
 
-def _private_fault(node: ast.AST) -> str:
+def _private_fault(use: Use) -> str:
     """A name that the sandbox has for itself."""
-    name = bound_by(node)
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        name = node.id
-    if name.startswith(PRIVATE):
-        return f"names that begin with {PRIVATE!r} are taken: choose another one than {name!r}"
+    if use.act in ("bind", "unbind") and use.name.startswith(PRIVATE):
+        return f"names that begin with {PRIVATE!r} are taken: choose another one than {use.name!r}"
     return ""
 
 
-def _name_fault(node: ast.AST, functions: frozenset[str], used: frozenset[int]) -> str:
+def _name_fault(use: Use, functions: frozenset[str], used: frozenset[int]) -> str:
     """A tool's name that is not called, or that is given to something else."""
-    name = bound_by(node)
-    if name in functions:
-        return f"{name!r} is one of your functions: choose another name"
-    if not isinstance(node, ast.Name) or node.id not in functions:
+    name = use.name
+    if name not in functions or use.act == "change" or isinstance(use.node, ast.arg):
         return ""
-    if not isinstance(node.ctx, ast.Load):
-        return f"{node.id!r} is one of your functions: call it, and give its result another name"
-    if id(node) in used:
-        return ""
-    return f"{node.id!r} is a function: call it, store the result, and use that variable"
+    if use.act == "read":
+        if use.is_local or id(use.node) in used:
+            return ""
+        return f"{name!r} is a function: call it, store the result, and use that variable"
+    if isinstance(use.node, ast.Name):
+        return f"{name!r} is one of your functions: call it, and give its result another name"
+    return f"{name!r} is one of your functions: choose another name"
 
 
 def _lambda_fault(node: ast.AST, functions: frozenset[str]) -> str:
@@ -172,13 +178,13 @@ def _lambda_fault(node: ast.AST, functions: frozenset[str]) -> str:
     return ""
 
 
-def _missing_fault(node: ast.AST, bound: frozenset[str]) -> str:
-    if not isinstance(node, ast.Name) or node.id in bound:
+def _missing_fault(use: Use, bound: frozenset[str]) -> str:
+    if use.is_local or use.name in bound:
         return ""
-    if node.id in _MISSING:
-        return f"there is no {node.id!r} here: use your functions and plain Python"
-    if node.id in _RUN_TEXTS:
-        return f"{node.id!r} cannot be used here: write the code itself in the program"
+    if use.name in _MISSING:
+        return f"there is no {use.name!r} here: use your functions and plain Python"
+    if use.name in _RUN_TEXTS:
+        return f"{use.name!r} cannot be used here: write the code itself in the program"
     return ""
 
 

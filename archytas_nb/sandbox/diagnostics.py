@@ -20,8 +20,8 @@ from pydantic_monty import MontyError, MontyTypingError
 from archytas_nb.loop.events import PROGRAM_ENDINGS, Fault
 from archytas_nb.sandbox.check import MODULES, called, fault_at
 from archytas_nb.sandbox.interpreter import Interpreter
-from archytas_nb.sandbox.rewrite import names_bound
-from archytas_nb.syntax import parsed
+from archytas_nb.syntax.bindings import Bindings
+from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.declaration import python_name, records, stubs
 from archytas_nb.tools.parameter import Parameter
@@ -134,7 +134,7 @@ class _Diagnostics:
             self._tree = None
         self._bound: frozenset[str] = frozenset()
         if self._tree is not None:
-            self._bound = frozenset(names_bound(self._tree))
+            self._bound = Bindings(self._tree).bound_anywhere
 
     def plain(self, line: int, column: int, kind: str, said: str) -> str:
         """The fault and the next move."""

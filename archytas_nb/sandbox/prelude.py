@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 
-from archytas_nb.syntax import parsed
+from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.declaration import PRIVATE
 
 CONTAINERS = (str, bytes, list, tuple, dict, set, frozenset)

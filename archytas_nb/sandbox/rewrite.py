@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from archytas_nb.sandbox.prelude import CONTAINERS
-from archytas_nb.syntax import parsed
+from archytas_nb.syntax.bindings import Bindings
+from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.declaration import PRIVATE
 
 _METHODS = frozenset(name for kind in CONTAINERS for name in dir(kind) if not name.startswith("_"))
@@ -34,7 +35,7 @@ def rewritten(
         tools: The functions whose calls leave the sandbox.
         bound: The names that were bound before: they are no builtins.
     """
-    edits = _Edits(text, {*names_bound(tree), *bound})
+    edits = _Edits(text, Bindings(tree), bound)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
@@ -180,9 +181,10 @@ def _sort(node: ast.Expr, edits: _Edits) -> None:
 class _Edits:
     """Changes of a text at the places of its nodes, in bytes; the lines stay where they are."""
 
-    def __init__(self, text: str, bound: Collection[str]) -> None:
+    def __init__(self, text: str, bindings: Bindings, before: Collection[str]) -> None:
         self._text = text.encode()
-        self._bound = bound
+        self._globals = bindings.globals_read
+        self._bound = bindings.bound | {*before}
         self._starts = [0]
         for line in self._text.split(b"\n"):
             self._starts.append(self._starts[-1] + len(line) + 1)
@@ -191,6 +193,8 @@ class _Edits:
     def builtin(self, node: ast.expr) -> str:
         """The name of the builtin that a node is; empty if it is none."""
         if not isinstance(node, ast.Name) or node.id in self._bound:
+            return ""
+        if id(node) not in self._globals:
             return ""
         return node.id if hasattr(builtins, node.id) else ""
 
@@ -275,29 +279,3 @@ class _Edits:
             parts += [self._text[done:start], text.encode()]
             done = end
         return b"".join([*parts, self._text[done:]]).decode()
-
-
-def names_bound(tree: ast.AST) -> Iterator[str]:
-    """Every name that a program binds."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        else:
-            name = bound_by(node)
-            if name:
-                yield name
-
-
-def bound_by(node: ast.AST) -> str:
-    """The name that a statement binds without a target; empty if it binds none."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return node.name
-    if isinstance(node, ast.alias):
-        return (node.asname or node.name).partition(".")[0]
-    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
-        return node.name or ""
-    if isinstance(node, ast.MatchMapping):
-        return node.rest or ""
-    return ""

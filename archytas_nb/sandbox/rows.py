@@ -49,7 +49,7 @@ from archytas_nb.sandbox.snapshots import (
     waits_for_calls,
 )
 from archytas_nb.sandbox.values import from_sandbox, to_sandbox
-from archytas_nb.syntax import parsed
+from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.declaration import by_python_name
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import clip, count

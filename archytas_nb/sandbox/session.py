@@ -325,7 +325,7 @@ class Session:
             program.lost = program.lost or why
             self._interpreter.go_back()
             self._interpreter.surely(self._interpreter.keep)
-        self._notebook.lent -= set(program.source.assigned)
+        self._notebook.lent -= program.source.bound
         ended = program.ended(*self._assigned(program.source.assigned))
         self._program = None
         self._snapshot = None

@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from itertools import accumulate
 
-from archytas_nb.syntax import parsed
+from archytas_nb.syntax.bindings import DEFINITIONS, Bindings
+from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.declaration import PRIVATE
 
 CHECKPOINT = f"{PRIVATE}checkpoint"
@@ -31,13 +32,16 @@ class Source:
     Attributes:
         fed: What the sandbox runs: with a call of `CHECKPOINT` behind each statement that calls a
             tool, so that its value is in the session before the program goes on.
-        assigned: The variables that it assigns, in order.
+        bound: The variables that it binds, also to functions, classes and modules.
+        assigned: Those that it assigns values, in order.
     """
 
     def __init__(self, text: str, fed: str, tools: Collection[str]) -> None:
         self._lines = _lines(text)
         self._tree = _parsed(fed)
-        self.assigned = tuple(dict.fromkeys(_assigned(self._tree)))
+        bindings = Bindings(self._tree)
+        self.bound = bindings.bound
+        self.assigned = tuple(dict.fromkeys(_assigned(bindings)))
         self.fed = _with_checkpoints(fed, self._tree, tools)
         self._tree = _parsed(self.fed)
         self._starts = _line_starts(self.fed)
@@ -109,17 +113,12 @@ def _lines(text: str) -> list[str]:
     return [each.decode() for each in text.encode().splitlines(keepends=True)]
 
 
-def _assigned(tree: ast.AST) -> Iterator[str]:
-    """The variables of the module that statements assign, without functions and classes."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            continue
-        if isinstance(node, ast.comprehension):
-            yield from _assigned(node.iter)
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        yield from _assigned(node)
+def _assigned(bindings: Bindings) -> Iterator[str]:
+    """The variables that get values, without functions, classes and what is imported."""
+    for each in bindings.uses:
+        is_value = not isinstance(each.node, (*DEFINITIONS, ast.alias))
+        if each.act == "bind" and not each.is_local and is_value:
+            yield each.name
 
 
 def _with_checkpoints(text: str, tree: ast.Module, tools: Collection[str]) -> str:

@@ -197,6 +197,8 @@ def test_a_certain_fault_is_found_before_anything_runs(
         "point().x",
         "x, y = point()",
         "d = {'a': 1}\nmax(d, key=d.get)",
+        "sorted([1], key=lambda average: -average)",
+        "def f(dir):\n    return dir\nf(1)",
         "sorted([1, 'a'])",
         "x = 1\nx = 'a'\nx + 1",
         "x: int = 'a'",

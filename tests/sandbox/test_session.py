@@ -142,6 +142,53 @@ def test_variables_of_the_notebook_are_read_anew_by_each_program() -> None:
     programs.session.close()
 
 
+OWN = {
+    "def": ("def helper(x):\n    return x + 1", "helper(1)"),
+    "async def": ("async def helper():\n    return 2", "await helper()"),
+    "a decorated def": (
+        "def same(f):\n    return f\n@same\ndef helper():\n    return 2",
+        "helper()",
+    ),
+    "class": ("class helper:\n    value = 2", "helper.value"),
+    "import": ("import math as helper", "helper.floor(2.5)"),
+    "from": ("from math import floor as helper", "helper(2.5)"),
+    "match": ("match [2, 3]:\n    case [helper, *_]:\n        pass", "helper"),
+    "match star": ("match [1, 2]:\n    case [1, *helper]:\n        pass", "helper[0]"),
+    "match as": ("match 2:\n    case 1 | 2 as helper:\n        pass", "helper"),
+    "for": ("for helper in [1, 2]:\n    pass", "helper"),
+    "a tuple": ("(helper, other) = 2, 3", "helper"),
+    "walrus": ("show((helper := 2))", "helper"),
+    "walrus inside": ("show([(helper := each) for each in [1, 2]])", "helper"),
+    "augmented": ("helper -= 3", "helper"),
+    "in a branch": ("try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    helper = 2", "helper"),
+    "global": ("def set():\n    global helper\n    helper = 2\nset()", "helper"),
+    "value": ("helper = 2", "helper"),
+}
+
+
+@pytest.mark.parametrize("form", OWN)
+def test_what_a_program_binds_is_its_own_whatever_the_notebook_has(form: str) -> None:
+    binds, reads = OWN[form]
+    programs = Programs({"helper": 5})
+    ended = programs.run(f"show(helper)\n{binds}")
+    assert (ended.shown[0], ended.error) == ("5", None)
+    assert programs.run(reads).shown == ("2",)
+    programs.session.close()
+
+
+@pytest.mark.parametrize(
+    "text", ["[helper for helper in [1]]", "def f(helper):\n    return 1\nf(2)"]
+)
+def test_a_variable_of_the_notebook_is_read_again_if_a_function_has_one_of_its_name(
+    text: str,
+) -> None:
+    programs = Programs({"helper": 5})
+    programs.run(f"show(helper)\n{text}")
+    programs.namespace["helper"] = 6
+    assert programs.run("helper").shown == ("6",)
+    programs.session.close()
+
+
 HIDDEN = {"api_key": "k", "_own": 1, "json": json, "Frame": Frame, "get_ipython": 1, "call": print}
 
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from archytas_nb import syntax
-from archytas_nb.syntax import parsed
+from archytas_nb.syntax import parse as module
+from archytas_nb.syntax.parse import parsed
 
 TEXT = "\n".join(f"a{n} = [(b, {n} + c.d(e)) for b in {{1: (2, [3])}} if b]" for n in range(40))
 
@@ -30,7 +30,7 @@ def test_a_tree_is_made_again_when_another_thread_was_in_the_way(
             raise failures.pop()
         return parse(text, mode=mode)
 
-    monkeypatch.setattr(syntax.ast, "parse", disturbed)
+    monkeypatch.setattr(module.ast, "parse", disturbed)
     assert ast.unparse(parsed("a=1")) == "a = 1"
     assert not failures
 
