@@ -29,13 +29,14 @@ from archytas_nb.driver import (
 )
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.kernel.assigned import may_be_assigned
-from archytas_nb.kernel.cells import are_offered, cells_tool
-from archytas_nb.kernel.context import context_of, look_tools
+from archytas_nb.kernel.cells import cells_tool
+from archytas_nb.kernel.context import context_of, look_tools, offers_cells_tool
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.failure import last_error
 from archytas_nb.kernel.permission import NOTEBOOK, Permissions, Source
 from archytas_nb.kernel.person import Keyboard, Person, confirm, person_elsewhere
 from archytas_nb.kernel.python import python_tool
+from archytas_nb.kernel.ran import last_failure
 from archytas_nb.kernel.reads import Reads
 from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.kernel.transaction import Watch
@@ -309,9 +310,9 @@ class RunSetup:
             not self.hides_values
             and self._may_see_cells()
             and not (small and exchange.error is not None)
-            and are_offered(exchange.question, small=small)
+            and offers_cells_tool(exchange.question, small=small)
         ):
-            reading_tools.append(cells_tool(mask_in(self.variables)))
+            reading_tools.append(cells_tool(mask_in))
         reading_tools = [each for each in reading_tools if each.name not in own_tools]
         tools.extend(Toolbox(*reading_tools))
         if found is None:
@@ -329,7 +330,7 @@ class RunSetup:
 
     def last_error(self) -> LastError | None:
         """What a question says of the cell before it; None if that did not fail, or may not."""
-        if not self._may_see_cells():
+        if not self._may_see_cells() or last_failure() is None:
             return None
         if self.hides_values:
             from archytas_nb.kernel.disclosure import error_of_cell

@@ -12,8 +12,8 @@ import binascii
 import functools
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from archytas_nb.kernel.failure import Mask, bounded
@@ -23,6 +23,7 @@ from archytas_nb.loop.events import Output
 from archytas_nb.tools.data import MAX_IMAGES
 from archytas_nb.tools.render import Rendered, output_text, render, without_addresses
 from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.variables import LiveNamespace
 from archytas_nb.words import clip
 
 MAX_CELL_CHARS = 4000
@@ -32,39 +33,29 @@ _PART = 1500  # characters of a source or an output, if several cells are read
 _LISTED = 40  # numbers of cells that are named
 _UNSEEN = "(What cells printed and drew is not known: that needs IPython 9 or newer.)"
 
-_NAMED = re.compile(
-    r"\[\s*\d+\s*\]|\b(?:In|Out)\s*\[|(?<!\w)_i?\d+\b|\bcells?\W{0,3}\d", re.IGNORECASE
-)
 _TITLE = re.compile(r"""\b(?:set_|sup)?title\s*[(=]\s*[rbuf]?(["'])(?P<title>.{1,200}?)\1""")
 _FIGURE_SIZE = re.compile(r"<Figure size (\d+)x(\d+)")
 
 
-def are_offered(question: str, *, small: bool) -> bool:
-    """Whether a model gets the tool: a small one only if the question names a cell.
-
-    It does not depend on which cells ran: a runner may run them without IPython's history, and a
-    replay must send the requests of the recording.
-    """
-    if getattr(current_shell(), "history_manager", None) is None:
-        return False
-    return not small or bool(_NAMED.search(question))
-
-
-def cells_tool(mask: Mask) -> Tool:
-    """The tool `cells`, which masks secrets in what it returns."""
-    return replace(_cells_tool(), function=functools.partial(cells, mask=mask))
-
-
 @functools.cache
-def _cells_tool() -> Tool:
-    def described(numbers: list[int] | None = None, containing: str = "") -> str:
+def cells_tool(mask_in: Callable[[LiveNamespace], Mask]) -> Tool:
+    """The tool `cells`.
+
+    Args:
+        mask_in: Returns what replaces the secrets in texts of a notebook with these variables.
+    """
+
+    def described(  # noqa: D417 - the model does not see the namespace
+        namespace: LiveNamespace, numbers: list[int] | None = None, containing: str = ""
+    ) -> str:
         """Read cells that were run in this notebook: source and output, the newest first.
 
         Args:
             numbers: The numbers of the cells, such as 12 for [12]; by default the newest ones
             containing: Only cells whose source or output contains this text
         """
-        raise NotImplementedError
+        found: Any = cells(numbers, containing, mask=mask_in(namespace))
+        return found  # type: ignore[no-any-return]
 
     return Tool.from_function(described, "cells", repeat=True)
 

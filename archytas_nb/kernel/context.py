@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
 from archytas_nb.choices import ContextName
+from archytas_nb.kernel.shell import current_shell
 from archytas_nb.kernel.values import contained
 from archytas_nb.loop.record import Context, Exchange
 from archytas_nb.tools import data
@@ -41,6 +42,9 @@ _FREQUENT = 20  # maximum number of values of a column that are listed
 _CARDS = 40  # maximum number of columns with statistics
 _REPEATED = 500  # maximum length of a question that is repeated below a result
 
+_NAMED_CELL = re.compile(
+    r"\[\s*\d+\s*\]|\b(?:In|Out)\s*\[|(?<!\w)_i?\d+\b|\bcells?\W{0,3}\d", re.IGNORECASE
+)
 _ENVIRONMENT = type(os.environ)
 _CONTAINERS = (dict, list, tuple, deque, UserList, Mapping, MappingView, SimpleNamespace)
 
@@ -138,6 +142,17 @@ def look_tools(question: str = "") -> tuple[Tool, ...]:
         return lambda *args, **kwargs: function(*args, **kwargs) + ending
 
     return tuple(replace(each, function=repeating(each.function)) for each in tools)
+
+
+def offers_cells_tool(question: str, *, small: bool) -> bool:
+    """Whether a model gets the tool `cells`: a small one only if the question names a cell.
+
+    It does not depend on which cells ran: a runner may run them without IPython's history, and a
+    replay must send the requests of the recording.
+    """
+    if getattr(current_shell(), "history_manager", None) is None:
+        return False
+    return not small or bool(_NAMED_CELL.search(question))
 
 
 @functools.cache

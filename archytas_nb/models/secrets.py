@@ -65,8 +65,6 @@ _NO_SECRET = re.compile(r".{0,7}|\D{0,15}|\d*", re.DOTALL)
 _given: dict[str, str] = {}
 """The names of the secrets that this process was given in code, by their values."""
 
-_is_secret = lru_cache(maxsize=10_000)(is_secret)
-
 
 def remember(name: str, value: str) -> None:
     """Mask a value, such as a key that a model was given, from now on."""
@@ -78,7 +76,7 @@ def remember_fields(fields: Mapping[str, str]) -> None:
     """Mask the values of those headers and query parameters whose names are those of secrets."""
     for name, value in fields.items():
         word = name.replace("-", "_")
-        if _is_secret(word) or word.lower().endswith("authorization"):
+        if is_secret(word) or word.lower().endswith("authorization"):
             remember(word.lower(), value.rpartition(" ")[2])  # without "Bearer"
 
 
@@ -86,7 +84,7 @@ def known_secrets() -> list[tuple[str, str]]:
     """The names and values of the secrets that are known now."""
     found = []
     for name, value in os.environ.items():
-        if _is_secret(name) and name not in _WORKING_DIRECTORY:
+        if is_secret(name) and name not in _WORKING_DIRECTORY:
             found.append((name, value))
         elif "://" in value:
             found += [(name, password) for password in passwords_in(value)]
@@ -122,7 +120,7 @@ def mask_in(variables: Mapping[str, object]) -> Callable[[str], str]:
         for name, value in tuple(variables.items()):
             if type(value) is not str or _NO_SECRET.fullmatch(value):
                 continue
-            if _is_secret(name):
+            if is_secret(name):
                 text = replaced(text, value, f"{{{name}}}")
         return _ASSIGNED.sub(_without_literal, mask_all(text))
 
@@ -130,7 +128,7 @@ def mask_in(variables: Mapping[str, object]) -> Callable[[str], str]:
 
 
 def _without_literal(found: re.Match[str]) -> str:
-    if _is_secret(found["name"]):
+    if is_secret(found["name"]):
         return f"{found['before']}{{secret}}"
     return found[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import ANSWER, FAIL
@@ -56,6 +57,7 @@ def legal_name(name: str) -> str:
     raise ToolError(f'{why}; choose another with @tool(name="…")')
 
 
+@lru_cache(maxsize=10_000)
 def is_secret(name: str) -> bool:
     """Whether the name of a variable, a setting or an environment variable suggests a secret.
 

@@ -6,14 +6,17 @@ The function itself is unchanged and receives only validated arguments. Every ca
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
 import inspect
 import marshal
+import operator
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType, GenericAlias, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.errors import ToolError
@@ -83,6 +86,56 @@ class BoundCall:
         if is_lazy(value):
             return drain(value)
         return value
+
+
+def definition_of(function: Callable[..., Any]) -> tuple[object, ...] | None:
+    """What the description of a function is made from, if each part can only be replaced.
+
+    None where a part may also change in place, as a class of the user does, or a mutable default:
+    then only reading the function again shows whether its description is still true.
+    """
+    if type(function) is not FunctionType or function.__dict__:
+        return None
+    try:
+        annotations = function.__annotations__
+    except Exception:  # noqa: BLE001 - since Python 3.14 it is evaluated when it is read
+        return None
+    by_name = function.__kwdefaults__ or {}
+    defaults = (*(function.__defaults__ or ()), *by_name.values())
+    meant = [_meant(each, function.__globals__) for each in annotations.values()]
+    if not (
+        all(_is_one_of(_CONSTANTS, type(each)) for each in defaults) and all(map(_is_fixed, meant))
+    ):
+        return None
+    return (function.__code__, function.__doc__, *annotations, *meant, *by_name, *defaults)
+
+
+_CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
+_FIXED = (*_CONSTANTS, object, list, tuple, dict, set, frozenset)
+
+
+def _meant(annotation: object, names: Mapping[str, Any]) -> object:
+    """What an annotation means; one that is written as text stays a text unless it is a name."""
+    if not isinstance(annotation, str):
+        return annotation
+    return names.get(annotation, getattr(builtins, annotation, annotation))
+
+
+def _is_fixed(annotation: Any) -> bool:
+    """Whether an annotation is made only of types that never change."""
+    if isinstance(annotation, (GenericAlias, UnionType)):
+        origin = getattr(annotation, "__origin__", object)
+        return _is_one_of(_FIXED, origin) and all(map(_is_fixed, annotation.__args__))
+    return annotation is None or _is_one_of(_FIXED, annotation)
+
+
+def _is_one_of(types: Sequence[type], cls: object) -> bool:
+    """Whether a class is among some; those of the user may have no hash, and any equality."""
+    return any(cls is each for each in types)
+
+
+def _are_identical(some: Sequence[object], others: Sequence[object]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,9 +235,15 @@ class Tool(ToolLike):
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         if code is None or not is_users_file(code.co_filename):
             return self
+        definition = definition_of(self.function)
+        if definition is not None and _are_identical(definition, self._definitions):
+            return self
         options = {name: getattr(self, name) for name in (*OPTIONS, "runs_code")}
-        found = Tool.from_function(self.function, self.source_name, **options)
-        return self if found.is_same_to_a_model(self) else found
+        tool = Tool.from_function(self.function, self.source_name, **options)
+        if tool.is_same_to_a_model(self):
+            tool = self
+        tool._definitions[:] = definition or ()
+        return tool
 
     def is_same_to_a_model(self, other: Tool) -> bool:
         """Whether a model reads the same of another tool, and its calls are made alike."""
@@ -217,6 +276,11 @@ class Tool(ToolLike):
     @property
     def _visible(self) -> tuple[Parameter, ...]:
         return tuple(each for each in self.parameters if not each.injected)
+
+    @functools.cached_property
+    def _definitions(self) -> list[object]:
+        """What `definition_of` returned when the function was last read; empty before."""
+        return []
 
     @functools.cached_property
     def _schemas(self) -> dict[str, bytes]:

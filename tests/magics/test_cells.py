@@ -11,6 +11,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb.kernel import cells
+from archytas_nb.kernel.context import offers_cells_tool
 from archytas_nb.models.secrets import mask_in
 from tests.live_kernel import Kernel, live_kernel
 
@@ -143,8 +144,8 @@ def test_a_small_model_has_it_only_for_a_question_that_names_a_cell(
 ) -> None:
     shell.run_cell("x = 1", store_history=True)
     shell.run_cell("%agent_history", store_history=True)
-    assert cells.are_offered(question, small=True) == offered
-    assert cells.are_offered(question, small=False)
+    assert offers_cells_tool(question, small=True) == offered
+    assert offers_cells_tool(question, small=False)
 
 
 def test_whether_it_is_offered_does_not_depend_on_the_cells_that_ran(
@@ -152,9 +153,9 @@ def test_whether_it_is_offered_does_not_depend_on_the_cells_that_ran(
 ) -> None:
     """A runner may run cells without history, and its requests are those of the recording."""
     questions = ("What is [3]?", "What is it?")
-    before = [cells.are_offered(each, small=small) for each in questions for small in (True, False)]
+    before = [offers_cells_tool(each, small=small) for each in questions for small in (True, False)]
     assert before == [True, True, False, True]
     shell.run_cell("1 + 1", store_history=True)
     shell.run_cell("2 + 2", store_history=True)
-    after = [cells.are_offered(each, small=small) for each in questions for small in (True, False)]
+    after = [offers_cells_tool(each, small=small) for each in questions for small in (True, False)]
     assert after == before

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -425,3 +425,70 @@ def test_annotations_that_were_left_behind_are_read_from_the_file(
     assert box["area"].call({"width": 1.5}).value == 3.0
     assert "float" in box["area"].text
     del sys.modules["shapes_here"]
+
+
+@dataclass
+class Place:
+    name: str
+
+
+def _with_type(text: Any) -> Callable[..., str]:
+    def visit(place: str, often: int = 1, *, loud: bool = False) -> str:
+        """Visit a place.
+
+        Args:
+            place: Where
+            often: How often
+            loud: Whether with noise
+        """
+        return f"{place} {often} {loud}"
+
+    visit.__annotations__["place"] = text
+    return visit
+
+
+def _other_code(function: Any) -> None:
+    def visit(place: str, times: int = 1, *, loud: bool = False) -> str:
+        """Visit it."""
+        return f"{place} {times} {loud}"
+
+    function.__code__ = visit.__code__
+    function.__doc__ = visit.__doc__
+    function.__annotations__["times"] = function.__annotations__.pop("often")
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "code": _other_code,
+    "doc": lambda f: setattr(f, "__doc__", "Another one."),
+    "default": lambda f: setattr(f, "__defaults__", (2,)),
+    "default by name": lambda f: f.__kwdefaults__.update(loud=True),
+    "annotation": lambda f: f.__annotations__.update(often=float),
+}
+
+
+@pytest.mark.parametrize("kind", ["str", str, list[str], Place, Place | None, Literal["a"]])
+@pytest.mark.parametrize("change", [*CHANGES, "a field of the class"])
+def test_a_tool_is_read_again_whatever_of_its_function_was_replaced(
+    kind: Any, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = _with_type(kind)
+    box = Toolbox(function)
+    box.reread()
+    before = box["visit"]
+    box.reread()
+    assert box["visit"] is before
+    if change in CHANGES:
+        CHANGES[change](function)
+    else:
+        monkeypatch.setitem(Place.__annotations__, "name", int)
+        monkeypatch.setattr(Place.__dataclass_fields__["name"], "type", int)
+    box.reread()
+    assert box["visit"].text == Tool.from_function(function, "visit").text
+    assert box["visit"].schema() == Tool.from_function(function, "visit").schema()
+
+
+def test_a_function_of_plain_types_is_not_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Toolbox(_with_type("str"))
+    box.reread()
+    monkeypatch.setattr(Tool, "from_function", None)
+    box.reread()
