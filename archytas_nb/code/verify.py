@@ -26,7 +26,7 @@ from archytas_nb.kernel.output import (
     take_figures,
 )
 from archytas_nb.kernel.python import python
-from archytas_nb.kernel.reads import Noted, Reads
+from archytas_nb.kernel.reads import Noted, Reads, Unchanging
 from archytas_nb.kernel.transaction import Watch, transaction
 from archytas_nb.loop.events import Diff, NotCovered
 from archytas_nb.loop.reply import as_text
@@ -452,7 +452,7 @@ class _Comparison:
             now = self._variables.get(name, _DELETED)
             self._differs(f"the variable {name!r}", _NOT_CHANGED, now)
 
-    def _compare_variable(self, name: str, left: Noted | None) -> None:
+    def _compare_variable(self, name: str, left: Noted | Unchanging | None) -> None:
         """Compare a variable with what the run has left in it; None if it was deleted."""
         what = f"the variable {name!r}"
         if name not in self._variables:

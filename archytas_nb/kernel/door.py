@@ -34,7 +34,7 @@ _PLACEHOLDER = "the door of the function"
 _OURS = str(Path(__file__).parent.parent)
 
 _lock = threading.RLock()
-_doors: WeakKeyDictionary[FunctionType, Door] = WeakKeyDictionary()
+DOORS: WeakKeyDictionary[FunctionType, Door] = WeakKeyDictionary()
 """Those that are shut, and those that were, as it takes longer to make one than to shut it."""
 
 
@@ -137,13 +137,13 @@ class _Open(_Called):
 def shut(function: FunctionType, enter: Enter) -> Door:
     """Shut the door of a function; `open_again` has to be called as often."""
     with _lock:
-        door = _doors.get(function)
+        door = DOORS.get(function)
         if door is not None and function.__code__ is door.stub:
             door.uses += 1
             return door
         uses = 0 if door is None else door.uses  # its code was replaced meanwhile
         if door is None or not door.fits(function, enter):
-            door = _doors[function] = Door(function, enter)
+            door = DOORS[function] = Door(function, enter)
         door.uses = uses + 1
         function.__code__ = door.stub
         return door
@@ -152,7 +152,7 @@ def shut(function: FunctionType, enter: Enter) -> Door:
 def open_again(function: FunctionType) -> None:
     """Open the door of a function, if nobody else needs it."""
     with _lock:
-        door = _doors.get(function)
+        door = DOORS.get(function)
         if door is None:
             return
         door.uses -= 1
@@ -161,12 +161,12 @@ def open_again(function: FunctionType) -> None:
         if function.__code__ is door.stub:
             function.__code__ = door.original
         if function.__closure__:  # in which it may be itself, and would never be forgotten
-            del _doors[function]
+            del DOORS[function]
 
 
 def code_of(function: FunctionType) -> CodeType:
     """The code of a function, whether its door is shut or not."""
-    door = _doors.get(function)
+    door = DOORS.get(function)
     if door is not None and function.__code__ is door.stub:
         return door.original
     return function.__code__

@@ -1,7 +1,7 @@
 """What the calls of a run have read: the variables that they name and their functions use.
 
-Only fingerprints are kept. What a function does beyond its arguments and variables (files, the
-network, the time, random numbers) is recognised by the names that its code uses.
+What a function does beyond its arguments and variables (files, the network, the time, random
+numbers) is recognised by the names that its code uses.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ import inspect
 import json
 import re
 import reprlib
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from archytas_nb.kernel.content import short_value
-from archytas_nb.kernel.door import code_of
+from archytas_nb.kernel.door import DOORS, code_of
 from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
 from archytas_nb.kernel.python import compiled, python
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.kernel.transaction import is_users_name
 from archytas_nb.kernel.values import contained, is_from_library
 from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
-from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.tool import Tool, definition_of
 from archytas_nb.tools.variables import is_hidden
 from archytas_nb.words import one_line, shorten
 
@@ -70,13 +71,47 @@ _MEMBERS = {
 }  # fmt: skip
 
 
+class Unchanging:
+    """A value that cannot change, in place of what would be noted of it.
+
+    It is kept itself, so that nothing is computed unless the answer is checked. `content` and
+    `text` are those of `Noted`, `digest` and `unread` those of `Fingerprint`.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    @functools.cached_property
+    def content(self) -> Fingerprint:
+        """Its fingerprint."""
+        return fingerprint(self._value)
+
+    @functools.cached_property
+    def text(self) -> str:
+        """A short description."""
+        return shown(self._value)
+
+    @property
+    def digest(self) -> int:
+        """The hash of its content."""
+        return self.content.digest
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Nothing: all of it can be read."""
+        return self.content.unread
+
+
+Content: TypeAlias = Fingerprint | Unchanging
+
+
 @dataclass(slots=True)
 class _Read:
     """Something that was read: what it contained at first, at the end, and what it contains now."""
 
-    now: Callable[[], Fingerprint | None]  # None if it does not exist
-    first: Fingerprint | None
-    last: Fingerprint | None
+    now: Callable[[], Content | None]  # None if it does not exist
+    first: Content | None
+    last: Content | None
 
     @property
     def has_changed(self) -> bool:
@@ -101,6 +136,9 @@ class Noted:
 class Reads:
     """What the calls of a run have read.
 
+    Of values that may change, only fingerprints are kept; small ones that cannot are kept as they
+    are.
+
     Args:
         tools: The tools of the run, by name.
         namespace: The variables.
@@ -117,8 +155,8 @@ class Reads:
     namespace: Namespace
     effects: dict[str, str] = field(default_factory=dict)
     looked: set[str] = field(default_factory=set)
-    returned: dict[str, Noted] = field(default_factory=dict)
-    left: dict[str, Noted | None] = field(default_factory=dict)
+    returned: dict[str, Noted | Unchanging] = field(default_factory=dict)
+    left: dict[str, Noted | Unchanging | None] = field(default_factory=dict)
     _variables: dict[str, _Read] = field(default_factory=dict)
     _functions: dict[str, _Read] = field(default_factory=dict)
     _walked: set[int] = field(default_factory=set)
@@ -176,7 +214,7 @@ class Reads:
             self.code(str(given.get("code", "") if isinstance(given, dict) else given))
             return
         if tool.name not in self._functions:
-            first = fingerprint(tool.function)
+            first = _content(tool.function)
             self._functions[tool.name] = _Read(partial(self._function_now, tool), first, first)
             self._function(tool.function, tool.name)
 
@@ -189,7 +227,8 @@ class Reads:
         if not inspect.isfunction(inner) or id(inner) in self._walked:
             return
         self._walked.add(id(inner))
-        self._code(code_of(inner), inner.__globals__, title)
+        code = code_of(inner) if inner in DOORS else inner.__code__
+        self._code(code, inner.__globals__, title)
 
     def _code(self, code: types.CodeType, where: Mapping[str, Any], title: str) -> None:
         for kind, name in _used(code):
@@ -229,7 +268,7 @@ class Reads:
         if where is not self.namespace:
             key = f"{where.get('__name__', '')}.{name}"
         if key not in self._variables:
-            first = fingerprint(where[name])
+            first = _content(where[name])
             self._variables[key] = _Read(partial(_content_of, where, name), first, first)
 
     def _effect(self, what: str | None, name: str, title: str) -> None:
@@ -265,13 +304,13 @@ class Reads:
             if each.last is not None and each.last.unread
         }
 
-    def _function_now(self, tool: Tool) -> Fingerprint:
+    def _function_now(self, tool: Tool) -> Content:
         """What the function of a tool is now: it may have been defined differently since."""
         parts = tool.source_name.split(".")
         now = self.namespace.get(parts[0])
         if len(parts) > 1 or now is None or not callable(now):
             now = tool.function
-        return fingerprint(now)
+        return _content(now)
 
 
 def _of_module(name: Any) -> str | None:
@@ -325,21 +364,49 @@ def _is_scalar(value: Any) -> bool:
     return hasattr(cls, "dtype") and hasattr(cls, "item") and getattr(value, "shape", None) == ()
 
 
-def _noted(value: Any) -> Noted:
+_PLAIN = (type(None), bool, int, float, str, bytes)  # no set: a class may have no hash
+_MAX_KEPT = 1000  # bytes of a value that is kept as it is
+
+
+def _unchanging(value: Any) -> Unchanging | None:
+    """A value that cannot change; None if it may, and if it is too large to be kept."""
+    cls = type(value)
+    if any(cls is each for each in _PLAIN):
+        return Unchanging(value) if sys.getsizeof(value) <= _MAX_KEPT else None
+    if cls is not types.FunctionType or value.__closure__ or value in DOORS:
+        return None
+    if definition_of(value) is None:
+        return None
+    # The function itself may get other code, as `%autoreload` does.
+    copy = types.FunctionType(value.__code__, {}, value.__name__, value.__defaults__)
+    for name in ("__kwdefaults__", "__qualname__", "__module__", "__doc__", "__annotations__"):
+        own = getattr(value, name)
+        setattr(copy, name, dict(own) if isinstance(own, dict) else own)
+    return Unchanging(copy)
+
+
+def _content(value: Any) -> Content:
+    """What a value contains now, as it is compared."""
+    return _unchanging(value) or fingerprint(value)
+
+
+def _noted(value: Any) -> Noted | Unchanging:
+    if (unchanging := _unchanging(value)) is not None:
+        return unchanging
     text = short_value(value)
     with contained():  # it may be what the user's code writes
         text = shown(value)
     return Noted(fingerprint(value), text)
 
 
-def _content_of(where: Mapping[str, Any], name: str) -> Fingerprint | None:
-    """The fingerprint of a variable; None if there is none."""
+def _content_of(where: Mapping[str, Any], name: str) -> Content | None:
+    """What a variable contains; None if there is none."""
     if name not in where:
         return None
-    return fingerprint(where[name])
+    return _content(where[name])
 
 
-def _is_same(one: Fingerprint | None, other: Fingerprint | None) -> bool:
+def _is_same(one: Content | None, other: Content | None) -> bool:
     return one is not None and other is not None and one.digest == other.digest
 
 
