@@ -6,6 +6,18 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+KEEP = 20_000
+"""Maximum number of characters of one text that a view keeps."""
+_ESCAPES = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles and links: ESC ] … BEL
+    r"|[\x1b\x9b]\[?[0-?]*[ -/]*[@-~]"  # colours and cursor movements
+)
+# Controls, halves of surrogate pairs (they cannot be encoded), and marks that reverse the direction
+# of text, with which a line could be made to read as what it is not.
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
 
 def one_line(text: str, limit: int = 300) -> str:
     """Fold a text into one line of at most `limit` characters, ``…`` at the cut."""
@@ -201,3 +213,19 @@ def with_article(label: str) -> str:
 def without_values(text: str) -> str:
     """A text without numbers and identifiers, which differ between two errors of a kind."""
     return re.sub(r"[0-9a-f-]{8,}|\d+", "#", text.lower())
+
+
+def tidy(text: str, limit: int = KEEP) -> str:
+    """Remove escape codes, control characters and trailing newlines, and keep `limit` characters.
+
+    A line that was overwritten with carriage returns (a progress bar) keeps its last state.
+    """
+    is_clean = len(text) <= limit and text.isprintable()  # as most texts are
+    if is_clean:
+        return text
+    if len(text) > limit:
+        text = clip(text, limit)
+    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
+    if "\r" in text:
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return _CONTROLS.sub("\ufffd", text).rstrip("\n")

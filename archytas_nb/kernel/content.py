@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from archytas_nb.kernel.door import code_of, set_code
+from archytas_nb.kernel.shell import FROM_OUTSIDE
 from archytas_nb.kernel.values import (
     ATOMS,
-    FROM_OUTSIDE,
     Parts,
     Summary,
     differing,

@@ -19,8 +19,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
 from archytas_nb.choices import ContextName
-from archytas_nb.kernel.shell import current_shell
-from archytas_nb.kernel.values import contained
+from archytas_nb.kernel.shell import contained, current_shell
 from archytas_nb.loop.record import Context, Exchange
 from archytas_nb.tools import data
 from archytas_nb.tools.names import is_secret

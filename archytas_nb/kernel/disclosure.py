@@ -20,8 +20,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from archytas_nb.kernel.context import columns_in, shown_names, type_and_shape, written_type
 from archytas_nb.kernel.ran import last_failure
-from archytas_nb.kernel.shell import Namespace
-from archytas_nb.kernel.values import contained
+from archytas_nb.kernel.shell import Namespace, contained
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import LastError
 from archytas_nb.tools.render import render

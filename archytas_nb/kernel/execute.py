@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel import output, turns
 from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Decision
-from archytas_nb.kernel.guard import guard_tools, is_of_code
+from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.kept import kept
-from archytas_nb.kernel.origin import as_tool, run_as_tool
+from archytas_nb.kernel.origin import as_tool, is_of_code, run_as_tool
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.permission import NOTEBOOK, Permissions, Source
 from archytas_nb.kernel.person import (

@@ -12,8 +12,7 @@ from types import CodeType
 from typing import TypeAlias
 
 from archytas_nb.kernel.ran import Failure, last_failure
-from archytas_nb.kernel.shell import current_shell
-from archytas_nb.kernel.values import contained
+from archytas_nb.kernel.shell import contained, current_shell
 from archytas_nb.loop.record import LastError
 from archytas_nb.tools.render import (
     is_users_file,

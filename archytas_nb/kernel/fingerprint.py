@@ -17,9 +17,10 @@ from typing import Any
 
 from archytas_nb.kernel.content import DICT, FUNCTION
 from archytas_nb.kernel.origin import is_mark
+from archytas_nb.kernel.shell import FROM_OUTSIDE
 from archytas_nb.kernel.snapshot import kinds_of
 from archytas_nb.kernel.tables import Contents, digest_of_bytes
-from archytas_nb.kernel.values import FROM_OUTSIDE, is_atom, is_from_library, is_of
+from archytas_nb.kernel.values import is_atom, is_from_library, is_of
 
 MAX_VALUES = 1_000_000
 """How many values inside of one are read, besides those of plain types in one container."""

@@ -73,11 +73,6 @@ def tools_refused() -> Iterator[None]:
         yield
 
 
-def is_of_code() -> bool:
-    """Whether code of a model, or what it has started, runs now."""
-    return isinstance(origin.origin_of_call(), ToolGuard)
-
-
 class _Nobody:
     """A person who is not there."""
 
@@ -104,6 +99,8 @@ class ToolGuard(origin.Origin):
         variables: The namespace.
         called: Gets the names of the tools that the code calls.
     """
+
+    is_code = True
 
     def __init__(
         self,

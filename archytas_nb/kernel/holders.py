@@ -11,9 +11,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from archytas_nb.kernel.content import Kind
-from archytas_nb.kernel.shell import Namespace
+from archytas_nb.kernel.shell import Namespace, contained
 from archytas_nb.kernel.snapshot import OBJECTS, kinds_of
-from archytas_nb.kernel.values import contained, is_atom, is_of, only_atoms
+from archytas_nb.kernel.values import is_atom, is_of, only_atoms
 
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
 

@@ -33,6 +33,8 @@ class Origin:
 
     is_open = True
     """Whether it still runs."""
+    is_code = False
+    """Whether it is code of a model."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()
@@ -109,20 +111,28 @@ def origin_of_call() -> Origin | None:
     """
     ended: Origin | None = None
     running = current.get()
-    for frame in frames_from(inspect.currentframe()):
+    frame = inspect.currentframe()
+    while frame is not None:  # written out: it is done for each call, through the whole stack
         code = frame.f_code
         if code is run_as_tool.__code__:
             return ended or _local(frame, "tool")
         if code is _run_for.__code__ and running is None:  # in a context without variables
             running = _local(frame, "origin")
-        if code.co_consts and is_mark(code.co_consts[-1]):
-            mark: Origin = code.co_consts[-1]
+        mark = code.co_consts[-1] if code.co_consts else None
+        if isinstance(mark, Origin):
             if mark.is_open:
                 return mark
             ended = ended or mark
+        frame = frame.f_back
     if ended is not None and (running is None or is_tool(running) or not running.is_open):
         return ended
     return running
+
+
+def is_of_code() -> bool:
+    """Whether code of a model, or what it has started, runs now."""
+    started = origin_of_call()
+    return started is not None and started.is_code
 
 
 def is_tool(origin: Origin | None) -> bool:

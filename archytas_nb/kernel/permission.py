@@ -29,7 +29,8 @@ from weakref import ReferenceType, ref
 
 from archytas_nb.kernel.content import DICT, FUNCTION
 from archytas_nb.kernel.fingerprint import fingerprint
-from archytas_nb.kernel.values import FROM_OUTSIDE, is_atom, is_from_library
+from archytas_nb.kernel.shell import FROM_OUTSIDE
+from archytas_nb.kernel.values import is_atom, is_from_library
 from archytas_nb.tools.tool import Tool
 
 # ── who gave it ───────────────────────────────────────────────────────────────────────────────────
@@ -343,20 +344,20 @@ class Permission:
     tool: ToolState
 
 
+@dataclass(eq=False)
 class Permissions:
     """Those that hold for a run, a map, or the whole kernel.
 
-    Args:
+    Attributes:
         copied: The names of tools that are permitted to copies in another process, whose functions
             are other objects than those that the person read.
     """
 
-    def __init__(self, copied: Iterable[str] = ()) -> None:
-        self._given: list[Permission] = []
-        self._copied = frozenset(copied)
+    copied: frozenset[str] = frozenset()
+    _given: list[Permission] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Permissions, (self._copied | {each.tool.name for each in self._given},)
+        return Permissions, (self.copied | {each.tool.name for each in self._given},)
 
     def give(self, permission: Permission) -> None:
         """Add one; it replaces that for an earlier state of the same function."""
@@ -371,7 +372,7 @@ class Permissions:
 
     def covers(self, sources: Iterable[Source], tool: ToolState) -> bool:
         """Whether a tool may run as it is now without a question."""
-        if tool.name in self._copied:
+        if tool.name in self.copied:
             return True
         return any(Permission(each, tool) in self._given for each in sources)
 

@@ -24,9 +24,9 @@ from archytas_nb.kernel.content import short_value
 from archytas_nb.kernel.door import DOORS, code_of
 from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
 from archytas_nb.kernel.python import compiled, python
-from archytas_nb.kernel.shell import Namespace
+from archytas_nb.kernel.shell import Namespace, contained
 from archytas_nb.kernel.transaction import is_users_name
-from archytas_nb.kernel.values import contained, is_from_library
+from archytas_nb.kernel.values import is_from_library
 from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.tools.tool import Tool, definition_of
 from archytas_nb.tools.variables import is_hidden

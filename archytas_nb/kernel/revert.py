@@ -18,9 +18,9 @@ from typing import Any, Literal, TypeAlias
 
 from archytas_nb.kernel.content import Kind, short_value
 from archytas_nb.kernel.holders import Holders, is_simple, reached
-from archytas_nb.kernel.shell import Namespace
+from archytas_nb.kernel.shell import FROM_OUTSIDE, Namespace
 from archytas_nb.kernel.snapshot import BYTES, SavedObject, Snapshot, failures
-from archytas_nb.kernel.values import FROM_OUTSIDE, Parts, same_value
+from archytas_nb.kernel.values import Parts, same_value
 from archytas_nb.loop.events import Kept, NotCovered
 
 MISSING: Any = object()

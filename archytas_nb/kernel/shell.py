@@ -12,6 +12,9 @@ from typing import Any, TypeAlias
 
 Namespace: TypeAlias = MutableMapping[str, Any]
 
+FROM_OUTSIDE = (KeyboardInterrupt, SystemExit)
+"""What a person or a signal raises; anything else comes from the object that is being read."""
+
 
 def current_shell() -> Any:
     """The running IPython shell, or None; does not import IPython."""
@@ -29,6 +32,16 @@ def live_namespace() -> Namespace:
         return vars(sys.modules["__main__"])
     namespace: Namespace = shell.user_ns
     return namespace
+
+
+class contained:  # noqa: N801 - used like a function: `with contained():`
+    """End the block without an exception, whatever an object of the namespace raises in it."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and not issubclass(kind, FROM_OUTSIDE)
 
 
 def running_cell(shell: Any) -> tuple[str, str]:

@@ -19,9 +19,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
 from archytas_nb.kernel import content
 from archytas_nb.kernel.content import Kind, short_value
+from archytas_nb.kernel.shell import FROM_OUTSIDE
 from archytas_nb.kernel.tables import DATA
 from archytas_nb.kernel.values import (
-    FROM_OUTSIDE,
     MADE_IN_PYTHON,
     Parts,
     is_atom,

@@ -27,10 +27,10 @@ from archytas_nb.kernel.revert import (
     Side,
     VariableItem,
 )
-from archytas_nb.kernel.shell import Namespace, live_namespace
+from archytas_nb.kernel.shell import Namespace, contained, live_namespace
 from archytas_nb.kernel.snapshot import BYTES, Snapshot, restore
 from archytas_nb.kernel.turns import turn
-from archytas_nb.kernel.values import contained, same_value
+from archytas_nb.kernel.values import same_value
 from archytas_nb.loop.events import CallOutcome, Change, Diff, Json, Kept, NotCovered
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.words import clip

@@ -14,15 +14,13 @@ import sys
 import types
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import compress, islice
 from typing import Any, NamedTuple, TypeAlias
 
+from archytas_nb.kernel.shell import FROM_OUTSIDE
+
 Parts: TypeAlias = tuple[Any, ...]
 """What an object contains, as it is compared."""
-
-FROM_OUTSIDE = (KeyboardInterrupt, SystemExit)
-"""What a person or a signal raises; anything else comes from the object that is being read."""
 
 MADE_IN_PYTHON = 1 << 9  # a flag of types
 
@@ -32,17 +30,6 @@ class Summary(NamedTuple):
 
     text: str
     digest: Hashable
-
-
-@contextmanager
-def contained() -> Iterator[None]:
-    """End the block without an exception, whatever an object raises that is read in it."""
-    try:
-        yield
-    except FROM_OUTSIDE:
-        raise
-    except BaseException:  # noqa: BLE001, S110
-        pass
 
 
 # ── types ─────────────────────────────────────────────────────────────────────────────────────────

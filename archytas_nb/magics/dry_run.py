@@ -107,7 +107,7 @@ _SHOWN = ("system", "instructions", "messages", "input", "tools")
 
 def _content(message: Mapping[str, Any]) -> str:
     """A message as it is sent, whole; of a picture its size."""
-    from archytas_nb.trace.safe import tidy
+    from archytas_nb.words import tidy
 
     content = message.get("content")
     if isinstance(content, list):

@@ -191,7 +191,7 @@ class Settings(Configurable):
         names = set(config.get(type(self).__name__, ()))
         self._refused |= names
         # Imported here: loading the extension, which each notebook does, must be fast.
-        from archytas_nb.kernel.guard import is_of_code
+        from archytas_nb.kernel.origin import is_of_code
 
         if names and is_of_code():  # which could let its own calls run
             raise TraitError(

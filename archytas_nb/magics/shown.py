@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def history(exchanges: Sequence[Exchange], numbers: Sequence[str]) -> Overview:
     """The exchanges of a conversation, in order, with the numbers of their cells."""
-    from archytas_nb.trace.endings import ending_text, ending_title
     from archytas_nb.trace.safe import outline
+    from archytas_nb.trace.view import ending_text, ending_title
 
     rows = []
     for number, exchange in zip(numbers, exchanges, strict=True):

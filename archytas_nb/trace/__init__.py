@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from archytas_nb.trace.endings import answer_markdown
 from archytas_nb.trace.html import html as run_html
 from archytas_nb.trace.html import value_html
-from archytas_nb.trace.safe import embedded, tidy
+from archytas_nb.trace.safe import embedded
 from archytas_nb.trace.text import fenced, harmless, markdown, plain
-from archytas_nb.trace.view import RunView
+from archytas_nb.trace.view import RunView, answer_markdown
 from archytas_nb.version import __version__
+from archytas_nb.words import tidy
 
 Bundle = tuple[dict[str, str], dict[str, Any]]
 """Content by media type, and the output's metadata."""

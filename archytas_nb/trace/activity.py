@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
-from archytas_nb.trace.safe import tidy
 from archytas_nb.trace.view import RunView
-from archytas_nb.words import clock, count, counted, one_line, shorten, visible_code
+from archytas_nb.words import clock, count, counted, one_line, shorten, tidy, visible_code
 
 _STREAMED = 6_000
 _OUTPUT = 4_000

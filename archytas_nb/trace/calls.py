@@ -15,15 +15,17 @@ from archytas_nb.tools.render import (
     rich_media_type,
     rich_name,
 )
-from archytas_nb.trace.safe import KEEP, table_of, tidy
+from archytas_nb.trace.safe import table_of
 from archytas_nb.trace.view import CallView, Shown
 from archytas_nb.words import (
+    KEEP,
     LINE_BREAK,
     answered_in_words,
     counted,
     decision_in_words,
     omit_middle,
     one_line,
+    tidy,
     visible,
 )
 

@@ -11,6 +11,7 @@ replayed does not depend on how it was said.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from archytas_nb.loop.events import ApprovalForm, UserQuestion
@@ -27,23 +28,23 @@ class _Person(Protocol):
     def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str: ...
 
 
+@dataclass(eq=False)
 class Controls:
     """Asks with controls where they work, and another person elsewhere.
 
-    Args:
+    Attributes:
         otherwise: Who is asked where there are no controls.
     """
 
-    def __init__(self, otherwise: _Person) -> None:
-        self._otherwise = otherwise
-        self._next: list[str] = []  # the lines after the one that was returned
-        self._seen: ApprovalForm | None = None  # what was shown when they were decided on
-        self._asked: set[str] = set()  # the tools about which there was a question
+    otherwise: _Person
+    _next: list[str] = field(default_factory=list)  # the lines after the one that was returned
+    _seen: ApprovalForm | None = None  # what was shown when they were decided on
+    _asked: set[str] = field(default_factory=set)  # the tools about which there was a question
 
     @property
     def there(self) -> bool:
         """Whether a question would be answered."""
-        return self._otherwise.there
+        return self.otherwise.there
 
     def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
         """Show the controls and wait; return the line that says the same.
@@ -63,7 +64,7 @@ class Controls:
                 self._next = lines[1:]
                 return lines[0]
         if form is None or front_end.way() == "input":
-            return self._otherwise.ask(prompt, form)
+            return self.otherwise.ask(prompt, form)
         if isinstance(form, UserQuestion):
             [line] = _answered(QuestionSheet(form))
             return line

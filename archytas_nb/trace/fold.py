@@ -8,9 +8,9 @@ from typing import assert_never
 
 from archytas_nb.loop import events as ev
 from archytas_nb.trace.calls import call_view, literal, with_outcome
-from archytas_nb.trace.safe import table_of, tidy
+from archytas_nb.trace.safe import table_of
 from archytas_nb.trace.view import LINE_VALUE, CallView, Note, ProgramView, RunView, StepView
-from archytas_nb.words import one_line, visible_code
+from archytas_nb.words import one_line, tidy, visible_code
 
 _PROGRAM = 100_000  # characters of a program
 _SHOWN_VALUES = 50  # maximum number of values that a program showed

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from archytas_nb.loop.events import ApprovalForm, Failed, FormArgument
 from archytas_nb.tools.render import NO_OUTPUT
-from archytas_nb.trace import endings, safe
+from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, LineView, ProgramView, RunView, Shown, StepView
@@ -771,8 +771,8 @@ def _shown(item: Shown, limits: PageLimits, call: str) -> Html:
 
 
 def _ending(view: RunView, *, reason: bool) -> Html:
-    title = endings.ending_title(view.ending)
-    text = endings.ending_text(view.ending)
+    title = views.ending_title(view.ending)
+    text = views.ending_text(view.ending)
     head = None
     body = None
     if title:
@@ -783,7 +783,7 @@ def _ending(view: RunView, *, reason: bool) -> Html:
     elif text and view.typed:
         body = element("pre", clip(text, _LARGEST_TEXT), style=PRE)
     elif text:
-        body = answer_html(endings.answer_markdown(view.ending))
+        body = answer_html(views.answer_markdown(view.ending))
     grid = None
     if view.table:
         grid = _table(view.table)

@@ -44,11 +44,11 @@ from archytas_nb.trace.html import (
     PageLimits,
     panel_html,
 )
-from archytas_nb.trace.safe import CODE_SHEET, Html, element, join, stylesheet, tidy
+from archytas_nb.trace.safe import CODE_SHEET, Html, element, join, stylesheet
 from archytas_nb.trace.text import TerminalLayer
 from archytas_nb.trace.view import ProgramView, RunView, StepView
 from archytas_nb.trace.widget_text import last_texts, widget_id
-from archytas_nb.words import clock, count
+from archytas_nb.words import clock, count, tidy
 
 Mode = Literal["live", "static", "terminal", "quiet"]
 

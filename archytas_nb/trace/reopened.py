@@ -19,10 +19,9 @@ from functools import cache
 from typing import Any
 
 from archytas_nb.loop.events import ApprovalForm
-from archytas_nb.trace import endings
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.safe import Html, element, stylesheet
-from archytas_nb.trace.view import RunView
+from archytas_nb.trace.view import RunView, ending_title
 
 COPY = "archytas-nb-kept-"
 """With a number: the class of the static copy of a running run."""
@@ -105,7 +104,7 @@ def static_copy(
         hint = f"If the kernel still waits: {todo}. {hint}"
     unseen = element(
         "div",
-        draw.title_html(endings.ending_title(None)),
+        draw.title_html(ending_title(None)),
         panel,
         element("div", hint, style=f"{draw.DIM};font-size:.9em"),
         class_=_UNSEEN_END,

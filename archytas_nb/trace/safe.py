@@ -20,12 +20,10 @@ from urllib.parse import quote
 
 from archytas_nb.tools.render import IMAGES, type_name
 from archytas_nb.trace.footnotes import read_footnotes
-from archytas_nb.words import clip, count, one_line
+from archytas_nb.words import KEEP, count, one_line, tidy
 
 CLASS = "archytas-nb-trace"
 """The class of a trace."""
-KEEP = 20_000
-"""Maximum number of characters of one text that a view keeps."""
 MAX_ROWS = 60
 MAX_COLUMNS = 30
 MAX_CELL = 50
@@ -34,15 +32,6 @@ MAX_PICTURE = 4_000_000
 MONO = (
     "font-family:var(--jp-code-font-family,ui-monospace,SFMono-Regular,Menlo,Consolas,monospace)"
     ";font-size:.93em"
-)
-_ESCAPES = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles and links: ESC ] … BEL
-    r"|[\x1b\x9b]\[?[0-?]*[ -/]*[@-~]"  # colours and cursor movements
-)
-# Controls, halves of surrogate pairs (they cannot be encoded), and marks that reverse the direction
-# of text, with which a line could be made to read as what it is not.
-_CONTROLS = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 _NUMBER = re.compile(r"[-+−]?[\d,._]*\d(?:\.\d*)?(?:[eE][-+]?\d+)?\s?%?")
 _BLANK = {"", "…", "nan", "NaT", "None", "<NA>", "inf", "-inf"}
@@ -60,22 +49,6 @@ class Html(str):
     """HTML that this module made; any other text in a page is escaped."""
 
     __slots__ = ()
-
-
-def tidy(text: str, limit: int = KEEP) -> str:
-    """Remove escape codes, control characters and trailing newlines, and keep `limit` characters.
-
-    A line that was overwritten with carriage returns (a progress bar) keeps its last state.
-    """
-    is_clean = len(text) <= limit and text.isprintable()  # as most texts are
-    if is_clean:
-        return text
-    if len(text) > limit:
-        text = clip(text, limit)
-    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
-    if "\r" in text:
-        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return _CONTROLS.sub("\ufffd", text).rstrip("\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,10 @@ from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 
 from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
-from archytas_nb.trace import endings
 from archytas_nb.trace import view as views
-from archytas_nb.trace.safe import Table, tidy
+from archytas_nb.trace.safe import Table
 from archytas_nb.trace.view import CallView, LineView, RunView, Shown, StepView
-from archytas_nb.words import count, is_omission, one_line, shorten
+from archytas_nb.words import count, is_omission, one_line, shorten, tidy
 
 WIDTH = 110
 """Maximum number of characters of a line, without its indent."""
@@ -61,12 +60,12 @@ def plain(view: RunView) -> str:
 
 def markdown(view: RunView) -> str:
     """A run as Markdown: the question in bold, the steps as a block of text, then the answer."""
-    title = endings.ending_title(view.ending)
+    title = views.ending_title(view.ending)
     text = _answer_text(view)
     steps = _steps(view)
     answer = ""
     if not view.typed:
-        answer = endings.answer_markdown(view.ending)
+        answer = views.answer_markdown(view.ending)
 
     question = f"**{escaped(view.question)}**"
     if view.beside:
@@ -260,7 +259,7 @@ def ending_lines(view: RunView) -> str:
     grid = ""
     if view.table:
         grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS))
-    parts = (endings.ending_title(view.ending), _answer_text(view), grid)
+    parts = (views.ending_title(view.ending), _answer_text(view), grid)
     return "\n".join(part for part in parts if part)
 
 
@@ -268,7 +267,7 @@ def _answer_text(view: RunView) -> str:
     """The answer; nothing for a failed run, because the error below the trace says why."""
     if isinstance(view.ending, Failed):
         return ""
-    return endings.ending_text(view.ending)
+    return views.ending_text(view.ending)
 
 
 def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -> list[str]:

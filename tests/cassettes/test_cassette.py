@@ -25,7 +25,7 @@ from archytas_nb.cassettes.tape import Tape
 from archytas_nb.errors import CassetteMiss, ConfigurationError, FileError, ModelError
 from archytas_nb.loop.events import ModelReply, Usage
 from archytas_nb.testing import ScriptedModel
-from archytas_nb.trace.endings import ending_title
+from archytas_nb.trace.view import ending_title
 from tests.cassettes.tapes import (
     QUESTION,
     SCRIPT,

@@ -47,9 +47,9 @@ from archytas_nb.trace import bundle
 from archytas_nb.trace.calls import call_view, literal
 from archytas_nb.trace.fold import advance, fold, with_outcomes
 from archytas_nb.trace.html import PageLimits, step_html
-from archytas_nb.trace.safe import MAX_COLUMNS, MAX_ROWS, Table, table_of, tidy
+from archytas_nb.trace.safe import MAX_COLUMNS, MAX_ROWS, Table, table_of
 from archytas_nb.trace.view import CallView, RunView
-from archytas_nb.words import one_line
+from archytas_nb.words import one_line, tidy
 from tests.trace.samples import SAMPLES, ask, call, frame, long_run, png
 
 TEXT = st.text(max_size=40)
