@@ -475,7 +475,8 @@ class Agent:
         Raises:
             ModelError: The endpoint failed; the conversation continues without this question.
             TaskFailed: The model gave up.
-            RunError: `until` raised an exception that does not reject the answer.
+            RunError: `until` raised an exception that does not reject the answer, or a model or an
+                observer of yours raised a group of exceptions.
             RunInterrupted: The run was interrupted.
             ToolError: The type is not supported.
             ValueError: The question is empty, an image cannot be read, or `until` is not a

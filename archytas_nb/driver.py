@@ -22,8 +22,11 @@ from archytas_nb.errors import (
     ConfigurationError,
     FileError,
     ModelError,
+    RunError,
     ToolError,
     ToolTimeout,
+    has_group,
+    with_users_frames,
 )
 from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
@@ -38,6 +41,7 @@ from archytas_nb.loop.wire import Wire
 from archytas_nb.models import sent
 from archytas_nb.run import Run
 from archytas_nb.tools.current import follow_into_threads, host
+from archytas_nb.tools.render import failure_text
 
 T = TypeVar("T")
 
@@ -585,10 +589,22 @@ def run_events(
     try:
         try:
             yield from _observe(run, exchange, events, observers, inbox)
+        except Exception as error:  # of a model, an observer or a policy that the user wrote
+            if has_group(error):
+                raise _told_whole(error, run) from error
+            with_users_frames(error)
+            raise
         finally:
             finish()
     finally:  # again, because an interrupt may have stopped the first attempt
         finish()
+
+
+def _told_whole(error: Exception, run: Run) -> RunError:
+    """An error with the text of a group, which a cell shows as its error."""
+    failed = RunError(failure_text(error))
+    failed.run = run
+    return failed
 
 
 def _started_lazily(begin: Callable[[], Events]) -> Events:

@@ -21,7 +21,8 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from types import MethodType, TracebackType
+from contextlib import suppress
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 E = TypeVar("E", bound=Exception)
@@ -59,28 +60,70 @@ class UsersFrames:
         __context__ = _NoContext()
 
     def _render_traceback_(self: Any) -> list[str]:
-        shell = sys.modules["IPython"].get_ipython()  # IPython calls this method
-        frames: list[TracebackType] = []
-        is_inside = False
-        tb = self.__traceback__
-        while tb is not None:
-            module = str(tb.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-            is_inside = is_inside or module == __package__
-            if not (is_inside and module in (__package__, *sys.stdlib_module_names)):
-                frames.append(tb)
-            tb = tb.tb_next
-        shown: TracebackType | None = None
-        for each in reversed(frames):  # copies, so that %debug still has all frames
-            shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
-        lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, shown)
-        return lines
+        return _rendered(self)
+
+
+def _rendered(error: BaseException) -> list[str]:
+    """What IPython shows of an error, without frames of this package, whatever is behind it."""
+    shell = sys.modules["IPython"].get_ipython()  # IPython calls this method
+    all_frames = [(each, each.__traceback__) for each in _with_causes(error)]
+    cause = error.__cause__
+    is_hidden = error.__suppress_context__
+    try:  # only while it is shown, so that %debug still has all frames
+        for each, traceback in all_frames:
+            each.__traceback__ = _users(traceback)
+        if has_group(cause):  # which IPython does not show; our message tells its errors
+            error.__cause__ = None
+        lines: list[str] = shell.InteractiveTB.structured_traceback(
+            type(error), error, error.__traceback__
+        )
+    finally:
+        for each, traceback in all_frames:
+            each.__traceback__ = traceback
+        error.__cause__ = cause
+        error.__suppress_context__ = is_hidden
+    return lines
+
+
+def has_group(error: BaseException | None) -> bool:
+    """Whether an error, or one behind it, is a group: IPython prints them to stderr only."""
+    return any(isinstance(each, BaseExceptionGroup) for each in _with_causes(error))
+
+
+def _with_causes(error: BaseException | None) -> list[BaseException]:
+    """An error and those behind it."""
+    found: list[BaseException] = []
+    todo: list[BaseException | None] = [error]
+    while todo:
+        each = todo.pop()
+        if each is not None and not any(each is other for other in found):
+            found.append(each)
+            todo += [each.__cause__, each.__context__]
+    return found
+
+
+def _users(traceback: TracebackType | None) -> TracebackType | None:
+    """A copy of a traceback without the frames of this package, and of Python's between them."""
+    frames: list[TracebackType] = []
+    is_inside = False
+    while traceback is not None:
+        module = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        is_inside = is_inside or module == __package__
+        if not (is_inside and module in (__package__, *sys.stdlib_module_names)):
+            frames.append(traceback)
+        traceback = traceback.tb_next
+    shown: TracebackType | None = None
+    for each in reversed(frames):
+        shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return shown
 
 
 def with_users_frames(error: E) -> E:
-    """Make IPython show a built-in error like `UsersFrames`."""
+    """Make IPython show any error like `UsersFrames`."""
     if not hasattr(error, "_render_traceback_"):
-        render = MethodType(UsersFrames._render_traceback_, error)
-        error._render_traceback_ = render  # type: ignore[attr-defined]
+        # An error may refuse attributes; a partial function can be pickled with it.
+        with suppress(Exception):
+            error._render_traceback_ = functools.partial(_rendered, error)  # type: ignore[attr-defined]
     return error
 
 
@@ -90,14 +133,15 @@ def argument_error(message: str) -> ValueError:
 
 
 def users_frames(function: F) -> F:
-    """Make IPython show the built-in errors of a public function like `UsersFrames`."""
+    """Make IPython show every error of a public function like `UsersFrames`."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except (TypeError, ValueError) as error:
-            raise with_users_frames(error) from None
+        except Exception as error:
+            with_users_frames(error)
+            raise
 
     return cast("F", call)
 
