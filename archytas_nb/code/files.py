@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from typing import Any
 from archytas_nb.code.derive import Block, Code, comment, indented
 from archytas_nb.code.literals import Literals
 from archytas_nb.code.names import Imports, Names
-from archytas_nb.code.programs import bound_names
 from archytas_nb.files import OutputFile, is_signed, signed, unsigned
-from archytas_nb.kernel.python import mentions
+from archytas_nb.syntax.bindings import DEFINITIONS, Bindings, bound_by
+from archytas_nb.syntax.parse import parsed
 
 MARK = "written by %agent_code"
 """Stands in each file, with a digest: a file that was not edited may be written again."""
@@ -41,56 +42,39 @@ class FilePart:
         source: The code.
         code: The run's; None for a cell.
         returned: The variables to which the cell assigns a run, as in ``run = %agent …``.
+        body: Its statements; none if it is not Python.
     """
 
     source: str
     code: Code | None = None
     returned: frozenset[str] = frozenset()
-    _mentioned: list[tuple[str, int, bool]] = field(default_factory=list)
+    body: Sequence[ast.stmt] = field(init=False, default=())
+    _bindings: Bindings = field(init=False)
 
     def __post_init__(self) -> None:
-        try:
-            self._mentioned = mentions(without_magics(self.source))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            self._mentioned = []
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            self.body = parsed(without_magics(self.source)).body
+        self._bindings = Bindings.of_statements(self.body)
 
     @property
-    def names(self) -> set[str]:
+    def names(self) -> frozenset[str]:
         """The variables that it reads or changes."""
-        return {name for name, _, _ in self._mentioned}
+        return self._bindings.used
 
     @property
     def defines(self) -> set[str]:
         """The functions and classes that it defines."""
-        try:
-            body = ast.parse(without_magics(self.source)).body
-        except (SyntaxError, ValueError):
-            return set()
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        return {each.name for each in body if isinstance(each, kinds)}
+        return {each.name for each in self.body if isinstance(each, DEFINITIONS)}
 
     @property
-    def needs(self) -> set[str]:
+    def needs(self) -> frozenset[str]:
         """The variables that it does not define itself."""
         return self.names - self.defined
 
     @property
     def defined(self) -> set[str]:
         """The variables that it assigns as a whole, so that nothing of before is needed."""
-        try:
-            body = ast.parse(without_magics(self.source)).body
-        except (SyntaxError, ValueError):
-            return set()
-        found: set[str] = set()
-        for each in body:
-            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                found.add(each.name)
-            elif isinstance(each, (ast.Import, ast.ImportFrom)):
-                found |= {(one.asname or one.name).partition(".")[0] for one in each.names}
-            elif isinstance(each, ast.Assign):
-                found |= {one.id for one in each.targets if isinstance(one, ast.Name)}
-        read = {name for name, _, changed in self._mentioned if not changed}
-        return found - read
+        return {name for each in self.body for name in bound_by(each)} - self._bindings.read
 
 
 def cell_part(source: str) -> FilePart | None:
@@ -160,7 +144,7 @@ def _uses(parts: Sequence[FilePart]) -> dict[str, set[str]]:
     return uses
 
 
-def _with_uses(names: set[str], uses: Mapping[str, set[str]]) -> set[str]:
+def _with_uses(names: frozenset[str], uses: Mapping[str, set[str]]) -> set[str]:
     """Names with those that their functions need."""
     found: set[str] = set()
     todo = set(names)
@@ -173,10 +157,7 @@ def _with_uses(names: set[str], uses: Mapping[str, set[str]]) -> set[str]:
 
 def _only_shows(part: FilePart) -> bool:
     """Whether a cell is one expression without a call of a method that might change something."""
-    try:
-        body = ast.parse(without_magics(part.source)).body
-    except (SyntaxError, ValueError):
-        return True
+    body = part.body
     if len(body) != 1 or not isinstance(body[0], ast.Expr):
         return not body
     shown = ("head", "describe", "info", "print", "display", "tail", "len")
@@ -237,9 +218,9 @@ def test_file(parts: Sequence[FilePart], namespace: Mapping[str, Any]) -> str:
     return _file(texts, "\n\n\n")
 
 
-def _test(name: str, code: Code, inside: str, shared: set[str]) -> str:
+def _test(name: str, code: Code, inside: str, shared: frozenset[str]) -> str:
     """A test function; the variables that other parts share with it are those of the module."""
-    assigned = sorted(bound_names(ast.parse(inside)) & shared)
+    assigned = sorted(Bindings.of(inside).bound & shared)
     lines = [comment(code.question)]
     if assigned:
         lines.append(f"global {', '.join(assigned)}")
@@ -252,11 +233,7 @@ def _only_defines(part: FilePart) -> bool:
     definitions = (
         ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass
     )  # fmt: skip
-    try:
-        body = ast.parse(without_magics(part.source)).body
-    except (SyntaxError, ValueError):
-        return False
-    return all(isinstance(each, definitions) for each in body)
+    return all(isinstance(each, definitions) for each in part.body)
 
 
 def assertions(code: Code, namespace: Mapping[str, Any]) -> list[str]:

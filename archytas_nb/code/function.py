@@ -13,10 +13,10 @@ from typing import Any
 from archytas_nb.code.derive import Answer, Block, Code, indented
 from archytas_nb.code.literals import Literals, NotWritable, quoted
 from archytas_nb.code.names import Imports, Names
-from archytas_nb.code.programs import bound_names
 from archytas_nb.code.recorded import Recorded
 from archytas_nb.code.results import Results
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.schema import choices_of
@@ -304,7 +304,7 @@ def _docstring(recorded: Recorded, arguments: list[_Argument]) -> str:
 
 def _global_names(tree: ast.Module, recorded: Recorded) -> list[str]:
     """The statement for variables of the user that the code assigns."""
-    names = sorted(bound_names(tree) & set(user_names(recorded.namespace)) - {recorded.out})
+    names = sorted(Bindings(tree).bound & set(user_names(recorded.namespace)) - {recorded.out})
     return [f"global {', '.join(names)}"] if names else []
 
 

@@ -12,7 +12,8 @@ import datetime as dt
 import enum
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from archytas_nb.code.literals import Literals, NotWritable
 from archytas_nb.code.recorded import Program, RecordedCall
 from archytas_nb.code.results import Result, Results, numbers_in
 from archytas_nb.loop.events import CallOutcome
+from archytas_nb.syntax.bindings import Bindings, Use
 from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.declaration import python_name
 from archytas_nb.tools.parameter import Parameter
@@ -167,10 +169,9 @@ class _Translation:
             changed = _without_give_up(changed)
         plain.source = self._source.text(changed)
         plain.notes = self._notes
-        stored = [*_bound(body)]
-        plain.results = {
-            name: value for name, value in self._named.items() if stored.count(name) <= 1
-        }
+        uses = Bindings.of_statements(body).uses
+        stored = Counter(each.name for each in uses if each.act == "bind" and not each.is_local)
+        plain.results = {name: value for name, value in self._named.items() if stored[name] <= 1}
         return plain
 
     def statements(self) -> list[ast.stmt]:
@@ -195,7 +196,7 @@ class _Translation:
         if any(each.is_done or each.has_failed_late for each in there):
             raise NotPlain("it failed in a statement of which some calls were made")
         is_simple = isinstance(failed, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign))
-        if not is_simple and any(_bound_in(failed)):
+        if not is_simple and Bindings(failed).bound:
             raise NotPlain("it failed in a statement with several parts")
         return body[: body.index(failed)]
 
@@ -208,23 +209,26 @@ class _Translation:
     def _rename(self, body: Sequence[ast.stmt]) -> None:
         """Give the variables of the program names that the user does not have."""
         variables = self._caller.variables
-        bound = [*dict.fromkeys(_bound(body))]
+        bindings = Bindings.of_statements(body)
+        bound = bindings.bound_in_order
         for name in _imported(body) - variables.keys():
             if self._caller.namespace.get(name) in (None, sys.modules.get(name)):
                 self._modules.add(name)
                 variables[name] = self._caller.module(name)
         for name in bound:
             if name not in variables:
-                variables[name] = self._caller.new_name(name)
+                new = self._caller.new_name(name)
+                while new != name and new in bindings.bound_anywhere:  # such as by a function
+                    new = self._caller.new_name(name)
+                variables[name] = new
         changed = {name: new for name, new in variables.items() if name != new}
         if not changed:
             return
-        first = _first_uses(body)
         for name in bound:
-            if name in changed and first.get(name) == "load" and name in self._caller.namespace:
+            is_read = name in bindings.read_first and name in self._caller.namespace
+            if name in changed and is_read:
                 raise NotPlain(f"it assigns {name!r}, a variable of yours that it has read")
-        functions = {each.name for each in ast.walk(self._tree) if isinstance(each, _FUNCTIONS[:2])}
-        _Renamed(changed, functions).visit_all(body)
+        _renamed(body, bindings.uses, changed)
 
     # ── statements ────────────────────────────────────────────────────────────────────────────────
 
@@ -558,88 +562,31 @@ def _given(node: ast.Call, visible: Sequence[Parameter]) -> list[tuple[str, str,
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def bound_names(tree: ast.Module) -> set[str]:
-    """The names that a module binds."""
-    return set(_bound(tree.body))
-
-
-def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
-    """The names that statements bind in the module."""
+def _renamed(body: Sequence[ast.stmt], uses: Iterable[Use], names: Mapping[str, str]) -> None:
+    """Rename variables of the module wherever they stand."""
     for statement in body:
-        yield from _bound_in(statement)
-
-
-def _bound_in(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-        return
-    if isinstance(node, (ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)):
-        for each in ast.walk(node):
-            if isinstance(each, ast.NamedExpr) and isinstance(each.target, ast.Name):
-                yield each.target.id
-        return
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-        yield node.name
-    elif isinstance(node, ast.MatchMapping) and node.rest:
-        yield node.rest
-    elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from ((each.asname or each.name).partition(".")[0] for each in node.names)
-    for child in ast.iter_child_nodes(node):
-        yield from _bound_in(child)
-
-
-def _first_uses(body: Sequence[ast.stmt]) -> dict[str, str]:
-    """Whether each name is read or assigned first, statement by statement."""
-    found: dict[str, str] = {}
-    for statement in body:
-        names = [each for each in ast.walk(statement) if isinstance(each, ast.Name)]
-        if isinstance(statement, (ast.For, ast.AsyncFor)):
-            names.sort(key=lambda each: (each.lineno, isinstance(each.ctx, ast.Load)))
-        else:
-            is_augmented = isinstance(statement, ast.AugAssign)
-            names.sort(key=lambda each: is_augmented or isinstance(each.ctx, ast.Store))
-        for each in names:
-            is_read = isinstance(each.ctx, ast.Load) or isinstance(statement, ast.AugAssign)
-            found.setdefault(each.id, "load" if is_read else "store")
-    return found
-
-
-class _Renamed(ast.NodeTransformer):
-    """Renames variables wherever they stand."""
-
-    def __init__(self, names: Mapping[str, str], functions: set[str]) -> None:
-        self._names = names
-        self._functions = functions
-
-    def visit_all(self, body: Sequence[ast.stmt]) -> None:
-        """Rename in all statements."""
-        for each in body:
-            self.visit(each)
-
-    def visit(self, node: ast.AST) -> Any:
-        """Rename in a node."""
-        names = self._names
-        match node:
-            case ast.Name():
-                node.id = names.get(node.id, node.id)
-            case ast.arg():
-                node.arg = names.get(node.arg, node.arg)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                node.name = names.get(node.name, node.name)
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-                node.name = names.get(name, name)
-            case ast.MatchStar(name=str(name)):
-                node.name = names.get(name, name)
-            case ast.alias() if (node.asname or node.name) in names:
-                node.asname = names[node.asname or node.name]
-            case ast.Global() | ast.Nonlocal():
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Global):
                 node.names = [names.get(each, each) for each in node.names]
-            case ast.Call(func=ast.Name(id=function)) if function in self._functions:
-                for each in node.keywords:
-                    each.arg = names.get(each.arg or "", each.arg)
-        return self.generic_visit(node)
+    for each in uses:
+        if not each.is_local and each.name in names:
+            _set_name(each.node, names[each.name])
+
+
+def _set_name(node: ast.AST, name: str) -> None:
+    match node:
+        case ast.Name():
+            node.id = name
+        case ast.alias(name=module, asname=None) if "." in module:
+            raise NotPlain(f"it imports {module!r}, whose first name is a variable of yours")
+        case ast.alias():
+            node.asname = name
+        case ast.MatchMapping():
+            node.rest = name
+        case ast.Attribute() | ast.Subscript():
+            pass  # the name is inside of it
+        case _:
+            node.name = name  # type: ignore[attr-defined]
 
 
 def _imported(body: Sequence[ast.stmt]) -> set[str]:

@@ -12,9 +12,10 @@ from archytas_nb.code.derive import Block, Code
 from archytas_nb.code.function import Function
 from archytas_nb.code.literals import Literals, NotWritable, quoted
 from archytas_nb.code.names import Imports, Names, function_of, own_name
-from archytas_nb.code.programs import NotPlain, Translation, bound_names, plain_statements
+from archytas_nb.code.programs import NotPlain, Translation, plain_statements
 from archytas_nb.code.results import Results
 from archytas_nb.code.verify import Difference, Proof
+from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.tools.declaration import type_for_programs
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import user_names
@@ -240,7 +241,7 @@ def code_of_rows(planned: PlannedRows, name: str = "answer_row") -> RowsCode:
         module=imports.module,
     )
     body = plain_statements(planned.program, translation)
-    bound = bound_names(ast.Module(body, []))
+    bound = Bindings.of_statements(body).bound
     both = functions & bound
     if both:
         raise NotPlain(f"it assigns {min(both)!r}, the name of a function that it calls")

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from archytas_nb.kernel.shell import Namespace, current_shell
+from archytas_nb.syntax.bindings import Bindings
 
 _OUT = re.compile(r"--out[=\s]\s*(\w+)")
 """The option of a magic that assigns a variable."""
@@ -56,26 +57,17 @@ def _assigned_in(source: str) -> frozenset[str]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()  # it has never run
-    names: set[str] = set()
+    names = {each.name for each in Bindings(tree).uses if each.act in ("bind", "unbind")}
     for node in ast.walk(tree):
-        names.update(_names_of(node))
+        names.update(_names_in_values(node))
     return frozenset(names)
 
 
-def _names_of(node: ast.AST) -> Iterator[str]:
+def _names_in_values(node: ast.AST) -> Iterator[str]:
+    """The names that a node assigns by other means than a name."""
     match node:
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-            yield name
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
-        case ast.alias(name=name, asname=other):
-            yield other or name.partition(".")[0]
         case ast.ImportFrom(module=module, names=[ast.alias(name="*")]):
             yield from vars(sys.modules.get(module or "", object))
-        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-            yield name
-        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
-            yield name
         case ast.keyword(arg=str(name)):  # globals().update(x=1), dict(x=1)
             yield name
         case ast.Constant(value=str(text)):  # globals()["x"], exec("x = 1"), %agent --out x

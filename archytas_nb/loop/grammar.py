@@ -18,6 +18,7 @@ import string
 from collections.abc import Collection, Iterable, Mapping
 
 from archytas_nb.loop.events import Json
+from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
 
 BUILTINS = (
@@ -170,9 +171,6 @@ _TYPES: Mapping[type, str] = {bool: "boolean", int: "integer", float: "number", 
 _END = r'("\n" | "  #")'
 """How a line ends: without it, a model that wants to end the line has to write on."""
 
-_LOOP = re.compile(r"\s*for ([\w, ]+) in ")
-_ASSIGNMENT = re.compile(r"\s*(\w+(?:, \w+)*) = ")
-_INNER_LOOP = re.compile(r" for ([\w, ]+) in ")
 _STRING = re.compile(r'(f?)("(?:[^"\\\n]|\\.)*")')
 _FILLED = re.compile(r"\{[^{}]*\}")
 
@@ -315,9 +313,11 @@ class ProgramGrammar:
         A small model likes to name a result like the tool that it comes from, `price = price(…)`,
         and does not write it otherwise when it is told to. The variable gets another name.
         """
-        lines = text.split("\n")
-        inner = [each for found in _INNER_LOOP.findall(text) for each in found.split(", ")]
-        named = [each for each in (*names_bound_in(lines), *inner) if each in self._tools]
+        uses = Bindings.of_begun(text.split("\n")).uses
+        bound = {
+            each.name for each in uses if each.act == "bind" and isinstance(each.node, ast.Name)
+        }
+        named = sorted(bound & self._tools.keys())
         if not named:
             return text
         # What is called stays, and so do arguments and attributes of that name.
@@ -457,16 +457,6 @@ class ProgramGrammar:
             return f"({quoted(f'{name}=')} {value}{kind})"
         values = _choice([*(quoted(_literal(each)) for each in legal), f"variable{kind}"])
         return f"({quoted(f'{name}=')} ({values}))"
-
-
-def names_bound_in(lines: Iterable[str]) -> list[str]:
-    """The names that the lines of a block bind: targets of loops and assignments."""
-    found = []
-    for line in lines:
-        match = _LOOP.match(line) or _ASSIGNMENT.match(line)
-        if match:
-            found += [each.strip() for each in match[1].split(",")]
-    return found
 
 
 def compared_in(statement: str) -> list[str]:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from archytas_nb.loop.events import Fault, ModelReply, ProgramEnded, ProgramFaults, Requests
-from archytas_nb.loop.grammar import ProgramGrammar, compared_in, names_bound_in
+from archytas_nb.loop.grammar import ProgramGrammar, compared_in
 from archytas_nb.loop.program import ProgramRunner
+from archytas_nb.syntax.bindings import Bindings
 
 MAX_LINES = 26
 """Maximum number of lines that are asked for."""
@@ -80,7 +81,8 @@ class LineByLine:
     def run(self) -> Requests[None]:
         """Ask for lines and run them, until the program answers, fails or is interrupted."""
         for _ in range(MAX_LINES):
-            names = [*self._bound, *names_bound_in(self._block)]
+            in_block = Bindings.of_begun(self._block).bound_in_order
+            names = [*dict.fromkeys((*self._bound, *in_block))]
             results = [each for each in names if each in self._results]
             grammar = self.grammar.line(names, results)
             if self._must_retry:

@@ -263,7 +263,7 @@ def _changed(shell: Any, history: History, name: str, since: Asked) -> str:
 def _last_mentioned(shell: Any, name: str) -> int:
     """The last cell whose code names a variable, or another name of its object; 0 if none does."""
     from archytas_nb.code.files import cell_part, without_magics
-    from archytas_nb.kernel.python import mentions
+    from archytas_nb.syntax.bindings import Bindings
     from archytas_nb.tools.variables import user_names
 
     value = shell.user_ns.get(name)
@@ -277,9 +277,9 @@ def _last_mentioned(shell: Any, name: str) -> int:
         if cell is None:
             continue
         try:
-            found = mentions(without_magics(cell.source))
+            used = Bindings.of(without_magics(cell.source)).used
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        if any(each in names for each, _, _ in found):
+        if used & names:
             return number
     return 0

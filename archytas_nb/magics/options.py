@@ -234,14 +234,12 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
     """
     from archytas_nb.answers import REJECTING
     from archytas_nb.loop.reply import as_text
+    from archytas_nb.syntax.bindings import Bindings
     from archytas_nb.template import error_line
 
     tree = _expression(source, "--until")
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    known = {"answer", *bound, *namespace, *dir(builtins)}
-    for name in (node.id for node in names if node.id not in known):
+    known = {"answer", *namespace, *dir(builtins)}
+    for name in sorted(Bindings(tree).read_first - known):
         guess = did_you_mean(name, ["answer", *user_names(namespace)])
         raise UsageError(f"--until: no variable is named {name!r}{guess}")
     code = compile(f"lambda answer: (\n{source}\n)", "<until>", "eval", dont_inherit=True)

@@ -272,12 +272,15 @@ def _line(call: ToolCall | None, names: set[str]) -> str:
 
 def _lines(code: str, name: str) -> list[tuple[int, bool]]:
     """The lines of code that name a variable, and whether they change it."""
-    from archytas_nb.kernel.python import mentions
+    from archytas_nb.syntax.bindings import Bindings
 
     try:
-        return [(line, changed) for each, line, changed in mentions(code) if each == name]
+        uses = Bindings.of(code).uses
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
+    return [
+        (each.line, each.act != "read") for each in uses if each.name == name and not each.is_local
+    ]
 
 
 def _root(name: str) -> str:

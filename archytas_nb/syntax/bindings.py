@@ -95,11 +95,15 @@ class Bindings:
         return cls.of("")
 
     @cached_property
+    def bound_in_order(self) -> tuple[str, ...]:
+        """The names that it binds in the namespace that it runs in, in the order of the first."""
+        found = (each.name for each in self.uses if each.act == "bind" and not each.is_local)
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
     def bound(self) -> frozenset[str]:
         """The names that it binds in the namespace that it runs in."""
-        return frozenset(
-            each.name for each in self.uses if each.act == "bind" and not each.is_local
-        )
+        return frozenset(self.bound_in_order)
 
     @cached_property
     def read(self) -> frozenset[str]:

@@ -14,7 +14,6 @@ from archytas_nb.loop.grammar import (
     STATEMENTS_LEFT_OUT,
     ProgramGrammar,
     compared_in,
-    names_bound_in,
 )
 
 TOOLS: dict[str, Any] = {
@@ -209,19 +208,6 @@ def test_a_result_that_is_named_like_a_tool_gets_another_name(text: str, run: st
 @pytest.mark.parametrize(("bound", "name"), [(["x", "y"], '"x" | "y"'), ([], "constant")])
 def test_a_line_names_what_is_bound(bound: list[str], name: str) -> None:
     assert rules(ProgramGrammar(TOOLS).line(bound))["namebound"] == name
-
-
-@pytest.mark.parametrize(
-    ("lines", "found"),
-    [
-        (["for each in rows:"], ["each"]),
-        (["for a, b in rows:", "    c = a"], ["a", "b", "c"]),
-        (["if x == 2:"], []),
-        (["    x += 1"], []),
-    ],
-)
-def test_the_lines_of_a_block_bind_names(lines: list[str], found: list[str]) -> None:
-    assert names_bound_in(lines) == found
 
 
 def answered(schema: Any, grammar: str = "") -> dict[str, str]:

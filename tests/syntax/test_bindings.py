@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -240,3 +241,40 @@ def test_the_names_are_those_that_code_binds_and_reads_when_it_runs(text: str) -
         # Whether a class has a name yet may depend on a condition; then it may be read outside.
         maybe = {each.name for each in found.uses if each.act == "bind" and each.is_local}
         assert found.read - names.read <= (maybe if "class" in text else set())
+
+
+@pytest.mark.parametrize(
+    ("lines", "bound"),
+    [
+        (["for each in rows:"], ["each"]),
+        (["for a, b in rows:", "    c = a"], ["a", "b", "c"]),
+        (["for a in rows:", "    if a:"], ["a"]),
+        (["if x == 2:", "    y = [", "        1,"], []),
+        (["if x == 2:"], []),
+        (["    with f() as y:", "        pass"], ["y"]),
+        ([], []),
+    ],
+)
+def test_the_lines_of_a_statement_that_goes_on_bind_names(
+    lines: list[str], bound: list[str]
+) -> None:
+    assert list(Bindings.of_begun(lines).bound_in_order) == bound
+
+
+def test_a_name_says_where_it_stands_also_in_a_cell_that_awaits() -> None:
+    uses = Bindings.of("x = await f(lambda x: x, lambda: x)\ndf['a'] = x").uses
+    assert [(each.name, each.act, each.line, each.is_local) for each in uses] == [
+        ("f", "read", 1, False),
+        ("x", "bind", 1, True),
+        ("x", "read", 1, True),
+        ("x", "read", 1, False),
+        ("x", "bind", 1, False),
+        ("x", "read", 2, False),
+        ("df", "read", 2, False),
+        ("df", "change", 2, False),
+    ]
+
+
+def test_no_tree_is_too_deep() -> None:
+    text = "x" + ".y" * 2_500
+    assert Bindings.of(text).read == {"x"}
