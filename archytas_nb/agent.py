@@ -214,7 +214,7 @@ class Agent:
         Raises:
             ConfigurationError: A tool of yours has the name of a built-in one that is switched on.
         """
-        offered = self._setup.now().offered(small=self._setup.choice.is_small)
+        offered = self._setup.now().offered(self._setup.choice.profile)
         return prepare.AgentTools(offered, self._setup.own_tools)
 
     @property
@@ -297,9 +297,9 @@ class Agent:
         last = self.exchanges[-1] if self.exchanges else Exchange("")
         copy = replace(last)  # so that its context does not change
         past, earlier = place_of(last, self.exchanges)
-        small = setup.choice.is_small
-        tools = setup.question_tools(copy, past, earlier, small=small)
-        wire = setup.wire(setup.protocol(setup.choice.known), tools, last, small=small)
+        profile = setup.choice.profile
+        tools = setup.question_tools(copy, past, earlier, profile)
+        wire = setup.wire(setup.protocol(setup.choice.known), tools, last, profile)
         return messages_of(wire, self.exchanges)
 
     def as_tool(self, name: str, description: str, *, approve: bool | None = None) -> Tool:
@@ -560,7 +560,7 @@ class Agent:
         setup = asked.setup
         waits = partial(
             waits_on_thread,
-            setup.offered(small=setup.choice.is_small),
+            setup.offered(setup.choice.profile),
             has_policy=callable(setup.settings.approve),
         )
         begin = partial(self._events, asked)

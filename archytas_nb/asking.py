@@ -45,7 +45,7 @@ from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.model import Model, ModelFacts, is_model, person_of, start_question
-from archytas_nb.loop.program_protocol import ProgramProtocol
+from archytas_nb.loop.profile import ModelProfile
 from archytas_nb.loop.record import Exchange, Inbox, LastError, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import Wire
@@ -58,6 +58,7 @@ from archytas_nb.question import (
     toolbox_of,
 )
 from archytas_nb.run import Run
+from archytas_nb.small.profile import profile_of
 from archytas_nb.tools.current import host
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
@@ -125,9 +126,9 @@ class ModelChoice:
         return self.chosen
 
     @property
-    def is_small(self) -> bool:
-        """Whether the model that was chosen last is small; False if none was chosen yet."""
-        return ModelFacts(self.chosen).is_small
+    def profile(self) -> ModelProfile:
+        """What the model is that was chosen last; the ordinary profile if none was chosen yet."""
+        return profile_of(self.chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ class AgentSetup:
         # The question of a row contains all that it is about.
         rows = {"context": "none", "ask_user": False, "python": "off", "undo": False}
         setup = replace(self, configuration=self.configuration.having(**rows)).now()
-        tools = Toolbox(*setup.offered(small=self.choice.is_small).values())
+        tools = Toolbox(*setup.offered(self.choice.profile).values())
         return replace(
             setup,
             tools=tools,
@@ -237,8 +238,8 @@ class RunSetup:
             return live_namespace()
         return self.namespace
 
-    def offered(self, *, small: bool) -> Toolbox:
-        """The tools for a question to a small model or another, apart from those for variables.
+    def offered(self, profile: ModelProfile) -> Toolbox:
+        """The tools for a question to a model, apart from those for variables.
 
         Raises:
             ConfigurationError: A tool of the user has the name of a built-in one that is used.
@@ -253,29 +254,33 @@ class RunSetup:
         tools.extend(self.own_tools)
         if self.settings.asks_user:
             add_built_in(tools, ask_user_tool(), "ask_user=False")
-        python = self.python(small=small)
+        python = self.python(profile)
         if python != "off":
             add_built_in(tools, python_tool(python), 'python="off"')
         return tools
 
-    def python(self, *, small: bool) -> PythonMode:
-        """How a small model, or another, may run code."""
-        if small:
-            return self.settings.small_python
-        return self.settings.python
+    def python(self, profile: ModelProfile) -> PythonMode:
+        """How a model may run code."""
+        if profile.runs_python:
+            return self.settings.python
+        return self.settings.small_python
 
-    def summarises(self, *, small: bool) -> bool:
+    def summarises(self, profile: ModelProfile) -> bool:
         """Whether a summary takes the place of what is dropped of a long conversation."""
-        return self.settings.compaction == "summary" and not small
+        return self.settings.compaction == "summary" and profile.summarises
 
-    def watches(self, *, small: bool) -> bool:
-        """Whether changes of the variables are watched in a run with a small model or another."""
+    def watches(self, profile: ModelProfile) -> bool:
+        """Whether changes of the variables are watched in a run with a model."""
         if self.settings.undo is None:
-            return self.python(small=small) in ("ask", "undoable")
+            return self.python(profile) in ("ask", "undoable")
         return self.settings.undo
 
     def question_tools(
-        self, exchange: Exchange, past: Sequence[Exchange], earlier: Exchange | None, *, small: bool
+        self,
+        exchange: Exchange,
+        past: Sequence[Exchange],
+        earlier: Exchange | None,
+        profile: ModelProfile,
     ) -> Toolbox:
         """The tools for a question, including those that read variables; sets its context."""
         hidden = None
@@ -287,7 +292,8 @@ class RunSetup:
         if error not in [each.error for each in past]:  # it is told once in a conversation
             exchange.error = error
         exchange.rules = self.settings.instructions.file
-        tools = self.offered(small=small)
+        tools = self.offered(profile)
+        small = not profile.sees_all
         own_tools = dict(tools)
         found = context_of(
             self.settings.context,
@@ -369,9 +375,13 @@ class RunSetup:
         return "react" if model.protocol == "program" else model.protocol
 
     def wire(
-        self, protocol: ActiveProtocol, tools: Toolbox, exchange: Exchange, *, small: bool
+        self,
+        protocol: ActiveProtocol,
+        tools: Toolbox,
+        exchange: Exchange,
+        profile: ModelProfile,
     ) -> Wire:
-        """A wire protocol for a question with these tools, for a small model or another."""
+        """A wire protocol for a question with these tools."""
         instructions = self.settings.instructions.text
         if self.hides_values:
             from archytas_nb.kernel.disclosure import PROGRAM_RULES, RULES
@@ -384,13 +394,12 @@ class RunSetup:
             from archytas_nb.tools.declaration import declaration
 
             functions = {name: declaration(tool) for name, tool in tools.items()}
-            return ProgramProtocol(
+            return profile.programs(
                 tools,
                 functions,
                 instructions,
-                small=small,
                 names_variables=self.settings.context != "none",
-                is_typed=small and exchange.form is not None,
+                is_typed=exchange.form is not None,
             )
         return TextProtocol(tools, instructions)
 
@@ -441,10 +450,10 @@ class RunSetup:
             )
         return ""
 
-    def guards(self, tools: Toolbox, clock: Callable[[], float], *, small: bool) -> Guards:
+    def guards(self, tools: Toolbox, clock: Callable[[], float], profile: ModelProfile) -> Guards:
         """The limits of a run, and the guard against repeated calls."""
         may_repeat = {name for name, tool in tools.items() if tool.repeat}
-        return Guards(self.settings.limits, clock, may_repeat, small)
+        return Guards(self.settings.limits, clock, may_repeat, profile.confirms_repeats)
 
     def first_request(
         self, exchange: Exchange, exchanges: Sequence[Exchange]
@@ -453,14 +462,13 @@ class RunSetup:
         model = self.choice.choose()
         exchange.values = self.settings.values
         past, earlier = self.past_of(exchange, exchanges, self.protocol(model))
-        facts = ModelFacts(model)
-        small = facts.is_small
-        exchange.model = facts.identity
-        tools = self.question_tools(exchange, past, earlier, small=small)
-        wire = self.wire(self.protocol(model), tools, exchange, small=small)
-        guards = self.guards(tools, time.monotonic, small=small)
-        summarises = self.summarises(small=small)
-        flow = react_loop(wire, guards, past, exchange, model=model, summarises=summarises)
+        profile = self.choice.profile
+        exchange.model = profile.facts.identity
+        tools = self.question_tools(exchange, past, earlier, profile)
+        wire = self.wire(self.protocol(model), tools, exchange, profile)
+        guards = self.guards(tools, time.monotonic, profile)
+        summarises = self.summarises(profile)
+        flow = react_loop(wire, guards, past, exchange, profile=profile, summarises=summarises)
         request = next(flow)
         while not isinstance(request, ev.AskModel) or request.is_aside:
             reply = None
@@ -540,12 +548,11 @@ class Asked:
             model = setup.choice.choose()
             start_question(model, *origin_and_execution(exchange.origin))
             protocol = setup.protocol(model)
-            facts = ModelFacts(model)
-            small = facts.is_small
-            exchange.model = facts.identity
+            profile = setup.choice.profile
+            exchange.model = profile.facts.identity
             run.model = model.name
             run.protocol = protocol
-            run.price = facts.price
+            run.price = profile.facts.price
             if protocol == "program":
                 from archytas_nb.sandbox import pool
 
@@ -561,7 +568,7 @@ class Asked:
         exchange.values = setup.settings.values
         past, earlier = setup.past_of(exchange, self.exchanges, protocol)
         self._deleted_results |= delete_stored_results(earlier, setup.variables)
-        tools = setup.question_tools(exchange, past, earlier, small=small)
+        tools = setup.question_tools(exchange, past, earlier, profile)
         run.tools = tools
         run.namespace = setup.variables
         run.reads = Reads(tools, setup.variables) if setup.notes_reads else None
@@ -578,7 +585,7 @@ class Asked:
             run.error = ConfigurationError(why)
             return ending_only(exchange, ev.Failed(why, by="setup"))
         run.watch = None
-        if setup.watches(small=small):
+        if setup.watches(profile):
             run.watch = Watch(setup.variables)
         show = notifier(observers)
         executor = self._executor(tools, model, show)
@@ -589,11 +596,12 @@ class Asked:
             model,
             executor,
             # The time that a person takes to answer does not count.
-            setup.guards(tools, executor.clock, small=small),
-            functools.partial(setup.wire, tools=tools, exchange=exchange, small=small),
+            setup.guards(tools, executor.clock, profile),
+            profile,
+            functools.partial(setup.wire, tools=tools, exchange=exchange, profile=profile),
             self.check,
             inbox=self.inbox,
-            summarises=setup.summarises(small=small),
+            summarises=setup.summarises(profile),
             may_fall_back=setup.settings.protocol == "auto",
             open_sandbox=functools.partial(self._open_sandbox, tools, past),
             show=show,

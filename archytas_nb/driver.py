@@ -35,6 +35,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
 from archytas_nb.loop.model import Model, ModelFacts, told_to
+from archytas_nb.loop.profile import ModelProfile
 from archytas_nb.loop.record import Exchange, Inbox, columns_in, kinds_in
 from archytas_nb.loop.reply import prose_of
 from archytas_nb.loop.wire import Wire
@@ -94,6 +95,7 @@ class Driver:
     model: Model
     executor: KernelExecutor
     guards: Guards  # new for this run
+    profile: ModelProfile  # of the model
     wire: Callable[[ActiveProtocol], Wire]
     check: AnswerCheck | None = None  # None if any answer is accepted
     summarises: bool = False  # what is dropped of a long conversation
@@ -310,7 +312,7 @@ class Driver:
         self.run.protocol = protocol
         return react_loop(
             self.wire(protocol), self.guards, self.past, self.exchange,
-            checks=self.check is not None or self.disclosure is not None, model=self.model,
+            checks=self.check is not None or self.disclosure is not None, profile=self.profile,
             told=self._told, summarises=self.summarises,
         )  # fmt: skip
 
@@ -462,7 +464,7 @@ class RunHost:
             request = ev.AskModel(
                 driver.guards.steps,
                 ({"role": "user", "content": prompt},),
-                max_tokens=driver.guards.limits.reply_tokens(small=driver.guards.small),
+                max_tokens=driver.profile.reply_tokens(driver.guards.limits),
                 seconds=driver.guards.seconds_left(),
                 about="what a tool asks",
             )

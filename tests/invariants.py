@@ -27,6 +27,7 @@ from archytas_nb.loop.events import (
     Usage,
     WireCall,
 )
+from archytas_nb.loop.profile import LARGE
 from tests.strict import fault_of, is_prefix
 
 Protocol = Literal["react", "native"]
@@ -279,7 +280,7 @@ def check_bounds(asked: list[AskModel], run: Any, limits: Any) -> None:
     assert len(asked) <= limits.max_steps + 1 + overflows
     for ask in asked:
         assert ask.max_tokens is not None
-        assert 0 < ask.max_tokens <= limits.reply_tokens(small=False)
+        assert 0 < ask.max_tokens <= LARGE.reply_tokens(limits)
         assert ask.seconds is not None
         if is_last(ask):
             assert not ask.tools

@@ -33,6 +33,7 @@ LAYERS = (
     ("cassettes", "run"),
     ("code",),
     ("answers", "kernel", "models", "sandbox", "trace"),
+    ("small",),
     ("hints", "loop", "settings", "testing", "tools"),
     ("loop.events",),
     ("files",),

@@ -19,6 +19,7 @@ from archytas_nb import settings
 from archytas_nb.agent import Agent
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.limits import Limits
+from archytas_nb.loop.profile import LARGE
 from archytas_nb.magics.settings import Settings
 from archytas_nb.models.choose import ModelSettings
 from archytas_nb.sandbox.bounds import Bounds
@@ -185,9 +186,9 @@ def shown(agent: Agent, name: str) -> Any:
         case "protocol" | "context" | "instructions":
             return getattr(agent, name)
         case "python":
-            return setup.python(small=False)
+            return setup.python(LARGE)
         case "undo":
-            return setup.watches(small=False)
+            return setup.watches(LARGE)
         case "allow":
             return sorted(setup.settings.allow)
         case "approve":

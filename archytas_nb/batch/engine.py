@@ -261,7 +261,7 @@ class Map:
         if executor is not None and (budget, rpm) != (None, None):
             raise ValueError("budget= and rpm= cannot be combined with executor=")
         # Nobody is asked in a row, and it runs no code in the notebook.
-        offered = setup.offered(small=setup.choice.is_small).values()
+        offered = setup.offered(setup.choice.profile).values()
         tools = [each for each in offered if each.function not in (ask_user, python)]
         self.tools = tools
         self.setup = replace(setup, tools=Toolbox(*tools), own_tools=Toolbox())

@@ -58,7 +58,6 @@ from archytas_nb.loop.events import (
     Usage,
     UserQuestion,
 )
-from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.plan_protocol import (
     PlanProtocol,
     UnansweredRow,
@@ -70,6 +69,7 @@ from archytas_nb.loop.plan_protocol import (
 from archytas_nb.loop.reply import as_text
 from archytas_nb.progress import line_writer
 from archytas_nb.sandbox.rows import RowProgram
+from archytas_nb.small.profile import profile_of
 from archytas_nb.tools.declaration import declaration
 from archytas_nb.trace.controls import Controls
 from archytas_nb.words import count, shorten
@@ -81,7 +81,6 @@ SAMPLE = 20
 """The rows for which a program is tried."""
 
 _REPAIRS = 3
-_SMALL_TOKENS = 300  # of a program of a small model
 _SHOWN = 5  # rows that the model is shown
 _FIRST_TRIED = 3  # rows that are tried before the others
 _WARMER = 0.8  # the temperature after the same program was written twice
@@ -421,15 +420,15 @@ class PlannedMap:
 
     def _protocol(self) -> PlanProtocol:
         setup = self._map.setup
-        small = ModelFacts(setup.choice.given).is_small
+        profile = profile_of(setup.choice.given)
         functions = {name: declaration(tool) for name, tool in self._tools.items()}
-        return PlanProtocol(self._tools, functions, setup.settings.instructions.text, small=small)
+        return profile.plans(self._tools, functions, setup.settings.instructions.text)
 
     def _first_messages(self, protocol: PlanProtocol) -> list[Message]:
         form = self._map.answers.form
         columns = self._columns
         free_texts = columns.free_texts
-        left_out = columns.own_texts if protocol.small else []  # it would compare with these
+        left_out = [] if protocol.shows_own_texts else columns.own_texts
         shown = [columns.rows[each] for each in self._sample[:_SHOWN]]
         samples = [columns.text_of(each, without=left_out) for each in shown]
         if self._hides_values:
@@ -477,9 +476,9 @@ class PlannedMap:
     ) -> ModelReply | None:
         """The model's reply, which is kept; None if there is none."""
         limits = self._map.setup.settings.limits
-        tokens = limits.reply_tokens(small=protocol.small)
-        if protocol.small:  # which may write on and on, for minutes
-            tokens = min(tokens, _SMALL_TOKENS)
+        tokens = profile_of(self._map.setup.choice.given).reply_tokens(limits)
+        if protocol.max_tokens is not None:
+            tokens = min(tokens, protocol.max_tokens)
         ask = protocol.ask(messages, tokens, temperature)
         sent = [attempt, list(ask.messages), ask.temperature]
         text = json.dumps(sent, sort_keys=True, default=str)

@@ -23,12 +23,6 @@ MAX_TOTAL_TOKENS = 1_000_000
 REPLY_TOKENS = 16_384
 """Enough for a long report. The defaults of endpoints range from 256 tokens to no limit."""
 
-SMALL_REPLY_TOKENS = 1024
-"""About a page of text. A small model that writes more is usually repeating itself."""
-
-SMALL_THINKING_TOKENS = 8192
-"""For a small model whose last reply contained only reasoning."""
-
 _FAILED_AGAIN = (
     "You made this very call before, and it failed in the same way. Unless it says to try again, "
     "do not make it any more: give another input, or use another tool."
@@ -70,18 +64,6 @@ class Limits:
         _check("max_total_tokens", self.max_total_tokens, whole, Integral, none="no bound")
         _check("max_reply_tokens", self.max_reply_tokens, whole, Integral, none="the default")
         _check("max_seconds", self.max_seconds, "seconds above 0", Real, none="no bound")
-
-    def reply_tokens(self, *, small: bool) -> int:
-        """Maximum number of tokens in one reply, of a small model or another."""
-        if self.max_reply_tokens is not None:
-            return self.max_reply_tokens
-        return SMALL_REPLY_TOKENS if small else REPLY_TOKENS
-
-    def thinking_tokens(self, *, small: bool) -> int | None:
-        """The same after a reply that contained only reasoning; None if it does not differ."""
-        if small and self.max_reply_tokens is None:
-            return SMALL_THINKING_TOKENS
-        return None
 
 
 def _check(name: str, value: Any, what: str, kind: type[Any], *, none: str = "") -> None:
@@ -125,7 +107,7 @@ class Guards:
     limits: Limits
     clock: Callable[[], float]  # seconds since an arbitrary point in time
     may_repeat: Collection[str] = ()  # tools whose outcome may differ between identical calls
-    small: bool = False  # a small model must confirm a repeated call
+    confirms_repeats: bool = False  # a call that was made before must be confirmed
     steps: int = 0  # replies so far
     errors: int = 0  # consecutive
     usage: Usage = field(default_factory=Usage)
@@ -177,7 +159,7 @@ class Guards:
         """The outcome of a call that is skipped, or None if it must run.
 
         A repeated call runs again only if there was a new outcome since, because its own may then
-        differ (a small model must confirm it). Otherwise it gets the earlier outcome, and the third
+        differ (or must be confirmed). Otherwise it gets the earlier outcome, and the third
         time its tool is disabled until there is a new one. A failed call may be retried.
         """
         if call.name in self.disabled_tools:
@@ -189,7 +171,7 @@ class Guards:
         if last is None or call.name in self.may_repeat or last.outcome.status == "error":
             return None
         if last.new_outcomes != self._new_outcomes:
-            if not self.small or key in self._warned:
+            if not self.confirms_repeats or key in self._warned:
                 return None
             self._warned.add(key)
             text = _AGAIN_LATER.format(outcome=last.outcome.text)

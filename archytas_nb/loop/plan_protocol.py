@@ -49,7 +49,7 @@ judge(question, type) asks a model about one text. It is slow and costs money: u
 what must be read and understood, such as a sentiment or a category, never for what a function or \
 plain Python can do. For example: judge(f"Is this text a complaint? {row.text}", "bool")"""
 
-_SMALL_LANGUAGE = (
+_LANGUAGE = (
     "You may use only `row`, the functions below, literals, variables, if/else, for, arithmetic, "
     "comparisons, f-strings and min, max, sum, sorted, round, len, abs. No import, no def, no "
     "print."
@@ -63,7 +63,6 @@ _FREE = (
     'into the question of judge, as in is_so = judge(question=f"Is it true that …? '
     '{{row.{first}}}", type="bool"), and go on with if is_so: … else: …'
 )
-_PLAIN = "Write plain statements for one row: no functions, no imports."
 _UNUSABLE = "(A reply that could not be used.)"
 _WHOLE = "Write the whole program again. It has to answer every row."
 _MAX_FAILURES = 6000  # characters of what is said about a program that was tried
@@ -82,11 +81,18 @@ class PlanProtocol(ProgramProtocol):
     """The messages about a program for all rows.
 
     Args:
-        tools, functions, instructions, small: As in `ProgramProtocol`.
+        tools, functions, instructions: As in `ProgramProtocol`.
+
+    Attributes:
         judge: The name of the function that asks a model; empty without one.
+        shows_own_texts: Whether the rows that the model is shown have the columns in which every
+            row has a text of its own; a small model would compare with these.
+        max_tokens: Maximum number of tokens of a program; None for that of any reply.
     """
 
     judge = "judge"
+    shows_own_texts: bool = True
+    max_tokens: int | None = None
     _shorter = (
         "Write a shorter one: a variable for each result, and one answer(…). No functions, no "
         "comments."
@@ -97,10 +103,13 @@ class PlanProtocol(ProgramProtocol):
         if self.judge in self._names:
             judge = _JUDGE
         return _RULES.format(
-            language=_SMALL_LANGUAGE if self.small else _LANGUAGE,
+            language=self._language(),
             judge=judge,
             functions=self.functions,
         )
+
+    def _language(self) -> str:
+        return _LANGUAGE
 
     def first(
         self,
@@ -134,8 +143,6 @@ class PlanProtocol(ProgramProtocol):
             parts.append("\n".join(["Some of the rows:", *samples]))
         else:
             parts.append("The values of the rows are not shown to you.")
-        if self.small:  # what it reads last, it heeds
-            parts.append(_PLAIN)
         return [self.system, {"role": "user", "content": "\n\n".join(parts)}]
 
     def again(self, program: str, report: str) -> list[Message]:

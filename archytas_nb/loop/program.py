@@ -37,12 +37,12 @@ class CallMemory:
     they are equal and were successful. From the first one that is not, all are made. So an order is
     not placed twice, and nothing is read that is older than the last change.
 
-    A small model writes the whole program again, or parts of it in any order: it takes each result
-    once, wherever it was found. Another one writes what is left, as it is told, unless its program
-    begins with the same statement.
+    A model writes what is left, as it is told, unless its program begins with the same statement.
+    One that does not keep the order (`in_order`), as a small one, writes the whole program again,
+    or parts of it: it takes each result once, wherever it was found.
     """
 
-    small: bool = False
+    in_order: bool = True
     may_repeat: frozenset[str] = frozenset()
     _earlier: deque[tuple[str, CallOutcome]] = field(default_factory=deque)
     _made: list[tuple[str, CallOutcome]] = field(default_factory=list)  # by this program
@@ -51,7 +51,7 @@ class CallMemory:
     def begin(self, program: str, *, after_failure: bool) -> None:
         """Another program begins; `after_failure` tells whether the last one failed."""
         first = program.strip().partition("\n")[0]
-        is_again = after_failure and (self.small or first == self._first)
+        is_again = after_failure and (not self.in_order or first == self._first)
         known = [*self._made, *self._earlier]
         self._earlier = deque(known if is_again else ())
         self._made = []
@@ -62,11 +62,11 @@ class CallMemory:
         if not self._earlier:
             return None
         asked = call_key(call)
-        if self.small:
+        if not self.in_order:
             self._bring_forward(asked)
         key, outcome = self._earlier[0]
         if key != asked or outcome.status != "done":
-            if not self.small:
+            if self.in_order:
                 self._earlier.clear()
             return None
         self._earlier.popleft()

@@ -14,7 +14,6 @@ from typing import NamedTuple, Self
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.events import (
-    ANSWER,
     PROGRAM_ANSWER,
     PROGRAM_ENDINGS,
     REFUSED,
@@ -26,13 +25,10 @@ from archytas_nb.loop.events import (
     ProgramFaults,
     ToolCall,
 )
-from archytas_nb.loop.grammar import ProgramGrammar
 from archytas_nb.loop.record import AnswerForm, Context, Exchange, StepRecord
 from archytas_nb.loop.reply import Action, TruncatedPart, with_reasoning
 from archytas_nb.loop.thoughts import split_thoughts
 from archytas_nb.loop.wire import (
-    KNOWN_HINT,
-    NO_TOOL_HINT,
     ToolCard,
     Wire,
     last_turn,
@@ -60,17 +56,12 @@ _SENTENCE_ENDING = (
     'answer(f"…"): a full sentence that has the numbers found, in the language of the question; '
     "inside a branch that must not act, say so."
 )
-_VALUE_ENDING = "answer(value): only the value, of the type that the question names."
 _SENTENCES = """\
 if warmth > 25:
     open_window(room=warmer)
     answer(f"The {warmer} room is warmer, with {warmth} degrees. Its window is open now.")
 else:
     answer(f"The {warmer} room is warmer, with {warmth} degrees. Its window stays closed.")"""
-_VALUE = """\
-if warmth > 25:
-    open_window(room=warmer)
-answer(warmer)"""
 _CALLS = """\
 red = warmth_of(room="red")
 blue = warmth_of(room="blue")
@@ -97,30 +88,7 @@ For example, asked "{question}":
 The functions:
 {functions}"""
 
-_LINE_RULES = """
-You answer by writing Python, line by line. Each line runs at once, and its value appears behind \
-it as a comment before you write the next line.
-
-You may use only the functions below, literals, variables, if/else, for, arithmetic, comparisons, \
-f-strings and min, max, sum, sorted, round, len, abs. No import, no def, no print, no comments of \
-your own.
-Call functions by keyword with values from the question, and store each result in a variable. \
-Never compute or guess what a function gives. Use the values that you see.
-End with {ending} If no function can do what is asked, answer \
-that it cannot be done and why.
-
-For example, asked "{question}":
-```python
-red = warmth_of(room="red")  # 21.5
-blue = warmth_of(room="blue")  # 26.0
-warmer, warmth = ("red", red) if red > blue else ("blue", blue)  # ('blue', 26.0)
-{last_lines}
-```
-
-The functions:
-{functions}"""
-
-_SMALL_LANGUAGE = (
+_LANGUAGE = (
     "In it you may use only the functions below, literals, variables, if/else, for, arithmetic, "
     "comparisons, f-strings and min, max, sum, sorted, round, len, abs. No import, no def, no "
     "print."
@@ -137,7 +105,6 @@ _FENCED = re.compile(
 _FORM = "Reply with one Python code block that ends with answer(…)."
 _WHAT_IS_LEFT = "Write the corrected program for what is left."
 _AGAIN = "Write the whole program again."
-LITERAL_ANSWER = "Write only answer(…), with the value itself in it: no variable and no call."
 _GO_ON = 'If that is all that was asked, write only answer(f"…"); else the next program.'
 
 
@@ -148,20 +115,15 @@ class ProgramProtocol(Wire):
         tools: The tools by name.
         functions: Each of them as a function in Python with its docstring, by the same names.
         instructions: The user's instructions.
-        small: Whether it is for a small model, which writes simple programs only.
         names_variables: Whether programs may name variables of the notebook.
-        is_typed: Whether the rules ask for a value as the answer, not for a sentence.
-
-    Attributes:
-        grammar: The grammar of the programs of a small model.
-        line_by_line: The first message in place of `system` while a program is written line by
-            line.
+        is_typed: Whether a type of the answer is required.
     """
 
     name: ActiveProtocol = "program"
     examples = EXAMPLE_ANSWERS
-    known_hint = KNOWN_HINT.format("answer(…)")
-    no_tool_hint = NO_TOOL_HINT.format("give_up(…)")
+    answer_action = "answer(…)"
+    fail_action = "give_up(…)"
+    _how = "Call answer with a value of this type:"
     _shorter = "Write a shorter one, or only its first part."
 
     def __init__(
@@ -170,31 +132,15 @@ class ProgramProtocol(Wire):
         functions: Mapping[str, str],
         instructions: str = "",
         *,
-        small: bool = False,
         names_variables: bool = True,
         is_typed: bool = False,
     ) -> None:
         super().__init__(tools, instructions)
         self._is_typed = is_typed
-        self._ending = _VALUE_ENDING if is_typed else _SENTENCE_ENDING
-        self._last_lines = _VALUE if is_typed else _SENTENCES
         self._names_variables = names_variables
         self._functions = {name: functions[name] for name in self.tools}
-        self.small = small
         self._names = {_name_in(self._functions[name]): name for name in self.tools}
-        schemas = {
-            name: self.tools[tool].spec("simple")["function"]["parameters"]
-            for name, tool in self._names.items()
-        }
-        self.grammar = ProgramGrammar(schemas)
         self.system = system_message(self._rules(), instructions)
-        lines = _LINE_RULES.format(
-            question=EXAMPLE_QUESTION,
-            functions=self.functions,
-            ending=self._ending,
-            last_lines=self._last_lines.replace("=warmer)\n", "=warmer)  # None\n"),
-        )
-        self.line_by_line = system_message(lines, instructions)
 
     def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
@@ -203,7 +149,6 @@ class ProgramProtocol(Wire):
             tools,
             self._functions,
             self._instructions,
-            small=self.small,
             names_variables=self._names_variables,
             is_typed=self._is_typed,
         )
@@ -220,20 +165,27 @@ class ProgramProtocol(Wire):
         return context.names
 
     def _rules(self) -> str:
-        variables = "the variables that the question names, " if self._names_variables else ""
+        ending, last_lines = self._ending()
         return _RULES.format(
-            language=_SMALL_LANGUAGE if self.small else _LANGUAGE.format(variables=variables),
+            language=self._language(),
             question=EXAMPLE_QUESTION,
-            example=fenced(_CALLS + self._last_lines),
-            ending=self._ending,
+            example=fenced(_CALLS + last_lines),
+            ending=ending,
             functions=self.functions,
         )
 
+    def _language(self) -> str:
+        """What programs are written in."""
+        variables = "the variables that the question names, " if self._names_variables else ""
+        return _LANGUAGE.format(variables=variables)
+
+    def _ending(self) -> tuple[str, str]:
+        """How a program ends, and how that of the example does."""
+        return _SENTENCE_ENDING, _SENTENCES
+
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer if one is required."""
-        how = "Call answer with a value of this type:"
-        # The grammar of a small model's programs has only short texts.
-        return question_message(exchange, how, can_write_code=not self.small)
+        return question_message(exchange, self._how)
 
     def step(self, step: StepRecord) -> list[Message]:
         """The program, then the report about it; a program that was left behind is not sent.
@@ -263,29 +215,12 @@ class ProgramProtocol(Wire):
     def with_actions(
         self,
         ask: AskModel,
-        form: AnswerForm | None,
-        disabled: Collection[str] = (),
+        form: AnswerForm | None,  # noqa: ARG002 - the value is checked as it is
+        disabled: Collection[str] = (),  # noqa: ARG002 - a program may call every tool
         last: str = "",
     ) -> AskModel:
-        """The request; a small model's reply is constrained by a grammar.
-
-        Programs may call every tool, unless all of them are disabled.
-        """
-        if last:
-            ask = replace(ask, messages=last_turn(ask.messages, last))
-        if not self.small:
-            return ask
-        grammar = self.grammar_for(form)
-        if last:
-            return replace(ask, grammar=grammar.program_that_ends("answer"))
-        if disabled and form is None and self.tools.keys() <= set(disabled):
-            ending = "give_up" if ANSWER in disabled else "answer"
-            return replace(ask, grammar=grammar.program_that_ends(ending, ()))
-        return replace(ask, grammar=grammar.program())
-
-    def grammar_for(self, form: AnswerForm | None) -> ProgramGrammar:
-        """The grammar of a small model's programs that give an answer of this form."""
-        return self.grammar if form is None else self.grammar.answering(form.schema)
+        """The request."""
+        return replace(ask, messages=last_turn(ask.messages, last)) if last else ask
 
     def read(
         self,
@@ -312,10 +247,8 @@ class ProgramProtocol(Wire):
             )
             return Action(fault=fault, truncated="other", reasoning=reasoning)
         if program.strip():
-            if self.small:
-                program = self.grammar.with_results_renamed(program)
             thought = text[: found.start()].strip() if found else ""
-            return Action(thought, program=program, reasoning=reasoning)
+            return Action(thought, program=self._program(program), reasoning=reasoning)
         prose = text.strip()
         if not prose:
             part: TruncatedPart = "other" if truncated else ""
@@ -328,6 +261,10 @@ class ProgramProtocol(Wire):
             return Action(answer=prose, reasoning=reasoning)
         fault = f"Your reply was plain text. {_FORM}"
         return Action(prose[:500], fault=fault, prose=True, reasoning=reasoning)
+
+    def _program(self, text: str) -> str:
+        """A program as it is run."""
+        return text
 
     def _is_program(self, text: str) -> bool:
         """Whether a text without a code block is a program that calls one of its functions."""

@@ -6,8 +6,9 @@ added to it later, so that the server's prompt cache keeps matching.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, Self
 
 from archytas_nb.choices import ActiveProtocol
@@ -23,8 +24,6 @@ from archytas_nb.loop.lenient import replace_surrogates
 from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 from archytas_nb.loop.reply import Action
 
-KNOWN_HINT = "(You judged that none of your tools fits, and that you know it by heart: use {}.)"
-NO_TOOL_HINT = "(You judged that none of your tools fits: use {}, and say what is missing.)"
 GIVE_UP = "Give up, when the task cannot be done with these tools."
 VARIABLES = "Variables of the notebook, as they are now (what is written here needs no tool):"
 _PAUSE = "(Interrupted by a message from the user.)"
@@ -68,8 +67,7 @@ class Wire(ABC):
         sends_replies: Whether the messages of the model are sent as it wrote them, so that fields
             which are not ours go back with them. The texts of other protocols are made anew.
         examples: The answers in the examples of the first message, with ``{}`` for what may differ.
-        known_hint: What a small model is told if no tool fits, and it knows the answer.
-        no_tool_hint: What it is told if no tool fits, and it does not.
+        answer_action, fail_action: How a reply answers, and how it gives up.
     """
 
     name: ActiveProtocol
@@ -77,8 +75,8 @@ class Wire(ABC):
     tool_specs: Json = None
     sends_replies: bool = False
     examples: tuple[str, ...] = ()
-    known_hint: str = KNOWN_HINT.format(ANSWER)
-    no_tool_hint: str = NO_TOOL_HINT.format(FAIL)
+    answer_action: str = ANSWER
+    fail_action: str = FAIL
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)
@@ -200,3 +198,24 @@ def last_turn(messages: Sequence[Message], limit: str) -> tuple[Message, ...]:
     if isinstance(content, str):
         return (*before, {**last, "content": f"{content}\n\n{text}"})
     return (*before, {**last, "content": [*content, {"type": "text", "text": text}]})
+
+
+def repeats_example(answer: str, examples: Iterable[str], sources: Iterable[str]) -> bool:
+    """Whether an answer is that of an example instead of the question's.
+
+    Args:
+        answer: The answer.
+        examples: The answers in the examples, with ``{}`` for what may differ.
+        sources: The question, the texts of the tools and the outcomes. If they contain most of the
+            example's words, the question is about the same things, and the answer may be right.
+    """
+    said = " ".join(answer.split())
+    for example in examples:
+        pattern = ".{1,40}?".join(map(re.escape, example.split("{}")))
+        if not re.search(pattern, said):
+            continue
+        words = set(re.findall(r"[a-z]{4,}", example.lower()))
+        known = set(re.findall(r"[a-z]{4,}", " ".join(sources).lower()))
+        if len(words & known) * 2 < len(words):
+            return True
+    return False

@@ -475,14 +475,14 @@ class ArchytasNB(Settings, Magics):
     def _agent(self, args: Any, settings: Any, *, is_replay: bool = False) -> Agent:
         """An agent with the settings of this question; a map's replay needs no model at all."""
         from archytas_nb.agent import Agent
-        from archytas_nb.loop.model import ModelFacts
         from archytas_nb.magics.options import chosen_tools
+        from archytas_nb.small.profile import profile_of
         from archytas_nb.tools.toolbox import toolbox
 
         model: Any = args.model
         if not is_replay:
             model = self._model(args.model, effort=vars(args).get("effort"))
-        is_small = ModelFacts(model).is_small
+        profile = profile_of(model)
         tools = None
         if settings.tools:
             tools = toolbox.only(*chosen_tools(settings.tools, toolbox))
@@ -491,9 +491,9 @@ class ArchytasNB(Settings, Magics):
             allow = chosen_tools(allow, toolbox, "--allow")
         asks_user = settings.ask_user == "on"
         if settings.ask_user == "auto":  # a tool of that name takes the place of the built-in one
-            asks_user = not is_small and "ask_user" not in toolbox
+            asks_user = profile.asks_user and "ask_user" not in toolbox
         code = settings.python
-        if is_small and "python" not in vars(args):
+        if not profile.runs_python and "python" not in vars(args):
             code = "off"  # a small model is not offered to write code unless the question says so
         arguments = {name: getattr(settings, name) for name in QUESTION_SETTINGS}
         arguments |= {"tools": tools, "allow": allow, "ask_user": asks_user, "python": code}

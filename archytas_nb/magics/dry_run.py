@@ -21,7 +21,8 @@ _PRE = (
 
 def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
     """What an agent would be sent for a question with these arguments of `Agent.run`."""
-    from archytas_nb.loop.model import ModelFacts, request_body
+    from archytas_nb.loop.model import request_body
+    from archytas_nb.small.profile import profile_of
 
     ask, tools = agent.planned(question, **keywords)
     model = agent.chosen_model()
@@ -37,7 +38,7 @@ def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
         "tools": ", ".join(tools) or "none",
         "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
     }
-    if ModelFacts(model).is_small and agent.tools and not agent.exchanges:
+    if profile_of(model).is_asked_first and agent.tools and not agent.exchanges:
         facts["before it"] = "short requests: does this tool fit the question? (small models only)"
     body = request_body(model, ask)
     return DryRun(ask, tuple(facts.items()), body)

@@ -14,12 +14,13 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from archytas_nb.loop import grammar, loop, program, text_protocol, verify
+from archytas_nb.loop import loop, program, text_protocol
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.models import embedded
 from archytas_nb.sandbox import check, session
+from archytas_nb.small import checks, grammar, strategy
 from archytas_nb.tools.tool import Tool
 from benchmarks.success.task import KINDS
 from benchmarks.success.tasks import selected
@@ -197,7 +198,7 @@ def _text() -> AbstractContextManager[Any]:
 
 @_piece("fit", "not asked beforehand whether any tool fits")
 def _fit() -> AbstractContextManager[Any]:
-    return patch.object(loop, "MAX_TOOLS", 0)
+    return patch.object(strategy, "MAX_TOOLS", 0)
 
 
 # ── what it is told and asked on the way ──────────────────────────────────────────────────────────
@@ -205,7 +206,7 @@ def _fit() -> AbstractContextManager[Any]:
 
 @_piece("end-check", "no answer is asked about before it counts")
 def _end_check() -> AbstractContextManager[Any]:
-    return patch.object(verify, "reasons_to_confirm", lambda *_, **__: ())
+    return patch.object(checks, "reasons_to_confirm", lambda *_, **__: ())
 
 
 @_piece("repetition", "the same call is run as often as it is made, and no tool is taken away")
@@ -224,15 +225,15 @@ def _lines() -> AbstractContextManager[Any]:
 
 @_piece("whole", "each program line by line, the one after a failure as well")
 def _whole() -> AbstractContextManager[Any]:
-    write_lines = loop._Loop._write_lines
+    write_lines = strategy.SmallStrategy._write_lines
 
-    def again(self: Any, wire: Any) -> Any:
+    def again(self: Any, wire: Any, run: Any) -> Any:
         ending = None
-        while ending is None and not self.guards.limit_reached():
-            ending = yield from write_lines(self, wire)
+        while ending is None and not run.guards.limit_reached():
+            ending = yield from write_lines(self, wire, run)
         return ending
 
-    return patch.object(loop._Loop, "_write_lines", again)
+    return patch.object(strategy.SmallStrategy, "_write_lines", again)
 
 
 @_piece("program-grammar", "no grammar for programs and lines")
@@ -263,7 +264,7 @@ def _call_memory() -> AbstractContextManager[Any]:
 
 @_piece("program-note", "the error of the first program is not told below the question")
 def _program_note() -> AbstractContextManager[Any]:
-    return patch.object(loop._Loop, "_note", lambda *_: None)
+    return patch.object(loop._Loop, "note", lambda *_: None)
 
 
 # ── chance ────────────────────────────────────────────────────────────────────────────────────────

@@ -10,9 +10,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 import archytas_nb as nb
-from archytas_nb.asking import AgentSetup, RunSetup
+from archytas_nb.asking import AgentSetup, ModelChoice, RunSetup
 from archytas_nb.loop.events import AskModel, CallOutcome, ModelReply, ToolCall
 from archytas_nb.loop.limits import Guards
+from archytas_nb.loop.profile import LARGE, ModelProfile
 
 
 class Unconstrained:
@@ -45,13 +46,28 @@ class Unguarded(Guards):
         return outcome
 
 
+class BareChoice(ModelChoice):
+    """A model of which nothing is asked before its steps, and nothing done differently in them."""
+
+    @property
+    def profile(self) -> ModelProfile:
+        """Its own profile, with the limits and the strategy of any model."""
+        return replace(
+            super().profile,
+            default_reply_tokens=LARGE.default_reply_tokens,
+            default_thinking_tokens=LARGE.default_thinking_tokens,
+            confirms_repeats=LARGE.confirms_repeats,
+            strategy=LARGE.strategy,
+        )
+
+
 class BareSetup(RunSetup):
     """A setup whose runs have limits alone."""
 
     def guards(self, *args: Any, **kwargs: Any) -> Guards:
         """The limits of a run, without any guard."""
         guards = RunSetup.guards(self, *args, **kwargs)
-        return Unguarded(guards.limits, guards.clock, guards.may_repeat, small=False)
+        return Unguarded(guards.limits, guards.clock, guards.may_repeat)
 
 
 class BareAgentSetup(AgentSetup):
@@ -67,7 +83,8 @@ class BareAgent(nb.Agent):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._setup = BareAgentSetup(*_values(self._setup))
+        setup = replace(self._setup, choice=BareChoice(self._setup.choice.given))
+        self._setup = BareAgentSetup(*_values(setup))
 
 
 def _values(setup: AgentSetup | RunSetup) -> list[Any]:

@@ -17,8 +17,8 @@ import polars as pl
 
 import archytas_nb as nb
 from archytas_nb.kernel.context import described, look_tools
-from archytas_nb.loop.verify import fit_request, knowledge_request
 from archytas_nb.loop.wire import Wire
+from archytas_nb.small.checks import fit_request, knowledge_request, known_hint, no_tool_hint
 from archytas_nb.testing import ScriptedModel
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "what-the-model-sees.md"
@@ -185,7 +185,7 @@ def blocks() -> dict[str, str]:
         ),
         "fits": pretty(fit_request(tool, judged).messages),
         "known": pretty(knowledge_request(judged).messages),
-        "remarks": f"{Wire.no_tool_hint}\n{Wire.known_hint}",
+        "remarks": f"{no_tool_hint(Wire)}\n{known_hint(Wire)}",
         "native-system": native[0].messages[0]["content"],
         "native-tools": pretty(native[0].tools[0]),
         "native-conversation": pretty(native[1].messages[1:]),

@@ -115,11 +115,6 @@ def test_max_total_tokens_works_without_usage_from_the_server(protocol: Protocol
 def test_default_limits() -> None:
     limits = Limits()
     assert all(0 < bound < 10_000 for bound in (limits.max_steps, limits.max_errors))
-    assert (limits.reply_tokens(small=True), limits.reply_tokens(small=False)) == (1024, 16384)
-    assert (limits.thinking_tokens(small=True), limits.thinking_tokens(small=False)) == (8192, None)
-    limits = Limits(max_reply_tokens=500)
-    assert (limits.reply_tokens(small=True), limits.reply_tokens(small=False)) == (500, 500)
-    assert limits.thinking_tokens(small=True) is None
 
 
 @over(

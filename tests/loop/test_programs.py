@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -32,10 +32,15 @@ from archytas_nb.loop.events import (
     Verdict,
 )
 from archytas_nb.loop.limits import Guards, Limits
-from archytas_nb.loop.lines import REMARK
 from archytas_nb.loop.loop import react_loop
-from archytas_nb.loop.program_protocol import ProgramProtocol
+from archytas_nb.loop.model import ModelFacts
+from archytas_nb.loop.profile import LARGE
 from archytas_nb.loop.record import AnswerForm, Compaction, Context, Exchange, LastError
+from archytas_nb.small.checks import no_tool_hint
+from archytas_nb.small.grammar import ProgramGrammar
+from archytas_nb.small.lines import REMARK
+from archytas_nb.small.profile import SMALL
+from archytas_nb.small.protocol import SmallProgramProtocol
 from tests.loop.cards import TOOLS
 from tests.loop.sandbox import PythonSandbox
 
@@ -70,12 +75,13 @@ class Drive:
     past: tuple[Exchange, ...] = ()
 
     def run(self) -> Ending:
-        guards = Guards(self.limits, lambda: 0.0, self.may_repeat, self.small)
-        self.wire = ProgramProtocol(TOOLS, FUNCTIONS, small=self.small)
+        profile = replace(SMALL if self.small else LARGE, facts=ModelFacts(self.model))
+        guards = Guards(self.limits, lambda: 0.0, self.may_repeat, profile.confirms_repeats)
+        self.wire = profile.programs(TOOLS, FUNCTIONS)
         sandbox = PythonSandbox(list(TOOLS))
         checks = bool(self.verdicts)
         flow = react_loop(
-            self.wire, guards, self.past, self.exchange, checks=checks, model=self.model
+            self.wire, guards, self.past, self.exchange, checks=checks, profile=profile
         )
         replies: Iterator[str | ModelReply | NoReply] = iter(self.replies)
         verdicts = iter(self.verdicts)
@@ -120,6 +126,12 @@ class Drive:
     def told(self) -> str:
         """What the model was told last."""
         return str(self.asked[-1].messages[-1]["content"])
+
+
+def grammar_of(drive: Drive) -> ProgramGrammar:
+    """The grammar of the programs of a small model."""
+    assert isinstance(drive.wire, SmallProgramProtocol)
+    return drive.wire.grammar
 
 
 def block(program: str) -> str:
@@ -392,7 +404,7 @@ def test_after_a_fault_the_model_writes_whole_programs() -> None:
 def test_an_end_without_an_answer_asks_for_one() -> None:
     drive = by_lines("x = look(a=1)", "```", "answer(x)")
     assert drive.run() == Answered("3")
-    assert drive.asked[-1].grammar == drive.wire.grammar.answer(["x"], ["x"])
+    assert drive.asked[-1].grammar == grammar_of(drive).answer(["x"], ["x"])
 
 
 def test_an_answer_names_a_result_if_there_is_one() -> None:
@@ -415,8 +427,8 @@ def test_after_a_failure_the_program_begins_with_what_is_changed() -> None:
     drive = by_lines("look()", "x = = 2", block("x = put(a=1)"), block("answer(x)"))
     assert drive.run() == Answered("3")
     _, _, second, third = (ask.grammar for ask in drive.asked)
-    assert second == drive.wire.grammar.program(is_corrected=True)
-    assert third == drive.wire.grammar.program()
+    assert second == grammar_of(drive).program(is_corrected=True)
+    assert third == grammar_of(drive).program()
 
 
 def test_an_error_is_read_behind_its_line_and_the_call_is_made_again() -> None:
@@ -428,9 +440,9 @@ def test_an_error_is_read_behind_its_line_and_the_call_is_made_again() -> None:
     assert drive.run() == Answered("4")
     _, remark, again, _, _, last = drive.asked
     assert remark.messages[-1]["content"].endswith(f"# ValueError: no such day\n{REMARK}")
-    assert remark.grammar == drive.wire.grammar.remark()
+    assert remark.grammar == grammar_of(drive).remark()
     assert again.messages[-1]["content"].endswith(f"{REMARK}the day\n")
-    assert again.grammar == drive.wire.grammar.retry("look_value = look(a=1)", [])
+    assert again.grammar == grammar_of(drive).retry("look_value = look(a=1)", [])
     assert last.messages[-1]["content"].endswith("x = look(a=3)  # 4\n")
 
 
@@ -452,7 +464,7 @@ def test_a_program_begins_with_a_call_while_none_was_successful() -> None:
         block('give_up("no")'), result=lambda _: error,
     )  # fmt: skip
     drive.run()
-    program = drive.wire.grammar.program(is_corrected=True, calls_first=True)
+    program = grammar_of(drive).program(is_corrected=True, calls_first=True)
     assert drive.asked[5].grammar == program
 
 
@@ -472,7 +484,7 @@ def test_a_small_model_is_warmer_after_an_error_that_it_knows() -> None:
 def test_a_call_with_a_fault_is_written_again() -> None:
     drive = by_lines("x = look(a=1, a=2)", "one", "x = look(a=1)", "answer(x)")
     assert drive.run() == Answered("3")
-    assert drive.asked[2].grammar == drive.wire.grammar.retry("x = look(a=1, a=2)", [])
+    assert drive.asked[2].grammar == grammar_of(drive).retry("x = look(a=1, a=2)", [])
     assert len(drive.ran) == 1
 
 
@@ -489,9 +501,9 @@ def test_a_tool_that_fits_is_called_before_there_is_an_answer() -> None:
     drive = by_lines("answer(7)", "x = look(a=1)", "answer(x)")
     assert drive.run() == Answered("3")
     first, second, last = (ask.grammar for ask in drive.asked)
-    assert first == drive.wire.grammar.first_call([], may_answer=True, may_assign=True)
-    assert second == drive.wire.grammar.first_call([], may_answer=False)
-    assert last == drive.wire.grammar.line(["x"], ["x"])
+    assert first == grammar_of(drive).first_call([], may_answer=True, may_assign=True)
+    assert second == grammar_of(drive).first_call([], may_answer=False)
+    assert last == grammar_of(drive).line(["x"], ["x"])
     assert "7" not in drive.told
 
 
@@ -518,7 +530,7 @@ def test_a_value_with_a_number_that_nothing_told_is_not_taken() -> None:
     drive = by_lines("rain = 10.5", "rain = look(a=1)", "answer(rain)", knows="yes")
     assert drive.run() == Answered("3")
     assert "10.5" not in drive.told
-    grammar = drive.wire.grammar.first_call([], may_answer=True)
+    grammar = grammar_of(drive).first_call([], may_answer=True)
     assert drive.asked[1].grammar == grammar
 
 
@@ -559,7 +571,7 @@ def test_after_an_answer_of_a_wrong_type_only_its_value_can_be_written() -> None
         result=lambda _: "There are 43 pears.",
     )  # fmt: skip
     assert drive.run() == Answered("43")
-    grammar = drive.wire.grammar.answering({"type": "integer"})
+    grammar = grammar_of(drive).answering({"type": "integer"})
     assert drive.asked[-1].grammar == grammar.answer_with_literal()
     assert "There are 43 pears." in drive.told
     assert "expected an integer" in drive.told
@@ -572,7 +584,7 @@ def test_a_value_that_is_refused_as_well_lets_the_model_write_programs_again() -
         verdicts=[WRONG_TYPE, WRONG_TYPE, ""],
     )  # fmt: skip
     assert drive.run() == Answered("3")
-    grammar = drive.wire.grammar.answering({"type": "integer"})
+    grammar = grammar_of(drive).answering({"type": "integer"})
     assert drive.asked[-2].grammar == grammar.answer_with_literal()
     assert drive.asked[-1].grammar == grammar.program(is_corrected=True)
 
@@ -586,7 +598,7 @@ def test_an_answer_that_lacks_more_than_its_type_is_computed_again(
     drive = typed("x = look(a=1)", "answer(x)", block("answer(x + 1)"), verdicts=[verdict, ""])
     drive.exchange.values = "none" if hides else "all"
     assert drive.run() == Answered("4")
-    grammar = drive.wire.grammar.answering({"type": "integer"})
+    grammar = grammar_of(drive).answering({"type": "integer"})
     assert drive.asked[-1].grammar == grammar.program(is_corrected=True)
 
 
@@ -616,8 +628,8 @@ def test_a_small_model_that_has_no_tool_that_fits_gives_up() -> None:
     drive = by_lines(block('give_up("no tool")'), fits="no")
     assert drive.run() == Failed("no tool")
     [ask] = drive.asked
-    assert ask.grammar == drive.wire.grammar.program_that_ends("give_up", ())
-    assert drive.told.endswith(drive.wire.no_tool_hint)
+    assert ask.grammar == grammar_of(drive).program_that_ends("give_up", ())
+    assert drive.told.endswith(no_tool_hint(drive.wire))
     assert not ask.is_continued
 
 

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Usage
-from archytas_nb.loop.verify import (
+from archytas_nb.loop.wire import Wire
+from archytas_nb.small.checks import (
     MAX_QUESTION,
     MAX_TOOLS,
+    known_hint,
+    no_tool_hint,
     parse_yes_no,
     unsupported_numbers,
 )
-from archytas_nb.loop.wire import Wire
 from archytas_nb.testing import ScriptedModel
 from tests.loop.cards import over
 
@@ -107,7 +109,7 @@ def test_a_known_answer_without_a_fitting_tool_allows_only_final_answer(protocol
     assert (
         run.answer == "It has 24 hours."
     )  # without a doubt about the number, which no tool has told
-    assert str(model.asked[0].messages[-1]["content"]).endswith(f"\n\n{Wire.known_hint}")
+    assert str(model.asked[0].messages[-1]["content"]).endswith(f"\n\n{known_hint(Wire)}")
     assert [
         name for name in offered(model.asked[0]) if name not in ("final_answer", "fail_task")
     ] == []
@@ -119,7 +121,7 @@ def test_an_unknown_answer_without_a_fitting_tool_allows_only_fail_task(protocol
     model = Small(("fail_task", "There is no tool for prices."), protocol=protocol)
     with model, pytest.raises(nb.TaskFailed, match="no tool for prices"):
         agent(model).run("What does the tower cost?")
-    assert str(model.asked[0].messages[-1]["content"]).endswith(f"\n\n{Wire.no_tool_hint}")
+    assert str(model.asked[0].messages[-1]["content"]).endswith(f"\n\n{no_tool_hint(Wire)}")
     assert offered(model.asked[0]) == ["fail_task"]
 
 

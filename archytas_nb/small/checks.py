@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from archytas_nb.loop.events import AskModel, Requests
 from archytas_nb.loop.reply import Action, as_text
-from archytas_nb.loop.wire import ToolCard
+from archytas_nb.loop.wire import ToolCard, Wire
 
 MAX_TOOLS = 8
 """Maximum number of tools for which the model is asked whether they fit, one request each."""
@@ -93,6 +93,18 @@ class SmallModelChecks:
         return ""
 
 
+def known_hint(wire: Wire) -> str:
+    """What the model is told if no tool fits, and it knows the answer."""
+    judged = "You judged that none of your tools fits, and that you know it by heart"
+    return f"({judged}: use {wire.answer_action}.)"
+
+
+def no_tool_hint(wire: Wire) -> str:
+    """What it is told if no tool fits, and it does not."""
+    judged = "You judged that none of your tools fits"
+    return f"({judged}: use {wire.fail_action}, and say what is missing.)"
+
+
 def fit_request(tool: ToolCard, question: str) -> AskModel:
     """The request that asks whether a tool fits a question."""
     function = tool.spec()["function"]
@@ -163,27 +175,6 @@ def reasons_to_confirm(
                 "out, give your answer again. Otherwise call the tool now."
             ),
         )
-
-
-def repeats_example(answer: str, examples: Iterable[str], sources: Iterable[str]) -> bool:
-    """Whether an answer is that of an example instead of the question's.
-
-    Args:
-        answer: The answer.
-        examples: The answers in the examples, with ``{}`` for what may differ.
-        sources: The question, the texts of the tools and the outcomes. If they contain most of the
-            example's words, the question is about the same things, and the answer may be right.
-    """
-    said = " ".join(answer.split())
-    for example in examples:
-        pattern = ".{1,40}?".join(map(re.escape, example.split("{}")))
-        if not re.search(pattern, said):
-            continue
-        words = set(re.findall(r"[a-z]{4,}", example.lower()))
-        known = set(re.findall(r"[a-z]{4,}", " ".join(sources).lower()))
-        if len(words & known) * 2 < len(words):
-            return True
-    return False
 
 
 def unsupported_numbers(answer: str, sources: Iterable[str]) -> list[str]:

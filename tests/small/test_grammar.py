@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.grammar import (
+from archytas_nb.small.grammar import (
     STATEMENTS_LEFT_OUT,
     ProgramGrammar,
     compared_in,

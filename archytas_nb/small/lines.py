@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from archytas_nb.loop.events import Fault, ModelReply, ProgramEnded, ProgramFaults, Requests
-from archytas_nb.loop.grammar import ProgramGrammar, compared_in
 from archytas_nb.loop.program import ProgramRunner
+from archytas_nb.small.grammar import ProgramGrammar, compared_in
 from archytas_nb.syntax.bindings import Bindings
 
 MAX_LINES = 26

@@ -1,0 +1,59 @@
+"""What a model is to a run: read once when a question begins, for all that depends on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from archytas_nb.loop.limits import REPLY_TOKENS, Limits
+from archytas_nb.loop.model import ModelFacts
+from archytas_nb.loop.plan_protocol import PlanProtocol
+from archytas_nb.loop.program_protocol import ProgramProtocol
+from archytas_nb.loop.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """What depends on the kind of a model; the defaults are those of a large one.
+
+    Attributes:
+        facts: What is known of the model itself; some of it only after a reply, such as its
+            context.
+        default_reply_tokens: Maximum number of tokens in one reply, if none is set.
+        default_thinking_tokens: The same after a reply that contained only reasoning; None if it
+            does not differ.
+        runs_python: Whether the setting `python` applies to it, or only the argument.
+        asks_user: Whether it is offered to ask the user where that is left to us.
+        summarises: Whether it can sum up a conversation that is too long.
+        sees_all: Whether it is told of variables and cells that the question does not name, where
+            that is left to us.
+        is_asked_first: Whether it is asked, before the first step, if a tool fits the question.
+        confirms_repeats: Whether it has to confirm a call that it has made before.
+        programs, plans: The wire protocols in which it writes programs.
+        strategy: What is done differently for it during a run.
+    """
+
+    facts: ModelFacts = field(default_factory=partial(ModelFacts, None))
+    default_reply_tokens: int = REPLY_TOKENS
+    default_thinking_tokens: int | None = None
+    runs_python: bool = True
+    asks_user: bool = True
+    summarises: bool = True
+    sees_all: bool = True
+    is_asked_first: bool = False
+    confirms_repeats: bool = False
+    programs: type[ProgramProtocol] = ProgramProtocol
+    plans: type[PlanProtocol] = PlanProtocol
+    strategy: type[Strategy] = Strategy
+
+    def reply_tokens(self, limits: Limits) -> int:
+        """Maximum number of tokens in one reply within these limits."""
+        return limits.max_reply_tokens or self.default_reply_tokens
+
+    def thinking_tokens(self, limits: Limits) -> int | None:
+        """The same after a reply that contained only reasoning; None if it does not differ."""
+        return None if limits.max_reply_tokens else self.default_thinking_tokens
+
+
+LARGE = ModelProfile()
+"""The profile of a model of which nothing is known."""

@@ -1,0 +1,39 @@
+"""The profile of a model: that of a small one, or the ordinary one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from archytas_nb.loop.model import ModelFacts
+from archytas_nb.loop.profile import ModelProfile
+from archytas_nb.small.protocol import SmallPlanProtocol, SmallProgramProtocol
+from archytas_nb.small.strategy import SmallStrategy
+
+REPLY_TOKENS = 1024
+"""About a page of text. A small model that writes more is usually repeating itself."""
+
+THINKING_TOKENS = 8192
+"""For a small model whose last reply contained only reasoning."""
+
+SMALL = ModelProfile(
+    default_reply_tokens=REPLY_TOKENS,
+    default_thinking_tokens=THINKING_TOKENS,
+    runs_python=False,
+    asks_user=False,
+    summarises=False,
+    sees_all=False,
+    is_asked_first=True,
+    confirms_repeats=True,
+    programs=SmallProgramProtocol,
+    plans=SmallPlanProtocol,
+    strategy=SmallStrategy,
+)
+"""The profile of a small model."""
+
+
+def profile_of(model: object) -> ModelProfile:
+    """What a model is to a run; that of None is the ordinary profile."""
+    facts = ModelFacts(model)
+    if facts.is_small:
+        return replace(SMALL, facts=facts)
+    return ModelProfile(facts)
