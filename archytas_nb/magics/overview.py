@@ -59,8 +59,9 @@ class Overview(NamedTuple):
 
         if not self.rows:
             return safe.element("p", self.empty)
-        cell = "padding:.2em .8em;vertical-align:top"
-        return safe.table(safe.Table(self.head, self.rows), style="", cell=cell, head="")
+        sheet = safe.stylesheet(safe.TABLE_SHEET, linked=True)
+        table = safe.table(safe.Table(self.head, self.rows), "border-collapse:collapse")
+        return safe.element("div", sheet, table, class_=safe.CLASS)
 
 
 def page(*parts: str) -> str:

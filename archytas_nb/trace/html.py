@@ -26,7 +26,8 @@ FOLDED_ONLY = "archytas-nb-folded"
 """The class of the part of a summary that is shown only while it is folded."""
 _ROW_CLASS = "archytas-nb-row"
 CLASSES = f"{CLASS} tex2jax_ignore mathjax_ignore"  # MathJax takes "$5 and $10" for a formula
-SHEET = (
+LINE = safe.LINE
+SHEET = safe.TABLE_SHEET + (
     f".{CLASS} summary::marker{{color:rgba(128,128,128,.9)}}"
     f".{CLASS} summary:hover{{background:rgba(128,128,128,.08)}}"
     f".{CLASS} summary{{cursor:pointer;border-radius:4px}}"
@@ -53,7 +54,6 @@ SHEET = (
     f".{CLASS} summary{{break-after:avoid}}.{CLASS} img,.{CLASS} tr{{break-inside:avoid}}}}"
 )
 WIDTH = "56rem"
-LINE = "1px solid rgba(128,128,128,.28)"
 DIM = "opacity:.65"
 ROOT = (
     f"max-width:{WIDTH};margin:.2em 0;line-height:1.55;overflow-wrap:anywhere;"
@@ -111,9 +111,8 @@ _CALLS_OF_LINE = (
     f"margin:.1em 0 .4em 3.4em;padding:0 0 0 .8em;border-left:{LINE};white-space:normal"
 )
 _TABLE = "border-collapse:collapse;border:0;margin:.3em 0;font-size:.92em"
-_CELL = f"padding:.22em .75em;border:0;border-bottom:{LINE}"
 # "anywhere" would make the columns of names too narrow.
-_CHANGE_CELL = f"{_CELL};vertical-align:top;overflow-wrap:break-word"
+_CHANGES = f"{_TABLE};overflow-wrap:break-word"
 _SCROLLED = "overflow:auto;max-height:28em"
 _PICTURE = "max-width:100%;height:auto;border-radius:4px;margin:.35em 0;background:#fff"
 
@@ -618,7 +617,7 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
         yield _outcome(call, limits)
     if call.changes:
         rows = Table(("variable", "change", "details"), call.changes)
-        yield element("div", _drawn(rows, _CHANGE_CELL), style=_SCROLLED, tabindex="0")
+        yield element("div", safe.table(rows, _CHANGES), style=_SCROLLED, tabindex="0")
     for remark in call.remarks:
         yield element("div", remark, style=_SMALL)
 
@@ -735,15 +734,11 @@ def _block(text: str, style: str, coloured: Html | None = None) -> Html:
 
 
 def _table(value: Table) -> Html:
-    drawn = _drawn(value, f"{_CELL};white-space:nowrap")
+    drawn = safe.table(value, f"{_TABLE};white-space:nowrap")
     more = None
     if value.left_out:
         more = element("div", f"… {count(value.left_out, 'more row')}", style=_SMALL)
     return element("div", drawn, more, style=_SCROLLED, tabindex="0")
-
-
-def _drawn(value: Table, cell: str) -> Html:
-    return safe.table(value, style=_TABLE, cell=cell, head=";font-weight:600")
 
 
 def _shown(item: Shown, limits: PageLimits, call: str) -> Html:

@@ -24,6 +24,17 @@ from archytas_nb.words import KEEP, count, one_line, tidy
 
 CLASS = "archytas-nb-trace"
 """The class of a trace."""
+TABLE = "archytas-nb-table"
+"""The class of a table that is made of a value."""
+LINE = "1px solid rgba(128,128,128,.28)"
+TABLE_SHEET = (
+    # Pages have rules for cells of their own; where there is no style sheet, these count.
+    f".{CLASS} .{TABLE} th,.{CLASS} .{TABLE} td{{padding:.22em .75em;border:0;border-bottom:{LINE};"
+    "text-align:left;vertical-align:top;white-space:inherit}"
+    f".{CLASS} .{TABLE} th{{font-weight:600}}"
+    f".{CLASS} .{TABLE} [align=right]{{text-align:right}}"
+)
+"""The style of its cells."""
 MAX_ROWS = 60
 MAX_COLUMNS = 30
 MAX_CELL = 50
@@ -38,6 +49,7 @@ _BLANK = {"", "…", "nan", "NaT", "None", "<NA>", "inf", "-inf"}
 _TAGS = {"code", "details", "div", "em", "img", "p", "pre", "span", "strong", "summary", "sup"}
 _TAGS |= {"table", "tbody", "td", "th", "thead", "tr"}
 _ATTRIBUTES = {"style", "class", "open", "src", "alt", "role", "aria-level", "tabindex", "title"}
+_ATTRIBUTES |= {"align"}  # of a cell
 _LINKS = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
 _CODE = (
     f"{MONO};white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;padding:.6em .8em;"
@@ -271,21 +283,21 @@ def picture(media_type: str, data: str, style: str, alt: str) -> Html | None:
     return element("img", src=source, alt=alt, style=style)
 
 
-def table(value: Table, *, style: str, cell: str, head: str) -> Html:
-    """A table, with the inline CSS of the table, of a cell, and what a header cell adds to it."""
-    sides = ["right" if value.numeric(at) else "left" for at in range(MAX_COLUMNS)]
+def table(value: Table, style: str) -> Html:
+    """A table with its inline CSS; that of its cells, of which there are many, is in the sheet."""
+    numeric = [value.numeric(at) for at in range(MAX_COLUMNS)]
 
-    def row(cells: tuple[str, ...], tag: str, css: str) -> Html:
-        pairs = zip(cells, sides, strict=False)
-        drawn = (element(tag, one, style=f"{css};text-align:{side}") for one, side in pairs)
-        return element("tr", *drawn)
+    def row(cells: tuple[str, ...], tag: str) -> Html:
+        pairs = zip(cells, numeric, strict=False)
+        return element(
+            "tr", *(element(tag, one, align=is_right and "right") for one, is_right in pairs)
+        )
 
     above = None
     if value.head:
-        rows = (*value.above, value.head)
-        above = element("thead", *(row(each, "th", cell + head) for each in rows))
-    body = element("tbody", *(row(cells, "td", cell) for cells in value.rows))
-    return element("table", above, body, style=style)
+        above = element("thead", *(row(each, "th") for each in (*value.above, value.head)))
+    body = element("tbody", *(row(cells, "td") for cells in value.rows))
+    return element("table", above, body, class_=TABLE, style=style)
 
 
 MAX_MARKDOWN = 20_000
