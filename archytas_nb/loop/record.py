@@ -10,7 +10,7 @@ from __future__ import annotations
 import string
 import threading
 from base64 import b32encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -176,6 +176,21 @@ class Exchange:
     message_cache: dict[str, Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    # The kinds of data in the outcomes of so many steps.
+    _kinds: dict[DataKind, None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _counted: int = field(default=0, init=False, repr=False, compare=False)
+
+    @property
+    def kinds_of_outcomes(self) -> Collection[DataKind]:
+        """The kinds of data in the outcomes, of which only those of new steps are looked at."""
+        are_shown = self.values == "all"
+        for step in self.steps[self._counted :]:
+            for outcome in step.outcomes:
+                self._kinds |= dict.fromkeys(_kinds_of_outcome(outcome, are_shown=are_shown))
+        self._counted = len(self.steps)
+        return self._kinds
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -239,9 +254,7 @@ def _kinds_of(exchange: Exchange) -> Iterator[DataKind]:
         yield "errors and code of cells" if are_shown else "types of errors"
     if exchange.images:
         yield "pictures"
-    for step in exchange.steps:
-        for outcome in step.outcomes:
-            yield from _kinds_of_outcome(outcome, are_shown=are_shown)
+    yield from exchange.kinds_of_outcomes
 
 
 def _kinds_of_outcome(outcome: CallOutcome, *, are_shown: bool) -> Iterator[DataKind]:
