@@ -27,7 +27,7 @@ from archytas_nb.models.completion import (
     string,
 )
 from archytas_nb.models.providers import ANTHROPIC_URL
-from archytas_nb.models.remote import RemoteModel
+from archytas_nb.models.remote import Post, RemoteModel
 from archytas_nb.models.usage import Tokens
 
 _DEFAULT_TOKENS = 4096
@@ -102,13 +102,9 @@ class AnthropicModel(RemoteModel):
         """The body of a request, without features that the endpoint is known to reject."""
         return {"model": self.name, **body_of(ask, self._capabilities(self.name), self.request)}
 
-    def _send(
-        self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
-    ) -> Any:
-        body = {"model": name, **body_of(ask, form, self.request)}
-        create = client.messages.with_streaming_response.create
-        # Fields are passed in extra_body, because the client warns about some model names.
-        return create(model="", max_tokens=1, messages=[], extra_body=body, **kwargs)
+    def _post(self, name: str, ask: AskModel, form: Capabilities, *, stream: bool) -> Post:
+        body = {"model": name, "stream": stream, **body_of(ask, form, self.request)}
+        return Post("/v1/messages", body)
 
     def _new_builder(self, form: Capabilities) -> ReplyBuilder:  # noqa: ARG002 - there is one
         return AnthropicBuilder(partial(cost_of, self.base_url, self.name))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from archytas_nb.errors import ModelError
+from archytas_nb.loop.events import Json
 from archytas_nb.loop.stop import stoppable
 from archytas_nb.models import sent
 from archytas_nb.models.completion import ServerError
-from archytas_nb.models.refusals import EndpointErrors
+from archytas_nb.models.refusals import EndpointErrors, is_of_transport
 
 _SLACK = 0.005
 """Seconds by which a timeout may fire early."""
@@ -26,6 +29,12 @@ MAX_ERROR_BYTES = 1_000_000
 """Maximum bytes that are read of an error's body."""
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 """Supported content encodings: in others, a few bytes may decompress to gigabytes."""
+
+
+_as_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_LISTS = frozenset({"messages", "input", "tools"})
+"""The fields of bodies with lists that this package makes."""
+_NO_QUERY: Mapping[str, str] = MappingProxyType({})
 
 
 class Deadline:
@@ -66,8 +75,16 @@ class BoundedConnection:
     hooks of `client`.
     """
 
-    def __init__(self, errors: EndpointErrors) -> None:
+    def __init__(
+        self, errors: EndpointErrors, base_url: str = "", query: Mapping[str, str] = _NO_QUERY
+    ) -> None:
         self.client: Any = None
+        self.http: Any = None  # the client's connection
+        self._base_url = base_url
+        self._query = query
+        self._headers: dict[str, str] = {}  # those of the client
+        self._parts: tuple[bytes, ...] = ()  # of the body that is sent
+        self._items: dict[int, tuple[Json, bytes]] = {}  # in its lists, by id, with their JSON
         self._errors = errors
         self._socket: Any = None
         self._timeout: float
@@ -86,6 +103,55 @@ class BoundedConnection:
         with stoppable(self.abort):
             yield
 
+    def send(
+        self, path: str, body: Mapping[str, Json], headers: Mapping[str, str], timeouts: Any
+    ) -> contextlib.AbstractContextManager[Any]:
+        """Send a request; return a context manager of its response.
+
+        Args:
+            path: Where it goes, after the base URL.
+            body: Its body.
+            headers: Its headers, besides those of the client.
+            timeouts: Those of the client's library.
+        """
+        if not self._headers:
+            named = self.client.default_headers.items()
+            self._headers = {name.lower(): each for name, each in named if isinstance(each, str)}
+        self._parts = self._encoded_in_parts(body)
+        response: contextlib.AbstractContextManager[Any] = self.http.stream(
+            "POST",
+            f"{self._base_url}{path}",
+            params=self._query or None,
+            content=b"".join(self._parts),
+            headers={**self._headers, **headers},
+            timeout=timeouts,
+        )
+        return response
+
+    def _encoded_in_parts(self, body: Mapping[str, Json]) -> tuple[bytes, ...]:
+        """A body as JSON, in parts: each item of one of our lists is one.
+
+        A conversation grows, so most items are those of the request before: the same objects, which
+        nobody changes. They are not encoded again, and the list of what was sent shares them.
+        """
+        parts = [b"{"]
+        items: dict[int, tuple[Json, bytes]] = {}
+        for place, (name, value) in enumerate(body.items()):
+            parts.append(f"{',' if place else ''}{_as_json(name)}:".encode())
+            if name not in _LISTS or not isinstance(value, (list, tuple)):
+                parts.append(_as_json(value).encode())
+                continue
+            parts.append(b"[")
+            for number, item in enumerate(value):
+                known = self._items.get(id(item))
+                if known is None:
+                    known = item, _as_json(item).encode()
+                items[id(item)] = known
+                parts += (b"," if number else b"", known[1])
+            parts.append(b"]")
+        self._items = items
+        return (*parts, b"}")
+
     def abort(self) -> None:
         """Abort the current request, from another thread."""
         self._is_aborted = True
@@ -98,7 +164,9 @@ class BoundedConnection:
         """The client's hook before a request is sent."""
         request.extensions["trace"] = self._on_event
         url = request.url
-        sent.requests.record(f"{url.scheme}://{url.netloc.decode()}{url.path}", request.read())
+        body = request.read()
+        parts = self._parts if body == b"".join(self._parts) else (body,)
+        sent.requests.record(f"{url.scheme}://{url.netloc.decode()}{url.path}", parts)
 
     def on_response(self, response: Any) -> None:
         """The client's hook for a response, before its body is read.
@@ -197,7 +265,7 @@ class BoundedConnection:
             chunk = next(chunks, None)
         except Exception as error:
             # The client converts the transport's errors only before the body.
-            if type(error).__module__.split(".")[0].rstrip("2") not in ("httpx", "httpcore"):
+            if not is_of_transport(error):
                 raise
             cause = EOFError(f"{type(error).__name__}: {error}")
             raise self.failure("reply") or cause from None

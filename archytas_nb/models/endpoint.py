@@ -15,7 +15,7 @@ from archytas_nb.models.body import OWN_FIELDS, body_of
 from archytas_nb.models.capabilities import Capabilities
 from archytas_nb.models.completion import CompletionBuilder, ReplyBuilder
 from archytas_nb.models.providers import OPENAI_URL
-from archytas_nb.models.remote import RemoteModel, close_clients
+from archytas_nb.models.remote import Post, RemoteModel, close_clients
 
 __all__ = ["OpenAIModel", "close_clients"]
 
@@ -86,15 +86,9 @@ class OpenAIModel(RemoteModel):
             return responses.body_of(ask, form, self.request)
         return body_of(ask, form, self.request, stream=stream)
 
-    def _send(
-        self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
-    ) -> Any:
-        body = self._body(ask, form, stream=kwargs["stream"])
-        if form.responses:
-            create = client.responses.with_streaming_response.create
-            return create(model=name, input=[], extra_body=body, **kwargs)
-        create = client.chat.completions.with_streaming_response.create
-        return create(model=name, messages=[], extra_body=body, **kwargs)
+    def _post(self, name: str, ask: AskModel, form: Capabilities, *, stream: bool) -> Post:
+        body = {"model": name, "stream": stream, **self._body(ask, form, stream=stream)}
+        return Post("/responses" if form.responses else "/chat/completions", body)
 
     def _new_builder(self, form: Capabilities) -> ReplyBuilder:
         return responses.ResponseBuilder() if form.responses else CompletionBuilder()

@@ -178,6 +178,11 @@ def image_digest(part: Any) -> str:
 # ── errors ────────────────────────────────────────────────────────────────────────────────────────
 
 
+def is_of_transport(error: Exception) -> bool:
+    """Whether an exception comes from the library that sends requests, in either of its names."""
+    return type(error).__module__.split(".")[0].rstrip("2") in ("httpx", "httpcore")
+
+
 class EndpointErrors:
     """Creates the errors of one endpoint; each contains its URL and advice.
 
@@ -231,7 +236,8 @@ class EndpointErrors:
         if "Timeout" in kind:
             during = "connect" if "Connect" in kind else "first byte"
             return self.timed_out(timeout, during)
-        if "APIConnectionError" not in {each.__name__ for each in type(error).__mro__}:
+        is_of_client = "APIConnectionError" in {each.__name__ for each in type(error).__mro__}
+        if not (is_of_client or is_of_transport(error)):
             text = f"the request to {self._url!r} failed: {one_line(why)}."
             return ModelError(f"{text} Check the server's log.", kind="server")
         if "Connect" in kind:

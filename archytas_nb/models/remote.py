@@ -1,8 +1,9 @@
 """The base class of models behind an HTTP API: requests, retries, connections, model lists.
 
-Messages and tools are sent in ``extra_body`` and streams are read as bytes, because a provider's
+A provider's client lists models and says which headers its endpoint expects. Requests for replies
+are sent through its connection, as bytes that are made here, and replies are read as bytes: the
 client would copy every message on every request and create an object for every token. Retries are
-done here, not by the client, so that they can be shown.
+done here, too, so that they can be shown.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from datetime import date
 from functools import partial
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, Self, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 from archytas_nb import settings
 from archytas_nb.choices import ActiveProtocol, EffortName
 from archytas_nb.errors import ConfigurationError, ModelError
-from archytas_nb.loop.events import REFUSED, AskModel, ModelReply, Notice, Usage
+from archytas_nb.loop.events import REFUSED, AskModel, Json, ModelReply, Notice, Usage
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import refusals, secrets
@@ -52,7 +53,7 @@ from archytas_nb.models.providers import (
 )
 from archytas_nb.models.published import ends_at, is_same, published
 from archytas_nb.models.quoted import is_about_reply, written_by_model
-from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors
+from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, is_of_transport
 from archytas_nb.models.secrets import mask_secrets
 from archytas_nb.models.shapes import shaped, unshaped
 from archytas_nb.models.waits import MAX_WAIT_SECONDS
@@ -63,6 +64,14 @@ FIRST_WAIT_SECONDS = 0.5
 _LISTING_SECONDS = 10.0
 _END = re.compile(r"shut_?down|retire|retiring|sunset|expir|decommission|end_of_life")
 """The names of fields with the day of a shutdown. A deprecated model still works."""
+
+
+class Post(NamedTuple):
+    """A request for a reply."""
+
+    path: str
+    """Where it goes, after the base URL."""
+    body: Mapping[str, Json]
 
 
 class RemoteModel:
@@ -150,10 +159,8 @@ class RemoteModel:
         """The header with the key."""
         raise NotImplementedError
 
-    def _send(
-        self, client: Any, name: str, ask: AskModel, form: Capabilities, **kwargs: Any
-    ) -> Any:
-        """Send a request; `kwargs` are for the client. Return a context manager of the response."""
+    def _post(self, name: str, ask: AskModel, form: Capabilities, *, stream: bool) -> Post:
+        """Where a request goes, after the base URL, and its body."""
         raise NotImplementedError
 
     def _new_builder(self, form: Capabilities) -> ReplyBuilder:
@@ -322,22 +329,19 @@ class RemoteModel:
         original = ask
         ask = shaped(ask, form.shapes)
         stream = self.stream and form.stream
-        options = {
-            "stream": stream,
-            "extra_headers": None if self.keeps_connections else {"Connection": "close"},
-            "timeout": self._timeouts(self.timeout, deadline),
-        }
+        headers = {} if self.keeps_connections else {"Connection": "close"}
+        timeouts = self._timeouts(self.timeout, deadline)
         with self._connection(self.timeout, deadline) as connection:
             try:
-                with self._send(connection.client, name, ask, form, **options) as response:
+                post = self._post(name, ask, form, stream=stream)
+                with connection.send(*post, headers, timeouts) as response:
                     builder = self._new_builder(form)
                     chunks = connection.read_body(response.iter_bytes(), lambda: builder.is_over)
                     reply = yield from from_stream(chunks, lambda: builder)
                     if ask.is_continued and not stream:
                         reply = without_beginning(reply, ask)
             except Exception as error:  # noqa: BLE001 - judged below
-                # Older clients wrap the exceptions of hooks.
-                generated = _generated(error.__cause__ or error, ask)
+                generated = _generated(error, ask)
                 if generated is not None:
                     return generated
                 raise self._failure(error, connection, name, ask) from None
@@ -357,7 +361,8 @@ class RemoteModel:
             return self.errors.not_an_api(self.errors.clean(str(error)), passing=is_for_now)
         if isinstance(error, EOFError):
             return self.errors.dropped(self.errors.clean(str(error)))
-        if not isinstance(error, (getattr(self._package(), f"{self.client}Error"), ServerError)):
+        is_of_client = isinstance(error, getattr(self._package(), f"{self.client}Error"))
+        if not (is_of_client or is_of_transport(error) or isinstance(error, ServerError)):
             return error
         failed = self.errors.of_client(error, self.timeout, name, ask)
         if failed.status:  # it takes precedence over a timeout
@@ -389,7 +394,7 @@ class RemoteModel:
         package = self._package()
         limits = self._timeouts(self.timeout, Deadline())
         headers = {**self._key_header(), "Accept-Encoding": "gzip, deflate", **self._headers}
-        connection = BoundedConnection(self.errors)
+        connection = BoundedConnection(self.errors, self.base_url, self._query)
 
         def drop_default_key(request: Any) -> Any:
             # The client adds one of these headers, which Azure would treat as a token.
@@ -423,6 +428,7 @@ class RemoteModel:
             default_headers=headers,
             default_query=self._query,
         )
+        connection.http = http
         return connection
 
     def _timeouts(self, timeout: float, deadline: Deadline) -> Any:

@@ -50,14 +50,20 @@ class Sent:
         address: Where it went, without a key.
         size: The number of bytes of its body.
         purpose: What it was sent for; None outside questions, such as for the list of models.
-        body: Its body; None if it is no longer kept.
+        parts: Those of its body, which requests of one conversation share; None if they are no
+            longer kept.
     """
 
     time: float
     address: str
     size: int
     purpose: Purpose | None
-    body: bytes | None
+    parts: tuple[bytes, ...] | None
+
+    @property
+    def body(self) -> bytes | None:
+        """Its body; None if it is no longer kept."""
+        return None if self.parts is None else b"".join(self.parts)
 
 
 class Requests:
@@ -83,16 +89,16 @@ class Requests:
         """How many are listed."""
         return len(self._requests)
 
-    def record(self, address: str, body: bytes) -> None:
-        """Keep a request that is about to be sent."""
-        one = Sent(time.time(), address, len(body), purpose.get(), body)
+    def record(self, address: str, parts: tuple[bytes, ...]) -> None:
+        """Keep a request that is about to be sent, with the parts of its body."""
+        one = Sent(time.time(), address, sum(map(len, parts)), purpose.get(), parts)
         with self._lock:
             self._requests.append(one)
             self._with_body.append(one)
             self._bytes_kept += one.size
             while self._bytes_kept > MAX_BYTES or len(self._with_body) > MAX_REQUESTS:
                 oldest = self._with_body.popleft()
-                oldest.body = None
+                oldest.parts = None
                 self._bytes_kept -= oldest.size
 
 

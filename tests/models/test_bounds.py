@@ -424,3 +424,30 @@ def test_a_host_with_many_addresses_that_hang_ends_at_the_deadline(
         assert caught.value.kind == "deadline"
         for each in waiting:
             each.close()
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.lists(JSON, max_size=6), st.data())
+def test_a_body_in_parts_is_its_json_whatever_was_sent_before(items: list[Any], data: Any) -> None:
+    connection = BoundedConnection(EndpointErrors("http://127.0.0.1", "", None, (), ("", "")))
+    for _ in range(4):
+        chosen = data.draw(st.lists(st.sampled_from([*items, None, {}]), max_size=8))
+        fields = {"messages": chosen, "tools": items[:2], "input": {"a": 1}}
+        body = data.draw(
+            st.permutations([*fields.items(), ("stop", ["x"]), ("model", "ü")]).map(dict)
+        )
+        parts = connection._encoded_in_parts(body)
+        assert (
+            b"".join(parts)
+            == json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        )
