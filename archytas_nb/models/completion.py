@@ -67,7 +67,9 @@ class CompletionBuilder(ReplyBuilder):
         self.has_begun = True
         if not self.model:
             self.model = string(part.get("model"))
-        if "oken" in text and (tokens := tokens_in(part)) is not None:  # all spellings have it
+        # All spellings have both; a piece of text may have either.
+        may_count = "oken" in text and "usage" in text.casefold()
+        if may_count and (tokens := tokens_in(part)) is not None:
             self._tokens = self._tokens.updated(tokens)
         deltas: list[Delta] = []
         if "prompt_progress" in part:
