@@ -72,6 +72,28 @@ class Bounds:
         return _ended_after(f"{self.requests:,} requests")
 
 
+@dataclass(frozen=True, slots=True)
+class RowBounds(Bounds):
+    """What a program may use for one row of a map."""
+
+    calls: int = 200
+    seconds: float = 2.0
+
+    def text(self, bound: Bound) -> str:
+        """What is told of a program that has reached a bound of the sandbox."""
+        if bound == "time":
+            return f"it computed for more than {self.seconds:g} seconds for one row"
+        return f"its values took more than {self.memory:,} bytes for one row"
+
+    def text_of_calls(self) -> str:
+        """What is told of a program that makes more calls than it may."""
+        return f"it was ended after {count(self.calls, 'call')} for one row"
+
+    def text_of_requests(self) -> str:
+        """What is told of a program that makes more requests than it may."""
+        return f"it was ended after {self.requests:,} requests for one row"
+
+
 def _ended_after(what: str) -> str:
     return f"the program was ended after {what}, the limit of one program: {_SMALLER}"
 

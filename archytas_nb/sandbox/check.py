@@ -6,16 +6,8 @@ import ast
 from collections.abc import Callable, Collection, Iterator
 
 from archytas_nb.loop.events import PROGRAM_ENDINGS, Fault
-from archytas_nb.sandbox.rewrite import rewritten
 from archytas_nb.syntax.bindings import Bindings, Use
-from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.declaration import PRIVATE
-
-MAX_PROGRAM = 100_000
-"""Maximum number of characters of a program; to check longer ones would take minutes."""
-
-MAX_PARTS = 10_000
-"""Maximum number of nodes of its tree, more than 1,000 short lines."""
 
 MODULES = frozenset(
     {
@@ -39,42 +31,32 @@ _RUN_TEXTS = frozenset({"eval", "exec"})
 """The builtins that run what nobody checked, and could bind the names of the sandbox itself."""
 
 
-def prepared(
-    text: str, names: Collection[str], bound: Collection[str] = (), *, is_part: bool = False
-) -> tuple[str, tuple[Fault, ...]]:
-    """The text to run, with the same lines, and the faults that are seen without its types.
+def faults_in(
+    tree: ast.Module,
+    text: str,
+    functions: frozenset[str],
+    before: Collection[str],
+    *,
+    is_part: bool,
+) -> tuple[Fault, ...]:
+    """The faults of a program that are seen without its types, by line.
 
     Args:
-        text: The program.
-        names: The names of the tools.
-        bound: The names that were bound before the program.
+        tree: The program.
+        text: The same.
+        functions: The names of the tools and of what ends a program.
+        before: The names that were bound before it.
         is_part: Whether it is a part of a program, which need not end with an answer.
     """
-    if len(text) > MAX_PROGRAM:
-        return text, (_too_long(f"{len(text):,} characters", f"{MAX_PROGRAM:,}"),)
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    try:
-        tree = parsed(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return text, (_syntax_fault(error, text),)
-    parts = sum(1 for _ in ast.walk(tree))
-    if parts > MAX_PARTS:
-        return text, (_too_long(f"{parts:,} names, values and operations", f"{MAX_PARTS:,}"),)
-    functions = frozenset({*names, *PROGRAM_ENDINGS})
-    said = dict.fromkeys(_faults(tree, functions, bound))
-    if not said and not is_part and not _has_result(tree):
+    found = dict.fromkeys(_faults(tree, functions, before))
+    if not found and not is_part and not _has_result(tree):
         line = text.rstrip("\n").count("\n") + 1
-        said[line, "the program ends without a result: end it with answer(…) or show(…)"] = None
-    faults = tuple(fault_at(line, fault, text) for line, fault in sorted(said))
-    if faults:
-        return text, faults
-    fed = rewritten(text, tree, functions, bound)
-    if len(fed) > 2 * MAX_PROGRAM:
-        return text, (_too_long(f"{len(fed):,} characters in the sandbox", f"{2 * MAX_PROGRAM:,}"),)
-    return fed, ()
+        found[line, "the program ends without a result: end it with answer(…) or show(…)"] = None
+    return tuple(fault_at(line, fault, text) for line, fault in sorted(found))
 
 
-def _too_long(size: str, most: str) -> Fault:
+def too_long(size: str, most: str) -> Fault:
+    """The fault of a program that is too long to be checked."""
     what = f"the program is too long: it has {size}, and may have {most}"
     return Fault(1, "", f"{what}. Write its first part, and go on in the next program")
 
@@ -88,7 +70,8 @@ def fault_at(line: int, what: str, text: str) -> Fault:
     return Fault(line, source, what)
 
 
-def _syntax_fault(error: BaseException, text: str) -> Fault:
+def syntax_fault(error: BaseException, text: str) -> Fault:
+    """The fault of a text that is not Python."""
     line = getattr(error, "lineno", None) or 1
     what = getattr(error, "msg", None) or "it is nested too deeply"
     return fault_at(line, f"this is not valid Python: {what}", text)

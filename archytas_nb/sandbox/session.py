@@ -20,10 +20,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from pydantic_monty import MontyComplete, MontyCrashedError, MontyError, SyncSnapshot
+from pydantic_monty import MontyError
 
 from archytas_nb.loop.events import (
     CallOutcome,
+    Json,
     ProgramEnded,
     ProgramFaults,
     ProgramWaits,
@@ -31,34 +32,26 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.sandbox import pool
 from archytas_nb.sandbox.bounds import Bounds, bound_of
-from archytas_nb.sandbox.check import prepared
-from archytas_nb.sandbox.diagnostics import type_faults
+from archytas_nb.sandbox.engine import Engine, Spent, Surroundings, lost
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.interpreter import Interpreter
 from archytas_nb.sandbox.notebook import NotebookVariables
 from archytas_nb.sandbox.prelude import BEGINNING
-from archytas_nb.sandbox.requests import Requests, StopProgram
-from archytas_nb.sandbox.running import Running
+from archytas_nb.sandbox.prepared import prepare
 from archytas_nb.sandbox.short import kind_of, short
 from archytas_nb.sandbox.snapshots import (
-    MAX_MESSAGE,
     end,
     next_file,
-    raised_by,
-    reply_of,
-    resumed,
-    text_of,
-    waits_for_calls,
 )
-from archytas_nb.sandbox.source import Source
 from archytas_nb.sandbox.thread import DrivingThread
 from archytas_nb.sandbox.values import from_sandbox
 from archytas_nb.tools.declaration import by_python_name
+from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
-from archytas_nb.words import clip, count, shorten
 
 T = TypeVar("T")
 
+_MAX_RENDERED = 2_000  # characters of an object in an answer
 _MAX_ASSIGNED = 50  # variables that a program is told it assigned
 _ATTEMPTS = 3  # to read one of them
 _AS_AT_LAST_CALL = "the variables are as they were at the last call"
@@ -112,13 +105,19 @@ class Session:
             self._handles = state.handles.copy(namespace)
             self._interpreter = Interpreter(self._bounds, state.dump)
         self._notebook = NotebookVariables(namespace, self._handles, is_open=names_variables)
-        self._requests = Requests(
-            self._tools, self._notebook, self._handles, self._interpreter, self._bounds
+        self._thread = DrivingThread()
+        self._around = Surroundings(
+            self._tools,
+            self._notebook,
+            self._handles,
+            self._bounds,
+            object_in_answer=_rendered,
+            keep=self._interpreter.keep_at,
+            names=lambda: self._interpreter.names,
+            is_stopping=lambda: self._thread.is_stopping,
         )
         self._is_new = True  # no program of this question has begun
-        self._thread = DrivingThread()
-        self._program: Running | None = None
-        self._snapshot: Any = None  # the request of a program that waits for calls
+        self._program: Engine | None = None  # that runs, or waits for calls
         self._state: State | None = None
 
     # ── what a run asks for ───────────────────────────────────────────────────────────────────────
@@ -173,29 +172,31 @@ class Session:
     # ── the beginning ─────────────────────────────────────────────────────────────────────────────
 
     def _run(self, text: str, *, is_part: bool) -> ProgramFaults | ProgramWaits | ProgramEnded:
-        text = text.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
         self._interpreter.surely(partial(self._begin, is_part=is_part))
-        bound = self._interpreter.names
-        fed, faults = prepared(text, tuple(self._tools), bound, is_part=is_part)
-        if not faults:
-            names = (*bound, *self._notebook.names())
-            faults = type_faults(fed, text, self._tools, names, self._interpreter)
-        if faults:
-            return ProgramFaults(faults)
-        source = Source(text, fed, self._tools)
+        source = prepare(
+            text,
+            self._tools,
+            self._interpreter.names,
+            self._interpreter,
+            variables=self._notebook.names(),
+            is_part=is_part,
+        )
+        if isinstance(source, ProgramFaults):
+            return source
         file = self._interpreter.surely(lambda: next_file(self._interpreter.session))
-        self._program = program = Running(source, file)
-        return self._advanced(
+        self._program = engine = Engine(source, file, self._around)
+        waits = engine.start(
             lambda: self._interpreter.session.feed_start(
-                source.fed, print_callback=program.print, skip_type_check=True
+                source.fed, print_callback=engine.print, skip_type_check=True
             )
         )
+        return waits or self._over()
 
     def _begin(self, *, is_part: bool) -> None:
         if is_part:
             self._interpreter.read_names()
             return
-        self._requests.begin()
+        self._around.spent = Spent()
         if self._is_new:  # what is described below the question is what its programs read
             self._notebook.claim(self._interpreter.names)
             self._is_new = False
@@ -206,120 +207,37 @@ class Session:
 
         A variable of an earlier program may have the name of a function that came later.
         """
-        self._interpreter.unbind({*self._notebook.lent, *self._requests.functions})
+        self._interpreter.unbind({*self._notebook.lent, *self._around.functions})
         self._interpreter.keep()
         self._notebook.lent.clear()
 
-    # ── between the requests ──────────────────────────────────────────────────────────────────────
+    # ── between the calls ─────────────────────────────────────────────────────────────────────────
 
     @property
-    def _running(self) -> Running:
+    def _running(self) -> Engine:
         if self._program is None:
             raise RuntimeError("no program runs")
         return self._program
 
     def _resume(self, outcomes: Sequence[CallOutcome]) -> ProgramWaits | ProgramEnded:
-        program = self._running
-        snapshot = self._snapshot
-        if snapshot is None or len(outcomes) != len(program.requested):
-            expected = count(len(program.requested), "call")
-            raise ValueError(f"{count(len(outcomes), 'outcome')} for {expected}")
-        calls = [program.pending.pop(each) for each in program.requested]
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if outcome.status not in ("done", "error"):
-                program.stop_at(call.line, outcome.text)
-                program.is_interrupted = outcome.status == "interrupted"
-                return self._ended_at(snapshot)
-        replies = [reply_of(each, self._handles) for each in outcomes]
-        if waits_for_calls(snapshot):
-            reply: Any = dict(zip(program.requested, replies, strict=True))
-        else:
-            [reply] = replies
-        return self._advanced(lambda: resumed(snapshot, reply))
+        return self._running.resume(outcomes) or self._over()
 
-    def _advanced(self, step: Callable[[], SyncSnapshot]) -> ProgramWaits | ProgramEnded:
-        """Drive the program until it waits for calls, or ends."""
-        program = self._running
-        snapshot: Any = None
-        self._snapshot = None
-        try:
-            snapshot = step()
-            while not isinstance(snapshot, MontyComplete):
-                if self._thread.is_stopping:
-                    return self._ended_at(snapshot)
-                after = self._requests.reply(snapshot, program)
-                if after is None:
-                    self._snapshot = snapshot
-                    return ProgramWaits(tuple(program.pending[each] for each in program.requested))
-                snapshot = after
-            self._show_last(snapshot)
-        except StopProgram:
-            return self._ended_at(snapshot)
-        except MontyCrashedError as error:
-            self._lose(error)
-        except MontyError as error:
-            self._fail(error)
+    def _stopped(self) -> ProgramEnded:
+        self._running.interrupt()
         return self._over()
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────
 
-    def _show_last(self, complete: MontyComplete) -> None:
-        """Show the value of the last expression, if there is one."""
-        try:
-            value = complete.output
-        except Exception as error:  # noqa: BLE001 - nested too deeply, or a value that Python lacks
-            self._running.show(f"<a value that cannot be shown: {shorten(str(error), 100)}>")
-            return
-        if value is not None:
-            self._running.show(short(from_sandbox(value, self._handles)))
-
-    def _ended_at(self, snapshot: Any) -> ProgramEnded:
-        """End the program at its request, whatever it catches."""
-        try:
-            if not end(snapshot):
-                self._interpreter.go_back_to_start()
-        except MontyError:
-            self._interpreter.go_back()
-        return self._over()
-
-    def _fail(self, error: MontyError) -> None:
-        """The program raised, reached a bound, or was ended."""
-        program = self._running
-        bound = bound_of(error)
-        if bound:
-            self._interpreter.go_back()
-        if program.is_over:
-            return
-        frames: list[Any] = getattr(error, "traceback", list)()
-        lines = [program.line, *(each.line for each in frames if each.filename == program.file)]
-        if bound:
-            program.stop_at(lines[-1], self._bounds.text(bound))
-        else:
-            text = clip(text_of(error), MAX_MESSAGE)
-            program.error = program.fault(lines[-1], text, raised_by(error))
-
-    def _lose(self, error: MontyCrashedError) -> None:
-        """The worker's process ended."""
-        program = self._running
-        if not error.timed_out:
-            program.lost = _lost(error)
-        elif program.error is None:
-            program.stop_at(program.line, self._bounds.text("time"))
-        self._interpreter.go_back()
-
-    def _stopped(self) -> ProgramEnded:
-        self._running.is_interrupted = True
-        if self._snapshot is None:
-            return self._over()
-        return self._ended_at(self._snapshot)
-
     def _over(self) -> ProgramEnded:
         """Describe how the program ended, and keep the session."""
         program = self._running
+        self._leave(program)
+        if program.lost:
+            program.lost = f"{program.lost}; {_AS_AT_LAST_CALL}"
         try:
             self._interpreter.keep()
         except (MontyError, RuntimeError) as error:
-            why = _lost(error)
+            why = f"{lost(error)}; {_AS_AT_LAST_CALL}"
             if isinstance(error, MontyError) and bound_of(error):
                 why = _too_large(self._bounds)
             program.lost = program.lost or why
@@ -328,8 +246,19 @@ class Session:
         self._notebook.lent -= program.source.bound
         ended = program.ended(*self._assigned(program.source.assigned))
         self._program = None
-        self._snapshot = None
         return ended
+
+    def _leave(self, program: Engine) -> None:
+        """Have a session without a program in it, whatever the program left behind."""
+        match program.left:
+            case "a request":  # which it may catch the end of
+                try:
+                    if not end(program.request):
+                        self._interpreter.go_back_to_start()
+                except MontyError:
+                    self._interpreter.go_back()
+            case "a bound" | "no worker":
+                self._interpreter.go_back()
 
     def _assigned(self, names: Sequence[str]) -> tuple[dict[str, str], dict[str, ValueKind]]:
         """Those of these variables that are bound: short texts of their values, and what they are.
@@ -366,8 +295,9 @@ class Session:
         return State(self._interpreter.close(), self._handles)
 
 
-def _lost(error: Exception) -> str:
-    return f"the process of the sandbox was lost ({error}); {_AS_AT_LAST_CALL}"
+def _rendered(value: Any) -> Json:
+    """An object in an answer, as a person reads it."""
+    return render(value, _MAX_RENDERED).text
 
 
 def _too_large(bounds: Bounds) -> str:

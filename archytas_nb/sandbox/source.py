@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from itertools import accumulate
 
+from archytas_nb.loop.events import Fault
 from archytas_nb.syntax.bindings import DEFINITIONS, Bindings
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.declaration import PRIVATE
@@ -28,6 +29,7 @@ class Source:
         text: As the model wrote it.
         fed: The same, prepared for the sandbox; the lines are the same.
         tools: The names of the functions that ask the loop.
+        has_checkpoints: Whether its session is kept while it runs.
 
     Attributes:
         fed: What the sandbox runs: with a call of `CHECKPOINT` behind each statement that calls a
@@ -36,14 +38,18 @@ class Source:
         assigned: Those that it assigns values, in order.
     """
 
-    def __init__(self, text: str, fed: str, tools: Collection[str]) -> None:
+    def __init__(
+        self, text: str, fed: str, tools: Collection[str], *, has_checkpoints: bool = True
+    ) -> None:
         self._lines = _lines(text)
         self._tree = _parsed(fed)
         bindings = Bindings(self._tree)
         self.bound = bindings.bound
         self.assigned = tuple(dict.fromkeys(_assigned(bindings)))
-        self.fed = _with_checkpoints(fed, self._tree, tools)
-        self._tree = _parsed(self.fed)
+        self.fed = fed
+        if has_checkpoints:
+            self.fed = _with_checkpoints(fed, self._tree, tools)
+            self._tree = _parsed(self.fed)
         self._starts = _line_starts(self.fed)
         self._parents = {
             child: parent
@@ -66,6 +72,10 @@ class Source:
         if 1 <= number <= len(self._lines):
             return self._lines[number - 1].strip()
         return ""
+
+    def fault(self, line: int, text: str, raised: str | None = None) -> Fault:
+        """A fault in one of its lines, and the exception that it raised."""
+        return Fault(line, self.line(line), text, raised)
 
     def is_awaited(self, start: int, end: int) -> bool:
         """Whether the program awaits the call at this place, in bytes of `fed`."""

@@ -24,7 +24,7 @@ from archytas_nb.batch.engine import Map
 from archytas_nb.batch.map import questions_of
 from archytas_nb.loop.events import AskModel, ModelReply, Usage
 from archytas_nb.sandbox import rows as sandbox_rows
-from archytas_nb.sandbox.bounds import Bounds
+from archytas_nb.sandbox.bounds import RowBounds
 from tests.batch.planner import Counting, Planner
 from tests.batch.test_plan import PROGRAM, PROMPT, cost, data, expected, planned
 
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def test_a_program_that_never_ends_is_ended_for_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox_rows.RowProgram.__init__, "__defaults__", (Bounds(seconds=0.2),))
+    monkeypatch.setattr(sandbox_rows.RowProgram.__init__, "__defaults__", (RowBounds(seconds=0.2),))
     model = Planner("while row.number >= 0:\n    last = 1\nanswer(last)", PROGRAM, single=cost)
     frame = data(40)
     out = planned(frame, model)

@@ -20,7 +20,8 @@ from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, ModelReply, ProgramEnded, WireCall
 from archytas_nb.loop.program_protocol import ended_report
 from archytas_nb.loop.tokens import json_tokens, message_tokens, text_tokens
-from archytas_nb.sandbox.check import MAX_PROGRAM, MODULES
+from archytas_nb.sandbox.check import MODULES
+from archytas_nb.sandbox.prepared import MAX_PROGRAM
 from archytas_nb.sandbox.session import Bounds, Session
 from archytas_nb.small.lines import MAX_LINES
 from archytas_nb.testing import ScriptedModel

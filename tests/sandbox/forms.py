@@ -21,6 +21,11 @@ TOOLS = {name: Tool.from_function(each) for name, each in FUNCTIONS.items()}
 @dataclasses.dataclass
 class Row:
     name: str
+    count: int
+    index: str
+
+
+ROW = Row("x", 2, "y")
 
 
 def in_form(form: str, source: str, names: Sequence[str]) -> Ran:
@@ -36,25 +41,30 @@ def in_form(form: str, source: str, names: Sequence[str]) -> Ran:
     def called(call: ProgramCall) -> CallOutcome:
         [value] = call.input.values()
         calls.append(f"{call.name}({value!r})")
-        return TOOLS[call.name].call(call.input, {})
+        return _made(call)
 
     assigned = {each.id for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Name)}
     known = [each for each in names if each in assigned]
     texts = ", ".join(f"repr({each})" for each in known)
     values = dict.fromkeys(names, "None")
-    ended = _ended(form, f"{source}\nrow.name\nanswer([{texts}])", called)
+    ended = ended_in_form(form, f"{source}\nrow.name\nanswer([{texts}])", called)
     if isinstance(ended.answer, list):
         values.update(zip(known, ended.answer, strict=True))
     error = ended.error.text.partition(":")[0] if ended.error is not None else ""
     return values, calls, error
 
 
-def _ended(form: str, text: str, called: Any) -> ProgramEnded:
+def _made(call: ProgramCall) -> CallOutcome:
+    return TOOLS[call.name].call(call.input, {})
+
+
+def ended_in_form(form: str, text: str, called: Any = _made) -> ProgramEnded:
+    """How a program ended that has no faults."""
     if form == "rows":
         program = RowProgram(text, TOOLS, Row)
         assert program.faults == ()
-        return program.run(Row("x"), called, {})
-    session = Session(TOOLS, {"row": Row("x")})
+        return program.run(ROW, called, {})
+    session = Session(TOOLS, {"row": ROW})
     try:
         reply: Any = session.run(text)
         while isinstance(reply, ProgramWaits):

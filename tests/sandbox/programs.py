@@ -15,7 +15,7 @@ from archytas_nb.loop.events import (
     ProgramFaults,
     ProgramWaits,
 )
-from archytas_nb.sandbox import session
+from archytas_nb.sandbox import prepared
 from archytas_nb.sandbox.session import Bounds, Session, State
 from archytas_nb.tools.tool import Tool
 
@@ -76,8 +76,8 @@ def ended(text: str) -> str:
 
 def uncheck(patch: pytest.MonkeyPatch) -> None:
     """Run programs without the check before they run: the sandbox has to hold by itself."""
-    patch.setattr(session, "prepared", lambda text, *_, **__: (text, ()))
-    patch.setattr(session, "type_faults", lambda *_, **__: ())
+    patch.setattr(prepared, "fed_text", lambda text, *_, **__: (text, ()))
+    patch.setattr(prepared, "type_faults", lambda *_, **__: ())
 
 
 class Programs:

@@ -12,8 +12,9 @@ import pytest
 from pydantic_monty import Monty, MontyComplete, MontyError, MontyTypingError
 
 from archytas_nb.loop.events import Fault
-from archytas_nb.sandbox.check import MODULES, prepared
+from archytas_nb.sandbox.check import MODULES
 from archytas_nb.sandbox.diagnostics import FORMAT, faults_of
+from archytas_nb.sandbox.prepared import fed_text
 from archytas_nb.tools.declaration import python_name, stubs
 from archytas_nb.tools.tool import Tool
 from tests.sandbox.direct import pool
@@ -84,7 +85,7 @@ TOOLS = {
 
 def found(pool: Monty, text: str, *, is_part: bool = True) -> list[Fault]:
     """The faults of a program, as a session finds them."""
-    _, faults = prepared(text, TOOLS, is_part=is_part)
+    _, faults = fed_text(text, TOOLS, is_part=is_part)
     if faults:
         return list(faults)
     stub = stubs(TOOLS.values(), ["df"])
@@ -237,8 +238,8 @@ def test_what_is_not_certain_does_not_stop_a_program(pool: Monty, text: str) -> 
 def test_a_program_that_gives_nothing_back_is_a_fault_unless_it_is_a_part(
     text: str, is_without: bool
 ) -> None:
-    assert bool(prepared(text, TOOLS)[1]) == is_without
-    assert prepared(text, TOOLS, is_part=True)[1] == ()
+    assert bool(fed_text(text, TOOLS)[1]) == is_without
+    assert fed_text(text, TOOLS, is_part=True)[1] == ()
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -251,14 +252,14 @@ def test_the_sandbox_has_the_modules_that_can_be_imported(pool: Monty, module: s
     "text", ["x = 1\r\nshow(x)", "x = 'a\x0cb'\nshow(x)", "\ufeffshow(1)", "é=1\nshow(é)"]
 )
 def test_unusual_line_ends_and_characters_are_no_fault(text: str) -> None:
-    assert prepared(text, TOOLS)[1] == ()
+    assert fed_text(text, TOOLS)[1] == ()
 
 
 @pytest.mark.parametrize(
     "text", ["(" * 5000, "\0", "x = '" + "\ud800" + "'\nshow(x)", "-" * 100_000 + "1"]
 )
 def test_no_text_makes_the_check_fail(text: str) -> None:
-    fed, faults = prepared(text, TOOLS)
+    fed, faults = fed_text(text, TOOLS)
     assert faults or fed
 
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from typing import Any
 
 import pytest
 from pydantic_monty import Monty, MontyError
 
-from archytas_nb.sandbox.check import prepared
-from archytas_nb.sandbox.handles import Handles
-from archytas_nb.sandbox.prelude import PRELUDE
+from archytas_nb.sandbox.prepared import fed_text
 from archytas_nb.sandbox.rewrite import rewritten
-from archytas_nb.sandbox.values import to_sandbox
-from tests.sandbox.direct import TOOLS, drive, in_python, in_sandbox, pool
-from tests.sandbox.forms import FORMS, in_form
+from tests.sandbox.direct import TOOLS, drive, in_python, pool
+from tests.sandbox.forms import FORMS, ended_in_form, in_form
 
 __all__ = ["pool"]
 
@@ -68,7 +64,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_a_rewritten_program_does_what_it_does_in_python(text: str, form: str) -> None:
-    fed, faults = prepared(text, TOOLS, is_part=True)
+    fed, faults = fed_text(text, TOOLS, is_part=True)
     assert faults == ()
     assert fed.count("\n") == text.count("\n")
     values, calls, error = in_python(text, "abcd")
@@ -77,25 +73,23 @@ def test_a_rewritten_program_does_what_it_does_in_python(text: str, form: str) -
     assert in_form(form, text, "abcd") == (values, calls, error)
 
 
-def test_a_deleted_variable_is_none(pool: Monty) -> None:
-    fed, _ = prepared("a = 1\ndel a\nb = 2", TOOLS, is_part=True)
-    assert in_sandbox(pool, fed, "ab")[0] == {"a": "None", "b": "2"}
+@pytest.mark.parametrize("form", FORMS)
+def test_a_deleted_variable_is_none(form: str) -> None:
+    assert in_form(form, "a = 1\ndel a\nb = 2", "ab")[0] == {"a": "None", "b": "2"}
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("text", "calls"),
     [
         ("text(range(3))", ["text([0, 1, 2])"]),
         ("a = range(3)\ntext(value=a)", ["text([0, 1, 2])"]),
         ("text({'x': 1}.keys())", ["text(['x'])"]),
-        ("text({'x': 1}.items())", ["text([('x', 1)])"]),
+        ("text({'x': 1}.items())", ["text([['x', 1]])"]),
     ],
 )
-def test_a_range_or_a_view_reaches_a_tool_as_a_list(
-    pool: Monty, text: str, calls: list[str]
-) -> None:
-    fed, _ = prepared(text, TOOLS, is_part=True)
-    assert in_sandbox(pool, fed, ())[1] == calls
+def test_a_range_or_a_view_reaches_a_tool_as_a_list(text: str, calls: list[str], form: str) -> None:
+    assert in_form(form, text, ())[1] == calls
 
 
 @pytest.mark.parametrize(
@@ -114,18 +108,49 @@ def test_what_needs_no_change_is_not_changed(text: str) -> None:
     assert rewritten(text, ast.parse(text), TOOLS) == text
 
 
-def test_a_field_of_a_record_with_the_name_of_a_method_is_read(pool: Monty) -> None:
-    @dataclasses.dataclass
-    class Word:
-        count: int
-        index: str
+@pytest.mark.parametrize("form", FORMS)
+def test_a_field_of_a_record_with_the_name_of_a_method_is_read(form: str) -> None:
+    values, _, error = in_form(
+        form, "a = row.count + 1\nb = [row.index, [row.index.upper][0]()]", "ab"
+    )
+    assert (values, error) == ({"a": "3", "b": "['y', 'Y']"}, "")
 
-    text = "[word.count + 1, [word.index]]"
-    fed, _ = prepared(text, ())
-    with pool.checkout() as session:
-        session.feed_run(PRELUDE)
-        word = to_sandbox(Word(2, "x"), Handles())
-        assert session.feed_run(fed, inputs={"word": word}) == [3, ["x"]]
+
+@pytest.mark.parametrize("form", FORMS)
+def test_calls_that_are_awaited_together_are_made(form: str) -> None:
+    text = (
+        "import asyncio\na = await asyncio.gather(number('ab'), number('abc'))\nb = await half(4)"
+    )
+    values, calls, error = in_form(form, text, "ab")
+    assert (values, error) == ({"a": "[2, 3]", "b": "2.0"}, "")
+    assert calls == ["number('ab')", "number('abc')", "half(4)"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    answer(1)\nexcept BaseException:\n    answer(2)\nanswer(3)",
+        "def f():\n    return [answer(each) for each in [1, 2]]\nf()",
+    ],
+)
+def test_the_first_answer_counts_whatever_the_program_catches(text: str, form: str) -> None:
+    assert ended_in_form(form, f"row.name\n{text}").answer == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_error_says_its_line_and_what_was_raised(form: str) -> None:
+    error = ended_in_form(form, "row.name\nb = half('x')\nanswer(b)").error
+    assert error is not None
+    assert (error.line, error.source) == (2, "b = half('x')")
+    assert (error.text, error.raised) == ("ValueError: not a number", "ValueError")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_call_in_a_function_of_the_sandbox_has_no_line(form: str) -> None:
+    error = ended_in_form(form, "row.name\nanswer(list(map(half, ['x'])))").error
+    assert error is not None
+    assert error.line == 2  # of the call of `map`, which is in the program
 
 
 # ── what the sandbox lacks ────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archytas_nb.sandbox.check import prepared
+from archytas_nb.sandbox.prepared import fed_text
 from tests.sandbox.direct import in_python, in_sandbox, pool
 
 __all__ = ["pool"]
@@ -204,7 +204,7 @@ def _check(pool: Any, text: str) -> None:
         ast.parse(text)
     except SyntaxError:
         return
-    fed, faults = prepared(text, ("number", "text", "half"), is_part=True)
+    fed, faults = fed_text(text, ("number", "text", "half"), is_part=True)
     if faults:
         return
     assert fed.count("\n") == text.count("\n")

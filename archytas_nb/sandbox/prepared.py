@@ -1,0 +1,93 @@
+"""A program from its text to what the sandbox runs: checked, and in the forms that it has."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from archytas_nb.loop.events import PROGRAM_ENDINGS, Fault, ProgramFaults
+from archytas_nb.sandbox.check import faults_in, syntax_fault, too_long
+from archytas_nb.sandbox.diagnostics import type_faults
+from archytas_nb.sandbox.interpreter import Interpreter
+from archytas_nb.sandbox.rewrite import rewritten
+from archytas_nb.sandbox.source import Source
+from archytas_nb.syntax.parse import parsed
+from archytas_nb.tools.tool import Tool
+
+MAX_PROGRAM = 100_000
+"""Maximum number of characters of a program; to check longer ones would take minutes."""
+
+MAX_PARTS = 10_000
+"""Maximum number of nodes of its tree, more than 1,000 short lines."""
+
+Check = Callable[[str], tuple[Fault, ...]]
+"""Finds faults in the text that the sandbox runs."""
+
+
+def prepare(
+    text: str,
+    tools: Mapping[str, Tool],
+    bound: Collection[str],
+    checker: Interpreter,
+    *,
+    variables: Collection[str] = (),
+    typed: Mapping[str, Any] = MappingProxyType({}),
+    check: Check | None = None,
+    is_part: bool = False,
+    has_checkpoints: bool = True,
+) -> Source | ProgramFaults:
+    """Check a program and rewrite what the sandbox lacks, with the same lines.
+
+    Args:
+        text: The program.
+        tools: The tools, by their names in programs.
+        bound: The names that are bound in the session in which it will run, also by the prelude.
+        checker: Opens the session of the type checker.
+        variables: What it can name besides.
+        typed: The types of variables whose type is known.
+        check: What else may be wrong with it.
+        is_part: Whether it is a part of a program, which need not end with an answer.
+        has_checkpoints: Whether its session is kept while it runs.
+    """
+    text = text.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
+    fed, faults = fed_text(text, tuple(tools), bound, is_part=is_part)
+    if not faults and check is not None:
+        faults = check(fed)
+    if not faults:
+        faults = type_faults(fed, text, tools, (*bound, *variables), checker, typed)
+    if faults:
+        return ProgramFaults(faults)
+    return Source(text, fed, tools, has_checkpoints=has_checkpoints)
+
+
+def fed_text(
+    text: str, names: Collection[str], bound: Collection[str] = (), *, is_part: bool = False
+) -> tuple[str, tuple[Fault, ...]]:
+    """The text to run, with the same lines, and the faults that are seen without its types.
+
+    Args:
+        text: The program.
+        names: The names of the tools.
+        bound: The names that were bound before the program.
+        is_part: Whether it is a part of a program, which need not end with an answer.
+    """
+    if len(text) > MAX_PROGRAM:
+        return text, (too_long(f"{len(text):,} characters", f"{MAX_PROGRAM:,}"),)
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        tree = parsed(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return text, (syntax_fault(error, text),)
+    parts = sum(1 for _ in ast.walk(tree))
+    if parts > MAX_PARTS:
+        return text, (too_long(f"{parts:,} names, values and operations", f"{MAX_PARTS:,}"),)
+    functions = frozenset({*names, *PROGRAM_ENDINGS})
+    faults = faults_in(tree, text, functions, bound, is_part=is_part)
+    if faults:
+        return text, faults
+    fed = rewritten(text, tree, functions, bound)
+    if len(fed) > 2 * MAX_PROGRAM:
+        return text, (too_long(f"{len(fed):,} characters in the sandbox", f"{2 * MAX_PROGRAM:,}"),)
+    return fed, ()
