@@ -32,9 +32,9 @@ from itertools import zip_longest
 from types import CodeType, FrameType, MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
-from archytas_nb.tools.data import MISSING, is_missing
 from archytas_nb.tools.names import is_secret
-from archytas_nb.tools.render import MAX_RESULT_CHARS, is_lazy, render, safe_repr
+from archytas_nb.tools.render import MAX_RESULT_CHARS, is_lazy, render
+from archytas_nb.tools.texts import MISSING, cell_text, is_array, is_missing, safe_repr
 from archytas_nb.tools.variables import is_hidden, user_names
 from archytas_nb.words import clip, did_you_mean, one_line
 
@@ -571,4 +571,6 @@ def value_text(value: Any) -> str:
         return MISSING
     if isinstance(value, (int, float, complex, Decimal, dt.date, dt.time, dt.timedelta)):
         return str(value)
+    if is_array(value):
+        return clip(cell_text(value, _MAX_CHARS), _MAX_CHARS)
     return render(value, _MAX_CHARS).text

@@ -19,9 +19,9 @@ from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.short import short
 from archytas_nb.sandbox.values import to_sandbox
 from archytas_nb.template import Template
-from archytas_nb.tools.data import is_missing
 from archytas_nb.tools.declaration import type_for_programs
 from archytas_nb.tools.render import render
+from archytas_nb.tools.texts import is_missing
 
 Values = tuple[Any, ...]
 """The values of a row, in the order of the columns; None where one is missing."""

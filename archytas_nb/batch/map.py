@@ -19,7 +19,6 @@ from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import Usage
 from archytas_nb.sandbox import pool
 from archytas_nb.template import Template, value_text
-from archytas_nb.tools.data import level_name
 from archytas_nb.tools.tables import (
     column_of,
     hides_rows,
@@ -202,15 +201,18 @@ def _not_rows(data: Any) -> Exception:
     return argument_error(text)
 
 
-def _labels(data: Any) -> list[Mapping[str, Any]]:
+def _labels(data: Any) -> list[str]:
     """What the index says of each row; empty where it says nothing.
 
-    A number without a name is the place that a row had before others were left out.
+    A single number without a name is the place that a row had before others were left out.
     """
-    told = [each for each in index_of(data) if each.name is not None or each.kind != "number"]
-    names = [level_name(each).removeprefix("index ") for each in told]
+    levels = index_of(data)
+    told = [
+        each for each in levels if each.name is not None or each.kind != "number" or len(levels) > 1
+    ]
+    names = [each.label or "index" for each in told]
     values = [each.values(slice(None)) for each in told]
-    return [dict(zip(names, each, strict=True)) for each in zip(*values, strict=True)]
+    return [_lines(zip(names, each, strict=True)) for each in zip(*values, strict=True)]
 
 
 def _check_columns(names: Sequence[str]) -> None:
@@ -224,9 +226,7 @@ def _check_columns(names: Sequence[str]) -> None:
         )
 
 
-def questions_of(
-    items: Sequence[Any], prompt: str, labels: Sequence[Mapping[str, Any]] = ()
-) -> list[str]:
+def questions_of(items: Sequence[Any], prompt: str, labels: Sequence[str] = ()) -> list[str]:
     """The question for each row: ``{column}`` is replaced; a row without it stands below.
 
     `labels` is what the index says of each row; it stands above a row that is below the prompt.
@@ -246,7 +246,7 @@ def questions_of(
     if not labels:
         return [f"{asked}\n\n{_shown(item)}" for item in items]
     pairs = zip(labels, items, strict=True)
-    return [f"{asked}\n\n{_shown(label)}\n{_shown(item)}" for label, item in pairs]
+    return [f"{asked}\n\n{label}\n{_shown(item)}" for label, item in pairs]
 
 
 def columns_in(items: Sequence[Any]) -> list[str]:
@@ -285,9 +285,12 @@ def columns_of(
 
 
 def _shown(item: Any) -> str:
-    if isinstance(item, Mapping):
-        return "\n".join(f"{name}: {value_text(value)}" for name, value in item.items())
-    return value_text(item)
+    return _lines(item.items()) if isinstance(item, Mapping) else value_text(item)
+
+
+def _lines(pairs: Iterable[tuple[Any, Any]]) -> str:
+    """Names and values, one below the other."""
+    return "\n".join(f"{name}: {value_text(value)}" for name, value in pairs)
 
 
 # ── how often answers are right ───────────────────────────────────────────────────────────────────

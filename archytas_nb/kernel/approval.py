@@ -50,8 +50,8 @@ from archytas_nb.loop.events import (
     Json,
     ToolCall,
 )
-from archytas_nb.tools.data import STOPS, is_data, listing, preview, shape_of
-from archytas_nb.tools.render import safe_repr, type_name
+from archytas_nb.tools.data import is_data, listing, preview, shape_of
+from archytas_nb.tools.texts import STOPS, safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
 from archytas_nb.words import (
     brief,

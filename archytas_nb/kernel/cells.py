@@ -21,7 +21,8 @@ from archytas_nb.kernel.ran import IMAGES, MAX_READ, TEXTS, displayed_in, is_own
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Output
 from archytas_nb.tools.data import MAX_IMAGES
-from archytas_nb.tools.render import Rendered, output_text, render, without_addresses
+from archytas_nb.tools.render import Rendered, output_text, render
+from archytas_nb.tools.texts import without_addresses
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace
 from archytas_nb.words import clip

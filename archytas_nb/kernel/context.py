@@ -13,7 +13,6 @@ import re
 import sys
 from collections import Counter, UserList, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, MappingView, Sequence
-from contextlib import suppress
 from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
@@ -25,6 +24,7 @@ from archytas_nb.tools import data
 from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import is_lazy, render
 from archytas_nb.tools.tables import Column, column_of, index_of, table_of
+from archytas_nb.tools.texts import cell_text, in_line, is_missing
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace, is_code, resolve, user_names, why_not_passed
 from archytas_nb.words import count, did_you_mean, shorten
@@ -38,6 +38,7 @@ _MAX_COLUMNS = 600  # maximum number of characters about the columns of one fram
 _MAX_COLUMN = 100  # maximum number of characters of the name of one
 _DISTINCT_ROWS = 200_000  # maximum number of rows for counting different values
 _FREQUENT = 20  # maximum number of values of a column that are listed
+_MAX_LABEL = 60  # characters of one of them
 _CARDS = 40  # maximum number of columns with statistics
 _REPEATED = 500  # maximum length of a question that is repeated below a result
 
@@ -101,7 +102,7 @@ def context_of(
         for name in names
         if f"{name}: " in text
         for column in _shown_columns(variables[name], hidden)
-        if column[:_MAX_COLUMN] in text  # there may be no room for it
+        if shorten(column, _MAX_COLUMN) in text  # there may be no room for it
     ]
     return Context(text, tuple(names), now, columns=tuple(columns))
 
@@ -180,7 +181,7 @@ def look(  # noqa: D417 - the model does not see the namespace
         raise ValueError(f"{name!r} is not shown: {why}")
     text = described(name, value)
     table = table_of(value)
-    names = _names_of(value)
+    names = _labels_of(value)
     head = text.partition("\n")[0]
     if column:
         part = _part(value, column, name)
@@ -207,12 +208,13 @@ def look(  # noqa: D417 - the model does not see the namespace
 
 def _part(value: Any, part: str, name: str) -> Column:
     """A column of a variable, or a level of its index; raises ValueError if there is none."""
-    names = _names_of(value)
     table = table_of(value)
-    if table is not None and part in names:
-        return table.column(names.index(part))
+    names = _labels_of(value)
+    for known in (names, _names_of(value)):
+        if table is not None and part in known:
+            return table.column(known.index(part))
     for level in index_of(value):
-        if part == _level(level):
+        if part in (level.label or "index", str(level.name)):
             return level
     expected = "it has none"
     if names:
@@ -335,8 +337,8 @@ def _columns(frame: Any, hidden: Collection[str] | None = None) -> str:
 
 def _line(column: Column, hidden: Collection[str] | None = None, name: str = "") -> str:
     """A column with its name and type."""
-    kind = str(column.dtype) if hidden is None else _bare(column.dtype)
-    return f"  {name or str(column.name):.{_MAX_COLUMN}}: {kind:.60}"
+    kind = column.type_text if hidden is None else f"{_bare(column.dtype):.60}"
+    return f"  {shorten(name or column.label, _MAX_COLUMN)}: {kind}"
 
 
 def _by(frame: Any, hidden: Collection[str] | None) -> str:
@@ -358,18 +360,15 @@ def _index_lines(value: Any, hidden: Collection[str] | None = None) -> list[str]
     return lines
 
 
-def _level(level: Column) -> str:
-    """The name by which a model asks for a level of an index."""
-    return "index" if level.name is None else str(level.name)
-
-
 def _shown_columns(frame: Any, hidden: Collection[str] | None) -> list[str]:
     """The names of the columns, or their places where the names may have been made from values."""
     with contained():
-        names = _names_of(frame)
-        hidden = () if hidden is None else hidden
+        if hidden is None:
+            return _labels_of(frame)
+        pairs = zip(_names_of(frame), _labels_of(frame), strict=True)
         return [
-            f"column_{place}" if name in hidden else name for place, name in enumerate(names, 1)
+            f"column_{place}" if name in hidden else label
+            for place, (name, label) in enumerate(pairs, 1)
         ]
     return []
 
@@ -390,6 +389,12 @@ def _names_of(value: Any) -> list[str]:
     """The names of the columns; empty for what is no table."""
     table = table_of(value)
     return [] if table is None else [str(each) for each in table.names]
+
+
+def _labels_of(value: Any) -> list[str]:
+    """The names of the columns as they are written; empty for what is no table."""
+    table = table_of(value)
+    return [] if table is None else table.labels
 
 
 def _counts(column: Column) -> str:
@@ -427,55 +432,59 @@ def _card(column: Column) -> str:
     """Missing values, range and mean of numbers, and the frequent values if there are few."""
     if column.size is None:
         return "not computed"
-    with suppress(Exception):  # values that cannot be compared or hashed
-        card = f"{column.missing()} missing; "
-        if column.kind == "time":
-            first, last = column.ends()
-            return f"{card}from {data.cell_text(first)} to {data.cell_text(last)}"
-        counts = _frequencies(column)
-        counts = [each for each in counts if not data.is_missing(each[0])]
-        if column.kind == "number":
-            card += _range(*column.ends(), column.mean())
-            if len(counts) > _FREQUENT:
-                return card
-            card += "; "
-        return card + _listed(counts)
-    return "no statistics"
+    parts = []
+    with contained():
+        parts.append(f"{column.missing()} missing")
+    is_other = column.kind == "other"
+    if not is_other:  # of values that cannot be compared, there is no range
+        with contained():
+            parts.append(_range(column))
+    if column.kind != "time":
+        with contained():
+            counts = _frequencies(column)
+            if is_other or len(counts) <= _FREQUENT:
+                parts.append(_listed([each for each in counts if not is_missing(each[0])]))
+    return "; ".join(parts) or "no statistics"
+
+
+def _range(column: Column) -> str:
+    """The least and the greatest value, and the mean of numbers."""
+    first, last = map(in_line, column.ends())
+    if column.kind == "time":
+        return f"from {first} to {last}"
+    return f"min {first}, max {last}, mean {cell_text(column.mean())}"
 
 
 def _card_of_array(value: Any) -> str:
-    """Range and mean of numbers, and the frequent values if there are few."""
-    with suppress(Exception):  # values that cannot be compared or hashed
-        kind = value.dtype.kind
-        if kind in "mM":
-            return f"from {value.min()} to {value.max()}"
+    """Missing values, range and mean of numbers, and the frequent values if there are few."""
+    parts = []
+    kind = value.dtype.kind
+    with contained():  # values that cannot be compared or hashed
         counts = _counted(value) or []
-        card = ""
+        missing = sum(times for each, times in counts if is_missing(each))
+        present = value
+        if missing:
+            parts.append(f"{missing} missing")
+            present = value[value == value]  # noqa: PLR0124 - NaN is not itself
+        present = present.compressed() if hasattr(present, "compressed") else present
+        if kind in "mM":
+            parts.append(f"from {cell_text(present.min())} to {cell_text(present.max())}")
+            return "; ".join(parts)
         if kind in "iuf":
-            card = _range(value.min(), value.max(), value.mean())
-            if len(counts) > _FREQUENT:
-                return card
-            card += "; "
-        return card + _listed(counts)
-    return "no statistics"
-
-
-def _range(lowest: Any, highest: Any, mean: Any) -> str:
-    return (
-        f"min {data.cell_text(lowest)}, max {data.cell_text(highest)}, mean {data.cell_text(mean)}"
-    )
+            ends = f"min {cell_text(present.min())}, max {cell_text(present.max())}"
+            parts.append(f"{ends}, mean {cell_text(present.mean())}")
+        if kind not in "iuf" or len(counts) <= _FREQUENT:
+            parts.append(_listed([each for each in counts if not is_missing(each[0])]))
+    return "; ".join(parts) or "no statistics"
 
 
 def _listed(counts: list[tuple[Any, int]]) -> str:
     """The number of different values, and how often the most frequent ones occur."""
-    listed = ", ".join(f"{_label(each)} {times}×" for each, times in counts[:_FREQUENT])
-    number = count(len(counts), "different value")
+    listed = ", ".join(
+        f"{in_line(each, _MAX_LABEL)} {times}×" for each, times in counts[:_FREQUENT]
+    )
+    number = count(sum(not is_missing(each) for each, _ in counts), "different value")
     return f"{number}: {listed}{', …' * (len(counts) > _FREQUENT)}" if counts else number
-
-
-def _label(value: Any) -> str:
-    """A value as text."""
-    return f"{data.cell_text(value):.60}"
 
 
 def _counted(value: Any) -> list[tuple[Any, int]] | None:
@@ -485,25 +494,34 @@ def _counted(value: Any) -> list[tuple[Any, int]] | None:
         return _frequencies(column)
     items = value
     if data.is_data(value) and table_of(value) is None:
-        items = value.ravel().tolist()
+        items = list(getattr(value, "flat", value))
     if not isinstance(items, (list, tuple, set, dict)):
         return None
     return _frequencies_of(items)
 
 
 def _frequencies(column: Column) -> list[tuple[Any, int]]:
-    """Each value of a column with its frequency; those that cannot be hashed by their text."""
-    try:
-        return column.counts()
-    except TypeError:
-        return _frequencies_of(column.values(slice(None)))
+    """Each value of a column with its frequency; what its library cannot count, by its text."""
+    with contained():
+        return _merged(column.counts())
+    return _frequencies_of(column.values(slice(None)))
 
 
 def _frequencies_of(items: Collection[Any]) -> list[tuple[Any, int]]:
     try:
-        return Counter(items).most_common()
+        return _merged(Counter(items).most_common())
     except TypeError:  # values that cannot be hashed
-        return Counter(render(each, 200).text for each in items).most_common()
+        texts = (None if is_missing(each) else cell_text(each) for each in items)
+        return Counter(texts).most_common()
+
+
+def _merged(counts: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
+    """Frequencies in which all missing values are one, whatever a library has in their place."""
+    missing = [times for each, times in counts if is_missing(each)]
+    if len(missing) < 2:
+        return counts
+    present = [each for each in counts if not is_missing(each[0])]
+    return sorted([*present, (None, sum(missing))], key=lambda each: -each[1])
 
 
 # ── which variables ───────────────────────────────────────────────────────────────────────────────

@@ -56,7 +56,8 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.limits import Clock
 from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.data import MAX_IMAGES
-from archytas_nb.tools.render import MAX_RESULT_CHARS, type_name
+from archytas_nb.tools.render import MAX_RESULT_CHARS
+from archytas_nb.tools.texts import type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox, UnknownToolError
 from archytas_nb.words import clip

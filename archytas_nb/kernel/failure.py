@@ -14,13 +14,8 @@ from typing import TypeAlias
 from archytas_nb.kernel.ran import Failure, last_failure
 from archytas_nb.kernel.shell import contained, current_shell
 from archytas_nb.loop.record import LastError
-from archytas_nb.tools.render import (
-    is_users_file,
-    leaves_of,
-    message_of,
-    type_name,
-    without_addresses,
-)
+from archytas_nb.tools.render import is_users_file, leaves_of, message_of
+from archytas_nb.tools.texts import type_name, without_addresses
 from archytas_nb.words import omit_middle, one_line, shorten
 
 Mask: TypeAlias = Callable[[str], str]

@@ -16,8 +16,8 @@ from archytas_nb.sandbox.values import (
     record_of,
     scalar,
 )
-from archytas_nb.tools.data import STOPS
 from archytas_nb.tools.render import is_written_as_text
+from archytas_nb.tools.texts import STOPS
 from archytas_nb.words import escape, shorten
 
 MAX_SHORT = 200

@@ -35,7 +35,7 @@ from pydantic_monty import MontyClassProxy
 
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.tools.annotation import is_by_name
-from archytas_nb.tools.data import STOPS, is_scalar
+from archytas_nb.tools.texts import STOPS, is_scalar
 
 MAX_ITEMS = 10_000
 """A container with more items becomes a handle."""

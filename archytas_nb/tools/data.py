@@ -15,18 +15,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from archytas_nb.errors import ToolTimeout, argument_error
+from archytas_nb.errors import argument_error
 from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_of
+from archytas_nb.tools.texts import STOPS, array_text, in_line, is_array
 from archytas_nb.words import shorten, with_article
 
 MAX_IMAGES = 5
 """Maximum number of images of a call that the model gets; each costs about a page of text."""
-
-MISSING = "(missing)"
-"""A missing value of a table, in every text for a model, whatever its library calls it."""
-
-STOPS = (KeyboardInterrupt, ToolTimeout)
-"""Exceptions that must not be caught while a user's object is inspected."""
 
 _ROWS = 10
 _LAST_ROWS = 5
@@ -35,38 +30,22 @@ _SMALL_ROWS = 20
 _SMALL_COLUMNS = 12
 _SMALL_ARRAY = 200
 _CELL = 60  # characters of a cell
+_NAME = 100  # characters of the name of a column
 _CELLS_TO_COUNT = 20_000_000  # above it, counting nulls would take seconds
-
-
-def is_scalar(value: Any) -> bool:
-    """Whether the value is a numpy scalar or a zero-dimensional array."""
-    is_flat = _is_of_numpy(value) and getattr(value, "ndim", None) == 0
-    return is_flat and hasattr(type(value), "item")
 
 
 def is_data(value: Any) -> bool:
     """Whether the value is an array, a series, an index or a table."""
-    return _is_array(value) or column_of(value) is not None or table_of(value) is not None
+    return is_array(value) or column_of(value) is not None or table_of(value) is not None
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """The shape of data; that of a query without the number of its rows, which is not known."""
-    if _is_array(value):
+    if is_array(value):
         return tuple(map(int, value.shape))
     if (table := table_of(value)) is not None:
         return (table.width,) if table.size is None else (table.size, table.width)
     return (len(value),)
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value of a table is missing: None, NaN, or what pandas has in their place."""
-    if value is None:
-        return True
-    try:
-        return bool(value != value)  # noqa: PLR0124 - only NaN and NaT differ from themselves
-    except Exception:  # noqa: BLE001 - arrays are several values, and a user's class may raise anything
-        # pandas' NA is the one value of which nobody knows whether it differs from itself.
-        return type(value).__name__ == "NAType"
 
 
 def unstyled(value: Any) -> Any:
@@ -92,56 +71,23 @@ def listing(value: Any) -> str:
         return f"{head}\n{_csv([_names(table, table.width), *table.rows(slice(None))], None)}"
     if (column := column_of(value)) is not None:
         return f"{head}\n{_csv(_labelled(value, column, slice(None)), None)}"
-    return f"{head}\n{_nested(value)}" if _is_array(value) else preview(value)
-
-
-def cell_text(value: Any) -> str:
-    """A value of a table as a model reads it: numbers with enough digits to be read back."""
-    if is_missing(value):
-        return MISSING
-    if isinstance(value, float):  # also numpy's
-        return float.__repr__(value)
-    return str(value)
-
-
-def _is_of_numpy(value: Any) -> bool:
-    roots = (str(each.__module__).partition(".")[0] for each in type(value).__mro__)
-    return any(root == "numpy" for root in roots)
-
-
-def _is_array(value: Any) -> bool:
-    """Whether a value is an array of numpy, or one that pandas stores its values in."""
-    if not hasattr(type(value), "shape"):
-        return False
-    roots = {str(each.__module__).partition(".")[0] for each in type(value).__mro__}
-    if roots.isdisjoint({"numpy", "pandas"}):
-        return False
-    is_column = column_of(value) is not None or table_of(value) is not None
-    return not is_column and bool(getattr(value, "shape", ()))
+    return f"{head}\n{_whole(value)}" if is_array(value) else preview(value)
 
 
 def _array(value: Any) -> str:
     shape = " × ".join(map(str, value.shape))
     head = f"{type(value).__name__} of shape {shape}, dtype {value.dtype}"
     if value.size <= _SMALL_ARRAY:
-        return f"{head}\n{_nested(value)}"
+        return f"{head}\n{_whole(value)}"
     flat = getattr(value, "flat", value)  # an array of pandas is flat
-    first = ", ".join(map(_item, flat[:_ROWS]))
-    last = ", ".join(map(_item, flat[-_LAST_ROWS:]))
-    return f"{head}\nfirst values: [{first}]\nlast values: [{last}]"
+    first = array_text(flat[:_ROWS])
+    last = array_text(flat[-_LAST_ROWS:])
+    return f"{head}\nfirst values: {first}\nlast values: {last}"
 
 
-def _nested(values: Any) -> str:
+def _whole(value: Any) -> str:
     """An array as lists in lists, each of the outer ones on a line."""
-    if values.ndim == 1:
-        return f"[{', '.join(map(_item, values))}]"
-    separator = ",\n " if values.ndim == 2 else ",\n\n "
-    return f"[{separator.join(map(_nested, values))}]"
-
-
-def _item(value: Any) -> str:
-    """A value of an array: text in quotes."""
-    return repr(str(value)) if isinstance(value, str) else cell_text(value)
+    return array_text(value, between=",\n " if value.ndim <= 2 else ",\n\n ")
 
 
 def _series(value: Any, column: Column) -> str:
@@ -149,7 +95,7 @@ def _series(value: Any, column: Column) -> str:
     name = ""
     if column.name is not None and not (isinstance(column.name, str) and not column.name):
         name = f" {column.name!r}"
-    head = f"{type(value).__name__}{name} of {size} values, dtype {column.dtype}"
+    head = f"{type(value).__name__}{name} of {size} values, dtype {column.type_text}"
     if missing := column.missing():
         head += f", {missing} missing"
     lines = [head, *_levels(index_of(value))]
@@ -169,12 +115,12 @@ def _labelled(value: Any, column: Column, part: slice) -> list[tuple[Any, ...]]:
 
 def _levels(index: Iterable[Column]) -> list[str]:
     """A line for each level of an index: its name and its type."""
-    return [f"  {level_name(each)} ({each.dtype})" for each in index]
+    return [f"  {level_name(each)} ({each.type_text})" for each in index]
 
 
 def level_name(level: Column) -> str:
     """What a level of an index is called."""
-    return "index" if level.name is None else f"index {level.name}"
+    return f"index {level.label}" if level.label else "index"
 
 
 def _table(kind: str, table: Table) -> str:
@@ -188,12 +134,12 @@ def _table(kind: str, table: Table) -> str:
     lines = [head, f"columns{by}:", *_levels(table.index)]
     for place in range(shown):
         column = table.column(place)
-        facts = str(column.dtype)
+        facts = column.type_text
         if table.size is not None and table.size * columns > _CELLS_TO_COUNT:
             facts += ", missing values not counted"
         elif table.size and (missing := column.missing()):
             facts += f", {missing} missing"
-        lines.append(f"  {column.name} ({facts})")
+        lines.append(f"  {shorten(column.label, _NAME)} ({facts})")
     if columns > shown:
         lines.append(f"  … {columns - shown} more columns")
     rows = table.size or 0
@@ -211,8 +157,8 @@ def _table(kind: str, table: Table) -> str:
 
 def _names(table: Table, columns: int) -> tuple[str, ...]:
     """The first line of the rows: the levels of the index, and the columns."""
-    index = ("index" if each.name is None else str(each.name) for each in table.index)
-    return (*index, *map(str, table.names[:columns]))
+    index = (each.label or "index" for each in table.index)
+    return (*index, *table.labels[:columns])
 
 
 def _csv(rows: Iterable[tuple[Any, ...]], longest: int | None = _CELL) -> str:
@@ -220,10 +166,7 @@ def _csv(rows: Iterable[tuple[Any, ...]], longest: int | None = _CELL) -> str:
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     for row in rows:
-        cells = [cell_text(each).replace("\r", "\\r").replace("\n", "\\n") for each in row]
-        if longest is not None:
-            cells = [shorten(each, longest) for each in cells]
-        writer.writerow(cells)
+        writer.writerow(in_line(each, longest) for each in row)
     return written.getvalue().rstrip("\n")
 
 

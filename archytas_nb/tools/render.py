@@ -25,7 +25,8 @@ from typing import Any
 
 from archytas_nb.loop.events import Output
 from archytas_nb.tools import data
-from archytas_nb.tools.data import MAX_IMAGES, STOPS, picture
+from archytas_nb.tools.data import MAX_IMAGES, picture
+from archytas_nb.tools.texts import STOPS, is_scalar, safe_repr, safe_str
 from archytas_nb.words import clip
 
 NO_OUTPUT = "(no output)"
@@ -47,7 +48,6 @@ _LAZY = (
     types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice,
 )  # fmt: skip
 _AS_TEXT = {"decimal", "fractions", "pathlib", "uuid", "re"}  # modules of such types
-_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _ANSI = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]")
 
 
@@ -159,26 +159,6 @@ def _json(value: Any) -> str:
 
 
 # ── text ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def type_name(value: Any) -> str:
-    """The name of a value's type, without calling its metaclass."""
-    return str(type.__dict__["__name__"].__get__(type(value)))
-
-
-def without_addresses(text: str) -> str:
-    """A text without the memory addresses of objects, which differ between runs."""
-    return _ADDRESS.sub("", text)
-
-
-def safe_repr(value: Any) -> str:
-    """``repr(value)`` without memory addresses; the type's name if the repr fails."""
-    try:
-        return without_addresses(str.__str__(repr(value)))
-    except STOPS:
-        raise
-    except BaseException as error:  # noqa: BLE001  (a user's repr may raise anything)
-        return f"<{type_name(value)} object, its repr raised {type_name(error)}>"
 
 
 def _bytes_text(value: Any) -> str:
@@ -313,7 +293,7 @@ class _Plain:
             return value.isoformat()
         if is_written_as_text(kind) or issubclass(kind, (dt.timedelta, complex, range)):
             return str(value)
-        if data.is_scalar(value):
+        if is_scalar(value):
             return self.convert(value.item())
         value = data.unstyled(value)
         if data.is_data(value):
@@ -357,7 +337,7 @@ class _Plain:
         if callable(getattr(kind, "model_dump", None)):
             return self.convert(value.model_dump(mode="python"))
         self.whole = False
-        return self._text(safe_repr(value))
+        return self._text(safe_str(value))
 
     def _text(self, text: str) -> str:
         """A string, truncated once the total length is used up."""

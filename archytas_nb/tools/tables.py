@@ -9,6 +9,9 @@
 The class of a value decides, by `isinstance` against the libraries that are loaded; none of them is
 imported. What a table contains exactly, for undo, is read in `kernel/tables.py`: narwhals gives
 values, and no buffers.
+
+A name is written so that it is one word of a line, whatever it contains (`label_of`). A value that
+Python cannot hold, such as a date after the year 9999, is the text that its library writes.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from itertools import islice
 from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
+from archytas_nb.words import shorten
+
 Family: TypeAlias = Literal["pandas", "other", "lazy", ""]
 """How a table or a series is read; empty for any other value."""
 Kind: TypeAlias = Literal["number", "time", "other"]
@@ -32,6 +37,9 @@ _KINDS: dict[str, Kind] = {
     "i": "number", "u": "number", "f": "number", "m": "time", "M": "time",
 }  # fmt: skip
 _SORTED = 100_000  # maximum number of different values that are sorted by their text
+_MAX_TYPE = 60  # characters of the type of a column
+_BETWEEN = (", ", ": ")  # what stands between a name and what follows it
+_OPENING = ("'", '"', "(", "[", "{")  # what a name in quotes, or one of several parts, begins with
 _NO_TABLES = sys.stdlib_module_names | {"__main__", "archytas_nb", "numpy"}
 _families: WeakKeyDictionary[type, tuple[Family, bool]] = WeakKeyDictionary()
 
@@ -69,7 +77,9 @@ def _family(value: Any) -> tuple[Family, bool]:
     cls = type(value)
     found = _families.get(cls)
     if found is None:
-        found = _families[cls] = _found(value)
+        found = _found(value)
+        if found[0] or not _looks_like_a_table(value):  # the next one may be read
+            _families[cls] = found
     return found
 
 
@@ -93,13 +103,26 @@ def _found(value: Any) -> tuple[Family, bool]:
 
 
 def _narwhals(value: Any) -> Any:
-    import narwhals
 
     if _families.get(type(value)) == ("other", True):
-        return narwhals.from_native(value)
+        return _unique(value)
     with warnings.catch_warnings():  # about where its support of a library will be installed
         warnings.simplefilter("ignore", FutureWarning)
-        return narwhals.from_native(value, allow_series=True)
+        return _unique(value, allow_series=True)
+
+
+def _unique(value: Any, **options: Any) -> Any:
+    """A table as narwhals has it; the columns are called after their places if names occur twice.
+
+    Tables of pyarrow may have several columns of one name, as the join of a query gives them.
+    """
+    import narwhals
+
+    try:
+        return narwhals.from_native(value, **options)
+    except narwhals.exceptions.DuplicateError:
+        places = [str(place) for place in range(len(value.column_names))]
+        return narwhals.from_native(value.rename_columns(places), **options)
 
 
 def _is_index(value: Any) -> bool:
@@ -124,6 +147,11 @@ class Table:
     def names(self) -> list[Any]:
         """The names of the columns."""
         raise NotImplementedError
+
+    @functools.cached_property
+    def labels(self) -> list[str]:
+        """The names of the columns as they are written."""
+        return list(map(label_of, self.names))
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -166,7 +194,7 @@ class _OfPandas(Table):
         return index_of(self._frame)
 
     def column(self, place: int) -> Column:
-        return _ColumnOfPandas(self.names[place], self._frame.iloc[:, place])
+        return _ColumnOfPandas(self.names[place], self._frame.iloc[:, place], self.labels[place])
 
     def rows(self, part: slice, columns: int | None = None) -> list[tuple[Any, ...]]:
         shown = self._frame.iloc[part, :columns]
@@ -195,22 +223,40 @@ class _OfNarwhals(Table):
         return _narwhals(self._value)
 
     @functools.cached_property
-    def names(self) -> list[Any]:
+    def _keys(self) -> list[str]:
+        """The names by which narwhals has the columns."""
         return list(self._frame.collect_schema())
+
+    @functools.cached_property
+    def names(self) -> list[Any]:
+        if self._frame.implementation.is_polars():
+            return self._keys
+        # A schema has each name once, and columns may share one.
+        own = getattr(self._value, "column_names", None)  # of pyarrow, whose columns are values
+        own = list(getattr(self._value, "columns", ()) if own is None else own)
+        return own if len(own) >= len(self._keys) else self._keys
 
     def column(self, place: int) -> Column:
         name = self.names[place]
+        if len(self._keys) < len(self.names):
+            return _NotComputed(name, None)
+        key = self._keys[place]
         if self.size is None:
-            return _NotComputed(name, self._frame.collect_schema()[name])
-        return _ColumnOfNarwhals(name, self._frame[name])
+            return _NotComputed(name, self._frame.collect_schema()[key])
+        return _ColumnOfNarwhals(name, self._frame[key])
 
     def rows(self, part: slice, columns: int | None = None) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._frame[part].select(self.names[:columns]).rows()
+        keys = self._keys[:columns]
+        chosen = self._frame[part].select(keys)
+        rows: list[tuple[Any, ...]]
+        try:
+            rows = chosen.rows()
+        except Exception:  # noqa: BLE001 - each library has its own for what Python cannot hold
+            rows = list(zip(*(_held(chosen[key]) for key in keys), strict=True))
         return rows
 
     def records(self) -> list[dict[Any, Any]]:
-        records: list[dict[Any, Any]] = self._frame.rows(named=True)
-        return records
+        return [dict(zip(self.names, row, strict=True)) for row in self.rows(slice(None))]
 
 
 def index_of(value: Any) -> tuple[Column, ...]:
@@ -220,8 +266,13 @@ def index_of(value: Any) -> tuple[Column, ...]:
         return ()
     if type(index).__name__ == "RangeIndex" and index.name is None:
         return ()
-    places = range(index.nlevels)
-    return tuple(_ColumnOfPandas(index.names[n], index.get_level_values(n)) for n in places)
+    levels = []
+    for n in range(index.nlevels):
+        name = index.names[n]
+        # What pandas calls one of several without a name, where it needs a name.
+        label = f"level_{n}" if name is None and index.nlevels > 1 else ""
+        levels.append(_ColumnOfPandas(name, index.get_level_values(n), label))
+    return tuple(levels)
 
 
 # ── columns ───────────────────────────────────────────────────────────────────────────────────────
@@ -232,6 +283,7 @@ class Column:
 
     Attributes:
         name: Its name; None without one.
+        label: The name as it is written; empty without one.
         dtype: The type of its values, as its library has it.
         kind: What is told of its values.
         size: How many there are; None for a query.
@@ -239,10 +291,16 @@ class Column:
     """
 
     name: Any
+    label: str
     dtype: Any
     kind: Kind
     size: int | None
     native: Any
+
+    @property
+    def type_text(self) -> str:
+        """The type of its values as it is written: an enumeration may have thousands of names."""
+        return shorten(str(self.dtype), _MAX_TYPE)
 
     def missing(self) -> int:
         """The number of missing values."""
@@ -270,8 +328,9 @@ class Column:
 
 
 class _ColumnOfPandas(Column):
-    def __init__(self, name: Any, values: Any) -> None:
+    def __init__(self, name: Any, values: Any, label: str = "") -> None:
         self.name = name
+        self.label = label or ("" if name is None else label_of(name))
         self.native = values
         self.dtype = values.dtype
         self.kind = _KINDS.get(getattr(values.dtype, "kind", ""), "other")
@@ -284,7 +343,8 @@ class _ColumnOfPandas(Column):
         return int(self.native.nunique())
 
     def counts(self) -> list[tuple[Any, int]]:
-        return [*self.native.value_counts(dropna=False).items()]
+        counts = self.native.value_counts(dropna=False).items()
+        return [each for each in counts if each[1]]  # it also lists categories without a value
 
     def ends(self) -> tuple[Any, Any]:
         return self.native.min(), self.native.max()
@@ -300,32 +360,49 @@ class _ColumnOfPandas(Column):
 class _ColumnOfNarwhals(Column):
     def __init__(self, name: Any, series: Any) -> None:
         self.name = name
-        self._series = series
+        self.label = "" if name is None else label_of(name)
         self.native = series.to_native()
         self.dtype = series.dtype
+        self._series = series
         self.kind = _kind_of(series.dtype)
         self.size = len(series)
 
+    @functools.cached_property
+    def _counted(self) -> Any:
+        """The values that statistics tell of: what is not a number is missing, as in pandas."""
+        return self._series.fill_nan(None) if self.dtype.is_float() else self._series
+
+    @property
+    def type_text(self) -> str:
+        if type(self.dtype).__name__ != "Unknown":  # narwhals knows fewer than the libraries have
+            return super().type_text
+        own = self.native
+        return shorten(str(own.dtype if hasattr(own, "dtype") else own.type), _MAX_TYPE)
+
     def missing(self) -> int:
-        return int(self._series.null_count())
+        return int(self._counted.null_count())
 
     def different(self) -> int:
-        return int(self._series.n_unique()) - bool(self.missing())
+        return int(self._counted.n_unique()) - bool(self.missing())
 
     def counts(self) -> list[tuple[Any, int]]:
-        rows = self._series.value_counts(sort=True).rows()
+        rows = self._counted.value_counts(sort=True).rows()
         if len(rows) <= _SORTED:  # polars has equally frequent values in any order
             rows.sort(key=lambda row: (-row[1], str(row[0])))
         return [(value, int(times)) for value, times in rows]
 
     def ends(self) -> tuple[Any, Any]:
-        return self._series.min(), self._series.max()
+        try:
+            return self._counted.min(), self._counted.max()
+        except Exception:  # noqa: BLE001 - Python cannot hold one of them
+            ends = self._counted.sort(nulls_last=True).drop_nulls()
+            return _held(ends[:1])[0], _held(ends[-1:])[0]
 
     def mean(self) -> Any:
-        return self._series.mean()
+        return self._counted.mean()
 
     def values(self, part: slice) -> list[Any]:
-        return list(self._series[part].to_list())
+        return _held(self._series[part])
 
 
 class _NotComputed(Column):
@@ -333,10 +410,48 @@ class _NotComputed(Column):
 
     def __init__(self, name: Any, dtype: Any) -> None:
         self.name = name
-        self.dtype = dtype
-        self.kind = _kind_of(dtype)
+        self.label = label_of(name)
+        self.dtype = "several columns have this name" if dtype is None else dtype
+        self.kind = "other" if dtype is None else _kind_of(dtype)
         self.size = None
         self.native = None
+
+
+def _held(series: Any) -> list[Any]:
+    """The values of a series of narwhals; those that Python cannot hold as texts."""
+    try:
+        return list(series.to_list())
+    except Exception:  # noqa: BLE001 - each library has its own
+        import narwhals
+
+        return list(series.cast(narwhals.String).to_list())
+
+
+def label_of(name: Any) -> str:
+    """A name of a column as it is written: one word of a line that can be told from others.
+
+    It stands as it is, unless it would be read as something else: as several names, as none, as
+    two lines, as a number, or where a character in it cannot be seen. Then it is written as Python
+    writes the text.
+    """
+    text = str(name)
+    if not isinstance(name, str):
+        return text if text.isprintable() else repr(text)
+    is_word = text.isprintable() and text == text.strip() and not text.startswith(_OPENING)
+    if not is_word or any(each in text for each in _BETWEEN) or _is_value(text):
+        return repr(text)
+    return text
+
+
+def _is_value(text: str) -> bool:
+    """Whether a text reads as nothing, as a constant, or as a number, such as 2024."""
+    if text in ("", "None", "True", "False"):
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _kind_of(dtype: Any) -> Kind:
@@ -368,7 +483,7 @@ def hides_rows(value: Iterable[Any]) -> bool:
     So it is with tables of libraries that are not read: they have columns or offer themselves to
     other libraries. Others give the names of their parts, as dicts do, or tables, as groups do.
     """
-    if any(_static(value, each) is not None for each in ("columns", *_OFFERED)):
+    if _looks_like_a_table(value):
         return True
     get: Callable[[Any, Any], Any] | None = getattr(type(value), "__getitem__", None)
     for first in islice(value, 1):
@@ -383,6 +498,11 @@ def hides_rows(value: Iterable[Any]) -> bool:
             return False
         return True
     return False
+
+
+def _looks_like_a_table(value: Any) -> bool:
+    """Whether a value has columns, or offers itself to other libraries as a table."""
+    return any(_static(value, each) is not None for each in ("columns", *_OFFERED))
 
 
 def _static(value: Any, name: str) -> Any:

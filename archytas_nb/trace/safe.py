@@ -18,7 +18,8 @@ from itertools import groupby, islice
 from typing import Any
 from urllib.parse import quote
 
-from archytas_nb.tools.render import IMAGES, type_name
+from archytas_nb.tools.render import IMAGES
+from archytas_nb.tools.texts import type_name
 from archytas_nb.trace.footnotes import read_footnotes
 from archytas_nb.words import KEEP, count, one_line, tidy
 

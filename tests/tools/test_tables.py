@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.kernel.context import described, look_tools
-from archytas_nb.tools.data import MISSING, is_data, preview
+from archytas_nb.tools.data import is_data, preview
 from archytas_nb.tools.tables import column_of, hides_rows, library_of, table_of, way_to_rows
+from archytas_nb.tools.texts import MISSING
 
 DATA = {"city": ["Rome", "Bonn"], "n": [1, 2]}
 
@@ -235,13 +236,14 @@ def test_an_index_is_told_with_name_type_and_values(
         arrays = [labels, *[numbers] * (levels - 1)]
         index = pd.MultiIndex.from_arrays(arrays, names=[name, *"bc"[: levels - 1]])
     for value in (pd.DataFrame({"n": numbers}, index=index), pd.Series(numbers, index=index)):
+        word = "index town" if name else "index" if levels == 1 else "index level_0"
         digest = described("data", value)
         assert digest.count("\n  index") == levels
-        assert f"\n  index{' town' if name else ''}: " in digest
+        assert f"\n  {word}: " in digest
         for what in ("head", "describe"):
             told = looked(value, what)
             assert all(label in told for label in labels)
-            assert f"index{' town' if name else ''}" in told
+            assert word in told
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 3))
