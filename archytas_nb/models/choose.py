@@ -336,9 +336,9 @@ _refused: set[str] = set()
 
 def permissions_file() -> Path:
     """The file of the allowed servers: a JSON object that maps base URLs to server names."""
-    import platformdirs
+    from archytas_nb.models.learnt import state_dir
 
-    return Path(platformdirs.user_state_dir("archytas-nb", appauthor=False)) / "servers.json"
+    return state_dir() / "servers.json"
 
 
 def _allowed() -> dict[str, object]:

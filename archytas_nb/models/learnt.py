@@ -50,11 +50,16 @@ class Learnt(NamedTuple):
         return 0 <= time.time() - self.date < kept
 
 
-def file() -> Path:
-    """Where it is kept."""
+def state_dir() -> Path:
+    """The directory of what later kernels read; all that it holds is of this package."""
     import platformdirs
 
-    return Path(platformdirs.user_state_dir("archytas-nb", appauthor=False)) / "endpoints.json"
+    return Path(platformdirs.user_state_dir("archytas-nb", appauthor=False))
+
+
+def file() -> Path:
+    """Where it is kept."""
+    return state_dir() / "endpoints.json"
 
 
 def entries(base_url: str | None = None) -> list[Learnt]:
