@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from archytas_nb.choices import ActiveProtocol
@@ -338,6 +339,8 @@ class Driver:
             self.run.error = self._missed
             return ev.NoReply("endpoint", str(self._missed))
         sent.purpose.set(self.purpose())
+        for text in self._outdated_tools():
+            yield ev.Notice("tool", text)
         if request.tools and self.may_fall_back:
             request = replace(request, has_text_form=True)
         try:
@@ -358,6 +361,13 @@ class Driver:
             self.run.model = self.model.name
             self.run.price = ModelFacts(self.model).price
         return reply
+
+    def _outdated_tools(self) -> list[str]:
+        """What the files of tools say otherwise than the tools, once in a run."""
+        if any(isinstance(each, ev.Notice) and each.kind == "tool" for each in self.run.events):
+            return []
+        texts = chain.from_iterable(tool.outdated for tool in self.run.tools.values())
+        return list(dict.fromkeys(texts))
 
     def note_miss(self, error: CassetteMiss) -> None:
         """Let the next request fail: a replay differs from its recording in what a tool asked."""

@@ -30,7 +30,7 @@ NoReplyKind = Literal[
 ]  # fmt: skip
 NoticeKind = Literal[
     "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "summary",
-    "model", "told", "late", "form",
+    "model", "told", "late", "form", "tool",
 ]  # fmt: skip
 ValueKind = Literal["none", "bool", "number", "text", "list", "tuple", "collection"]
 FailedBy = Literal["model", "endpoint", "cassette", "recording", "setup", "condition"]
@@ -591,7 +591,8 @@ class Notice:
     ``"model"`` is about the choice of the model, such as a server that was not used; ``"told"`` is
     what the person told the agent before the next request, and ``"late"`` what came after the last;
     ``"summary"`` is what the model wrote of the parts of the conversation that are left out;
-    ``"form"`` says what an endpoint refused, and what was left out or changed for that.
+    ``"form"`` says what an endpoint refused, and what was left out or changed for that; ``"tool"``
+    what the file of a tool says otherwise than the tool.
     """
 
     kind: NoticeKind

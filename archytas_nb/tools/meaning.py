@@ -220,7 +220,7 @@ def _of_variable(variable: Any) -> Any:
     return Any if default is _NO_DEFAULT or default is None else default
 
 
-def _parts(annotation: Any) -> Iterator[Any]:
+def parts_of(annotation: Any) -> Iterator[Any]:
     """All that an annotation is made of; of each alias, its value once."""
     seen: set[Any] = set()
     todo = [annotation]
@@ -245,20 +245,20 @@ def names_itself(annotation: Any) -> bool:
     if not is_alias(annotation):
         return False
     own = _alias(annotation)
-    return any(_alias(each) is own for each in _parts(_step(annotation)))
+    return any(_alias(each) is own for each in parts_of(_step(annotation)))
 
 
 def is_endless(annotation: Any) -> bool:
     """Whether an alias in it is one of its own alternatives: ``type X = X | int``."""
     return any(
         is_alias(each) and any(_alias(other) is _alias(each) for other in layers(_step(each)))
-        for each in _parts(annotation)
+        for each in parts_of(annotation)
     )
 
 
 def has_quoted_names(annotation: Any) -> bool:
     """Whether a part is a string, which is looked up where the annotation was written."""
-    return any(isinstance(each, (str, typing.ForwardRef)) for each in _parts(annotation))
+    return any(isinstance(each, (str, typing.ForwardRef)) for each in parts_of(annotation))
 
 
 def inner_type(annotation: Any) -> Any:

@@ -35,6 +35,7 @@ from archytas_nb.tools.meaning import (
     unpacked,
 )
 from archytas_nb.tools.names import legal_name
+from archytas_nb.tools.outdated import outdated
 from archytas_nb.tools.parameter import MISSING, OMITTED, Parameter, type_line
 from archytas_nb.tools.schema import ArgumentType, argument_type
 from archytas_nb.tools.variables import LiveNamespace
@@ -99,10 +100,13 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
     if kind:
         described.append(f"Returns: {type_line(kind, text, '')}")
         output = type_line(kind, text, "    ")
+    old = outdated(inspect.unwrap(draft.base))
+    described += old
     return {
         "name": wire_name,
         "source_name": draft.source_name,
-        "text": _protocol_text(wire_name, prose, sent, output),
+        "text": _protocol_text(wire_name, [*prose, *old], sent, output),
+        "outdated": old,
         "description": "\n\n".join(described),
         "issues": tuple(draft.issues),
         "is_async": _is_any(draft.base, inspect.iscoroutinefunction, inspect.isasyncgenfunction),

@@ -148,6 +148,7 @@ class Tool(ToolLike):
         text: The description of the tool in the text protocol.
         description: The description of the tool in function calling, next to its schema.
         issues: Warnings about a docstring that is incomplete or differs from the signature.
+        outdated: What the file of the function says now, and the function does not.
         is_async: Whether a call returns an awaitable.
         parameters: The arguments, in order.
         function: The function itself, unchanged.
@@ -168,6 +169,7 @@ class Tool(ToolLike):
     repeat: bool
     pure: bool = False
     runs_code: bool = False
+    outdated: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         register(self)
