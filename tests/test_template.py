@@ -15,7 +15,29 @@ from archytas_nb.template import LookupFault, Template
 NAMES = st.sampled_from(
     ["name", "x", "row", "a b", "Preis (€)", "x.y", "0", "a:b", "a!r", "naïve", "_private", "class", "é-1", "tags[0]"]
 )  # fmt: skip
-VALUES = st.text(max_size=5) | st.integers() | st.floats(allow_nan=False) | st.booleans()
+
+
+class Shown:
+    """Writes itself, and compares with anything to something true."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __ne__(self, other: object) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        return self.text
+
+
+VALUES = st.one_of(
+    *(st.text(max_size=5), st.integers(), st.floats(allow_nan=False), st.booleans(), st.dates()),
+    *(st.datetimes(), st.times(), st.timedeltas(), st.decimals(allow_nan=False), st.fractions()),
+    *(st.uuids(), st.ip_addresses(), st.complex_numbers(allow_nan=False)),
+    st.text("abc", min_size=1).map(Shown),
+)
 SPECS = st.sampled_from(["", "", ":.2f", ":,", ":>8", "!r", "!s:>6", "[0]", ".real", ":q", "[k]"])
 PROSE = st.text(alphabet=string.ascii_letters + " .,?!\n$_^\\", max_size=8)
 

@@ -33,6 +33,8 @@ NO_OUTPUT = "(no output)"
 MAX_RESULT_CHARS = 8000
 """Maximum length of a result in characters, unless the tool has its own limit."""
 _MAX_LEAVES = 10  # errors of a group whose texts are told
+_MAX_CAUSES = 5  # of an error, one behind the other
+_MAX_ERRORS = 50  # that are told of one failure
 MAX_BYTES = 64_000_000
 """Maximum size of the items that are read from a generator."""
 MAX_ITEMS = 1000
@@ -443,21 +445,27 @@ def failure_text(error: BaseException, max_chars: int = MAX_RESULT_CHARS) -> str
 
     Without colours, frames of this package or of libraries, and absolute paths. Never raises.
     """
+    return clip("\n".join(_with_causes(error, set())), max_chars)
+
+
+def _with_causes(error: BaseException, seen: set[int]) -> list[str]:
+    """An exception and its causes, each with the errors in it; none of those seen before."""
     parts: list[str] = []
-    seen: set[int] = set()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen and len(parts) < 5:
+    for _ in range(_MAX_CAUSES):
+        if current is None or id(current) in seen or len(seen) >= _MAX_ERRORS:
+            break
         seen.add(id(current))
         text = _exception_text(current)
         if parts:
             text = f"caused by {text}"
         parts.append(text)
-        parts += _leaf_texts(current)
+        parts += _leaf_texts(current, seen)
         hidden = None
         if not current.__suppress_context__:
             hidden = current.__context__
         current = current.__cause__ or hidden
-    return clip("\n".join(parts), max_chars)
+    return parts
 
 
 def leaves_of(error: BaseException) -> list[BaseException]:
@@ -475,12 +483,13 @@ def leaves_of(error: BaseException) -> list[BaseException]:
     return found
 
 
-def _leaf_texts(error: BaseException) -> list[str]:
-    """The errors in a group, one below the other, with their lines of the user's code."""
+def _leaf_texts(error: BaseException, seen: set[int]) -> list[str]:
+    """The errors in a group, one below the other, with their lines of code and their causes."""
     leaves = leaves_of(error)
     texts = []
     for number, each in enumerate(leaves[:_MAX_LEAVES], 1):
-        text = _exception_text(each).replace("\n", "\n  ")
+        told = _with_causes(each, seen) or [_exception_text(each)]
+        text = "\n".join(told).replace("\n", "\n  ")
         texts.append(f"  {number} of {len(leaves)}: {text}")
     left = len(leaves) - _MAX_LEAVES
     if left > 0:

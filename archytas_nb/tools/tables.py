@@ -114,10 +114,14 @@ def _narwhals(value: Any) -> Any:
 def _unique(value: Any, **options: Any) -> Any:
     """A table as narwhals has it; the columns are called after their places if names occur twice.
 
-    Tables of pyarrow may have several columns of one name, as the join of a query gives them.
+    Tables of pyarrow may have several columns of one name, as the join of a query gives them. A
+    batch of its records is a table that narwhals does not know.
     """
     import narwhals
 
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(value, arrow.RecordBatch):
+        value = arrow.Table.from_batches([value])
     try:
         return narwhals.from_native(value, **options)
     except narwhals.exceptions.DuplicateError:

@@ -230,6 +230,16 @@ def test_takes_subclasses_of_frames_and_what_gives_its_items() -> None:
             pd.MultiIndex.from_tuples([("Rome", 2024)], names=["town", "year"]),
             "town: Rome\nyear: 2024\n",
         ),
+        (pd.MultiIndex.from_tuples([("Rome", 7)]), "level_0: Rome\nlevel_1: 7\n"),
+        (pd.MultiIndex.from_tuples([("Rome", 7)], names=["k", "k"]), "k: Rome\nk: 7\n"),
+        (pd.MultiIndex.from_tuples([(3, 7)]), "level_0: 3\nlevel_1: 7\n"),
+        (pd.PeriodIndex(["2024-01"], freq="M"), "index: 2024-01\n"),
+        (pd.IntervalIndex.from_breaks([0, 1]), "index: (0, 1]\n"),
+        (pd.CategoricalIndex(["a"], categories=["a", "b"]), "index: a\n"),
+        (
+            pd.DatetimeIndex(["2024-01-01"], tz="Asia/Kathmandu"),
+            "index: 2024-01-01 00:00:00+05:45\n",
+        ),
         (pd.Index([7]), ""),  # a place that is left over
         (None, ""),
     ],

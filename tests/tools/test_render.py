@@ -12,6 +12,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -372,6 +373,40 @@ def test_every_error_in_a_group_is_told_however_deep(shape: Any) -> None:
         text = failure_text(error, 100_000)
         for each in leaves(shape):
             assert f"ValueError: {each}" in text
+
+
+_NUMBERS = st.integers(0, 10**9)
+_CAUSES = st.recursive(
+    _NUMBERS,
+    lambda inner: st.tuples(_NUMBERS, inner) | st.lists(inner, min_size=1, max_size=3),
+    max_leaves=8,
+)
+
+
+def _error_of(shape: Any, made: list[str]) -> BaseException:
+    """A number is an error, a pair one with its cause, and a list is a group."""
+    if isinstance(shape, list):
+        return ExceptionGroup("several", [_error_of(each, made) for each in shape])
+    number, cause = shape if isinstance(shape, tuple) else (shape, None)
+    error = ValueError(f"error <{number}>")
+    made.append(str(error))
+    if cause is not None:
+        error.__cause__ = _error_of(cause, made)
+    return error
+
+
+@given(_CAUSES)
+def test_every_cause_of_every_error_is_told_and_none_twice(shape: Any) -> None:
+    def longest(part: Any) -> int:
+        """How many errors are behind one another, at most."""
+        if isinstance(part, list):
+            return 1 + max(map(longest, part))
+        return 1 + longest(part[1]) if isinstance(part, tuple) else 1
+
+    assume(longest(shape) <= 5)  # of a longer chain, the end is left out
+    made: list[str] = []
+    text = failure_text(_error_of(shape, made), 100_000)
+    assert sorted(re.findall(r"error <\d+>", text)) == sorted(made)
 
 
 def test_frames_of_compiled_libraries_are_not_told() -> None:
