@@ -41,6 +41,7 @@ from archytas_nb.kernel.reads import Reads
 from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
+from archytas_nb.loop.calls_made import CallsOfReplies
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
@@ -453,7 +454,9 @@ class RunSetup:
     def guards(self, tools: Toolbox, clock: Callable[[], float], profile: ModelProfile) -> Guards:
         """The limits of a run, and the guard against repeated calls."""
         may_repeat = {name for name, tool in tools.items() if tool.repeat}
-        return Guards(self.settings.limits, clock, may_repeat, profile.confirms_repeats)
+        return Guards(
+            self.settings.limits, clock, CallsOfReplies(may_repeat, profile.confirms_repeats)
+        )
 
     def first_request(
         self, exchange: Exchange, exchanges: Sequence[Exchange]

@@ -32,13 +32,14 @@ from archytas_nb import extras
 from archytas_nb.answers import Answers
 from archytas_nb.asking import ModelChoice, RunSetup
 from archytas_nb.batch.limiter import Limiter, RowModel
-from archytas_nb.batch.row import Effects, ask_elsewhere, ask_row, unless_refused
+from archytas_nb.batch.row import ask_elsewhere, ask_row, unless_refused
 from archytas_nb.batch.store import OPEN, RowResult, Store, stored
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
 from archytas_nb.errors import ENDPOINT_FAILURES, REFUSED_FOR_ALL, ConfigurationError, ModelError
 from archytas_nb.kernel.permission import NOTEBOOK, Permission, Permissions, state_of
 from archytas_nb.kernel.person import Keyboard, ask_user, confirm
 from archytas_nb.kernel.python import python
+from archytas_nb.loop.calls_made import Effects
 from archytas_nb.loop.events import Usage
 from archytas_nb.loop.model import ModelFacts, without_retries
 from archytas_nb.loop.stop import Stop, stoppable

@@ -37,7 +37,6 @@ from archytas_nb.batch.program import (
     Judgements,
     ProgramRows,
     Ran,
-    SharedCalls,
     effects_of,
     error_without_values,
     kept_effects,
@@ -45,10 +44,10 @@ from archytas_nb.batch.program import (
     tools_of_programs,
     with_type_names,
 )
-from archytas_nb.batch.row import Effects
 from archytas_nb.batch.store import OPEN, RowResult
 from archytas_nb.code.rows import PlannedRows, RowColumn
 from archytas_nb.kernel.person import Keyboard, block, confirm
+from archytas_nb.loop.calls_made import Effects, SharedCalls
 from archytas_nb.loop.events import (
     CallOutcome,
     Fault,

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections import ChainMap, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -21,8 +21,8 @@ from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.row import OnMain, ask_row, row_executor, run_here
 from archytas_nb.batch.store import OPEN, RowResult
 from archytas_nb.kernel.approval import CallingProgram
+from archytas_nb.loop.calls_made import SharedCalls, call_key
 from archytas_nb.loop.events import CallOutcome, Json, ProgramCall, ProgramEnded, ToolCall
-from archytas_nb.loop.limits import call_key
 from archytas_nb.loop.reply import as_text
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.syntax.parse import parsed
@@ -34,10 +34,6 @@ JUDGE = "judge"
 """The function with which a program asks a model about a text."""
 
 _KINDS: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str}
-_MAX_SHARED = 100_000  # outcomes of calls with plain values
-_MAX_OBJECTS = 100  # outcomes of calls that return something else
-_PLAIN = (type(None), bool, int, float, str)
-_MAX_PLAIN = 1000  # characters of a text that counts as plain
 _MAX_STEPS = 3  # requests of one judgement
 
 
@@ -104,63 +100,6 @@ def _type_value(node: ast.expr) -> str:
         choices = inner.elts if isinstance(inner, ast.Tuple) else [inner]
         return f"[{', '.join(map(ast.unparse, choices))}]"
     return ""
-
-
-# ── calls that are made once ──────────────────────────────────────────────────────────────────────
-
-
-class SharedCalls:
-    """The outcomes of calls without side effects, each of which is made once for all rows.
-
-    Of those with plain values the last 100,000 are kept, of others the last 100.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._plain = OrderedDict[str, CallOutcome]()
-        self._objects = OrderedDict[str, CallOutcome]()
-        self._running: dict[str, threading.Event] = {}
-
-    def outcome(self, key: str, make: Callable[[], CallOutcome]) -> CallOutcome:
-        """The outcome of a call; where an equal one is being made, it waits for that."""
-        while True:
-            with self._lock:
-                known = self._known(key)
-                running = self._running.get(key)
-                if known is None and running is None:
-                    self._running[key] = threading.Event()
-            if known is not None:
-                return known
-            if running is None:
-                return self._made(key, make)
-            running.wait()
-
-    def _known(self, key: str) -> CallOutcome | None:
-        for kept in (self._plain, self._objects):
-            if key in kept:
-                kept.move_to_end(key)
-                return kept[key]
-        return None
-
-    def _made(self, key: str, make: Callable[[], CallOutcome]) -> CallOutcome:
-        outcome: CallOutcome | None = None
-        try:
-            outcome = make()
-        finally:
-            with self._lock:
-                if outcome is not None and outcome.status == "done":
-                    self._keep(key, outcome)
-                self._running.pop(key).set()
-        return outcome
-
-    def _keep(self, key: str, outcome: CallOutcome) -> None:
-        value = outcome.value
-        is_plain = isinstance(value, _PLAIN) and len(str(value)) <= _MAX_PLAIN
-        kept, most = (self._plain, _MAX_SHARED) if is_plain else (self._objects, _MAX_OBJECTS)
-        # A program reads the value alone.
-        kept[key] = CallOutcome("done", "done", value=value)
-        while len(kept) > most:
-            kept.popitem(last=False)
 
 
 # ── a row ─────────────────────────────────────────────────────────────────────────────────────────

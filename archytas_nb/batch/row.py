@@ -20,7 +20,8 @@ from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.limits import Clock, call_key
+from archytas_nb.loop.calls_made import Effects
+from archytas_nb.loop.limits import Clock
 from archytas_nb.loop.model import Model, person_of
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.stop import Stop
@@ -38,34 +39,6 @@ OnMain: TypeAlias = Callable[[Callable[[], Any]], Any]
 def run_here(work: Callable[[], T]) -> T:
     """Call something on this thread, where there is no other one to call it on."""
     return work()
-
-
-@dataclass(slots=True)
-class Effects:
-    """The calls with side effects that a program has made for a row; an agent does not repeat them.
-
-    Attributes:
-        made: Their outcomes, by their keys.
-        is_closed: Whether no other call with side effects is made.
-        refused: The name of a tool that was therefore not called; empty if there was none.
-    """
-
-    made: Mapping[str, ev.CallOutcome]
-    is_closed: bool = False
-    refused: str = ""
-
-    def outcome(self, call: ev.ToolCall) -> ev.CallOutcome | None:
-        """The outcome of a call that is not made; None if it is to be made."""
-        earlier = self.made.get(call_key(call))
-        if earlier is not None:
-            return replace(earlier, call_id=call.id, outputs=(), seconds=0.0)
-        if not self.is_closed:
-            return None
-        self.refused = call.name
-        return ev.CallOutcome("refused", _NOT_NOW, call_id=call.id)
-
-
-_NOT_NOW = "Not run: this row was already done, and is only checked."
 
 
 class RowExecutor(KernelExecutor):
@@ -88,7 +61,7 @@ class RowExecutor(KernelExecutor):
         for call in calls:
             outcome = None
             if self._has_effects(call):
-                outcome = self.effects.outcome(call)
+                outcome = self.effects.earlier(call)
             if outcome is None:
                 made = self._in_place([call], partial(run, [call], seconds, callers))
                 outcome = made[0]

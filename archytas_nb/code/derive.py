@@ -23,7 +23,7 @@ from archytas_nb.kernel.context import look_tools
 from archytas_nb.kernel.person import ask_user
 from archytas_nb.kernel.python import python
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.limits import call_key
+from archytas_nb.loop.calls_made import call_key
 from archytas_nb.tools import arguments
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.tool import Tool

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from archytas_nb.loop.calls_made import CallsOfPrograms, call_key
 from archytas_nb.loop.code_block import CodeRequests, block_in
 from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import (
@@ -55,10 +56,10 @@ from archytas_nb.loop.events import (
     ToolCall,
     Verdict,
 )
-from archytas_nb.loop.limits import Guards, call_key
+from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.profile import LARGE, ModelProfile
-from archytas_nb.loop.program import CallMemory, ProgramRunner
+from archytas_nb.loop.program import ProgramRunner
 from archytas_nb.loop.program_protocol import (
     calls_report,
     ended_report,
@@ -155,7 +156,7 @@ class _Loop:
     told: Callable[[], Sequence[str]] = tuple
 
     def __post_init__(self) -> None:
-        memory = CallMemory(self.strategy.rewrites_in_order, frozenset(self.guards.may_repeat))
+        memory = CallsOfPrograms(self.guards.calls.may_repeat, self.strategy.rewrites_in_order)
         hides_values = self.exchange.values != "all"
         self.programs = ProgramRunner(self._number, self.guards, memory, hides_values)
 
@@ -265,7 +266,7 @@ class _Loop:
         """The next request as it would be sent now; `last` is the limit that makes it the last."""
         guards = self.guards
         conversation = self.conversation
-        disabled = guards.disabled_tools | set(self.strategy.disabled(self))
+        disabled = guards.calls.disabled | set(self.strategy.disabled(self))
         seconds = guards.seconds_left()
         if last and seconds is not None:
             seconds = max(seconds, LAST_TURN_SECONDS)
@@ -619,7 +620,7 @@ class _Loop:
                     raise ValueError(
                         f"the outcome of {call.id!r} was sent with call_id={outcome.call_id!r}"
                     )
-                outcomes[call.id] = self.guards.record(call, outcome)
+                outcomes[call.id] = self.guards.calls.record(call, outcome)
             if any(outcome.status == "interrupted" for outcome in reply.outcomes):
                 for call in waiting:
                     outcomes[call.id] = CallOutcome("not_run", _INTERRUPTED_BEFORE, call_id=call.id)
@@ -634,9 +635,9 @@ class _Loop:
         """
         batch: list[ToolCall] = []
         keys: set[str] = set()
-        while waiting and not (keys and self.guards.is_duplicate(waiting[0], keys)):
+        while waiting and not (keys and self.guards.calls.is_duplicate(waiting[0], keys)):
             call = waiting.popleft()
-            outcome = self.guards.skipped_outcome(call)
+            outcome = self.guards.calls.earlier(call)
             if outcome is None:
                 batch.append(call)
                 keys.add(call_key(call))

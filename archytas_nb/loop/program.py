@@ -6,10 +6,10 @@ call of a program is an ordinary tool call with one outcome.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from archytas_nb.loop.calls_made import CallsOfPrograms, taken
 from archytas_nb.loop.events import (
     CallOutcome,
     CallOutcomes,
@@ -23,69 +23,10 @@ from archytas_nb.loop.events import (
     RunProgram,
     ToolCall,
 )
-from archytas_nb.loop.limits import Guards, call_key
+from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.program_protocol import WrittenCall, call_written
 from archytas_nb.loop.record import StepRecord, call_id
 from archytas_nb.words import one_line
-
-
-@dataclass(slots=True)
-class CallMemory:
-    """The calls of a program that failed, so that one that is written again does not repeat them.
-
-    The calls of the program after it take the results of the failed one's, in order, as long as
-    they are equal and were successful. From the first one that is not, all are made. So an order is
-    not placed twice, and nothing is read that is older than the last change.
-
-    A model writes what is left, as it is told, unless its program begins with the same statement.
-    One that does not keep the order (`in_order`), as a small one, writes the whole program again,
-    or parts of it: it takes each result once, wherever it was found.
-    """
-
-    in_order: bool = True
-    may_repeat: frozenset[str] = frozenset()
-    _earlier: deque[tuple[str, CallOutcome]] = field(default_factory=deque)
-    _made: list[tuple[str, CallOutcome]] = field(default_factory=list)  # by this program
-    _first: str = ""  # the first line of the program
-
-    def begin(self, program: str, *, after_failure: bool) -> None:
-        """Another program begins; `after_failure` tells whether the last one failed."""
-        first = program.strip().partition("\n")[0]
-        is_again = after_failure and (not self.in_order or first == self._first)
-        known = [*self._made, *self._earlier]
-        self._earlier = deque(known if is_again else ())
-        self._made = []
-        self._first = first
-
-    def earlier(self, call: ToolCall) -> CallOutcome | None:
-        """The outcome of an equal call that a call takes; None if it is to be made."""
-        if not self._earlier:
-            return None
-        asked = call_key(call)
-        if not self.in_order:
-            self._bring_forward(asked)
-        key, outcome = self._earlier[0]
-        if key != asked or outcome.status != "done":
-            if self.in_order:
-                self._earlier.clear()
-            return None
-        self._earlier.popleft()
-        if call.name in self.may_repeat:  # it is made again, those after it need not be
-            return None
-        self._made.append((key, outcome))
-        return outcome
-
-    def _bring_forward(self, key: str) -> None:
-        """Put the first successful call with a key before the others."""
-        for each in self._earlier:
-            if each[0] == key and each[1].status == "done":
-                self._earlier.remove(each)
-                self._earlier.appendleft(each)
-                return
-
-    def add(self, call: ToolCall, outcome: CallOutcome) -> None:
-        """Keep the outcome of a call that was made."""
-        self._made.append((call_key(call), outcome))
 
 
 @dataclass(slots=True)
@@ -105,7 +46,7 @@ class ProgramRunner:
 
     question: int
     guards: Guards
-    memory: CallMemory
+    memory: CallsOfPrograms
     hides_values: bool = False
     calls: list[ToolCall] = field(default_factory=list)
     outcomes: list[CallOutcome] = field(default_factory=list)
@@ -222,14 +163,7 @@ class ProgramRunner:
         """The outcome of a call that is not made; None if it has to be."""
         earlier = self.memory.earlier(call)
         if earlier is not None:
-            return replace(
-                earlier,
-                call_id=call.id,
-                outputs=(),
-                displays=(),
-                seconds=0.0,
-                repeats=earlier.call_id,
-            )
+            return replace(taken(earlier, call), repeats=earlier.call_id)
         if refusal:
             return CallOutcome("not_run", refusal, call_id=call.id)
         return None

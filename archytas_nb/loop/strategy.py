@@ -92,7 +92,7 @@ class Strategy:
         keeps_cut_answers: Whether the beginning of an answer that was too long is its answer;
             otherwise the model is asked once for a shorter one.
         rewrites_in_order: Whether a program that is written again makes the calls of the one before
-            it in the same order; see `CallMemory`.
+            it in the same order; see `CallsOfPrograms`.
         advice: What the model is told besides the reason why the answer of a program is not
             accepted; empty for nothing.
     """

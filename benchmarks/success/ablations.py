@@ -14,9 +14,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from archytas_nb.loop import loop, program, text_protocol
+from archytas_nb.loop import calls_made, loop, text_protocol
 from archytas_nb.loop.events import AskModel, Json
-from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.models import embedded
 from archytas_nb.sandbox import check, session
@@ -211,8 +210,8 @@ def _end_check() -> AbstractContextManager[Any]:
 
 @_piece("repetition", "the same call is run as often as it is made, and no tool is taken away")
 def _repetition() -> Iterable[AbstractContextManager[Any]]:
-    yield patch.object(Guards, "skipped_outcome", lambda *_: None)
-    yield patch.object(Guards, "is_duplicate", lambda *_: False)
+    yield patch.object(calls_made.CallsOfReplies, "earlier", lambda *_: None)
+    yield patch.object(calls_made.CallsOfReplies, "is_duplicate", lambda *_: False)
 
 
 # ── programs ──────────────────────────────────────────────────────────────────────────────────────
@@ -259,7 +258,7 @@ def _program_check() -> Iterable[AbstractContextManager[Any]]:
 
 @_piece("call-memory", "a program that is written again makes its calls again")
 def _call_memory() -> AbstractContextManager[Any]:
-    return patch.object(program.CallMemory, "earlier", lambda *_: None)
+    return patch.object(calls_made.CallsOfPrograms, "earlier", lambda *_: None)
 
 
 @_piece("program-note", "the error of the first program is not told below the question")

@@ -11,6 +11,7 @@ from typing import Any
 
 import archytas_nb as nb
 from archytas_nb.asking import AgentSetup, ModelChoice, RunSetup
+from archytas_nb.loop.calls_made import CallsOfReplies
 from archytas_nb.loop.events import AskModel, CallOutcome, ModelReply, ToolCall
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.profile import LARGE, ModelProfile
@@ -30,10 +31,10 @@ class Unconstrained:
         return self._model.complete(replace(ask, schema=None))
 
 
-class Unguarded(Guards):
-    """Budgets only: every call is run, nothing is said beside what it comes to, and every answer counts."""
+class Unguarded(CallsOfReplies):
+    """No guard: every call is run, nothing is said beside what it comes to, and every answer counts."""
 
-    def skipped_outcome(self, call: ToolCall) -> CallOutcome | None:
+    def earlier(self, call: ToolCall) -> CallOutcome | None:
         """Nothing is known of earlier calls."""
         return None
 
@@ -67,7 +68,7 @@ class BareSetup(RunSetup):
     def guards(self, *args: Any, **kwargs: Any) -> Guards:
         """The limits of a run, without any guard."""
         guards = RunSetup.guards(self, *args, **kwargs)
-        return Unguarded(guards.limits, guards.clock, guards.may_repeat)
+        return replace(guards, calls=Unguarded(guards.calls.may_repeat))
 
 
 class BareAgentSetup(AgentSetup):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from archytas_nb.loop.calls_made import CallsOfReplies
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,
@@ -121,7 +122,7 @@ class Drive:
     exchange: Exchange = field(default_factory=lambda: Exchange("Well?"))
 
     def __post_init__(self) -> None:
-        self.guards = Guards(self.limits, self.clock, self.may_repeat)
+        self.guards = Guards(self.limits, self.clock, CallsOfReplies(self.may_repeat))
 
     def run(self) -> Ending:
         """Drive the loop to its ending."""

@@ -226,7 +226,7 @@ def test_detects_alternating_repetition(protocol: Protocol) -> None:
     drive = Drive(protocol, [*pair * 4, answering(protocol, "3")])
     drive.run()
     assert [call.name for call in drive.ran] == ["look", "other", "look"]
-    assert drive.guards.disabled_tools == {"look", "other"}
+    assert drive.guards.calls.disabled == {"look", "other"}
 
 
 @over_protocols
@@ -314,7 +314,7 @@ def test_calls_after_an_interrupted_one_are_not_run(protocol: Protocol) -> None:
 
 def test_a_refused_call_is_not_asked_about_again() -> None:
     guards = Guards(Limits(), lambda: 0.0)
-    guards.record(ToolCall("1", "look", {}), CallOutcome("refused", "no", call_id="1"))
-    again = guards.skipped_outcome(ToolCall("2", "look", {}))
+    guards.calls.record(ToolCall("1", "look", {}), CallOutcome("refused", "no", call_id="1"))
+    again = guards.calls.earlier(ToolCall("2", "look", {}))
     assert again is not None
     assert again.status == "refused"

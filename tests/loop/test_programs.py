@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.loop.calls_made import CallsOfReplies
 from archytas_nb.loop.conversation import compacted_view, messages_of
 from archytas_nb.loop.events import (
     Answered,
@@ -76,7 +77,9 @@ class Drive:
 
     def run(self) -> Ending:
         profile = replace(SMALL if self.small else LARGE, facts=ModelFacts(self.model))
-        guards = Guards(self.limits, lambda: 0.0, self.may_repeat, profile.confirms_repeats)
+        guards = Guards(
+            self.limits, lambda: 0.0, CallsOfReplies(self.may_repeat, profile.confirms_repeats)
+        )
         self.wire = profile.programs(TOOLS, FUNCTIONS)
         sandbox = PythonSandbox(list(TOOLS))
         checks = bool(self.verdicts)
