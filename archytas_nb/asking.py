@@ -45,7 +45,14 @@ from archytas_nb.loop.calls_made import CallsOfReplies
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
-from archytas_nb.loop.model import Model, ModelFacts, is_model, person_of, start_question
+from archytas_nb.loop.model import (
+    Model,
+    ModelFacts,
+    answers_itself,
+    is_model,
+    person_of,
+    start_question,
+)
 from archytas_nb.loop.profile import ModelProfile
 from archytas_nb.loop.record import Exchange, Inbox, LastError, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
@@ -100,13 +107,13 @@ class ModelChoice:
             ConfigurationError: There is no such model.
             ModelError: The endpoint does not answer.
         """
-        from archytas_nb.cassettes.switch import answers_itself, cassette_in_use, recorded
-        from archytas_nb.models.choose import ModelSettings
-
         if answers_itself(self.given):
             chosen: Model = self.given
             self.chosen = chosen
             return chosen
+        from archytas_nb.cassettes.switch import cassette_in_use, recorded
+        from archytas_nb.models.choose import ModelSettings
+
         cassette = cassette_in_use()
         is_named = self.given is None or isinstance(self.given, str)
         configuration = None

@@ -358,8 +358,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
     from traitlets import TraitError
     from traitlets.config import Config
 
-    from archytas_nb.magics.models import model_settings
-    from archytas_nb.magics.settings import Settings
+    from archytas_nb.magics.settings import Settings, model_settings
     from archytas_nb.models.embedded import EmbeddedModel
     from archytas_nb.models.remote import close_clients
 

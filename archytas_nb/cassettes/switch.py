@@ -28,7 +28,7 @@ from archytas_nb.loop.events import (
     Notice,
     UserQuestion,
 )
-from archytas_nb.loop.model import FACTS, ModelFacts
+from archytas_nb.loop.model import FACTS, ModelFacts, answers_itself
 from archytas_nb.models import secrets
 from archytas_nb.models.choose import Confirm, ModelSettings, choose_model
 from archytas_nb.settings import UNSET, configured
@@ -95,12 +95,6 @@ def cassette_in_use() -> Cassette | None:
             shown = path.relative_to(Path.cwd())
         _state.open[path, chosen] = _opened(shown, chosen, ())
     return _state.open[path, chosen]
-
-
-def answers_itself(model: Any) -> bool:
-    """Whether a model needs no cassette: it is scripted, or has one already."""
-    facts = ModelFacts(model)
-    return (facts.is_scripted or facts.has_cassette) and not isinstance(model, type)
 
 
 def recorded(

@@ -54,6 +54,12 @@ def is_model(value: object) -> bool:
     return not isinstance(value, type) and callable(getattr(value, "complete", None))
 
 
+def answers_itself(model: object) -> bool:
+    """Whether a model needs no cassette: it is scripted, or has one already."""
+    facts = ModelFacts(model)
+    return (facts.is_scripted or facts.has_cassette) and not isinstance(model, type)
+
+
 class ModelFacts:
     """What is known of a model.
 

@@ -35,10 +35,9 @@ from archytas_nb.magics.line import (
     with_options,
     without_frames,
 )
-from archytas_nb.magics.models import held_model, model_settings
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.overview import overview_of_magics
-from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.settings import Settings, model_settings
 from archytas_nb.settings import QUESTION_SETTINGS, configure, values
 
 if TYPE_CHECKING:
@@ -507,9 +506,6 @@ class ArchytasNB(Settings, Magics):
         ``confirm`` asks whether a server may be used that nobody named; None asks a person.
         ``effort`` takes the place of the setting.
         """
-        from archytas_nb.cassettes.switch import cassette_in_use, recorded
-        from archytas_nb.kernel import person
-
         held = held_model(self.shell.user_ns, name)
         if held is not None and effort is None:
             return held
@@ -518,6 +514,9 @@ class ArchytasNB(Settings, Magics):
                 f"--effort is not for the model in the variable {name!r}; create that model with "
                 f"effort={effort!r}"
             )
+        from archytas_nb.cassettes.switch import cassette_in_use, recorded
+        from archytas_nb.kernel import person
+
         settings = model_settings(self)
         if effort is not None:
             settings = replace(settings, effort=effort)
@@ -534,6 +533,21 @@ class ArchytasNB(Settings, Magics):
                 ) from None
             self._models[choice] = model
         return self._models[choice]
+
+
+def held_model(namespace: dict[str, Any], name: str | None) -> Model | None:
+    """The model in a variable of the notebook, or None where no variable of that name has one."""
+    from archytas_nb.loop.model import answers_itself, is_model
+
+    held: Any = namespace.get(name) if name else None
+    if not is_model(held):
+        return None
+    model: Model = held
+    if not answers_itself(held):
+        from archytas_nb.cassettes.switch import recorded
+
+        model = recorded(held)
+    return model
 
 
 def _ask_later(_prompt: str) -> bool | None:

@@ -15,8 +15,9 @@ from IPython.core.completer import (
     context_matcher,
 )
 
+from archytas_nb.magics.agent import held_model
 from archytas_nb.magics.line import options_in, options_of, parser_of
-from archytas_nb.magics.models import held_model, model_settings
+from archytas_nb.magics.settings import model_settings
 from archytas_nb.tools.variables import user_names
 
 _log = logging.getLogger("archytas_nb")

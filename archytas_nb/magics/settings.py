@@ -9,8 +9,10 @@ text counts as unset, and so does an empty environment variable.
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentTypeError
-from typing import Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import traitlets
 from IPython.core.error import UsageError
@@ -28,6 +30,9 @@ from archytas_nb.settings import (
     from_environment,
     split_names,
 )
+
+if TYPE_CHECKING:
+    from archytas_nb.models.choose import ModelSettings
 
 
 class Unreadable(ArgumentTypeError, ValueError):
@@ -223,3 +228,18 @@ class Settings(Configurable):
     cassette: Any
     cassette_mode: Any
     warm: Any
+
+
+def model_settings(config: Settings) -> ModelSettings:
+    """The configured model settings."""
+    from archytas_nb.models.choose import ModelSettings
+
+    values: dict[str, Any] = {}
+    for each in fields(ModelSettings):
+        value = getattr(config, each.name)
+        if each.name == "api_key":
+            value = str(value)
+        elif each.name == "request":
+            value = json.dumps(value)
+        values[each.name] = None if value == "" else value
+    return ModelSettings(**values)

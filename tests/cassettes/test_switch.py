@@ -198,11 +198,18 @@ def test_the_key_of_the_configuration_does_not_enter_the_cassette(tmp_path: Path
     assert "4242" not in (tmp_path / "x.jsonl").read_text()
 
 
-def test_where_no_cassette_is_in_use_none_is_imported() -> None:
+@pytest.mark.parametrize(
+    ("is_scripted", "imported"), [(True, set()), (False, {"archytas_nb.cassettes.switch"})]
+)
+def test_where_no_cassette_is_in_use_none_is_imported(
+    is_scripted: bool, imported: set[str]
+) -> None:
     code = (
         "import sys, archytas_nb as nb\nfrom archytas_nb.testing import ScriptedModel\n"
-        "nb.Agent([], ScriptedModel(('final_answer', 'x'))).run('x')\n"
+        "model = ScriptedModel(('final_answer', 'x'))\n"
+        f"type(model).is_scripted = {is_scripted}\n"
+        "nb.Agent([], model).run('x')\n"
         "rest = {name for name in sys.modules if name.startswith('archytas_nb.cassettes.')}\n"
-        "assert rest == {'archytas_nb.cassettes.switch'}, rest"
+        f"assert rest == {imported}, rest"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,8 +10,7 @@ from traitlets.config import Config
 
 from archytas_nb.agent import Agent
 from archytas_nb.cassettes.switch import recorded
-from archytas_nb.magics.models import model_settings
-from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.settings import Settings, model_settings
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.published import PROVIDERS, Provider
 from archytas_nb.testing import ScriptedModel
