@@ -24,6 +24,8 @@ from tests.scripted import unused_answers
 ROOT = Path(__file__).parent.parent
 os.environ["ARCHYTAS_NB_DISCOVER"] = "0"  # for kernels and other processes that a test starts, too
 unix_kernels.use()
+if "PYTEST_XDIST_WORKER" in os.environ:  # elsewhere with the first kernel, if there is one
+    unix_kernels.warm_up()
 
 # What is learnt of endpoints is kept in a file, and two servers of tests may have the same port.
 os.environ["XDG_STATE_HOME"] = _STATE = tempfile.mkdtemp(prefix="archytas-nb-state-")
