@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import functools
 import gc
+import importlib
 import os
 import shutil
 import signal
@@ -123,6 +124,25 @@ def _serial_rank(file: str) -> int:
     path = ROOT / file
     text = path.read_text("utf-8") if path.suffix == ".py" else ""
     return next((place for place, word in enumerate(SERIAL) if word in text), len(SERIAL))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import every nth test file first, each process others, before all of them are collected.
+
+    pytest rewrites each file for its messages, which takes longer than to import it, and keeps the result for the next
+    process. Processes that go through the files in the same order would all rewrite all of them.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        return
+    folders = [Path(session.config.rootpath, each) for each in session.config.args]
+    files = sorted({file for folder in folders for file in folder.rglob("test_*.py")})
+    first, step = int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for file in files[first::step]:
+        name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection shows it
+            importlib.import_module(name)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

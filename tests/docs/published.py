@@ -6,14 +6,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
-
-from anthropic.types import Model
-from openai.types import ChatModel
 
 from archytas_nb.models.published import MODELS, PROVIDERS, Published, is_same
 
@@ -51,11 +49,19 @@ class Name(NamedTuple):
     name: str
 
 
+def _of_clients() -> set[str]:
+    """The names of models that the clients of providers know."""
+    # Here, because each process of a run imports this module and one of them runs its tests.
+    from anthropic.types import Model
+    from openai.types import ChatModel
+
+    return {*get_args(ChatModel), *(name for each in get_args(Model) for name in get_args(each))}
+
+
+@functools.cache
 def _ids() -> set[str]:
-    """The names of models that the clients of providers know, and the package with prices, if it is installed."""
-    ids = set(get_args(ChatModel))
-    for each in get_args(Model):
-        ids |= set(get_args(each))
+    """Those names, and the names of the package with prices, if it is installed."""
+    ids = _of_clients()
     try:
         from genai_prices.data_snapshot import get_snapshot
     except ImportError:
@@ -67,20 +73,23 @@ def _ids() -> set[str]:
 
 def _families() -> set[str]:
     """The words that names begin with: ``gpt``, ``claude``."""
-    known = {*get_args(ChatModel), *(name for each in get_args(Model) for name in get_args(each))}
     found = (
         re.match(r"[a-z]{3,}", each.rpartition("/")[2].lower())
-        for each in known | {x.name for x in MODELS}
+        for each in _of_clients() | {x.name for x in MODELS}
     )
     return {each[0] for each in found if each}
 
 
-IDS = _ids()
-_FAMILY = "|".join(sorted(_families(), key=len, reverse=True))
-_ANYWHERE = re.compile(
-    rf"(?<![\w./-])(?:[\w-]+/)?(?:{_FAMILY})(?:[-.][a-z]+)*[-.]?(?:\d[\w.:-]*|(?<=-)latest\b)",
-    re.IGNORECASE,
-)
+@functools.cache
+def _anywhere() -> re.Pattern[str]:
+    """Matches a name by its form."""
+    family = "|".join(sorted(_families(), key=len, reverse=True))
+    return re.compile(
+        rf"(?<![\w./-])(?:[\w-]+/)?(?:{family})(?:[-.][a-z]+)*[-.]?(?:\d[\w.:-]*|(?<=-)latest\b)",
+        re.IGNORECASE,
+    )
+
+
 _TOKEN = re.compile(r"(?<![\w./:-])[a-z][\w./:-]*[a-z0-9]", re.IGNORECASE)
 _PREFIXED = re.compile(rf"(?<![\w./:-])({'|'.join(PROVIDERS)}):([\w./:-]*\w)")
 _SETTING = re.compile(
@@ -104,7 +113,7 @@ def names_in(text: str) -> Iterator[Name]:
         tokens = (each[0] for each in _TOKEN.finditer(rest))
         for name in (
             *(each[1] for each in _SETTING.finditer(rest)), *listed,
-            *(each[0] for each in _ANYWHERE.finditer(rest)), *(each for each in tokens if each in IDS),
+            *(each[0] for each in _anywhere().finditer(rest)), *(each for each in tokens if each in _ids()),
         ):  # fmt: skip
             found.setdefault((number, name.rstrip(".:-")), None)
     for (number, name), prefix in found.items():
