@@ -370,16 +370,22 @@ def test_links_in_a_circle_are_no_file_of_results(tmp_path: Path) -> None:
             use(tmp_path / "one")
 
 
-def test_a_wait_for_a_locked_file_can_be_interrupted(path: Path) -> None:
+def test_a_wait_for_a_locked_file_can_be_interrupted(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Store(path).close()
+    waits = module.stop.sleep
+
+    def interrupted(seconds: float) -> None:
+        signal.raise_signal(signal.SIGINT)
+        waits(seconds)
+
+    monkeypatch.setattr(module.stop, "sleep", interrupted)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        main = threading.get_ident()
-        timer = threading.Timer(0.4, signal.pthread_kill, [main, signal.SIGINT])
-        timer.start()
         with pytest.raises(KeyboardInterrupt, match="another program"):
             Store(path)
-        timer.join()
+    monkeypatch.undo()
     Store(path).close()
 
 

@@ -1,8 +1,10 @@
 import atexit
+import gc
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -54,7 +56,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
         yield shell
     finally:
         atexit.unregister(shell.atexit_operations)
-        shell.atexit_operations()
+        # IPython collects garbage here, among all that the process holds: longer than most tests take.
+        with mock.patch.object(gc, "collect"):
+            shell.atexit_operations()
         shell.restore_sys_module_state()
         InteractiveShell.clear_instance()
         sys.excepthook, sys.modules["__main__"] = hook, main
