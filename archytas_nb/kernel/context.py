@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections import Counter, UserList, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, MappingView, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MappingView, Sequence
 from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
@@ -23,7 +23,7 @@ from archytas_nb.loop.record import Context, Exchange
 from archytas_nb.tools import data
 from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import is_lazy, render
-from archytas_nb.tools.tables import Column, column_of, index_of, table_of
+from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_of
 from archytas_nb.tools.texts import cell_text, in_line, is_missing
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace, is_code, resolve, user_names, why_not_passed
@@ -96,14 +96,7 @@ def context_of(
             known = past[-1].context.state
         others = [name for name, state in now.items() if known.get(name) != state]
     names += [name for name in others if name not in names and name not in (hidden or ())]
-    text = digest(variables, names, hidden=hidden)
-    columns = [
-        f"{name}.{column}"
-        for name in names
-        if f"{name}: " in text
-        for column in _shown_columns(variables[name], hidden)
-        if shorten(column, _MAX_COLUMN) in text  # there may be no room for it
-    ]
+    text, columns = _digest(variables, names, MAX_CONTEXT_CHARS, hidden)
     return Context(text, tuple(names), now, columns=tuple(columns))
 
 
@@ -115,16 +108,29 @@ def digest(
     hidden: Collection[str] | None = None,
 ) -> str:
     """Describe variables in at most so many characters; others are counted."""
+    return _digest(namespace, names, max_chars, hidden)[0]
+
+
+def _digest(
+    namespace: Mapping[str, Any],
+    names: Sequence[str],
+    max_chars: int,
+    hidden: Collection[str] | None,
+) -> tuple[str, list[str]]:
+    """The digest, and the columns that it names, each as ``name.column``."""
     lines: list[str] = []
+    columns: list[str] = []
     size = 0
     for name in names:
-        line = described(name, namespace[name], hidden)
+        line, found = _described(name, namespace[name], hidden)
         size += len(line) + 1
         if size > max_chars - 40:
             lines.append(f"… and {len(names) - len(lines)} more variables")
             break
         lines.append(line)
-    return "\n".join(lines)
+        # There may be no room for a column.
+        columns += [f"{name}.{each}" for each in found if shorten(each, _MAX_COLUMN) in line]
+    return "\n".join(lines), columns
 
 
 def look_tools(question: str = "") -> tuple[Tool, ...]:
@@ -246,26 +252,34 @@ def described(name: str, value: Any, hidden: Collection[str] | None = None) -> s
         hidden: The columns that are not named; then nothing is counted but rows, columns and items.
             None to count missing and different values, too.
     """
+    return _described(name, value, hidden)[0]
+
+
+def _described(name: str, value: Any, hidden: Collection[str] | None) -> tuple[str, Sequence[str]]:
+    """As `described`, with the names of the columns that are shown."""
     with contained():
         more = ""
+        names: Sequence[str] = ()
         if hidden is not None and type(value) is str:
-            return f"{name}: str"
-        head = _head(value, is_bare=hidden is not None)
-        if table_of(value) is not None:
-            more = f"{_by(value, hidden)}: {_columns(value, hidden)}"
+            return f"{name}: str", ()
+        table = table_of(value)
+        head = _head(value, table, is_bare=hidden is not None)
+        if table is not None:
+            names = _shown_columns(table, hidden)
+            more = f"{_by(table, hidden)}: {_columns(table, names, hidden)}"
         elif (column := column_of(value)) is not None:
             counts = _counts(column) if hidden is None else ""
-            more = counts + "".join(_index_lines(value, hidden))
-        return f"{name}: {head}{more}"
+            more = counts + "".join(_index_lines(index_of(value), hidden))
+        return f"{name}: {head}{more}", names
     if hidden is not None:
-        return f"{name}: object"
-    return f"{name}: {type.__getattribute__(type(value), '__name__')}"
+        return f"{name}: object", ()
+    return f"{name}: {type.__getattribute__(type(value), '__name__')}", ()
 
 
 def type_and_shape(value: Any) -> str:
     """The type of a value and the shape of an array or a frame, whatever the object does."""
     with contained():
-        return "str" if type(value) is str else _head(value, is_bare=True)
+        return "str" if type(value) is str else _head(value, table_of(value), is_bare=True)
     return "object"
 
 
@@ -285,10 +299,10 @@ def written_type(kind: type) -> str:
     return "object"
 
 
-def _head(value: Any, *, is_bare: bool = False) -> str:
+def _head(value: Any, table: Table | None, *, is_bare: bool = False) -> str:
     """Type and shape; if bare, without names that may have been made from values."""
     kind = written_type(type(value)) if is_bare else type(value).__name__
-    if (table := table_of(value)) is not None:
+    if table is not None:
         if table.size is None:
             return f"{kind} of {table.width} columns, a query whose rows are not computed"
         return f"{kind} of {table.size} rows × {table.width} columns"
@@ -315,17 +329,13 @@ def _bare(dtype: Any) -> str:
     return re.split(r"[\[(<{]", str(dtype))[0]
 
 
-def _columns(frame: Any, hidden: Collection[str] | None = None) -> str:
+def _columns(table: Table, names: Sequence[str], hidden: Collection[str] | None = None) -> str:
     """The names of the columns, then a line for each one's type, as many as there is room for.
 
     A small model finds both more reliably than in one line of names with types in parentheses.
     """
-    names = _shown_columns(frame, hidden)
-    lines = _index_lines(frame, hidden)
-    table = table_of(frame)
+    lines = _index_lines(table.index, hidden)
     for place, name in enumerate(names):
-        if table is None:
-            break
         column = table.column(place)
         counts = _counts(column) if hidden is None else ""
         lines.append(f"\n{_line(column, hidden, name)}{counts}")
@@ -341,17 +351,16 @@ def _line(column: Column, hidden: Collection[str] | None = None, name: str = "")
     return f"  {shorten(name or column.label, _MAX_COLUMN)}: {kind}"
 
 
-def _by(frame: Any, hidden: Collection[str] | None) -> str:
+def _by(table: Table, hidden: Collection[str] | None) -> str:
     """What the columns of a pivot stand for: the names of their levels."""
-    table = table_of(frame)
-    levels = [each for each in table.levels if each not in (hidden or ())] if table else []
+    levels = [each for each in table.levels if each not in (hidden or ())]
     return shorten(f" by {', '.join(levels)}", _MAX_COLUMN) if levels else ""
 
 
-def _index_lines(value: Any, hidden: Collection[str] | None = None) -> list[str]:
+def _index_lines(index: Iterable[Column], hidden: Collection[str] | None = None) -> list[str]:
     """A line for each level of an index, without values."""
     lines = []
-    for place, level in enumerate(index_of(value), 1):
+    for place, level in enumerate(index, 1):
         name = data.level_name(level)
         if level.name is not None and str(level.name) in (hidden or ()):
             name = f"index level_{place}"
@@ -360,17 +369,15 @@ def _index_lines(value: Any, hidden: Collection[str] | None = None) -> list[str]
     return lines
 
 
-def _shown_columns(frame: Any, hidden: Collection[str] | None) -> list[str]:
+def _shown_columns(table: Table, hidden: Collection[str] | None) -> list[str]:
     """The names of the columns, or their places where the names may have been made from values."""
-    with contained():
-        if hidden is None:
-            return _labels_of(frame)
-        pairs = zip(_names_of(frame), _labels_of(frame), strict=True)
-        return [
-            f"column_{place}" if name in hidden else label
-            for place, (name, label) in enumerate(pairs, 1)
-        ]
-    return []
+    if hidden is None:
+        return table.labels
+    pairs = zip(map(str, table.names), table.labels, strict=True)
+    return [
+        f"column_{place}" if name in hidden else label
+        for place, (name, label) in enumerate(pairs, 1)
+    ]
 
 
 def columns_in(namespace: Mapping[str, Any]) -> set[str]:
@@ -594,5 +601,5 @@ def _place(name: str, question: str) -> int:
 def _state(value: Any) -> tuple[int, str]:
     """The id of a variable's object, and its type and shape."""
     with contained():
-        return id(value), _head(value)
+        return id(value), _head(value, table_of(value))
     return id(value), type.__getattribute__(type(value), "__name__")

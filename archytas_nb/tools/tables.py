@@ -41,6 +41,11 @@ _MAX_TYPE = 60  # characters of the type of a column
 _BETWEEN = (", ", ": ")  # what stands between a name and what follows it
 _OPENING = ("'", '"', "(", "[", "{")  # what a name in quotes, or one of several parts, begins with
 _NO_TABLES = sys.stdlib_module_names | {"__main__", "archytas_nb", "numpy"}
+_OF_TABLES = (
+    "columns", "to_frame", "__arrow_c_stream__",
+    "__narwhals_dataframe__", "__narwhals_lazyframe__", "__narwhals_series__",
+)  # fmt: skip
+"""Attributes of which the class of each table and series has one: only then narwhals is loaded."""
 _families: WeakKeyDictionary[type, tuple[Family, bool]] = WeakKeyDictionary()
 
 
@@ -89,7 +94,7 @@ def _found(value: Any) -> tuple[Family, bool]:
     if None not in classes and isinstance(value, tuple(classes)):  # type: ignore[arg-type]
         return "pandas", isinstance(value, classes[0])  # type: ignore[arg-type]
     roots = {str(each.__module__).partition(".")[0] for each in type(value).__mro__}
-    if roots <= _NO_TABLES:
+    if roots <= _NO_TABLES or not any(hasattr(type(value), each) for each in _OF_TABLES):
         return "", False
     import narwhals
 
@@ -217,8 +222,9 @@ class _OfPandas(Table):
 class _OfNarwhals(Table):
     def __init__(self, value: Any, *, is_query: bool) -> None:
         self._value = value
+        self.size = None
         if is_query:
-            self.size, self.width = None, len(self.names)
+            self.width = len(self.names)
         else:  # they all have it, and many tables are read for nothing else
             self.size, self.width = map(operator.index, value.shape)
 
@@ -229,7 +235,7 @@ class _OfNarwhals(Table):
     @functools.cached_property
     def _keys(self) -> list[str]:
         """The names by which narwhals has the columns."""
-        return list(self._frame.collect_schema())
+        return list(self._frame.columns if self.size is not None else self._frame.collect_schema())
 
     @functools.cached_property
     def names(self) -> list[Any]:
@@ -247,7 +253,7 @@ class _OfNarwhals(Table):
         key = self._keys[place]
         if self.size is None:
             return _NotComputed(name, self._frame.collect_schema()[key])
-        return _ColumnOfNarwhals(name, self._frame[key])
+        return _ColumnOfNarwhals(name, self._frame.get_column(key))
 
     def rows(self, part: slice, columns: int | None = None) -> list[tuple[Any, ...]]:
         keys = self._keys[:columns]
@@ -341,7 +347,7 @@ class _ColumnOfPandas(Column):
         self.size = len(values)
 
     def missing(self) -> int:
-        return int(self.native.isna().sum())
+        return int(self.native.array.isna().sum())
 
     def different(self) -> int:
         return int(self.native.nunique())
@@ -383,11 +389,15 @@ class _ColumnOfNarwhals(Column):
         own = self.native
         return shorten(str(own.dtype if hasattr(own, "dtype") else own.type), _MAX_TYPE)
 
-    def missing(self) -> int:
+    @functools.cached_property
+    def _missing(self) -> int:
         return int(self._counted.null_count())
 
+    def missing(self) -> int:
+        return self._missing
+
     def different(self) -> int:
-        return int(self._counted.n_unique()) - bool(self.missing())
+        return int(self._counted.n_unique()) - bool(self._missing)
 
     def counts(self) -> list[tuple[Any, int]]:
         rows = self._counted.value_counts(sort=True).rows()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -295,3 +297,31 @@ def test_a_missing_value_has_one_word(frame: Any) -> None:
 def looked_at_values(frame: Any) -> str:
     [_, look] = look_tools()
     return look.call({"name": "data.a", "what": "values"}, {"data": frame}).text
+
+
+# ── what is loaded for it ─────────────────────────────────────────────────────────────────────────
+
+
+def test_narwhals_is_loaded_for_a_table_that_it_reads_and_for_nothing_else() -> None:
+    code = """
+import datetime, sys
+import numpy, pandas, pydantic
+from archytas_nb import Agent
+from archytas_nb.testing import ScriptedModel
+class Model(pydantic.BaseModel):
+    a: int = 1
+class Own:
+    dtype = "int"
+names = {"frame": pandas.DataFrame({"a": [1]}), "model": Model(), "own": Own(),
+         "array": numpy.ones(3), "day": datetime.date(2026, 1, 1), "text": "x", "parts": [1]}
+model = ScriptedModel(("final_answer", "ok"), ("final_answer", "ok"))
+agent = Agent([], model=model, namespace=names)
+agent.run("What is in frame, model, own, array?", progress=False)
+print("narwhals" in sys.modules)
+import polars
+names["other"] = polars.DataFrame({"city": ["Rome"]})
+agent.run("What is in other?", progress=False)
+print("narwhals" in sys.modules, "city" in str(model.asked[-1].messages))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["False", "True True"]
