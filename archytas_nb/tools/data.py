@@ -12,6 +12,7 @@ import csv
 import io
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,7 @@ def _series(value: Any, column: Column) -> str:
     if column.name is not None and not (isinstance(column.name, str) and not column.name):
         name = f" {column.name!r}"
     head = f"{type(value).__name__}{name} of {size} values, dtype {column.type_text}"
-    if missing := column.missing():
-        head += f", {missing} missing"
+    head += _missing(column)
     lines = [head, *_levels(index_of(value))]
     if size <= _SMALL_ROWS:
         return "\n".join([*lines, _csv(_labelled(value, column, slice(None)))])
@@ -137,8 +137,8 @@ def _table(kind: str, table: Table) -> str:
         facts = column.type_text
         if table.size is not None and table.size * columns > _CELLS_TO_COUNT:
             facts += ", missing values not counted"
-        elif table.size and (missing := column.missing()):
-            facts += f", {missing} missing"
+        elif table.size:
+            facts += _missing(column)
         lines.append(f"  {shorten(column.label, _NAME)} ({facts})")
     if columns > shown:
         lines.append(f"  … {columns - shown} more columns")
@@ -153,6 +153,14 @@ def _table(kind: str, table: Table) -> str:
         if last > 0:
             lines += [f"last {last} rows:", _csv(table.rows(slice(rows - last, rows), shown))]
     return "\n".join(lines)
+
+
+def _missing(column: Column) -> str:
+    """How many values are missing; empty if none is, or if a value cannot be compared."""
+    missing = 0
+    with suppress(Exception):
+        missing = column.missing()
+    return f", {missing} missing" if missing else ""
 
 
 def _names(table: Table, columns: int) -> tuple[str, ...]:

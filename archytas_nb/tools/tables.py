@@ -21,6 +21,7 @@ import inspect
 import operator
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from itertools import islice
 from typing import Any, Literal, TypeAlias
@@ -396,10 +397,25 @@ class _ColumnOfNarwhals(Column):
     def missing(self) -> int:
         return self._missing
 
+    @functools.cached_property
+    def _objects(self) -> Counter[Any] | None:
+        """The frequencies of Python's objects, which polars cannot hash; None for other values.
+
+        Raises:
+            TypeError: Python cannot hash them, either.
+        """
+        if type(self.dtype).__name__ != "Object":
+            return None
+        return Counter(self._series.to_list())
+
     def different(self) -> int:
+        if self._objects is not None:
+            return len(self._objects) - (None in self._objects)
         return int(self._counted.n_unique()) - bool(self._missing)
 
     def counts(self) -> list[tuple[Any, int]]:
+        if self._objects is not None:
+            return self._objects.most_common()
         rows = self._counted.value_counts(sort=True).rows()
         if len(rows) <= _SORTED:  # polars has equally frequent values in any order
             rows.sort(key=lambda row: (-row[1], str(row[0])))

@@ -67,7 +67,9 @@ def is_missing(value: Any) -> bool:
     numpy = sys.modules.get("numpy")
     if numpy is not None and value is numpy.ma.masked:
         return True
-    if isinstance(value, (float, complex, Decimal)) or is_scalar(value):
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    if isinstance(value, (float, complex)) or is_scalar(value):
         return bool(value != value)  # noqa: PLR0124 - only NaN and NaT differ from themselves
     pandas = sys.modules.get("pandas")
     return pandas is not None and (value is pandas.NA or value is pandas.NaT)

@@ -51,7 +51,12 @@ OBJECTS = st.one_of(
     st.builds(lambda values: np.array(values), st.lists(FLOATS, min_size=1, max_size=3)),
     st.builds(lambda value: [np.float64(value)], FLOATS),
     st.builds(lambda value: pd.DataFrame({"x": [value]}), FLOATS),
-    *(st.builds(Odd), st.builds(Silent), st.decimals(), st.sampled_from([pd.NA, pd.NaT, np.nan])),
+    *(
+        st.builds(Odd),
+        st.builds(Silent),
+        st.decimals(allow_nan=False),
+        st.sampled_from([pd.NA, pd.NaT, np.nan]),
+    ),
 )
 TIMES = st.datetimes().map(lambda each: each.replace(year=1904 + each.year % 200 // 4 * 4))
 
