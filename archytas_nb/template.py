@@ -26,7 +26,7 @@ import re
 import string
 import warnings
 from collections import ChainMap, UserDict
-from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView, Sequence
 from decimal import Decimal
 from itertools import zip_longest
 from types import CodeType, FrameType, MappingProxyType, ModuleType
@@ -168,6 +168,7 @@ def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 # ── a text with braces ────────────────────────────────────────────────────────────────────────────
 
 _BRACE = re.compile("[{}]")
+_NEVER = re.compile("(?!)")
 _GROUP = re.compile(r"\{([^{}\n]{,2000})\}")
 _DESCRIBED = re.compile(r"@\s*([^\W\d]\w*)\s*")
 _TEX = re.compile(r"(?:\\[A-Za-z]{2,}\*?(?:\[[^][{}]*\])?[_^]?|\^|(?<![^\W_])[^\W\d_]_|[])}']_)\Z")
@@ -193,8 +194,14 @@ class Group(NamedTuple):
         return f"{{{self.body}}}"
 
 
-def parts_of(text: str) -> Iterator[str | Group]:
-    """The text between the groups of a template, and the groups, in order."""
+def parts_of(text: str, names: Iterable[str] = ()) -> Iterator[str | Group]:
+    """The text between the groups of a template, and the groups, in order.
+
+    Args:
+        text: The template.
+        names: The names of fields, which may have several lines, or consist of white space.
+    """
+    odd = _fields_named(names)
     at = 0
     open_braces = 0  # how many braces that are text have not been closed
     tex = len(text)  # where a group of TeX has ended
@@ -211,13 +218,14 @@ def parts_of(text: str) -> Iterator[str | Group]:
                 at = start + 2
             yield "}"
             continue
-        if text.startswith("{{", start):
-            yield "{"
-            at = start + 2
+        named = odd.match(text, start)
+        if named is not None:
+            yield Group(named[1])
+            at = named.end()
             continue
-        end = _json_end(text, start)
-        if end >= 0:
-            yield text[start:end]
+        literal, end = _literal(text, start)
+        if literal:
+            yield literal
             at = end
             continue
         group = _GROUP.match(text, start)
@@ -236,6 +244,23 @@ def parts_of(text: str) -> Iterator[str | Group]:
             continue
         yield Group(group[1])
     yield text[at:]
+
+
+def _fields_named(names: Iterable[str]) -> re.Pattern[str]:
+    """Matches fields with names that no group has: of several lines, or of white space."""
+    odd = [each for each in names if "\n" in each or (each and not each.strip())]
+    if not odd:
+        return _NEVER
+    longest_first = sorted(map(re.escape, odd), key=len, reverse=True)
+    return re.compile(rf"\{{((?:{'|'.join(longest_first)})(?:[:!.\[][^{{}}\n]*)?)\}}")
+
+
+def _literal(text: str, start: int) -> tuple[str, int]:
+    """A doubled brace or an object of JSON as it is sent, and where it ends; empty for neither."""
+    if text.startswith("{{", start):
+        return "{", start + 2
+    end = _json_end(text, start)
+    return text[start : max(end, start)], end
 
 
 def _is_tex(text: str, start: int, last: int) -> bool:
@@ -443,7 +468,7 @@ class Template:
     def __init__(self, text: str, columns: Sequence[str]) -> None:
         self._columns = columns
         self._parts: list[str | _Field] = []
-        for part in parts_of(text):
+        for part in parts_of(text, columns):
             if isinstance(part, str):
                 self._parts.append(part)
             else:
@@ -472,13 +497,14 @@ class Template:
 
     def _field(self, group: Group) -> _Field | None:
         """The field that a group is; None if it is text."""
-        body = group.body.strip()
-        field = _parsed_field(body)
-        if field is not None and field.column in self._columns:
-            return field._replace(source=group.source)
-        if body in self._columns:
-            return _Field(group.source, body)
-        if field is not None and field.column == ROW and self._columns:
+        for body in dict.fromkeys((group.body, group.body.strip())):
+            field = _parsed_field(body)
+            column = self._column(field.column) if field is not None else None
+            if field is not None and column is not None:
+                return field._replace(source=group.source, column=column)
+            if body in self._columns:
+                return _Field(group.source, body)
+        if field is not None and str(field.column).strip() == ROW and self._columns:
             first, *rest = field.path or (None,)
             name = str(first).removeprefix(".")
             if first is None:
@@ -489,6 +515,11 @@ class Template:
         if _lookup_in(body, {}) is None:
             return None
         raise self._fault(group, body)
+
+    def _column(self, name: str | None) -> str | None:
+        """The column that a name means, which may have white space around it; None for none."""
+        both = (name, str(name).strip())
+        return next((each for each in both if each in self._columns), None)
 
     def _fault(self, group: Group, name: str) -> LookupFault:
         known = ", ".join(map(repr, self._columns[:40]))
@@ -523,7 +554,7 @@ def _parsed_field(body: str) -> _Field | None:
         else:
             path.append(int(item) if item.isascii() and item.isdigit() else item)
         at = step.end()
-    return _Field(body, first.strip(), tuple(path), conversion, spec or "")
+    return _Field(body, first, tuple(path), conversion, spec or "")
 
 
 def _filled(field: _Field, row: Mapping[str, Any]) -> str:

@@ -178,7 +178,7 @@ def _items(data: Any) -> list[Any]:
     """The rows: mappings by column, or values."""
     table = table_of(data)
     if table is not None:
-        _check_columns(list(map(str, table.names)))
+        _check_columns(table.names)
         return table.records()
     column = column_of(data)
     if column is not None:
@@ -215,11 +215,15 @@ def _labels(data: Any) -> list[str]:
     return [_lines(zip(names, each, strict=True)) for each in zip(*values, strict=True)]
 
 
-def _check_columns(names: Sequence[str]) -> None:
-    """Raise ValueError if two columns have the same name, as in ``{name}`` of a prompt."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
+def _check_columns(names: Sequence[Any]) -> None:
+    """Raise ValueError if two columns have the same name, as in ``{name}`` of a prompt.
+
+    So have 1 and ``"1"``, which are written alike, and 1 and 1.0, which pandas takes for one.
+    """
+    written, known = Counter(map(str, names)), Counter(names)
+    twice = [str(each) for each in names if written[str(each)] > 1 or known[each] > 1]
     if twice:
-        shown = ", ".join(map(repr, twice))
+        shown = ", ".join(map(repr, dict.fromkeys(twice)))
         raise ValueError(
             f"several columns are named {shown}; expected different names. Rename them with "
             "data.columns = […]"
