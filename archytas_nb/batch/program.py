@@ -25,6 +25,7 @@ from archytas_nb.loop.calls_made import SharedCalls, call_key
 from archytas_nb.loop.events import CallOutcome, Json, ProgramCall, ProgramEnded, ToolCall
 from archytas_nb.loop.reply import as_text
 from archytas_nb.sandbox.rows import RowProgram
+from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
@@ -70,15 +71,12 @@ def with_type_names(program: str) -> str:
         tree = parsed(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return program
-    lines = [each.encode() for each in program.split("\n")]
-    for node in sorted(_types_given(tree), key=lambda each: -each.col_offset):
-        is_in_one_line = node.lineno == node.end_lineno
+    edits = Edits(program)
+    for node in _types_given(tree):
         text = _type_value(node)
-        if text and is_in_one_line and node.end_col_offset is not None:
-            line = lines[node.lineno - 1]
-            before = line[: node.col_offset]
-            lines[node.lineno - 1] = before + text.encode() + line[node.end_col_offset :]
-    return b"\n".join(lines).decode()
+        if text:
+            edits.replace(node, text)
+    return edits.applied()
 
 
 def _types_given(tree: ast.AST) -> list[ast.expr]:

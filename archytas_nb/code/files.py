@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from archytas_nb.code.literals import Literals
 from archytas_nb.code.names import Imports, Names
 from archytas_nb.files import OutputFile, is_signed, signed, unsigned
 from archytas_nb.syntax.bindings import DEFINITIONS, Bindings, bound_by
+from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.parse import parsed
 
 MARK = "written by %agent_code"
@@ -357,48 +358,27 @@ def write(
     file.write(signed(text, MARK))
 
 
-class _Runs(ast.NodeTransformer):
-    """Each await of the module runs an event loop of its own."""
-
-    def visit_Await(self, node: ast.Await) -> ast.AST:
-        """An await."""
-        return self._run(node, node.value)
-
-    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
-        """A list of what an async generator gives."""
-        if not any(each.is_async for each in node.generators):
-            return self.generic_visit(node)
-        return self._run(node, _call("listed", node.generators[0].iter))
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        """Inside of a function, an await stays."""
-        return node
-
-    @staticmethod
-    def _run(node: ast.AST, awaitable: ast.expr) -> ast.AST:
-        return ast.copy_location(_call("asyncio.run", awaitable), node)
-
-
-def _call(function: str, argument: ast.expr) -> ast.Call:
-    return ast.Call(ast.parse(function, mode="eval").body, [argument], [])
-
-
 def without_awaits(source: str) -> str:
     """Source in which each await of the module runs an event loop of its own."""
     try:
-        tree = ast.parse(source)
+        tree = parsed(source)
     except (SyntaxError, ValueError):
         return source
-    all_lines = source.split("\n")
-    lines: list[str] = []
-    end = 0
-    for each in tree.body:
-        before = ast.dump(each)
-        changed = _Runs().visit(each)
-        if ast.dump(changed) != before:
-            lines += [*all_lines[end : each.lineno - 1], ast.unparse(changed)]
-            end = each.end_lineno or each.lineno
-    return "\n".join([*lines, *all_lines[end:]])
+    edits = Edits(source)
+    for node in _of_module(tree):
+        if isinstance(node, ast.Await):
+            edits.replace(node, "asyncio.run(", node.value, ")")
+        elif isinstance(node, ast.ListComp) and any(each.is_async for each in node.generators):
+            edits.replace(node, "asyncio.run(listed(", node.generators[0].iter, "))")
+    return edits.applied()
+
+
+def _of_module(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that are not inside of a function that may await."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.AsyncFunctionDef):
+            yield child
+            yield from _of_module(child)
 
 
 def _file(texts: list[str], between: str) -> str:

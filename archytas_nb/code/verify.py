@@ -30,6 +30,8 @@ from archytas_nb.kernel.reads import Noted, Reads, Unchanging
 from archytas_nb.kernel.transaction import Watch, transaction
 from archytas_nb.loop.events import Diff, NotCovered
 from archytas_nb.loop.reply import as_text
+from archytas_nb.syntax.edits import Edits
+from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.render import drain, is_lazy
 from archytas_nb.tools.tool import Tool, awaited
 from archytas_nb.tools.variables import LiveNamespace
@@ -243,26 +245,18 @@ class _Value:
     content: Fingerprint
 
 
-class _NotingCalls(ast.NodeTransformer):
-    """Has each call of a tool's function note what it returns."""
+def _noting_calls(source: str, functions: Sequence[str]) -> str:
+    """Code in which each call of a tool's function notes what it returns.
 
-    def __init__(self, functions: Sequence[str]) -> None:
-        self._functions = functions
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        """A function."""
-        return self._noting(node) or node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """A method, or a function of a module."""
-        return self._noting(node) or self.generic_visit(node)
-
-    def _noting(self, node: ast.Name | ast.Attribute) -> ast.AST | None:
-        expression = ast.unparse(node)
-        if expression not in self._functions or not isinstance(node.ctx, ast.Load):
-            return None
-        noting = ast.Name(_NOTED, ast.Load())
-        return ast.copy_location(ast.Call(noting, [node, ast.Constant(expression)], []), node)
+    A function is named by its number: before Python 3.12, a quote may end the f-string around it.
+    """
+    edits = Edits(source)
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            expression = ast.unparse(node)
+            if expression in functions:
+                edits.replace(node, f"{_NOTED}(", node, f", {functions.index(expression)})")
+    return edits.applied()
 
 
 class _Comparison:
@@ -318,8 +312,7 @@ class _Comparison:
     def _run_block(self, block: Block) -> None:
         source = block.source
         if not block.is_verbatim:
-            tree = _NotingCalls([*self._code.tools]).visit(ast.parse(source))
-            source = ast.unparse(ast.fix_missing_locations(tree))
+            source = _noting_calls(source, [*self._code.tools])
         value = python(source, self._live)
         if inspect.isawaitable(value):
             value = awaited(value)
@@ -353,9 +346,9 @@ class _Comparison:
                 else:
                     variables[name] = value
 
-    def _noting(self, function: Callable[..., Any], expression: str) -> Callable[..., Any]:
+    def _noting(self, function: Callable[..., Any], number: int) -> Callable[..., Any]:
         """A function as the code has it, which notes what it returns."""
-        tool = self._code.tools[expression]
+        tool = [*self._code.tools.values()][number]
 
         def noted(*args: Any, **kwargs: Any) -> Any:
             value = function(*args, **kwargs)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import builtins
 
+from archytas_nb.syntax.bindings import Bindings
+from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.declaration import PRIVATE
 
@@ -123,28 +125,23 @@ def _sandbox_beginning(value):
 """
 
 
-class _Private(ast.NodeTransformer):
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        if isinstance(node.ctx, ast.Load) and hasattr(builtins, node.id):
-            return ast.Name(f"{PRIVATE}{node.id}", node.ctx)
-        return node
-
-
 def private(text: str) -> str:
     """Code of ours that reads builtins by their private names."""
-    return ast.unparse(_Private().visit(parsed(text)))
+    tree = parsed(text)
+    edits = Edits(text)
+    for each in Bindings(tree).uses:
+        is_builtin = hasattr(builtins, each.name) and not each.is_local
+        if each.act == "read" and is_builtin and isinstance(each.node, ast.Name):
+            edits.replace(each.node, f"{PRIVATE}{each.name}")
+    return edits.applied()
 
 
 _NAMES = "list(locals())"
 _UNBINDING = "try:\n    raise ValueError\nexcept ValueError as name:\n    pass"
 
 
-def _builtins_in(text: str) -> set[str]:
-    names = {each.id for each in ast.walk(parsed(text)) if isinstance(each, ast.Name)}
-    return {each for each in names if hasattr(builtins, each)}
-
-
-_READ = _builtins_in("\n".join([_FUNCTIONS, _NAMES, _UNBINDING]))
+_OURS = "\n".join([_FUNCTIONS, _NAMES, _UNBINDING])
+_READ = {each for each in Bindings.of(_OURS).read if hasattr(builtins, each)}
 _READ |= {each.__name__ for each in CONTAINERS}
 
 PRELUDE = "\n".join(

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from archytas_nb.loop.events import Fault
 from archytas_nb.syntax.bindings import DEFINITIONS, Bindings
+from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.declaration import PRIVATE
 
@@ -132,20 +133,16 @@ def _assigned(bindings: Bindings) -> Iterator[str]:
 
 
 def _with_checkpoints(text: str, tree: ast.Module, tools: Collection[str]) -> str:
-    lines = _lines(text)
+    edits = Edits(text)
     last = tree.body[-1] if tree.body else None
-    ends = []
     for node in ast.walk(tree):
         if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)):
             continue
         if node is last and isinstance(node, ast.Expr):
             continue  # its value is the value of the program
         if _calls_any(node, tools) or (node in tree.body and _has_call(node)):
-            ends.append((node.end_lineno or 0, node.end_col_offset or 0))
-    for line, column in sorted(ends, reverse=True):
-        raw = lines[line - 1].encode()
-        lines[line - 1] = (raw[:column] + f"; {CHECKPOINT}()".encode() + raw[column:]).decode()
-    return "".join(lines)
+            edits.replace(node, node, f"; {CHECKPOINT}()")
+    return edits.applied()
 
 
 def _has_call(node: ast.AST) -> bool:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import string
 from collections.abc import Collection, Iterable, Mapping
 
 from archytas_nb.loop.events import Json
 from archytas_nb.syntax.bindings import Bindings
-from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.edits import Edits
+from archytas_nb.syntax.parse import around_lines, parsed
 
 BUILTINS = (
     "abs", "all", "any", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "range",
@@ -171,9 +171,6 @@ _TYPES: Mapping[type, str] = {bool: "boolean", int: "integer", float: "number", 
 _END = r'("\n" | "  #")'
 """How a line ends: without it, a model that wants to end the line has to write on."""
 
-_STRING = re.compile(r'(f?)("(?:[^"\\\n]|\\.)*")')
-_FILLED = re.compile(r"\{[^{}]*\}")
-
 
 def quoted(text: str) -> str:
     """A text as a literal of the grammar."""
@@ -313,29 +310,21 @@ class ProgramGrammar:
         A small model likes to name a result like the tool that it comes from, `price = price(…)`,
         and does not write it otherwise when it is told to. The variable gets another name.
         """
-        uses = Bindings.of_begun(text.split("\n")).uses
-        bound = {
-            each.name for each in uses if each.act == "bind" and isinstance(each.node, ast.Name)
-        }
-        named = sorted(bound & self._tools.keys())
-        if not named:
+        around = around_lines(text)
+        if around is None:
             return text
-        # What is called stays, and so do arguments and attributes of that name.
-        variable = re.compile(rf"(?<![\w.])({'|'.join(named)})(?![\w(]|=[^=])")
-
-        def renamed(part: str) -> str:
-            return variable.sub(r"\1_value", part)
-
-        parts: list[str] = []
-        done = 0
-        for found in _STRING.finditer(text):
-            parts.append(renamed(text[done : found.start()]))
-            inside = found[0]
-            if found[1]:
-                inside = _FILLED.sub(lambda each: renamed(each[0]), inside)
-            parts.append(inside)
-            done = found.end()
-        return "".join([*parts, renamed(text[done:])])
+        whole = text.join(around)
+        tree = parsed(whole)
+        edits = Edits(whole)
+        uses = [each for each in Bindings(tree).uses if isinstance(each.node, ast.Name)]
+        bound = {each.name for each in uses if each.act == "bind"}
+        called = {id(each.func) for each in ast.walk(tree) if isinstance(each, ast.Call)}
+        for each in uses:
+            is_result = each.name in bound and id(each.node) not in called
+            if is_result and each.name in self._tools and isinstance(each.node, ast.Name):
+                edits.replace(each.node, f"{each.name}_value")
+        before, after = around
+        return edits.applied().removeprefix(before).removesuffix(after)
 
     def is_call(self, statement: str) -> bool:
         """Whether a statement calls a tool, and does no more than to name its result."""

@@ -8,13 +8,12 @@ tests hold this reader to what the code does when it runs.
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.parse import around_lines, parsed
 
 Act: TypeAlias = Literal["read", "bind", "unbind", "change"]
 """What code does with a name: it reads the value, gives it one, takes it away, or assigns or
@@ -84,15 +83,9 @@ class Bindings:
 
         Lines that cannot become Python by going on have no names.
         """
-        text = textwrap.dedent("\n".join(lines))
-        last = text.rpartition("\n")[2]
-        indent = last[: len(last) - len(last.lstrip())]
-        for completed in (text, f"{text}\n{indent} pass"):
-            try:
-                return cls.of(completed)
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                continue
-        return cls.of("")
+        text = "\n".join(lines)
+        around = around_lines(text)
+        return cls.of("" if around is None else text.join(around))
 
     @cached_property
     def bound_in_order(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Python's parser, for threads that parse at the same time."""
+"""Python's parser, for threads that parse at the same time, and for lines that go on."""
 
 from __future__ import annotations
 
@@ -23,3 +23,20 @@ def parsed(text: str | bytes, mode: str = "exec") -> Any:
         except SystemError:
             continue
     return ast.parse(text, mode=mode)
+
+
+def around_lines(text: str) -> tuple[str, str] | None:
+    """What has to stand before and behind lines of code that go on, so that they are Python.
+
+    They may be inside of a statement, or begin one whose body is missing. None if nothing helps.
+    """
+    before = "if True:\n" if text[:1].isspace() else ""
+    last = text.rpartition("\n")[2]
+    indent = last[: len(last) - len(last.lstrip())]
+    for after in ("", f"\n{indent} pass"):
+        try:
+            parsed(f"{before}{text}{after}")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        return before, after
+    return None
