@@ -69,6 +69,7 @@ from archytas_nb.loop.reply import as_text
 from archytas_nb.progress import line_writer
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.small.profile import profile_of
+from archytas_nb.syntax.program import Program
 from archytas_nb.tools.declaration import declaration
 from archytas_nb.trace.controls import Controls
 from archytas_nb.words import count, shorten
@@ -446,10 +447,7 @@ class PlannedMap:
         if self._hides_values:
             return ()
         columns = self._columns
-        compared = [
-            each for each in ast.walk(ast.parse(program.text)) if isinstance(each, ast.Compare)
-        ]
-        for node in compared:
+        for node in Program(program.text).nodes(ast.Compare):
             sides = [node.left, *node.comparators]
             named = [each.attr for each in sides if isinstance(each, ast.Attribute)]
             literals = [each.value for each in sides if isinstance(each, ast.Constant)]

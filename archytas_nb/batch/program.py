@@ -26,7 +26,7 @@ from archytas_nb.loop.events import CallOutcome, Json, ProgramCall, ProgramEnded
 from archytas_nb.loop.reply import as_text
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.syntax.edits import Edits
-from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.program import Program
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.words import one_line
@@ -67,24 +67,19 @@ def tools_of_programs(tools: Sequence[Tool], *, judges: bool) -> dict[str, Tool]
 
 def with_type_names(program: str) -> str:
     """A program in which types that are given to `judge` are values, on the same lines."""
-    try:
-        tree = parsed(program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return program
     edits = Edits(program)
-    for node in _types_given(tree):
+    for node in _types_given(Program(program)):
         text = _type_value(node)
         if text:
             edits.replace(node, text)
     return edits.applied()
 
 
-def _types_given(tree: ast.AST) -> list[ast.expr]:
+def _types_given(program: Program) -> list[ast.expr]:
     found: list[ast.expr] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == JUDGE:
-            found += node.args[1:2]
-            found += [each.value for each in node.keywords if each.arg == "type"]
+    for node in program.calls(JUDGE):
+        found += node.args[1:2]
+        found += [each.value for each in node.keywords if each.arg == "type"]
     return found
 
 

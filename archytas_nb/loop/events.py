@@ -41,12 +41,6 @@ ANSWER = "final_answer"
 FAIL = "fail_task"
 """The action with which the model gives up; no tool may have this name."""
 
-PROGRAM_ANSWER = "answer"
-PROGRAM_GIVE_UP = "give_up"
-PROGRAM_SHOW = "show"
-PROGRAM_ENDINGS = (PROGRAM_ANSWER, PROGRAM_GIVE_UP, PROGRAM_SHOW)
-"""The functions that a program has besides the tools."""
-
 PRINTED = "\n\nIt printed:\n"
 """Precedes the output of a tool in the text of an outcome."""
 

@@ -6,7 +6,6 @@ are the user message that follows. `answer(value)` ends the run.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +13,6 @@ from typing import NamedTuple, Self
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.events import (
-    PROGRAM_ANSWER,
-    PROGRAM_ENDINGS,
     REFUSED,
     AskModel,
     Fault,
@@ -36,7 +33,7 @@ from archytas_nb.loop.wire import (
     system_message,
     user_content,
 )
-from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.program import PROGRAM_ANSWER, PROGRAM_ENDINGS, Program
 from archytas_nb.words import clip, one_line
 
 MAX_REPORT = 6000
@@ -268,31 +265,13 @@ class ProgramProtocol(Wire):
 
     def _is_program(self, text: str) -> bool:
         """Whether a text without a code block is a program that calls one of its functions."""
-        try:
-            tree = parsed(text.strip())
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-        functions = {*PROGRAM_ENDINGS, *self._names}
-        calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
-        return any(isinstance(each, ast.Name) and each.id in functions for each in calls)
+        return any(Program(text.strip()).calls(*PROGRAM_ENDINGS, *self._names))
 
 
 def texts_answered(program: str) -> list[str]:
     """What a program writes into its answers itself: their texts, without what is filled in."""
-    try:
-        tree = parsed(program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    answers = (
-        each for each in calls if isinstance(each.func, ast.Name) and each.func.id == PROGRAM_ANSWER
-    )
-    return [
-        node.value
-        for call in answers
-        for node in ast.walk(call)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
+    values = Program(program).literals(PROGRAM_ANSWER)
+    return [each for each in values if isinstance(each, str)]
 
 
 def _name_in(declaration: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterator
 
-from archytas_nb.loop.events import PROGRAM_ENDINGS, Fault
-from archytas_nb.syntax.bindings import Bindings, Use
+from archytas_nb.loop.events import Fault
+from archytas_nb.syntax.bindings import Use
+from archytas_nb.syntax.program import PROGRAM_ENDINGS, Program, called, given
 from archytas_nb.tools.declaration import PRIVATE
 
 MODULES = frozenset(
@@ -32,27 +33,22 @@ _RUN_TEXTS = frozenset({"eval", "exec"})
 
 
 def faults_in(
-    tree: ast.Module,
-    text: str,
-    functions: frozenset[str],
-    before: Collection[str],
-    *,
-    is_part: bool,
+    program: Program, functions: frozenset[str], before: Collection[str], *, is_part: bool
 ) -> tuple[Fault, ...]:
     """The faults of a program that are seen without its types, by line.
 
     Args:
-        tree: The program.
-        text: The same.
+        program: The program.
         functions: The names of the tools and of what ends a program.
         before: The names that were bound before it.
         is_part: Whether it is a part of a program, which need not end with an answer.
     """
-    found = dict.fromkeys(_faults(tree, functions, before))
-    if not found and not is_part and not _has_result(tree):
-        line = text.rstrip("\n").count("\n") + 1
-        found[line, "the program ends without a result: end it with answer(…) or show(…)"] = None
-    return tuple(fault_at(line, fault, text) for line, fault in sorted(found))
+    found = dict.fromkeys(_faults(program, functions, before))
+    if not found and not is_part and not _has_result(program):
+        found[
+            program.last_line, "the program ends without a result: end it with answer(…) or show(…)"
+        ] = None
+    return tuple(fault_at(line, fault, program.text) for line, fault in sorted(found))
 
 
 def too_long(size: str, most: str) -> Fault:
@@ -77,25 +73,18 @@ def syntax_fault(error: BaseException, text: str) -> Fault:
     return fault_at(line, f"this is not valid Python: {what}", text)
 
 
-def _has_result(tree: ast.Module) -> bool:
+def _has_result(program: Program) -> bool:
     """Whether a program gives something back: an answer, something shown, or a last value."""
-    is_value = bool(tree.body) and isinstance(tree.body[-1], ast.Expr)
-    return is_value or any(called(node) in {*PROGRAM_ENDINGS, "print"} for node in ast.walk(tree))
-
-
-def called(node: ast.AST) -> str:
-    """The name of the function that is called; empty for anything else."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return node.func.id
-    return ""
+    body = program.tree.body
+    has_value = bool(body) and isinstance(body[-1], ast.Expr)
+    return has_value or any(program.calls(*PROGRAM_ENDINGS, "print"))
 
 
 def _faults(
-    tree: ast.Module, functions: frozenset[str], before: Collection[str]
+    program: Program, functions: frozenset[str], before: Collection[str]
 ) -> Iterator[tuple[int, str]]:
-    bindings = Bindings(tree)
-    bound = bindings.bound.union(before)
-    used = _used_as_functions(tree, functions)
+    bound = program.bindings.bound.union(before)
+    used = _used_as_functions(program, functions)
     of_nodes: tuple[Callable[[ast.AST], str], ...] = (
         _unsupported,
         _import_fault,
@@ -106,27 +95,25 @@ def _faults(
         lambda use: _name_fault(use, functions, used),
         lambda use: _missing_fault(use, bound),
     )
-    for node in ast.walk(tree):
+    for node in program.nodes(ast.AST):
         for check in of_nodes:
             fault = check(node)
             if fault:
                 yield getattr(node, "lineno", 1), fault
-    for use in bindings.uses:
+    for use in program.bindings.uses:
         for check_name in of_names:
             fault = check_name(use)
             if fault:
                 yield use.line, fault
 
 
-def _used_as_functions(tree: ast.Module, functions: frozenset[str]) -> frozenset[int]:
+def _used_as_functions(program: Program, functions: frozenset[str]) -> frozenset[int]:
     """The names that are called, or given to a function that may call them."""
     used: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            used.add(id(node.func))
-            if called(node) not in functions | {"print", "str", "repr", "len", "sum", "round"}:
-                used |= {id(each) for each in node.args}
-                used |= {id(each.value) for each in node.keywords}
+    for node in program.nodes(ast.Call):
+        used.add(id(node.func))
+        if called(node) not in functions | {"print", "str", "repr", "len", "sum", "round"}:
+            used |= {id(each) for each in given(node)}
     return frozenset(used)
 
 
@@ -155,8 +142,7 @@ def _lambda_fault(node: ast.AST, functions: frozenset[str]) -> str:
     name = called(node)
     if name not in functions or not isinstance(node, ast.Call):
         return ""
-    given = [*node.args, *(each.value for each in node.keywords)]
-    if any(isinstance(each, ast.Lambda) for each in given):
+    if any(isinstance(each, ast.Lambda) for each in given(node)):
         return f"a function cannot be given to {name}: give it a value"
     return ""
 

@@ -17,11 +17,10 @@ from typing import Any
 
 from pydantic_monty import MontyError, MontyTypingError
 
-from archytas_nb.loop.events import PROGRAM_ENDINGS, Fault
-from archytas_nb.sandbox.check import MODULES, called, fault_at
+from archytas_nb.loop.events import Fault
+from archytas_nb.sandbox.check import MODULES, fault_at
 from archytas_nb.sandbox.interpreter import Interpreter
-from archytas_nb.syntax.bindings import Bindings
-from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.program import PROGRAM_ENDINGS, Program
 from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.declaration import python_name, records, stubs
 from archytas_nb.tools.parameter import Parameter
@@ -128,13 +127,8 @@ class _Diagnostics:
         self._tools = tools
         self._names = frozenset(names)
         self._records = records(tools.values(), typed)
-        try:
-            self._tree: ast.Module | None = parsed(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            self._tree = None
-        self._bound: frozenset[str] = frozenset()
-        if self._tree is not None:
-            self._bound = Bindings(self._tree).bound_anywhere
+        self._program = Program(text)
+        self._bound = self._program.bindings.bound_anywhere
 
     def plain(self, line: int, column: int, kind: str, said: str) -> str:
         """The fault and the next move."""
@@ -271,11 +265,7 @@ class _Diagnostics:
         self, line: int, column: int, name: str, takes: Sequence[Parameter]
     ) -> Parameter | None:
         """The parameter of the argument that begins at a place, in characters."""
-        if self._tree is None:
-            return None
-        for node in ast.walk(self._tree):
-            if called(node) != name or not isinstance(node, ast.Call):
-                continue
+        for node in self._program.calls(name):
             for each in node.keywords:
                 if self._is_at(each, line, column):
                     return next((one for one in takes if one.name == each.arg), None)

@@ -27,10 +27,6 @@ from pydantic_monty import (
 )
 
 from archytas_nb.loop.events import (
-    PROGRAM_ANSWER,
-    PROGRAM_ENDINGS,
-    PROGRAM_GIVE_UP,
-    PROGRAM_SHOW,
     CallOutcome,
     Fault,
     Json,
@@ -60,6 +56,12 @@ from archytas_nb.sandbox.snapshots import (
 )
 from archytas_nb.sandbox.source import CHECKPOINT, Source
 from archytas_nb.sandbox.values import from_sandbox
+from archytas_nb.syntax.program import (
+    PROGRAM_ANSWER,
+    PROGRAM_ENDINGS,
+    PROGRAM_GIVE_UP,
+    PROGRAM_SHOW,
+)
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import clip, count, did_you_mean, shorten
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from archytas_nb.loop.events import PROGRAM_ENDINGS, Fault, ProgramFaults
+from archytas_nb.loop.events import Fault, ProgramFaults
 from archytas_nb.sandbox.check import faults_in, syntax_fault, too_long
 from archytas_nb.sandbox.diagnostics import type_faults
 from archytas_nb.sandbox.interpreter import Interpreter
 from archytas_nb.sandbox.rewrite import rewritten
 from archytas_nb.sandbox.source import Source
-from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.program import PROGRAM_ENDINGS, Program
 from archytas_nb.tools.tool import Tool
 
 MAX_PROGRAM = 100_000
@@ -22,8 +22,8 @@ MAX_PROGRAM = 100_000
 MAX_PARTS = 10_000
 """Maximum number of nodes of its tree, more than 1,000 short lines."""
 
-Check = Callable[[str], tuple[Fault, ...]]
-"""Finds faults in the text that the sandbox runs."""
+Check = Callable[[Program], tuple[Fault, ...]]
+"""Finds faults in the program that the sandbox runs."""
 
 
 def prepare(
@@ -53,13 +53,14 @@ def prepare(
     """
     text = text.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
     fed, faults = fed_text(text, tuple(tools), bound, is_part=is_part)
+    program = Program(fed)
     if not faults and check is not None:
-        faults = check(fed)
+        faults = check(program)
     if not faults:
         faults = type_faults(fed, text, tools, (*bound, *variables), checker, typed)
     if faults:
         return ProgramFaults(faults)
-    return Source(text, fed, tools, has_checkpoints=has_checkpoints)
+    return Source(text, program, tools, has_checkpoints=has_checkpoints)
 
 
 def fed_text(
@@ -76,18 +77,17 @@ def fed_text(
     if len(text) > MAX_PROGRAM:
         return text, (too_long(f"{len(text):,} characters", f"{MAX_PROGRAM:,}"),)
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    try:
-        tree = parsed(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return text, (syntax_fault(error, text),)
-    parts = sum(1 for _ in ast.walk(tree))
+    program = Program(text)
+    if program.error is not None:
+        return text, (syntax_fault(program.error, text),)
+    parts = sum(1 for _ in program.nodes(ast.AST))
     if parts > MAX_PARTS:
         return text, (too_long(f"{parts:,} names, values and operations", f"{MAX_PARTS:,}"),)
     functions = frozenset({*names, *PROGRAM_ENDINGS})
-    faults = faults_in(tree, text, functions, bound, is_part=is_part)
+    faults = faults_in(program, functions, bound, is_part=is_part)
     if faults:
         return text, faults
-    fed = rewritten(text, tree, functions, bound)
+    fed = rewritten(program, functions, bound)
     if len(fed) > 2 * MAX_PROGRAM:
         return text, (too_long(f"{len(fed):,} characters in the sandbox", f"{2 * MAX_PROGRAM:,}"),)
     return fed, ()

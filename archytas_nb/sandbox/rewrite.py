@@ -13,9 +13,8 @@ import builtins
 from collections.abc import Collection
 
 from archytas_nb.sandbox.prelude import CONTAINERS
-from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.edits import Edits
-from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.program import Program, called, given
 from archytas_nb.tools.declaration import PRIVATE
 
 _METHODS = frozenset(name for kind in CONTAINERS for name in dir(kind) if not name.startswith("_"))
@@ -25,46 +24,38 @@ _LAZY = frozenset({"any", "all", "next"})
 _VIEWS = frozenset({"keys", "values", "items"})
 
 
-def rewritten(
-    text: str, tree: ast.Module, tools: Collection[str], bound: Collection[str] = ()
-) -> str:
+def rewritten(program: Program, tools: Collection[str], bound: Collection[str] = ()) -> str:
     """The program in the forms that the sandbox has, line by line.
 
     Args:
-        text: The program.
-        tree: The same, parsed.
+        program: The program.
         tools: The functions whose calls leave the sandbox.
         bound: The names that were bound before: they are no builtins.
     """
-    rewriting = _Rewriting(text, tree, tools, bound)
     try:
-        changed = rewriting.text()
-        parsed(changed)
-    except (SyntaxError, RecursionError):  # it is nested too deeply
-        return text
-    return changed
+        changed = _Rewriting(program, tools, bound).text()
+    except RecursionError:  # it is nested too deeply
+        return program.text
+    return changed if Program(changed).error is None else program.text
 
 
 class _Rewriting:
     """The changes of one program."""
 
-    def __init__(
-        self, text: str, tree: ast.Module, tools: Collection[str], bound: Collection[str]
-    ) -> None:
-        bindings = Bindings(tree)
-        self._tree = tree
+    def __init__(self, program: Program, tools: Collection[str], bound: Collection[str]) -> None:
+        self._program = program
         self._tools = tools
-        self._edits = Edits(text)
-        self._bound = bindings.bound.union(bound)
-        self._globals = bindings.globals_read
+        self._edits = Edits(program.text)
+        self._bound = program.bindings.bound.union(bound)
+        self._globals = program.bindings.globals_read
 
     def text(self) -> str:
         """The program with its changes."""
-        called = {id(node.func) for node in ast.walk(self._tree) if isinstance(node, ast.Call)}
-        for node in ast.walk(self._tree):
+        functions = {id(node.func) for node in self._program.nodes(ast.Call)}
+        for node in self._program.nodes(ast.AST):
             match node:
                 case ast.Attribute(ctx=ast.Load()):
-                    self._method(node, is_called=id(node) in called)
+                    self._method(node, is_called=id(node) in functions)
                 case ast.Call():
                     self._call(node)
                 case ast.Delete(targets=[target]):
@@ -101,9 +92,9 @@ class _Rewriting:
         self._edits.replace(node, f"{function}(", node.value, ")")
 
     def _call(self, node: ast.Call) -> None:
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        name = called(node)
         if name in self._tools:
-            for each in [*node.args, *(each.value for each in node.keywords)]:
+            for each in given(node):
                 self._materialize(each, is_view_too=True)
         is_lazy = self._builtin(node.func) in _LAZY and not node.keywords
         if is_lazy and node.args and isinstance(node.args[0], ast.GeneratorExp):

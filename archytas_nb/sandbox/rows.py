@@ -17,7 +17,6 @@ from typing import Any
 from pydantic_monty import MontySession, SyncSnapshot
 
 from archytas_nb.loop.events import (
-    PROGRAM_ANSWER,
     CallOutcome,
     Fault,
     ProgramCall,
@@ -37,8 +36,7 @@ from archytas_nb.sandbox.prelude import NAMES, PRELUDE
 from archytas_nb.sandbox.prepared import prepare
 from archytas_nb.sandbox.source import CHECKPOINT, Source
 from archytas_nb.sandbox.values import to_sandbox
-from archytas_nb.syntax.bindings import Bindings
-from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.program import PROGRAM_ANSWER, Program
 from archytas_nb.tools.declaration import by_python_name
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import clip
@@ -101,20 +99,17 @@ class RowProgram:
         else:
             self._source = prepared
 
-    def _faults_for_rows(self, fed: str) -> tuple[Fault, ...]:
+    def _faults_for_rows(self, program: Program) -> tuple[Fault, ...]:
         """What is wrong with a program for rows, apart from what is wrong with any program."""
-        tree = parsed(fed)
-        read = Bindings(tree).read
+        read = program.bindings.read
         if PROGRAM_ANSWER not in read:
-            last = fed.rstrip("\n").count("\n") + 1
             fault = "the program gives no answer: end it with answer(…) for this row"
-            return (fault_at(last, fault, self.text),)
-        for node in ast.walk(tree):
-            label = getattr(getattr(node, "slice", None), "value", None)
-            is_of_row = isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == ROW
-            if is_of_row and isinstance(label, str):
+            return (fault_at(program.last_line, fault, self.text),)
+        for node in program.nodes(ast.Subscript):
+            label = getattr(node.slice, "value", None)
+            if getattr(node.value, "id", "") == ROW and isinstance(label, str):
                 fault = f"the columns are attributes of row: write row.{label}"
-                return (fault_at(getattr(node, "lineno", 1), fault, self.text),)
+                return (fault_at(node.lineno, fault, self.text),)
         if ROW not in read:
             fault = "the program does not read row: it would give the same answer to every row"
             return (fault_at(1, fault, self.text),)

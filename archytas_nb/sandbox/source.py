@@ -10,7 +10,7 @@ from itertools import accumulate
 from archytas_nb.loop.events import Fault
 from archytas_nb.syntax.bindings import DEFINITIONS, Bindings
 from archytas_nb.syntax.edits import Edits
-from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.program import Program, calls
 from archytas_nb.tools.declaration import PRIVATE
 
 CHECKPOINT = f"{PRIVATE}checkpoint"
@@ -28,7 +28,7 @@ class Source:
 
     Args:
         text: As the model wrote it.
-        fed: The same, prepared for the sandbox; the lines are the same.
+        program: The same, prepared for the sandbox; the lines are the same.
         tools: The names of the functions that ask the loop.
         has_checkpoints: Whether its session is kept while it runs.
 
@@ -40,29 +40,25 @@ class Source:
     """
 
     def __init__(
-        self, text: str, fed: str, tools: Collection[str], *, has_checkpoints: bool = True
+        self, text: str, program: Program, tools: Collection[str], *, has_checkpoints: bool = True
     ) -> None:
         self._lines = _lines(text)
-        self._tree = _parsed(fed)
-        bindings = Bindings(self._tree)
-        self.bound = bindings.bound
-        self.assigned = tuple(dict.fromkeys(_assigned(bindings)))
-        self.fed = fed
+        self.bound = program.bindings.bound
+        self.assigned = tuple(dict.fromkeys(_assigned(program.bindings)))
         if has_checkpoints:
-            self.fed = _with_checkpoints(fed, self._tree, tools)
-            self._tree = _parsed(self.fed)
+            program = _with_checkpoints(program, tools)
+        self.fed = program.text
         self._starts = _line_starts(self.fed)
         self._parents = {
             child: parent
-            for parent in ast.walk(self._tree)
+            for parent in program.nodes(ast.AST)
             for child in ast.iter_child_nodes(parent)
         }
         self._calls = {
             (self._offset(each.lineno, each.col_offset), self._end(each)): each
-            for each in ast.walk(self._tree)
-            if isinstance(each, ast.Call)
+            for each in program.nodes(ast.Call)
         }
-        self._awaited = frozenset(_awaited(self._tree))
+        self._awaited = frozenset(_awaited(program.tree))
 
     def line_at(self, offset: int) -> int:
         """The line, from 1, of a place in `fed`, in bytes."""
@@ -106,15 +102,6 @@ class Source:
         return self._offset(node.end_lineno or 1, node.end_col_offset or 0)
 
 
-def _parsed(text: str) -> ast.Module:
-    """The tree of a program; an empty one where the sandbox has a syntax that this Python lacks."""
-    try:
-        tree: ast.Module = parsed(text)
-        return tree
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module(body=[], type_ignores=[])
-
-
 def _line_starts(text: str) -> list[int]:
     return [0, *accumulate(len(each.encode()) for each in _lines(text))]
 
@@ -132,28 +119,22 @@ def _assigned(bindings: Bindings) -> Iterator[str]:
             yield each.name
 
 
-def _with_checkpoints(text: str, tree: ast.Module, tools: Collection[str]) -> str:
-    edits = Edits(text)
-    last = tree.body[-1] if tree.body else None
-    for node in ast.walk(tree):
+def _with_checkpoints(program: Program, tools: Collection[str]) -> Program:
+    edits = Edits(program.text)
+    body = program.tree.body
+    last = body[-1] if body else None
+    for node in program.nodes(ast.stmt):
         if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)):
             continue
         if node is last and isinstance(node, ast.Expr):
             continue  # its value is the value of the program
-        if _calls_any(node, tools) or (node in tree.body and _has_call(node)):
+        if any(calls(node, *tools)) or (node in body and _has_call(node)):
             edits.replace(node, node, f"; {CHECKPOINT}()")
-    return edits.applied()
+    return Program(edits.applied())
 
 
 def _has_call(node: ast.AST) -> bool:
     return any(isinstance(each, ast.Call) for each in ast.walk(node))
-
-
-def _calls_any(node: ast.AST, names: Collection[str]) -> bool:
-    return any(
-        isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in names
-        for each in ast.walk(node)
-    )
 
 
 def _awaited(tree: ast.AST) -> Iterator[str]:

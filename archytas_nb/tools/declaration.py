@@ -25,8 +25,8 @@ from weakref import WeakKeyDictionary
 import typing_extensions
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.loop.events import PROGRAM_ENDINGS
 from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.program import PROGRAM_ENDINGS
 from archytas_nb.tools import signature
 from archytas_nb.tools.annotation import enum_choices, type_text
 from archytas_nb.tools.meaning import inner_type, is_union, raw_annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from pydantic_monty import Monty, MontyError
 
 from archytas_nb.sandbox.prepared import fed_text
 from archytas_nb.sandbox.rewrite import rewritten
+from archytas_nb.syntax.program import Program
 from tests.sandbox.direct import TOOLS, drive, in_python, pool
 from tests.sandbox.forms import FORMS, ended_in_form, in_form
 
@@ -105,7 +105,7 @@ def test_a_range_or_a_view_reaches_a_tool_as_a_list(text: str, calls: list[str],
     ],
 )
 def test_what_needs_no_change_is_not_changed(text: str) -> None:
-    assert rewritten(text, ast.parse(text), TOOLS) == text
+    assert rewritten(Program(text), TOOLS) == text
 
 
 @pytest.mark.parametrize("form", FORMS)
