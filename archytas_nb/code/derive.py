@@ -17,7 +17,7 @@ from typing import Any
 from archytas_nb.code.literals import Literals, NotWritable
 from archytas_nb.code.names import Imports, Names, function_of, own_name
 from archytas_nb.code.programs import NotPlain, Translation, obtained, plain_program
-from archytas_nb.code.recorded import Program, Recorded, RecordedCall, Reply, replies
+from archytas_nb.code.recorded import Recorded, RecordedCall, RecordedProgram, Reply, replies
 from archytas_nb.code.results import Result, Results, digits_of, numbers_in
 from archytas_nb.kernel.context import look_tools
 from archytas_nb.kernel.person import ask_user
@@ -465,7 +465,7 @@ class _Derivation:
 
     # ── programs ──────────────────────────────────────────────────────────────────────────────────
 
-    def _program(self, program: Program, *, is_last: bool) -> None:
+    def _program(self, program: RecordedProgram, *, is_last: bool) -> None:
         """Add a program as plain Python, or only its calls.
 
         Raises:

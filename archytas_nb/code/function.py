@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +15,7 @@ from archytas_nb.code.literals import Literals, NotWritable, quoted
 from archytas_nb.code.names import Imports, Names
 from archytas_nb.code.recorded import Recorded
 from archytas_nb.code.results import Results
+from archytas_nb.code.substitution import Substitution
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.tools.arguments import read_value
@@ -124,7 +125,7 @@ def as_function(code: Code, recorded: Recorded, name: str) -> Function:
     arguments = list(_arguments(code, recorded, tree))
     tree.body = [each for each in tree.body if not _is_assertion(each, code.answer.name)]
     returned, value = _returned(code, tree)
-    tree = ast.fix_missing_locations(_Parametrized(code, arguments).visit(tree))
+    tree.body = _Parameters(code, arguments).in_place_of_literals(tree.body)
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
     arguments = [each for each in arguments if each.name in used]
     expected = _expected(value, recorded)
@@ -187,8 +188,8 @@ def _arguments(code: Code, recorded: Recorded, tree: ast.Module) -> Iterator[_Ar
                     yield _Argument(names.take(parameter.name), parameter, given, source)
 
 
-class _Parametrized(ast.NodeTransformer):
-    """Writes parameters in place of literals."""
+class _Parameters:
+    """The parameters of the function, which stand for literals of the code."""
 
     def __init__(self, code: Code, arguments: list[_Argument]) -> None:
         self._functions = set(code.tools)
@@ -201,7 +202,15 @@ class _Parametrized(ast.NodeTransformer):
             for expression, tool in code.tools.items()
         }
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self._substitution = Substitution(
+            {ast.Call: self._of_call, ast.JoinedStr: self._of_text, ast.Constant: self._of_constant}
+        )
+
+    def in_place_of_literals(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The statements with parameters in place of literals."""
+        return self._substitution.all(body)
+
+    def _of_call(self, node: ast.Call) -> None:
         """The arguments of a tool are found by the name of the parameter."""
         function = ast.unparse(node.func)
         if function in self._functions:
@@ -211,7 +220,6 @@ class _Parametrized(ast.NodeTransformer):
             node.args = [
                 self._named(value, kind.name) for value, kind in zip(node.args, kinds, strict=False)
             ]
-        return self.generic_visit(node)
 
     def _named(self, value: ast.expr, name: str) -> ast.expr:
         """The parameter for an argument of a tool: one of that name, or else of that value."""
@@ -221,14 +229,14 @@ class _Parametrized(ast.NodeTransformer):
             return ast.Name(each.name, ast.Load())
         return value
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+    def _of_text(self, node: ast.JoinedStr) -> ast.expr:
         """A text with values: where it names an argument, it has the value of the parameter."""
         parts: list[ast.expr] = []
         for each in node.values:
             if isinstance(each, ast.Constant) and isinstance(each.value, str):
                 parts += self._text(each.value)
             else:
-                parts.append(self.generic_visit(each))  # type: ignore[arg-type]
+                parts.append(self._substitution.inside(each))
         node.values = parts
         return node
 
@@ -246,13 +254,13 @@ class _Parametrized(ast.NodeTransformer):
             elif part:
                 yield ast.Constant(part)
 
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+    def _of_constant(self, node: ast.Constant) -> ast.expr | None:
         """A text elsewhere, such as in a list over which a loop goes."""
         if isinstance(node.value, str):
             for each in self._arguments:
                 if node.value == each.value:
                     return ast.Name(each.name, ast.Load())
-        return node
+        return None
 
 
 def _returned(code: Code, tree: ast.Module) -> tuple[str, Any]:

@@ -18,21 +18,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archytas_nb.code.literals import Literals, NotWritable
-from archytas_nb.code.recorded import Program, RecordedCall
+from archytas_nb.code.recorded import RecordedCall, RecordedProgram
 from archytas_nb.code.results import Result, Results, numbers_in
+from archytas_nb.code.substitution import FUNCTIONS, Substitution
 from archytas_nb.loop.events import CallOutcome
 from archytas_nb.syntax.bindings import Bindings, Use
+from archytas_nb.syntax.program import (
+    PROGRAM_ANSWER,
+    PROGRAM_GIVE_UP,
+    PROGRAM_SHOW,
+    Program,
+    called,
+    calls,
+    given,
+)
 from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.declaration import python_name
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import shorten
 
-_ENDINGS = ("answer", "give_up")
+_SHOWING = (PROGRAM_SHOW, "print")
 _AWAITS = frozenset({"gather"})
 _CONTAINERS = (list, tuple, set, frozenset)
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 class NotPlain(Exception):
@@ -100,7 +109,7 @@ def obtained(tool: Tool, outcome: CallOutcome | None, called: str) -> str:
     return called
 
 
-def plain_program(program: Program, caller: Translation) -> Plain:
+def plain_program(program: RecordedProgram, caller: Translation) -> Plain:
     """Translate a program that was run.
 
     Raises:
@@ -115,23 +124,31 @@ def plain_statements(text: str, caller: Translation) -> list[ast.stmt]:
     Raises:
         NotPlain: It is not possible.
     """
-    return _Translation(Program(text), caller).statements()
+    return _Translation(RecordedProgram(text), caller).statements()
 
 
 class _Translation:
-    def __init__(self, program: Program, caller: Translation) -> None:
+    def __init__(self, program: RecordedProgram, caller: Translation) -> None:
         self._program = program
         self._caller = caller
-        try:
-            self._tree = ast.parse(program.text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise NotPlain(f"it is not plain Python: {error}") from None
+        text = Program(program.text)
+        if text.error is not None:
+            raise NotPlain(f"it is not plain Python: {text.error}")
+        self._tree = text.tree
         self._tools = {python_name(tool): tool for tool in caller.tools.values()}
         self._source = _Statements(program.text, self._tree)
         self._calls = list(program.calls)
         self._notes: list[str] = []
         self._named: dict[str, Any] = {}
         self._modules: set[str] = set()  # that are imported before the program
+        self._as_python = Substitution(
+            {
+                ast.Call: self._of_call,
+                ast.GeneratorExp: self._of_generator,
+                ast.Await: self._of_await,
+                ast.Name: self._of_name,
+            }
+        )
         for made in self._calls:
             self._refuse(made)
 
@@ -148,25 +165,25 @@ class _Translation:
             raise NotPlain(f"{made.call.name!r} gave more items than were read")
 
     def plain(self) -> Plain:
-        body = [each for each in self._tree.body if not _is_end(each, "give_up")]
+        body = [each for each in self._tree.body if not _is_end(each, PROGRAM_GIVE_UP)]
         if self._program.has_failed:
             body = self._until_failure(body)
         self._rename(body)
         changed: list[ast.stmt] = []
         for statement in body:
             changed += self._statement(statement)
-        changed = [_WithoutShows(self).visit(each) for each in changed]
-        if _mentions(changed, "show"):
+        changed = Substitution(ends={PROGRAM_SHOW: _without_show}).all(changed)
+        if _mentions(changed, PROGRAM_SHOW):
             raise NotPlain("it uses what show returns")
         plain = Plain("", calls=[each for each in self._calls if each.is_done])
         if self._program.has_answer:
             plain.answer = self._caller.new_name(self._caller.answer_name())
             changed = _with_answer(changed, plain.answer, self._caller.new_name)
             plain.answer_notes = list(self._made_up(body))
-        elif _mentions(changed, "answer"):
+        elif _mentions(changed, PROGRAM_ANSWER):
             raise NotPlain("it names answer, and gave none")
-        if _mentions(changed, "give_up"):
-            changed = _without_give_up(changed)
+        if _mentions(changed, PROGRAM_GIVE_UP):
+            changed = Substitution(ends={PROGRAM_GIVE_UP: _raised}).all(changed)
         plain.source = self._source.text(changed)
         plain.notes = self._notes
         uses = Bindings.of_statements(body).uses
@@ -175,7 +192,7 @@ class _Translation:
         return plain
 
     def statements(self) -> list[ast.stmt]:
-        return [_Calls(self).visit(each) for each in self._tree.body]
+        return self._as_python.all(self._tree.body)
 
     # ── programs that failed ──────────────────────────────────────────────────────────────────────
 
@@ -190,7 +207,7 @@ class _Translation:
         failed = next(
             (each for each in body if each.lineno <= line <= (each.end_lineno or each.lineno)), None
         )
-        if failed is None or isinstance(failed, _FUNCTIONS):
+        if failed is None or isinstance(failed, FUNCTIONS):
             raise NotPlain("it is not known which statement of it failed")
         there = [each for each in self._calls if self._is_in(each, failed)]
         if any(each.is_done or each.has_failed_late for each in there):
@@ -239,54 +256,44 @@ class _Translation:
             and {each.name for each in statement.names} <= self._modules
         ):
             return []  # it stands among the imports
-        called = self._called_alone(statement)
-        changed = _Calls(self).visit(statement)
-        found: list[ast.stmt] = [changed]
-        if isinstance(changed, ast.Expr) and _is_call(changed.value, "show", "print"):
-            found = self._shown(changed, called)
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and called is not None:
+        made = self._called_alone(statement)
+        [changed] = self._as_python.all([statement])
+        if isinstance(changed, ast.Expr) and called(changed.value) in _SHOWING:
+            return self._shown(changed, made)
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and made is not None:
             target = statement.targets[0]
             if isinstance(target, ast.Name):
-                self._know(target.id, called)
-        return found
+                self._know(target.id, made)
+        return [changed]
 
     def _know(self, name: str, made: RecordedCall) -> None:
         self._named[name] = made.outcome.value
         self._caller.results.add(Result(made.outcome.value, lambda: name, made.outcome.text))
 
-    def _shown(self, statement: ast.Expr, called: RecordedCall | None) -> list[ast.stmt]:
+    def _shown(self, statement: ast.Expr, made: RecordedCall | None) -> list[ast.stmt]:
         """What a program shows to the model: a call gets a name, anything else is left out."""
-        call = statement.value
-        if not isinstance(call, ast.Call):
+        if not isinstance(statement.value, ast.Call):
             return [statement]
-        found: list[ast.stmt] = []
-        is_print = isinstance(call.func, ast.Name) and call.func.id == "print"
-        for each in call.args:
-            if not any(isinstance(node, (ast.Call, ast.Await)) for node in ast.walk(each)):
-                continue
-            if called is not None and len(call.args) == 1 and called.outcome.value is not None:
-                name = self._caller.new_name(f"{called.call.name}_result")
-                target = ast.Name(name, ast.Store())
-                found.append(ast.Assign([target], each, lineno=call.lineno))
-                self._know(name, called)
-            elif not is_print:
-                found.append(ast.Expr(each))
-        if is_print and not found:
+        arguments = statement.value.args
+        acting = [each for each in arguments if _acts(each)]
+        has_result = made is not None and made.outcome.value is not None
+        if made is not None and has_result and len(arguments) == len(acting) == 1:
+            name = self._caller.new_name(f"{made.call.name}_result")
+            self._know(name, made)
+            assigned = ast.Assign([ast.Name(name, ast.Store())], acting[0])
+            return [_placed(assigned, statement)]
+        if called(statement.value) != PROGRAM_SHOW:
             return [statement]
-        for made in found:
-            ast.copy_location(made, statement)
-        return [ast.fix_missing_locations(made) for made in found]
+        return [_placed(ast.Expr(each), statement) for each in acting]
 
     def _called_alone(self, statement: ast.stmt) -> RecordedCall | None:
         """The call that a statement makes, if its value is that of the one call."""
         value = getattr(statement, "value", None)
-        if isinstance(value, ast.Call) and _is_call(value, "show", "print"):
+        if isinstance(value, ast.Call) and called(value) in _SHOWING:
             value = value.args[0] if len(value.args) == 1 else None
         if isinstance(value, ast.Await):
             value = value.value
-        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
-            return None
-        if value.func.id not in self._tools:
+        if called(value) not in self._tools:
             return None
         made = [each for each in self._calls if each.is_done and self._is_in(each, statement)]
         return made[0] if len(made) == 1 else None
@@ -426,19 +433,50 @@ class _Translation:
         names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
         return name in _AWAITS and any(each in self._tools for each in names)
 
+    # ── what stands for parts of a program ────────────────────────────────────────────────────────
+
+    def _of_call(self, node: ast.Call) -> ast.expr | None:
+        """A call of a tool becomes one of its function."""
+        tool = self.tool(node.func)
+        if tool is None:
+            return None
+        function = node.func
+        node.func = ast.Name("", ast.Load())  # it is no value
+        self._as_python.inside(node)
+        node.func = function
+        return self.call(node, tool, in_function=self._as_python.in_function)
+
+    def _of_generator(self, node: ast.GeneratorExp) -> ast.expr:
+        """One that awaits would be an async generator, which few functions take."""
+        self._as_python.inside(node)
+        if any(isinstance(each, ast.Await) for each in ast.walk(node)):
+            return ast.ListComp(node.elt, node.generators)
+        return node
+
+    def _of_await(self, node: ast.Await) -> ast.expr:
+        """A program may await tools that are plain functions here, or several together."""
+        if isinstance(node.value, ast.Call) and self.is_gather(node.value):
+            return ast.List([self._as_python.visit(each) for each in node.value.args], ast.Load())
+        is_tool = isinstance(node.value, ast.Call) and self.tool(node.value.func)
+        self._as_python.inside(node)
+        return node.value if is_tool else node
+
+    def _of_name(self, node: ast.Name) -> ast.expr | None:
+        """A tool as a value, such as the key of ``max``."""
+        tool = self.tool(node)
+        if tool is None or not isinstance(node.ctx, ast.Load):
+            return None
+        if obtained(tool, None, "f()") != "f()" or any(each.injected for each in tool.parameters):
+            raise NotPlain(f"it passes {tool.name!r} on as a function")
+        return _parsed(self._caller.function(tool))
+
     # ── the answer ────────────────────────────────────────────────────────────────────────────────
 
     def _made_up(self, body: Sequence[ast.stmt]) -> Iterator[str]:
         """Notes about numbers in the answer that the program does not compute."""
-        texts: list[str] = []
-        for statement in body:
-            for node in ast.walk(statement):
-                if _is_call(node, "answer"):
-                    constants = self._constants(node)
-                    texts += [
-                        str(each.value) for each in constants
-                        if isinstance(each.value, (str, int, float))
-                    ]  # fmt: skip
+        answers = calls(ast.Module([*body], []), PROGRAM_ANSWER)
+        constants = [each.value for call in answers for each in self._constants(call)]
+        texts = [str(each) for each in constants if isinstance(each, (str, int, float))]
         known = self._caller.results
         for made in self._calls:
             known.add_text(made.outcome.text)
@@ -454,88 +492,8 @@ class _Translation:
                 yield from self._constants(child)
 
 
-class _WithoutShows(ast.NodeTransformer):
-    """What is shown to the model is left out; calls of tools in it are made."""
-
-    def __init__(self, translation: _Translation) -> None:
-        self._translation = translation
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.AST]:
-        """A statement that may show something."""
-        if not _is_call(node.value, "show"):
-            return node
-        called = [
-            ast.Expr(each) for each in getattr(node.value, "args", [])
-            if any(isinstance(inner, (ast.Call, ast.Await)) for inner in ast.walk(each))
-        ]  # fmt: skip
-        statements: list[ast.stmt] = [*called] or [ast.Pass()]
-        return [ast.fix_missing_locations(ast.copy_location(each, node)) for each in statements]
-
-
-class _Calls(ast.NodeTransformer):
-    """Calls of tools become calls of their functions."""
-
-    def __init__(self, translation: _Translation) -> None:
-        self._translation = translation
-        self._functions = 0  # of the program, around the node
-
-    def visit(self, node: ast.AST) -> Any:
-        """A node, in a function of the program or not."""
-        is_function = isinstance(node, (ast.FunctionDef, ast.Lambda))
-        self._functions += is_function
-        try:
-            return super().visit(node)
-        finally:
-            self._functions -= is_function
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        """A call of a tool."""
-        tool = self._translation.tool(node.func)
-        if tool is None:
-            return self.generic_visit(node)
-        name = node.func
-        node.func = ast.Name("", ast.Load())  # it is no value
-        self.generic_visit(node)
-        node.func = name
-        call = self._translation.call(node, tool, in_function=self._functions > 0)
-        return ast.copy_location(call, node)
-
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
-        """One that awaits would be an async generator, which few functions take."""
-        self.generic_visit(node)
-        if any(isinstance(each, ast.Await) for each in ast.walk(node)):
-            return ast.copy_location(ast.ListComp(node.elt, node.generators), node)
-        return node
-
-    def visit_Await(self, node: ast.Await) -> ast.AST:
-        """A program may await tools that are plain functions here, or several together."""
-        if self._translation.is_gather(node.value):
-            given = getattr(node.value, "args", [])
-            listed = ast.List([self.visit(each) for each in given], ast.Load())
-            return ast.copy_location(listed, node)
-        is_tool = isinstance(node.value, ast.Call) and self._translation.tool(node.value.func)
-        self.generic_visit(node)
-        if is_tool:
-            return node.value
-        return node
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        """A tool as a value, such as the key of ``max``."""
-        tool = self._translation.tool(node)
-        if tool is None or not isinstance(node.ctx, ast.Load):
-            return node
-        if obtained(tool, None, "f()") != "f()" or any(each.injected for each in tool.parameters):
-            raise NotPlain(f"it passes {tool.name!r} on as a function")
-        return ast.copy_location(_parsed(self._translation._caller.function(tool)), node)  # noqa: SLF001
-
-
 def _parsed(source: str) -> ast.expr:
     return ast.parse(source, mode="eval").body
-
-
-def _is_call(node: ast.AST | None, *names: str) -> bool:
-    is_named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    return is_named and node.func.id in names  # type: ignore[union-attr]
 
 
 def _given(node: ast.Call, visible: Sequence[Parameter]) -> list[tuple[str, str, ast.expr]]:
@@ -609,22 +567,29 @@ def _mentions(body: Sequence[ast.stmt], *names: str) -> bool:
 
 def _is_end(statement: ast.stmt, name: str) -> bool:
     """Whether a statement only ends the program, without a call in what it gives."""
-    is_end = isinstance(statement, ast.Expr) and _is_call(statement.value, name)
+    is_end = isinstance(statement, ast.Expr) and called(statement.value) == name
     return is_end and sum(isinstance(each, ast.Call) for each in ast.walk(statement)) == 1
 
 
-def _without_give_up(body: list[ast.stmt]) -> list[ast.stmt]:
+def _acts(node: ast.AST) -> bool:
+    """Whether an expression calls something."""
+    return any(isinstance(each, (ast.Call, ast.Await)) for each in ast.walk(node))
+
+
+def _placed(made: ast.stmt, statement: ast.stmt) -> ast.stmt:
+    """A new statement in the place of another one."""
+    return ast.fix_missing_locations(ast.copy_location(made, statement))
+
+
+def _without_show(call: ast.Call) -> list[ast.stmt]:
+    """What is shown to the model is left out; calls of tools in it are made."""
+    acting: list[ast.stmt] = [ast.Expr(each) for each in call.args if _acts(each)]
+    return acting or [ast.Pass()]
+
+
+def _raised(call: ast.Call) -> list[ast.stmt]:
     """``give_up`` ends the program with an error, where it is reached."""
-
-    class Raises(ast.NodeTransformer):
-        def visit_Expr(self, node: ast.Expr) -> ast.AST:
-            if _is_call(node.value, "give_up"):
-                given = getattr(node.value, "args", [])
-                raised = ast.Call(ast.Name("RuntimeError", ast.Load()), given, [])
-                return ast.copy_location(ast.Raise(raised), node)
-            return self.generic_visit(node)
-
-    return [Raises().visit(each) for each in body]
+    return [ast.Raise(ast.Call(ast.Name("RuntimeError", ast.Load()), call.args, []))]
 
 
 def _with_answer(body: list[ast.stmt], name: str, new_name: Callable[[str], str]) -> list[ast.stmt]:
@@ -637,30 +602,30 @@ def _with_answer(body: list[ast.stmt], name: str, new_name: Callable[[str], str]
         changed = _answered(body, name, in_loop=False)
     except NotPlain:
         changed = _raising(body, name, new_name("Answered"), new_name("ended"))
-    if _mentions(changed, "answer") and name != "answer":
+    if _mentions(changed, PROGRAM_ANSWER) and name != PROGRAM_ANSWER:
         raise NotPlain("it gives its answer inside of an expression")
     return changed
 
 
-def _assign(statement: ast.stmt, name: str) -> ast.Assign:
-    call = getattr(statement, "value", None)
-    given: list[ast.expr] = []
-    if isinstance(call, ast.Call):
-        given = [*call.args, *(each.value for each in call.keywords)]
-    if len(given) != 1:
+def _answered_value(call: ast.Call) -> ast.expr:
+    """What is given to ``answer``."""
+    values = given(call)
+    if len(values) != 1:
         raise NotPlain("it gives its answer in a form of its own")
-    assigned = ast.Assign([ast.Name(name, ast.Store())], given[0], lineno=statement.lineno)
-    return ast.fix_missing_locations(ast.copy_location(assigned, statement))
+    return values[0]
 
 
-def _is_answer(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and _is_call(statement.value, "answer")
+def _answer_of(statement: ast.stmt) -> ast.Call | None:
+    """The call of a statement that gives the answer; None for any other."""
+    value = getattr(statement, "value", None)
+    is_answer = isinstance(statement, ast.Expr) and called(value) == PROGRAM_ANSWER
+    return value if is_answer else None
 
 
 def _ends(body: Sequence[ast.stmt]) -> bool:
     """Whether statements always end the program."""
     for each in body:
-        if _is_answer(each):
+        if _answer_of(each) is not None:
             return True
         if isinstance(each, ast.If) and each.orelse and _ends(each.body) and _ends(each.orelse):
             return True
@@ -672,10 +637,12 @@ def _answered(body: Sequence[ast.stmt], name: str, *, in_loop: bool) -> list[ast
     for place, statement in enumerate(body):
         before = list(body[:place])
         rest = list(body[place + 1 :])
-        if _is_answer(statement):
+        answer = _answer_of(statement)
+        if answer is not None:
             left: list[ast.stmt] = [ast.Break()] if in_loop else []
-            return [*before, _assign(statement, name), *left]
-        if not _mentions([statement], "answer"):
+            assigned = ast.Assign([ast.Name(name, ast.Store())], _answered_value(answer))
+            return [*before, _placed(assigned, statement), *left]
+        if not _mentions([statement], PROGRAM_ANSWER):
             continue
         if isinstance(statement, ast.If):
             return [*before, _branched(statement, rest, name, in_loop=in_loop), *(
@@ -715,7 +682,7 @@ def _has_break(loop: ast.For | ast.While) -> bool:
         node = todo.pop()
         if isinstance(node, ast.Break):
             return True
-        if not isinstance(node, (*_LOOPS, *_FUNCTIONS)):
+        if not isinstance(node, (*_LOOPS, *FUNCTIONS)):
             todo += ast.iter_child_nodes(node)
     return False
 
@@ -723,15 +690,11 @@ def _has_break(loop: ast.For | ast.While) -> bool:
 def _raising(body: Sequence[ast.stmt], name: str, exception: str, ended: str) -> list[ast.stmt]:
     """The program in a ``try``, which an exception with the answer leaves."""
 
-    class Raises(ast.NodeTransformer):
-        def visit_Expr(self, node: ast.Expr) -> ast.AST:
-            if _is_answer(node):
-                given = [_assign(node, name).value]
-                raised = ast.Call(ast.Name(exception, ast.Load()), given, [])
-                return ast.copy_location(ast.Raise(raised), node)
-            return self.generic_visit(node)
+    def raised(call: ast.Call) -> list[ast.stmt]:
+        value = _answered_value(call)
+        return [ast.Raise(ast.Call(ast.Name(exception, ast.Load()), [value], []))]
 
-    inside = [Raises().visit(each) for each in body]
+    inside = Substitution(ends={PROGRAM_ANSWER: raised}).all(body)
     frame = ast.parse(
         f"class {exception}(BaseException):\n    pass\n"
         f"try:\n    pass\nexcept {exception} as {ended}:\n    {name} = {ended}.args[0]"

@@ -79,7 +79,7 @@ class RecordedCall:
 
 
 @dataclass(slots=True)
-class Program:
+class RecordedProgram:
     """A program, or the part of one, that was run.
 
     Attributes:
@@ -112,7 +112,7 @@ class Reply:
 
     thought: str = ""
     calls: list[RecordedCall] = field(default_factory=list)
-    programs: list[Program] = field(default_factory=list)
+    programs: list[RecordedProgram] = field(default_factory=list)
 
 
 def replies(events: Sequence[ev.Event]) -> list[Reply]:  # noqa: C901 - one case for each event
@@ -126,7 +126,7 @@ def replies(events: Sequence[ev.Event]) -> list[Reply]:  # noqa: C901 - one case
                 found.append(Reply())
             case ev.RunProgram():
                 found[-1].thought = event.thought or found[-1].thought
-                found[-1].programs.append(Program(event.text))
+                found[-1].programs.append(RecordedProgram(event.text))
             case ev.ProgramFaults():
                 found[-1].programs.pop()
             case ev.ProgramWaits():

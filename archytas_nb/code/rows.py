@@ -14,8 +14,11 @@ from archytas_nb.code.literals import Literals, NotWritable, quoted
 from archytas_nb.code.names import Imports, Names, function_of, own_name
 from archytas_nb.code.programs import NotPlain, Translation, plain_statements
 from archytas_nb.code.results import Results
+from archytas_nb.code.substitution import Substitution
 from archytas_nb.code.verify import Difference, Proof
+from archytas_nb.syntax import program
 from archytas_nb.syntax.bindings import Bindings
+from archytas_nb.syntax.program import called, given
 from archytas_nb.tools.declaration import type_for_programs
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import user_names
@@ -24,8 +27,6 @@ from archytas_nb.words import one_line
 DataKind: TypeAlias = Literal["pandas", "polars", "list"]
 
 _ANNOTATIONS = frozenset({"bool", "int", "float", "str", "None"})
-_ENDINGS = ("answer", "give_up")
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,16 +247,17 @@ def code_of_rows(planned: PlannedRows, name: str = "answer_row") -> RowsCode:
     if both:
         raise NotPlain(f"it assigns {min(both)!r}, the name of a function that it calls")
     parameters = Names([*bound, *functions, *_names_in(body)])
-    reads = _Reads(planned.columns, parameters)
-    body = [reads.visit(_Ends().visit(each)) for each in body]
+    reads = _Columns(planned.columns, parameters)
+    body = Substitution({ast.Expr: _ended}, enters_functions=False).all(body)
+    body = Substitution({ast.Attribute: reads.read}).all(body)
     body = [each for each in body if not isinstance(each, ast.Pass)]
-    tree = ast.fix_missing_locations(ast.Module(body, []))
+    tree = ast.Module(body, [])
     left = _names_in(body)
     if "judge" in left:
         raise NotPlain("it asks a model about texts (judge)")
     if "row" in left:
         raise NotPlain("it uses row as a whole")
-    if left & {*_ENDINGS}:
+    if left & {program.PROGRAM_ANSWER, program.PROGRAM_GIVE_UP}:
         raise NotPlain("it calls answer or give_up within another expression")
     if any(isinstance(each, ast.Await) for each in ast.walk(tree)):
         raise NotPlain("it calls an async function")
@@ -276,7 +278,7 @@ def _annotation(kind: Any) -> str:
     return ""
 
 
-class _Reads(ast.NodeTransformer):
+class _Columns:
     """The attributes of `row` become parameters."""
 
     def __init__(self, columns: Sequence[RowColumn], names: Names) -> None:
@@ -284,45 +286,35 @@ class _Reads(ast.NodeTransformer):
         self._names = names
         self.found: dict[str, tuple[RowColumn, str]] = {}
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """A column."""
-        self.generic_visit(node)
+    def read(self, node: ast.Attribute) -> ast.expr | None:
+        """The parameter for a column; None for any other attribute."""
         is_row = isinstance(node.value, ast.Name) and node.value.id == "row"
         if not is_row or node.attr not in self._columns:
-            return node
+            return None
         if node.attr not in self.found:
             column = self._columns[node.attr]
             self.found[node.attr] = column, self._names.take(node.attr)
-        return ast.copy_location(ast.Name(self.found[node.attr][1], node.ctx), node)
+        return ast.Name(self.found[node.attr][1], node.ctx)
 
 
-class _Ends(ast.NodeTransformer):
+def _ended(node: ast.Expr) -> ast.stmt:
     """What ends the program ends the function; what it shows is left out."""
-
-    def visit(self, node: ast.AST) -> Any:
-        """A function inside it ends by itself."""
-        if isinstance(node, _FUNCTIONS):
-            return node
-        return super().visit(node)
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        """A statement that calls answer, give_up or show."""
-        value = node.value
-        if isinstance(value, ast.IfExp):
-            then = self.visit_Expr(ast.Expr(value.body))
-            other = self.visit_Expr(ast.Expr(value.orelse))
-            return ast.If(value.test, [then], [other])  # type: ignore[list-item]
-        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
-            return node
-        given = [*value.args, *(each.value for each in value.keywords)]
-        if value.func.id == "answer" and len(given) == 1:
-            return ast.Return(given[0])
-        if value.func.id == "give_up" and len(given) <= 1:
-            error = ast.Call(ast.Name("ValueError", ast.Load()), given, [])
-            return ast.Raise(error)
-        if value.func.id == "show":
-            called = [
-                each for each in given if any(isinstance(n, ast.Call) for n in ast.walk(each))
-            ]
-            return ast.Expr(ast.Tuple(called, ast.Load())) if called else ast.Pass()
+    value = node.value
+    if isinstance(value, ast.IfExp):
+        then = _ended(ast.Expr(value.body))
+        other = _ended(ast.Expr(value.orelse))
+        return ast.If(value.test, [then], [other])
+    if not isinstance(value, ast.Call):
         return node
+    values = given(value)
+    match called(value):
+        case program.PROGRAM_ANSWER if len(values) == 1:
+            return ast.Return(values[0])
+        case program.PROGRAM_GIVE_UP if len(values) <= 1:
+            return ast.Raise(ast.Call(ast.Name("ValueError", ast.Load()), values, []))
+        case program.PROGRAM_SHOW:
+            acting = [
+                each for each in values if any(isinstance(n, ast.Call) for n in ast.walk(each))
+            ]
+            return ast.Expr(ast.Tuple(acting, ast.Load())) if acting else ast.Pass()
+    return node

@@ -20,6 +20,7 @@ from archytas_nb.loop.events import Json
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.parse import around_lines, parsed
+from archytas_nb.syntax.program import Program, called
 
 BUILTINS = (
     "abs", "all", "any", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "range",
@@ -450,28 +451,20 @@ class ProgramGrammar:
 
 def compared_in(statement: str) -> list[str]:
     """The variables among which ``name = min(…)`` or ``name = max(…)`` chooses."""
-    try:
-        (made,) = parsed(statement).body
-    except (SyntaxError, ValueError):
-        return []
-    call = getattr(made, "value", None)
-    if not isinstance(made, ast.Assign) or not isinstance(call, ast.Call) or len(call.args) == 1:
-        return []
-    if not isinstance(call.func, ast.Name) or call.func.id not in ("min", "max"):
-        return []
-    return [each.id for each in call.args if isinstance(each, ast.Name)]
+    match Program(statement).tree.body:
+        case [ast.Assign(value=ast.Call() as call)] if called(call) in ("min", "max"):
+            several = call.args if len(call.args) > 1 else []
+            return [each.id for each in several if isinstance(each, ast.Name)]
+    return []
 
 
 def _only_call(statement: str) -> tuple[str, str]:
     """Of ``target = name(…)`` or ``name(…)`` what stands before the name, and the name."""
-    try:
-        (made,) = parsed(statement).body
-    except (SyntaxError, ValueError):
+    body = Program(statement).tree.body
+    call = getattr(body[0], "value", None) if len(body) == 1 else None
+    if call is None or not called(call):
         return "", ""
-    call = getattr(made, "value", None)
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-        return statement[: call.col_offset], call.func.id
-    return "", ""
+    return statement[: call.col_offset], called(call)
 
 
 def _enum_of(schema: Json) -> list[Json]:

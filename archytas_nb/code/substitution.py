@@ -1,0 +1,78 @@
+"""Puts other code in the place of parts of a program: of calls, of names, of what ends it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from archytas_nb.syntax.program import called
+
+Rule: TypeAlias = Callable[[Any], "ast.AST | None"]
+"""What stands for a node; None if it stays, and its parts are looked at."""
+
+End: TypeAlias = Callable[[ast.Call], Sequence[ast.stmt]]
+"""The statements for one that only calls a function, such as ``answer``."""
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+"""What has variables and an end of its own."""
+
+
+class Substitution(ast.NodeTransformer):
+    """Changes the trees of statements, from the outside to the inside.
+
+    Args:
+        rules: What stands for nodes, by their types.
+        ends: What stands for statements that are a call, by the names of the functions.
+        enters_functions: Whether functions and classes of the program are changed, too.
+    """
+
+    def __init__(
+        self,
+        rules: Mapping[type[ast.AST], Rule] = MappingProxyType({}),
+        ends: Mapping[str, End] = MappingProxyType({}),
+        *,
+        enters_functions: bool = True,
+    ) -> None:
+        self._rules = rules
+        self._ends = ends
+        self._enters_functions = enters_functions
+        self._depth = 0
+
+    @property
+    def in_function(self) -> bool:
+        """Whether the node is in a function of the program that cannot await."""
+        return self._depth > 0
+
+    def all(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
+        """The statements with what stands for their parts."""
+        tree = self.generic_visit(ast.Module([*body], []))
+        changed: list[ast.stmt] = ast.fix_missing_locations(tree).body  # type: ignore[attr-defined]
+        return changed
+
+    def inside(self, node: ast.AST) -> Any:
+        """A node with what stands for its parts."""
+        return self.generic_visit(node)
+
+    def visit(self, node: ast.AST) -> Any:
+        """What stands for a node."""
+        if not self._enters_functions and isinstance(node, FUNCTIONS):
+            return node
+        is_function = isinstance(node, (ast.FunctionDef, ast.Lambda))
+        self._depth += is_function
+        try:
+            made = self._made(node)
+            return self.inside(node) if made is None else made
+        finally:
+            self._depth -= is_function
+
+    def _made(self, node: ast.AST) -> ast.AST | list[ast.stmt] | None:
+        end = None
+        if isinstance(node, ast.Expr):
+            end = self._ends.get(called(node.value))
+        if end is not None and isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            return [ast.copy_location(each, node) for each in end(node.value)]
+        rule = self._rules.get(type(node))
+        made = None if rule is None else rule(node)
+        return None if made is None else ast.copy_location(made, node)
