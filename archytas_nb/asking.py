@@ -644,7 +644,8 @@ class Asked:
         settings = self.setup.settings
 
         def show_question(text: str, form: ev.ApprovalForm | None = None) -> bool:
-            if form is not None and form.decision == ev.STOPPED:
+            decision = None if form is None else form.decision
+            if decision is not None and decision.kind == "stopped":
                 self.inbox.stop()
             return show(ev.Delta("person", text, form))
 

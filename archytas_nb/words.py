@@ -93,27 +93,13 @@ def edit_in_words(name: str, before: str, after: str) -> str:
     return f"{name} {brief(before)} → {brief(after)}"
 
 
-def decision_in_words(decision: str, seconds: float | None) -> str:
-    """Who has decided what, and after how long: ``approved by you after 4 s``.
-
-    Args:
-        decision: What was decided, such as ``"approved"`` or ``"refused: it is in use"``; what
-            nobody decided, such as ``"refused, no clear answer"``, is returned as it is.
-        seconds: How long the person took; None where nobody knows. Less than one is not said.
-    """
-    for what in ("approved,", "refused:"):
-        if f"{decision}{what[-1]}".startswith(what):
-            word = what[:-1]
-            return f"{word} by you{_after(seconds)}{decision[len(word) :]}"
-    return decision
-
-
 def answered_in_words(seconds: float) -> str:
     """Who has answered a question, and after how long."""
-    return f"answered by you{_after(seconds)}"
+    return f"answered by you{after_seconds(seconds)}"
 
 
-def _after(seconds: float | None) -> str:
+def after_seconds(seconds: float | None) -> str:
+    """After how long, as the end of a sentence; less than one second is not said."""
     if seconds is None or seconds < 1:
         return ""
     return f" after {clock(seconds)}"

@@ -12,6 +12,7 @@ import pytest
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
 from archytas_nb.kernel.person import current_person
+from archytas_nb.loop.decision import Decision
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcomes,
@@ -224,7 +225,7 @@ def test_observers_get_the_form_of_a_call_to_approve() -> None:
     tool = nb.Tool.from_function(talk, approve=True)
     nb.Agent([tool], model, namespace={}).run("Talk!", observers=[seen.append])
     forms = [event.form for event in seen if isinstance(event, Delta) and event.form]
-    decisions = ["", "", "approved"]
+    decisions = [None, None, Decision("approved")]
     assert [(form.tool, form.decision) for form in forms] == [("talk", each) for each in decisions]
     [argument] = forms[1].arguments
     assert (argument.name, argument.text, argument.before) == ("words", "2", "1")

@@ -36,6 +36,7 @@ LAYERS = (
     ("small",),
     ("hints", "loop", "settings", "testing", "tools"),
     ("loop.events",),
+    ("loop.decision",),
     ("files",),
     ("choices", "errors", "exact", "extras", "syntax", "untrusted", "version", "words"),
 )

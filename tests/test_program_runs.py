@@ -16,6 +16,7 @@ from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.loop import events as ev
+from archytas_nb.loop.decision import Decision
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.toolbox import Toolbox
@@ -153,7 +154,7 @@ def asked_about(program: str, line: int, *answers: str) -> tuple[ev.CallOutcome,
 
 def test_a_person_sees_the_program_with_the_line_that_waits() -> None:
     outcome, person = asked_about(PAYING, 2, "y")
-    assert outcome.decision == "approved"
+    assert outcome.decision == Decision("approved")
     shown = person.prompts[0].splitlines()
     assert shown[0] == "The agent wants to run pay:"
     assert shown[2:6] == [

@@ -39,8 +39,8 @@ from archytas_nb.kernel.person import (
     seconds_taken,
 )
 from archytas_nb.kernel.shell import Namespace
+from archytas_nb.loop.decision import Decision, Scope
 from archytas_nb.loop.events import (
-    STOPPED,
     Answer,
     ApprovalForm,
     Choice,
@@ -55,7 +55,6 @@ from archytas_nb.tools.texts import STOPS, safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
 from archytas_nb.words import (
     brief,
-    decision_in_words,
     edit_in_words,
     escape,
     omit_middle,
@@ -94,27 +93,26 @@ def _seen(tool: Tool, bound: BoundCall) -> Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """The decision on a call."""
+class Clearance:
+    """Whether a call may run: the call as it would run, or why it does not."""
 
     bound: BoundCall | None = None  # the call to run; None for a refusal
     refusal: str = ""  # the reason, for the model
     for_person: str = ""  # the same for a person; empty if it is the same text
-    stop: bool = False  # whether the person stops the run
     edit: Edit | None = None  # what the person changed before
     form: ApprovalForm | None = None  # what the person saw and decided
     allowed: str = ""  # why nobody was asked about a call that requires approval
     seen: Seen | None = None  # what it was about; None if it holds whatever changes
 
     @property
-    def words(self) -> str:
-        """What the person decided; empty if nobody was asked."""
-        return self.form.decision if self.form is not None else ""
+    def decision(self) -> Decision | None:
+        """What the person decided; None if nobody was asked."""
+        return None if self.form is None else self.form.decision
 
     @property
-    def seconds(self) -> float | None:
-        """How long the person took; None where nobody knows."""
-        return self.form.seconds if self.form is not None else None
+    def stops(self) -> bool:
+        """Whether the person ends the run."""
+        return self.decision is not None and self.decision.kind == "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +225,7 @@ class Approver:
         *,
         may_ask: bool = True,
         caller: CallingProgram | None = None,
-    ) -> Decision:
+    ) -> Clearance:
         """Decide on a call.
 
         Args:
@@ -241,21 +239,21 @@ class Approver:
         """
         deciding = [each.approve for each in self.rules if each.may_refuse(tool)]
         if not deciding:
-            return Decision(bound, allowed=self.rules[0].allows(tool))
+            return Clearance(bound, allowed=self.rules[0].allows(tool))
         for approve in deciding:
             if callable(approve) and (refusal := _refusal_of(approve, tool, call)):
-                return Decision(refusal=refusal)
+                return Clearance(refusal=refusal)
         asking = [approve for approve in deciding if not callable(approve)]
         if not asking:
-            return Decision(bound)
+            return Clearance(bound)
         check = _checked(tool, bound)
         if not check.required:
-            return Decision(bound)
+            return Clearance(bound)
         if "deny" in asking:
             return _refused(tool, "needs approval, which is denied in this run")
         state = state_of(tool)
         if check.reason is None and (allowed := self._permits(state)):
-            return Decision(bound, allowed=allowed, seen=Seen(state))
+            return Clearance(bound, allowed=allowed, seen=Seen(state))
         if not may_ask:
             why = "needs approval, and nobody is asked after the code that calls it has ended"
             return _refused(tool, why)
@@ -310,12 +308,12 @@ class Approver:
         namespace: Namespace,
         check: ApprovalCheck,
         caller: CallingProgram,
-    ) -> Decision:
+    ) -> Clearance:
         """What the person decides; a refusal if the person cannot be asked."""
         if not self._person.there:
             return _refused(tool, "needs approval, and nobody can be asked here")
         if too_long := _too_long_to_show(tool, bound):
-            return Decision(refusal=f"Refused: {tool.name} was not run, because {too_long}")
+            return Clearance(refusal=f"Refused: {tool.name} was not run, because {too_long}")
         names = [each.name for each in tool.parameters if not each.injected]
         if isinstance(call.input, dict) and any(each.is_rest for each in tool.parameters):
             names += call.input  # each of them is an argument
@@ -326,10 +324,10 @@ class Approver:
                 choices_of(self.source), self._note_changes(state_of(tool)),
             )  # fmt: skip
             try:
-                answer, decision = dialogue.decide()
-                if decision.seen is not None:
-                    self._give(answer, decision.seen.tool)
-                return decision
+                answer, clearance = dialogue.decide()
+                if clearance.seen is not None:
+                    self._give(answer, clearance.seen.tool)
+                return clearance
             except (EOFError, OSError):
                 return _refused(tool, "needs approval, and nobody answered")
             finally:
@@ -362,11 +360,11 @@ def _too_long_to_show(tool: Tool, bound: BoundCall) -> str:
     return ""
 
 
-def _refused(tool: Tool, why: str) -> Decision:
+def _refused(tool: Tool, why: str) -> Clearance:
     hint = "Do not call it again: tell the user that it was not run, and that --allow permits it."
     refusal = f"Refused: {tool.name} {why}."
     permits = f"--allow {tool.name} permits it."
-    return Decision(refusal=f"{refusal} {hint}", for_person=f"{refusal} {permits}")
+    return Clearance(refusal=f"{refusal} {hint}", for_person=f"{refusal} {permits}")
 
 
 def _refusal_of(approve: Callable[[Tool, ToolCall], Any], tool: Tool, call: ToolCall) -> str:
@@ -436,11 +434,10 @@ _OTHER_WORDS: dict[str, Answer] = {
 _EDIT = re.compile(r"([^\W\d]\w*)\s*=(?!=)\s*(.*)", re.DOTALL)
 _REASON = re.compile(r"(?:no|n)\s*[,:;.–—-]\s*(\S.*)", re.IGNORECASE | re.DOTALL)
 _LIKE_YES = re.compile(r"(?:y|yes|yep|yeah|yup|ok|okay|sure)\b", re.IGNORECASE)
-_APPROVED: dict[Answer, str] = {
-    "yes": "approved",
-    "this run": "approved, also later in this run",
-    "always": "approved, always",
-}
+_SCOPES: dict[Answer, Scope] = {"yes": "once", "this run": "run", "always": "notebook"}
+"""What an answer approves."""
+
+_MAX_REASON = 300  # characters of the reason for a refusal
 _MAX_UNCLEAR = 3  # empty or unclear answers
 
 
@@ -494,7 +491,7 @@ class ApprovalDialogue:
         self._originals = {each.name: each.text for each in self._form.arguments}
         self.summary = self._summary("not run")
 
-    def decide(self) -> tuple[Answer, Decision]:
+    def decide(self) -> tuple[Answer, Clearance]:
         """Ask until the answer is clear, and about what would run then."""
         note = self._changes
         unclear = 0
@@ -506,14 +503,14 @@ class ApprovalDialogue:
                 case "yes" | "this run" | "always":
                     note = self._why_not(answer)
                     if not note:
-                        form = self._decided(_APPROVED[answer])
+                        form = self._decided(Decision("approved", _SCOPES[answer]))
                         edit = self._edited()
-                        return answer, Decision(self._bound, edit=edit, form=form, seen=self._seen)
+                        return answer, Clearance(self._bound, edit=edit, form=form, seen=self._seen)
                     unclear += not self._is_offered(answer)
                 case "no":
                     return answer, self._refused(text)
                 case "stop":
-                    return answer, Decision(stop=True, form=self._decided(STOPPED))
+                    return answer, Clearance(form=self._decided(Decision("stopped")))
                 case "show all":
                     self._shows_all = True
                     note = _ALL_SHOWN
@@ -525,8 +522,8 @@ class ApprovalDialogue:
             self._seen = _seen(self._tool, self._bound)
             self._form = self._new_form()
         refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
-        form = self._decided("refused, no clear answer")
-        return "unclear", Decision(refusal=refusal, edit=self._edited(), form=form)
+        form = self._decided(Decision("unanswered"))
+        return "unclear", Clearance(refusal=refusal, edit=self._edited(), form=form)
 
     def _is_offered(self, answer: Answer) -> bool:
         return any(each.answer == answer for each in self._choices)
@@ -546,13 +543,15 @@ class ApprovalDialogue:
         if seconds is not None:
             self._seconds = (self._seconds or 0.0) + seconds
 
-    def _refused(self, text: str) -> Decision:
+    def _refused(self, text: str) -> Clearance:
         """What the person refused, with the reason that was given."""
         why = ""
+        reason = None
         if text:
-            why = f": {text.rstrip('.')}"
-        form = self._decided(f"refused{why}")
-        return Decision(
+            reason = text.rstrip(".")
+            why = f": {reason}"
+        form = self._decided(Decision("refused", reason=reason))
+        return Clearance(
             refusal=f"The user refused this call{why}. Do not send the same call again.",
             for_person=f"You refused this call{why}.",
             edit=self._edited(),
@@ -652,14 +651,15 @@ class ApprovalDialogue:
             return replace(form, text=f"{short}\n(shortened; ? shows all)")
         return replace(form, text=whole)
 
-    def _decided(self, decision: str) -> ApprovalForm:
+    def _decided(self, decision: Decision) -> ApprovalForm:
         """The form with the decision."""
-        decision = omit_middle(escape(decision), 300)
+        decision = replace(decision, seconds=self._seconds)
+        if decision.reason is not None:
+            decision = replace(decision, reason=omit_middle(escape(decision.reason), _MAX_REASON))
         edited = self._form.edited
         changes = [f", edited {edit_in_words(a.name, a.before or '', a.text)}" for a in edited]
-        said = decision_in_words(decision, self._seconds)
-        self.summary = self._summary(omit_middle(said + "".join(changes), 300))
-        return replace(self._form, decision=decision, seconds=self._seconds)
+        self.summary = self._summary(omit_middle(decision.in_words + "".join(changes), 300))
+        return replace(self._form, decision=decision)
 
     def _summary(self, decision: str) -> str:
         arguments = [each for each in self._form.arguments if not each.is_default]

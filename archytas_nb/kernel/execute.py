@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.kernel import output, turns
-from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Decision
+from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Clearance
 from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.kept import kept
@@ -154,7 +154,7 @@ class _Ready:
     call: ToolCall
     tool: Tool
     bound: BoundCall
-    decision: Decision
+    clearance: Clearance
     capture: Capture
     called: list[str] = field(default_factory=list)  # tools called by its code
     scope: AbstractContextManager[None] = field(default_factory=nullcontext)
@@ -164,9 +164,9 @@ class _Ready:
     @property
     def input(self) -> Json:
         """The input that runs: the model's, or as the person changed it."""
-        if self.decision.edit is None:
+        if self.clearance.edit is None:
             return self.call.input
-        return self.decision.edit.input
+        return self.clearance.edit.input
 
 
 class _Attempt:
@@ -434,37 +434,35 @@ class KernelExecutor:
         if self._ends is not None and self._now() >= self._ends:
             text = "Not run: the time of this run is over."
             return CallOutcome("not_run", text, call_id=call.id)
-        decision: Decision = self._approver.decide(
+        clearance: Clearance = self._approver.decide(
             tool,
             call,
             bound,
             self._namespace,
             caller=caller,
         )
-        if decision.form is not None:
-            self._person.show(decision.form)
-        if decision.stop:
+        if clearance.form is not None:
+            self._person.show(clearance.form)
+        if clearance.stops:
             return CallOutcome(
                 "interrupted",
                 "Not run: the user stopped the run here.",
                 call_id=call.id,
-                decision=decision.words,
-                person_seconds=decision.seconds,
+                decision=clearance.decision,
                 for_person="Not run: you stopped the run here.",
             )
-        if decision.bound is None:
+        if clearance.bound is None:
             return CallOutcome(
                 "refused",
-                decision.refusal,
+                clearance.refusal,
                 call_id=call.id,
-                for_person=decision.for_person,
-                decision=decision.words,
-                person_seconds=decision.seconds,
-                edit=decision.edit,
+                for_person=clearance.for_person,
+                decision=clearance.decision,
+                edit=clearance.edit,
             )
         capture = Capture(self._on_output, self._on_display)
-        ready = _Ready(call, tool, decision.bound, decision, capture)
-        if decision.form is None and is_of_code():
+        ready = _Ready(call, tool, clearance.bound, clearance, capture)
+        if clearance.form is None and is_of_code():
             ready = replace(ready, is_decided=False)
         if not caller.program:
             ready = replace(ready, variables=self._namespace)
@@ -495,7 +493,7 @@ class KernelExecutor:
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
         if len(ready) == 1:
-            if self._person.answering is not None and not ready[0].decision.words:
+            if self._person.answering is not None and not ready[0].clearance.decision:
                 return [replace(outcomes[0], person_seconds=self._person.answering)]
             return outcomes
         return _with_shared(outcomes, shared)
@@ -631,12 +629,12 @@ def _in_order(
 
 def _changed(ready: _Ready) -> CallOutcome | None:
     """The outcome of a call that is not what was approved any more; None if it still is."""
-    seen = ready.decision.seen
+    seen = ready.clearance.seen
     changed = "" if seen is None else seen.changed(ready.tool, ready.bound)
     if not changed:
         return None
     text = f"Not run: {changed} after the call was approved. Send it again to ask again."
-    return CallOutcome("refused", text, call_id=ready.call.id, decision=ready.decision.words)
+    return CallOutcome("refused", text, call_id=ready.call.id, decision=ready.clearance.decision)
 
 
 def _not_run(call: ToolCall) -> CallOutcome:
@@ -732,10 +730,9 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
     return replace(
         outcome,
         call_id=ready.call.id,
-        decision=ready.decision.words,
-        person_seconds=ready.decision.seconds,
-        allowed=ready.decision.allowed,
-        edit=ready.decision.edit,
+        decision=ready.clearance.decision,
+        allowed=ready.clearance.allowed,
+        edit=ready.clearance.edit,
         called=tuple(ready.called),
     )
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from weakref import ReferenceType, WeakSet, finalize, ref
 
 from archytas_nb.kernel import door, origin
-from archytas_nb.kernel.approval import Approver, Decision
+from archytas_nb.kernel.approval import Approver, Clearance
 from archytas_nb.kernel.door import Door
 from archytas_nb.kernel.permission import all_codes
 from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace
@@ -312,11 +312,11 @@ class ToolGuard(origin.Origin):
         for tool in tools if can_decide else ():
             signature = signature_of(tool.function)
             given = {**signature.bind_partial(*args, **kwargs).arguments, **edits}
-            decision = self._decision(tool, given, defaults)
-            if decision.form is not None:
+            clearance = self._clearance(tool, given, defaults)
+            if clearance.form is not None:
                 unasked = None
-            if decision.edit is not None and decision.bound is not None:
-                bound = decision.bound
+            if clearance.edit is not None and clearance.bound is not None:
+                bound = clearance.bound
                 edits |= tool.arguments(bound)
                 run = partial(bound.function, *bound.args, **bound.kwargs)
         if unasked is not None:
@@ -324,8 +324,10 @@ class ToolGuard(origin.Origin):
         self._called.append(next((t.name for t in tools if t in self._tools), tools[0].name))
         return origin.run_as_tool(run, origin.OfTool(self))
 
-    def _decision(self, tool: Tool, given: dict[str, Any], defaults: Mapping[str, Any]) -> Decision:
-        """The decision to run a call.
+    def _clearance(
+        self, tool: Tool, given: dict[str, Any], defaults: Mapping[str, Any]
+    ) -> Clearance:
+        """The clearance to run a call.
 
         Raises:
             PermissionError: It was refused.
@@ -340,18 +342,18 @@ class ToolGuard(origin.Origin):
         named = {**injected, **given}
         positional = [each.name for each in tool.parameters if each.positional]
         args = tuple(named.pop(name) for name in positional if name in named)
-        decision = self._approver.decide(
+        clearance = self._approver.decide(
             tool,
             ToolCall("", tool.name, sent),
             BoundCall(tool.function, args, named),
             self.variables,
             may_ask=self.is_open,
         )
-        if decision.stop:
+        if clearance.stops:
             raise KeyboardInterrupt
-        if decision.bound is None:
-            raise PermissionError(decision.refusal)
-        return decision
+        if clearance.bound is None:
+            raise PermissionError(clearance.refusal)
+        return clearance
 
 
 def _in_other_process() -> ToolGuard:

@@ -14,6 +14,7 @@ from secrets import token_hex
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from archytas_nb.choices import ActiveProtocol
+from archytas_nb.loop.decision import Decision
 from archytas_nb.words import clip
 
 T = TypeVar("T")
@@ -209,10 +210,9 @@ class CallOutcome:
         outputs: What the tool printed and displayed while it ran, in order.
         displays: What a cell would display of the value, if that is more than text or an image.
         seconds: How long it took.
-        decision: The person's decision, such as ``"approved"`` or ``"refused: too much"``; empty
-            if nobody was asked.
-        person_seconds: How long the person took to decide about the call, or to answer what it
-            asked; None where nobody was asked, or nobody knows.
+        decision: What the person decided about the call; None if nobody was asked.
+        person_seconds: How long the person took to answer what the call asked; None where it asked
+            nothing, or nobody knows.
         allowed: Why nobody was asked about a call that requires approval; empty if none does.
         edit: What the person changed in the call before they decided on it, if anything.
         diff: What it changed in the user's variables, if they were watched; the last of several
@@ -246,7 +246,7 @@ class CallOutcome:
     outputs: tuple[Output, ...] = ()
     displays: tuple[Output, ...] = field(default=(), compare=False, repr=False)
     seconds: float = field(default=0.0, compare=False)
-    decision: str = ""
+    decision: Decision | None = None
     person_seconds: float | None = field(default=None, compare=False)
     allowed: str = ""
     edit: Edit | None = None
@@ -651,10 +651,6 @@ class UserQuestion:
     is_of_model: bool = True  # not of the notebook, such as whether a map may start
 
 
-STOPPED = "the run was stopped"
-"""The decision of a person on a call at which they end the run."""
-
-
 Answer: TypeAlias = Literal[
     "yes", "this run", "always", "edit", "no", "stop", "show all", "unclear"
 ]
@@ -684,9 +680,7 @@ class ApprovalForm:
     arguments: tuple[FormArgument, ...]  # including defaults
     why: str = ""  # the tool's own text about the call
     text: str = ""  # all of it as plain text, with long values shortened
-    decision: str = ""  # what the person decided; empty while the call waits
-    # How long they took; None where nobody knows.
-    seconds: float | None = field(default=None, compare=False)
+    decision: Decision | None = None  # what the person decided; None while the call waits
     program: str = ""  # that makes the call, if one does
     line: int = 0  # of the program, from 1; 0 if it is not known
     is_shown: bool = False  # an observer displays it, so it is not printed

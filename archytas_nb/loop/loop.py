@@ -32,7 +32,6 @@ from archytas_nb.loop.calls_made import CallsOfPrograms, call_key
 from archytas_nb.loop.code_block import CodeRequests, block_in
 from archytas_nb.loop.conversation import Conversation, messages_of
 from archytas_nb.loop.events import (
-    STOPPED,
     Answered,
     AskModel,
     CallOutcome,
@@ -663,7 +662,7 @@ class _Loop:
 def _interrupted_call(calls: Sequence[ToolCall], outcomes: Sequence[CallOutcome]) -> Interrupted:
     """The ending of a run whose calls were interrupted, or of which a person stopped one."""
     for call, outcome in zip(calls, outcomes, strict=False):  # of a program, the last may have none
-        if outcome.decision == STOPPED:
+        if outcome.decision is not None and outcome.decision.kind == "stopped":
             return Interrupted(f"the approval of {call.name}")
     return Interrupted("a tool call")
 

@@ -22,7 +22,6 @@ from archytas_nb.words import (
     LINE_BREAK,
     answered_in_words,
     counted,
-    decision_in_words,
     omit_middle,
     one_line,
     tidy,
@@ -53,9 +52,8 @@ def call_view(call: ev.ToolCall, earlier: CallView | None = None) -> CallView:
 def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
     """A call as the user decided on it, with their edits; all of an approved text is kept."""
     decision = ""
-    if outcome.decision and outcome.decision != ev.STOPPED:  # which is its result
-        words = decision_in_words(outcome.decision, outcome.person_seconds)
-        decision = one_line(tidy(words), 300)
+    if outcome.decision is not None and outcome.decision.kind != "stopped":  # which is its result
+        decision = one_line(tidy(outcome.decision.in_words), 300)
     call = replace(call, status=outcome.status, decision=decision, asked=_asked(outcome))
     given = call.input
     if outcome.edit is not None:
@@ -83,7 +81,7 @@ def _asked(outcome: ev.CallOutcome) -> str:
     """Who answered what the call has asked, or why nobody was asked about the call."""
     if outcome.allowed:
         return f"not asked: {outcome.allowed}"
-    if outcome.person_seconds is not None and not outcome.decision:
+    if outcome.person_seconds is not None:
         return answered_in_words(outcome.person_seconds)
     return ""
 

@@ -19,7 +19,7 @@ from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, LineView, ProgramView, RunView, Shown, StepView
-from archytas_nb.words import brief, clip, clock, count, decision_in_words, is_brief, one_line
+from archytas_nb.words import brief, clip, clock, count, is_brief, one_line
 
 CLASS = safe.CLASS
 FOLDED_ONLY = "archytas-nb-folded"
@@ -815,9 +815,9 @@ def panel_html(form: ApprovalForm, state: str = WAITING, hint: str = HINT) -> Ht
 
     ``hint`` says how to change an argument; it is shown while the call waits.
     """
-    if form.decision:
+    if form.decision is not None:
         call = element("code", form.tool, style=CODE)
-        line = [f" · {decision_in_words(form.decision, form.seconds)}", *_edits(form.edited)]
+        line = [f" · {form.decision.in_words}", *_edits(form.edited)]
         return element("div", call, *line, style=f"{DIM};font-size:.9em")
     head = element("code", form.tool, style=f"{CODE};font-weight:600")
     label = element("span", f" · {state}", style=f"{_text_colour('#b06a1c')};font-size:.9em")

@@ -23,6 +23,7 @@ from archytas_nb.kernel import person as module
 from archytas_nb.kernel.approval import CHOICES, bounded_repr, prompt_of, read_answer
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, confirm
+from archytas_nb.loop.decision import Decision
 from archytas_nb.loop.events import ApprovalForm, CallOutcome, Delta, Edit, FormArgument, ToolCall
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import escape
@@ -571,16 +572,21 @@ class Watcher(Scripted):
 
 def test_the_decision_is_sent_to_observers_and_stored_in_the_outcome() -> None:
     for lines, status, decision, is_edited in (
-        (["y"], "done", "approved", False),
-        (["a"], "done", "approved, always", False),
-        (["amount = 10", "y"], "done", "approved", True),
-        (["n"], "refused", "refused", False),
-        (["at most 3, please"], "refused", "refused: at most 3, please", False),
-        (["amount = 10", "n, too \u202e much"], "refused", "refused: too \\u202e much", True),
-        (["amount = 10", "amount = 5", "y"], "done", "approved", False),
-        (["", "", "", ""], "refused", "refused, no clear answer", False),
-        (["stop"], "interrupted", "the run was stopped", False),
-        ([], "refused", "", False),
+        (["y"], "done", Decision("approved"), False),
+        (["a"], "done", Decision("approved", "notebook"), False),
+        (["amount = 10", "y"], "done", Decision("approved"), True),
+        (["n"], "refused", Decision("refused"), False),
+        (["at most 3, please"], "refused", Decision("refused", reason="at most 3, please"), False),
+        (
+            ["amount = 10", "n, too \u202e much"],
+            "refused",
+            Decision("refused", reason="too \\u202e much"),
+            True,
+        ),
+        (["amount = 10", "amount = 5", "y"], "done", Decision("approved"), False),
+        (["", "", "", ""], "refused", Decision("unanswered"), False),
+        (["stop"], "interrupted", Decision("stopped"), False),
+        ([], "refused", None, False),
     ):
         person = Watcher(*lines)
         box = nb.Toolbox()
@@ -591,7 +597,7 @@ def test_the_decision_is_sent_to_observers_and_stored_in_the_outcome() -> None:
         edit = Edit({"amount": 10}, (FormArgument("amount", "10", before="5"),))
         assert outcome.edit == (edit if is_edited else None)
 
-        asked = [(True, ""), (False, None)] * max(len(lines), 1)
+        asked: list[Any] = [(True, None), (False, None)] * max(len(lines), 1)
         assert person.seen == asked + [(False, decision)] * bool(decision)
 
 

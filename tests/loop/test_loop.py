@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from archytas_nb.loop.decision import Decision
 from archytas_nb.loop.events import (
-    STOPPED,
     Answered,
     AskModel,
     CallOutcome,
@@ -88,7 +88,9 @@ def test_a_person_who_stops_the_run_at_a_call_has_ended_it_there() -> None:
     it = flow()
     next(it)
     it.send(calling("react", ("look", {"a": 1})))
-    stopped = CallOutcome("interrupted", "Not run.", call_id="q01s01c01", decision=STOPPED)
+    stopped = CallOutcome(
+        "interrupted", "Not run.", call_id="q01s01c01", decision=Decision("stopped")
+    )
     with pytest.raises(StopIteration) as ended:
         it.send(CallOutcomes((stopped,)))
     assert ended.value.value == Interrupted("the approval of look")

@@ -10,6 +10,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.kernel.approval import MAX_VALUE
+from archytas_nb.loop.decision import Decision
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,
@@ -131,7 +132,7 @@ def test_all_of_approved_code_is_in_the_finished_trace(code: str) -> None:
 def test_no_character_of_approved_code_is_hidden(code: str) -> None:
     """Python reads a carriage return as the end of a line; shown as one, the line would vanish."""
     run, view = asked(code, "y")
-    assert run.calls[0][1].decision == "approved"
+    assert run.calls[0][1].decision == Decision("approved")
     shown = code.encode("unicode_escape").decode().replace("\\n", "\n")
     assert shown in words(html(view))
 
@@ -140,7 +141,7 @@ def test_approved_code_of_every_step_of_a_long_run_is_shown() -> None:
     view = fold("q", ())
     for number in range(1, 701):
         call = ToolCall("c", "python", {"code": f"a_{number} = 1\nb"})
-        decision = "approved" if number % 100 == 50 else ""
+        decision = Decision("approved") if number % 100 == 50 else None
         outcome = CallOutcome("done", "ok", decision=decision)
         for event in (AskModel(number, ()), RunCalls(number, (call,)), CallOutcomes((outcome,))):
             view = advance(view, event)
@@ -154,7 +155,7 @@ def test_a_decision_is_whole_in_the_row_and_below_it_and_no_argument_is_shown_tw
     edit = Edit(
         {"item": "figs", "amount": 20, "note": ""}, (FormArgument("amount", "20", before="12"),)
     )
-    outcome = CallOutcome("done", "ordered", decision="approved", person_seconds=3, edit=edit)
+    outcome = CallOutcome("done", "ordered", decision=Decision("approved", seconds=3), edit=edit)
     call = ToolCall("a", "order", {"item": "figs", "amount": 12})
     [step] = fold("q", [AskModel(1, ()), RunCalls(1, (call,)), CallOutcomes((outcome,))]).steps
     page = step_html(step, PageLimits([step]))

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager, start_new_kernel
 
+from archytas_nb.loop.decision import Decision
 from archytas_nb.loop.events import (
     Answered,
     ApprovalForm,
@@ -317,7 +318,7 @@ def test_why_a_call_is_made_is_shown_while_the_person_is_asked_about_it() -> Non
 def test_the_form_of_a_call_stays_until_the_call_is_over() -> None:
     """Between two lines that a person types it does not vanish; then it says what was decided."""
     form = ApprovalForm("measure", (), text="measure")
-    decided = replace(form, decision="approved")
+    decided = replace(form, decision=Decision("approved"))
     asked, answered = Delta("person", "Run it?", form), Delta("person", "")
     assert after(RUNNING, asked).form is form
     assert after(RUNNING, asked, answered).form is form

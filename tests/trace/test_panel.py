@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import archytas_nb as nb
 from archytas_nb.kernel.approval import ApprovalDialogue
 from archytas_nb.kernel.python import python_tool
+from archytas_nb.loop.decision import Decision
 from archytas_nb.loop.events import (
     Answered,
     ApprovalForm,
@@ -31,7 +32,6 @@ from archytas_nb.trace.html import PageLimits, html, language_of, panel_html, st
 from archytas_nb.trace.reopened import static_copy
 from archytas_nb.trace.safe import code, markdown
 from archytas_nb.trace.text import plain
-from archytas_nb.words import NOBODY_ANSWERED
 from tests.scripted import Scripted
 from tests.trace.hostile import PAYLOADS, faults_of
 
@@ -91,7 +91,10 @@ def test_invisible_characters_are_escaped_and_arguments_are_never_markup() -> No
     for payload in PAYLOADS:
         text = payload.encode("utf-8", "replace").decode()
         each = FormArgument(text, text, text, f"{text}\n{text}")
-        for form in (ApprovalForm(text, (each,), text), ApprovalForm(text, (), decision=text)):
+        for form in (
+            ApprovalForm(text, (each,), text),
+            ApprovalForm(text, (), decision=Decision("refused", reason=text)),
+        ):
             assert not faults_of(str(panel_html(form))), payload
 
 
@@ -143,7 +146,7 @@ def run(outcome: CallOutcome) -> Any:
 
 def test_the_finished_trace_shows_the_decision_on_a_call() -> None:
     edit = Edit({"limit": 10}, (FormArgument("limit", "10", before="5"),))
-    slow = run(CallOutcome("done", "10 rows", decision="approved", person_seconds=64.2))
+    slow = run(CallOutcome("done", "10 rows", decision=Decision("approved", seconds=64.2)))
     assert "1. query(limit=5) (approved by you after 1 min 4 s) → 10 rows" in plain(slow)
     assert "query(limit=5) (approved by you after 1 min 4 s)" in words(html(slow))
     unasked = run(CallOutcome("done", "10 rows", allowed="allow names it"))
@@ -151,13 +154,15 @@ def test_the_finished_trace_shows_the_decision_on_a_call() -> None:
     assert "query(limit=5) (not asked: allow names it)" in words(html(unasked))
     answered = run(CallOutcome("done", "blue", person_seconds=4.0))
     assert "1. query(limit=5) (answered by you after 4 s) → blue" in plain(answered)
-    late = run(CallOutcome("refused", "Refused", decision=f"refused, {NOBODY_ANSWERED} 60 s"))
-    assert "refused, nobody answered within 60 s" in plain(late)
-    edited = run(CallOutcome("done", "10 rows", decision="approved", edit=edit))
+    late = run(CallOutcome("refused", "Refused", decision=Decision("unanswered")))
+    assert "refused, no clear answer" in plain(late)
+    edited = run(CallOutcome("done", "10 rows", decision=Decision("approved"), edit=edit))
     assert "1. query(limit=10) (approved by you, edited limit 5 → 10) → 10 rows" in plain(edited)
     assert "query(limit=10) (approved by you, edited limit 5 → 10)" in words(html(edited))
     refusal = CallOutcome(
-        "refused", "The user refused this call: no. Do not.", decision="refused: no"
+        "refused",
+        "The user refused this call: no. Do not.",
+        decision=Decision("refused", reason="no"),
     )
     assert "1. ⊘ query(limit=5) → refused by you: no\n" in plain(run(refusal))
     assert "query(limit=5) → refused by you: no" in words(html(run(refusal)))

@@ -1,0 +1,56 @@
+"""What a person decides about a call that waits for their approval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from archytas_nb.words import after_seconds
+
+DecisionKind: TypeAlias = Literal["approved", "refused", "stopped", "unanswered"]
+Scope: TypeAlias = Literal["once", "run", "notebook"]
+
+_LATER: dict[Scope, str] = {
+    "once": "",
+    "run": ", also later in this run",
+    "notebook": ", always",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision of a person on a call.
+
+    Attributes:
+        kind: What they decided: to run the call (``"approved"``), not to run it (``"refused"``), or
+            to end the run (``"stopped"``); ``"unanswered"`` if no answer was clear, and the call is
+            not run.
+        scope: What an approval is for: this call, the tool in this ``"run"``, or in the
+            ``"notebook"``.
+        reason: Why they refused, in their words; None if they did not say.
+        seconds: How long they took; None where nobody knows.
+    """
+
+    kind: DecisionKind
+    scope: Scope = "once"
+    reason: str | None = None
+    seconds: float | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return self._text("")
+
+    @property
+    def in_words(self) -> str:
+        """Who has decided what, and after how long: ``approved by you after 4 s``."""
+        return self._text(f" by you{after_seconds(self.seconds)}")
+
+    def _text(self, by: str) -> str:
+        """The decision as text; `by` says who made it."""
+        match self.kind:
+            case "approved":
+                return f"approved{by}{_LATER[self.scope]}"
+            case "refused":
+                return f"refused{by}" if self.reason is None else f"refused{by}: {self.reason}"
+            case "stopped":
+                return "the run was stopped"
+        return "refused, no clear answer"
