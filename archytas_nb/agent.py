@@ -30,6 +30,7 @@ from archytas_nb.asking import (
     AgentSetup,
     Asked,
     ModelChoice,
+    instructions_in,
     is_asked_unseen,
     place_of,
 )
@@ -45,7 +46,6 @@ from archytas_nb.errors import (
     users_frames,
 )
 from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
-from archytas_nb.kernel.approval import Approve, usable_policy
 from archytas_nb.kernel.person import current_person, person_elsewhere
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop import events as ev
@@ -57,9 +57,9 @@ from archytas_nb.loop.model import (
 )
 from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.progress import progress_line
-from archytas_nb.question import AgentSettings, Options, Tools, takes_options
+from archytas_nb.question import Options, Tools, takes_options
 from archytas_nb.run import Run, T
-from archytas_nb.settings import UNSET
+from archytas_nb.settings import UNSET, Approve, Settings
 from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, decorate, toolbox
@@ -171,8 +171,6 @@ class Agent:
             from archytas_nb.models.choose import choose_model
 
             choose_model(model)  # it raises ConfigurationError, as for the first question
-        if isinstance(allow, str):
-            allow = [allow]
         given = {
             "protocol": protocol,
             "instructions": UNSET if instructions is None else instructions,
@@ -181,7 +179,7 @@ class Agent:
             "max_seconds": max_seconds,
             "max_total_tokens": max_total_tokens,
             "max_reply_tokens": max_reply_tokens,
-            "approve": UNSET if approve is None else usable_policy(approve),
+            "approve": UNSET if approve is None else approve,
             "ask_user": ask_user,
             "allow": allow,
             "context": context,
@@ -192,11 +190,10 @@ class Agent:
             "program_bounds": program_bounds,
         }
         given = {name: each for name, each in given.items() if each is not UNSET}
-        configuration = AgentSettings(given)
-        configuration.check()
         prepare.check_namespace(namespace)
+        Settings.now(given)  # it raises what is wrong, now rather than with the first question
         self._setup = AgentSetup(
-            configuration,
+            given,
             ModelChoice(model),
             prepare.toolbox_of(tools),
             Toolbox(),
@@ -220,7 +217,7 @@ class Agent:
     @property
     def protocol(self) -> ProtocolName:
         """The wire protocol; "auto" for the one that the model supports."""
-        return self._setup.configuration.now().protocol
+        return self._setup.settings().protocol
 
     @protocol.setter
     def protocol(self, protocol: ProtocolName) -> None:
@@ -229,7 +226,7 @@ class Agent:
     @property
     def instructions(self) -> str:
         """The text that is added to the system prompt."""
-        return self._setup.configuration.now().instructions.text
+        return instructions_in(self._setup.settings()).text
 
     @instructions.setter
     def instructions(self, instructions: str) -> None:
@@ -238,7 +235,7 @@ class Agent:
     @property
     def context(self) -> ContextName:
         """Which variables are described below a question."""
-        return self._setup.configuration.now().context
+        return self._setup.settings().context
 
     @context.setter
     def context(self, context: ContextName) -> None:
@@ -247,15 +244,14 @@ class Agent:
     @property
     def limits(self) -> Limits:
         """The limits of a run."""
-        return self._setup.configuration.now().limits
+        return self._setup.settings().limits
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
         self._configure(**dataclasses.asdict(limits))
 
     def _configure(self, **given: Any) -> None:
-        configuration = self._setup.configuration.having(**given)
-        self._setup = replace(self._setup, configuration=configuration)
+        self._setup = self._setup.but(**given)
 
     @property
     def model(self) -> str | Model | None:

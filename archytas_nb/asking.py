@@ -12,12 +12,12 @@ import functools
 import inspect
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from archytas_nb.choices import ActiveProtocol, PythonMode, ValuesName
+from archytas_nb.choices import ActiveProtocol, ValuesName
 from archytas_nb.driver import (
     AnswerCheck,
     Driver,
@@ -58,14 +58,10 @@ from archytas_nb.loop.record import Exchange, Inbox, LastError, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import Wire
 from archytas_nb.models.secrets import mask_in
-from archytas_nb.question import (
-    AgentSettings,
-    Options,
-    QuestionSettings,
-    chosen_tools,
-    toolbox_of,
-)
+from archytas_nb.question import Options, chosen_tools, toolbox_of
+from archytas_nb.rules import Instructions, read_instructions
 from archytas_nb.run import Run
+from archytas_nb.settings import Settings
 from archytas_nb.small.profile import profile_of
 from archytas_nb.tools.current import host
 from archytas_nb.tools.tool import Tool
@@ -139,23 +135,40 @@ class ModelChoice:
         return profile_of(self.chosen)
 
 
+def instructions_in(settings: Settings) -> Instructions:
+    """The text that is added to the system prompt, and its file; raises ConfigurationError."""
+    if not settings.instructions.lstrip().startswith("@"):
+        return Instructions(settings.instructions)
+    return read_instructions(settings.instructions)
+
+
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
     """What the questions of an agent are asked with, before a question is asked.
 
     Attributes:
-        configuration: The arguments of the agent; the settings apply where it has none.
+        given: The arguments of the agent; the settings apply where it has none.
         choice: The model.
         tools: The tools; None for those of the default toolbox.
         own_tools: The tools of this agent only.
         namespace: The variables; None for the live namespace.
     """
 
-    configuration: AgentSettings
+    given: Mapping[str, Any]
     choice: ModelChoice
     tools: Toolbox | None = None
     own_tools: Toolbox = field(default_factory=Toolbox)
     namespace: Namespace | None = None
+
+    def settings(self) -> Settings:
+        """The settings of a question that is asked now; raises ConfigurationError, ValueError."""
+        return Settings.now(self.given)
+
+    def but(self, **given: Any) -> AgentSetup:
+        """The same with other arguments; raises ValueError if one is invalid."""
+        setup = replace(self, given={**self.given, **given})
+        setup.settings()
+        return setup
 
     def now(self) -> RunSetup:
         """The setup for a question that is asked now.
@@ -166,8 +179,14 @@ class AgentSetup:
         """
         for each in (toolbox if self.tools is None else self.tools, self.own_tools):
             each.reread()
+        settings = self.settings()
         return RunSetup(
-            self.configuration.now(), self.choice, self.tools, self.own_tools, self.namespace
+            settings,
+            instructions_in(settings),
+            self.choice,
+            self.tools,
+            self.own_tools,
+            self.namespace,
         )
 
     def for_question(self, options: Options) -> RunSetup:
@@ -180,7 +199,7 @@ class AgentSetup:
         setup = self
         limits = {name: each for name, each in options.items() if hasattr(Limits, name)}
         if limits:
-            setup = replace(setup, configuration=self.configuration.having(**limits))
+            setup = setup.but(**limits)
         if "tools" in options:
             setup = replace(setup, tools=toolbox_of(options["tools"]), own_tools=Toolbox())
         if "model" in options:
@@ -196,7 +215,7 @@ class AgentSetup:
         Raises:
             ConfigurationError: The model may not see values, and the rows would be sent.
         """
-        values: str = self.configuration.now().values
+        values = self.settings().values
         if is_asked_unseen():
             raise ConfigurationError(ASKED_UNSEEN)
         if values != "all" and not is_planned:
@@ -206,7 +225,7 @@ class AgentSetup:
             )
         # The question of a row contains all that it is about.
         rows = {"context": "none", "ask_user": False, "python": "off", "undo": False}
-        setup = replace(self, configuration=self.configuration.having(**rows)).now()
+        setup = self.but(**rows).now()
         tools = Toolbox(*setup.offered(self.choice.profile).values())
         return replace(
             setup,
@@ -223,6 +242,7 @@ class RunSetup:
 
     Attributes:
         settings: The settings.
+        instructions: The text that is added to the system prompt, and its file.
         choice: The model.
         tools: The tools; None for those of the default toolbox.
         own_tools: The tools of this agent only.
@@ -231,7 +251,8 @@ class RunSetup:
         permitted: What the person has permitted before; None for nothing.
     """
 
-    settings: QuestionSettings
+    settings: Settings
+    instructions: Instructions
     choice: ModelChoice
     tools: Toolbox | None = None
     own_tools: Toolbox = field(default_factory=Toolbox)
@@ -262,16 +283,10 @@ class RunSetup:
         tools.extend(self.own_tools)
         if self.settings.asks_user:
             add_built_in(tools, ask_user_tool(), "ask_user=False")
-        python = self.python(profile)
+        python = self.settings.python_for(by_setting=profile.runs_python)
         if python != "off":
             add_built_in(tools, python_tool(python), 'python="off"')
         return tools
-
-    def python(self, profile: ModelProfile) -> PythonMode:
-        """How a model may run code."""
-        if profile.runs_python:
-            return self.settings.python
-        return self.settings.small_python
 
     def summarises(self, profile: ModelProfile) -> bool:
         """Whether a summary takes the place of what is dropped of a long conversation."""
@@ -280,7 +295,8 @@ class RunSetup:
     def watches(self, profile: ModelProfile) -> bool:
         """Whether changes of the variables are watched in a run with a model."""
         if self.settings.undo is None:
-            return self.python(profile) in ("ask", "undoable")
+            python = self.settings.python_for(by_setting=profile.runs_python)
+            return python in ("ask", "undoable")
         return self.settings.undo
 
     def question_tools(
@@ -299,7 +315,7 @@ class RunSetup:
         error = self.last_error()
         if error not in [each.error for each in past]:  # it is told once in a conversation
             exchange.error = error
-        exchange.rules = self.settings.instructions.file
+        exchange.rules = self.instructions.file
         tools = self.offered(profile)
         small = not profile.sees_all
         own_tools = dict(tools)
@@ -363,7 +379,7 @@ class RunSetup:
     @property
     def hides_values(self) -> bool:
         """Whether the model may not see all values."""
-        return self.settings.values != "all"
+        return self.settings.hides_values
 
     def _may_see_cells(self) -> bool:
         """Whether the question is about the notebook, and the model may see of it."""
@@ -390,7 +406,7 @@ class RunSetup:
         profile: ModelProfile,
     ) -> Wire:
         """A wire protocol for a question with these tools."""
-        instructions = self.settings.instructions.text
+        instructions = self.instructions.text
         if self.hides_values:
             from archytas_nb.kernel.disclosure import PROGRAM_RULES, RULES
 
@@ -621,6 +637,7 @@ class Asked:
 
     def _open_sandbox(self, tools: Toolbox, past: Sequence[Exchange]) -> Sandbox:
         """The sandbox for programs, with the variables of the earlier ones of the conversation."""
+        from archytas_nb.sandbox.bounds import Bounds
         from archytas_nb.sandbox.session import Session
 
         states = (each.program_state for each in reversed(past))
@@ -630,7 +647,7 @@ class Asked:
             tools,
             self.setup.variables,
             state,
-            settings.program_bounds,
+            Bounds(**settings.program_bounds),
             names_variables=settings.context != "none",
         )
 
@@ -664,7 +681,7 @@ class Asked:
             show_question,
             on_display=lambda each: show(ev.Delta("display", "", output=each)),
             on_ended=lambda each: show(ev.Delta("ended", "", outcome=each)),
-            allow=settings.allow,
+            allow=settings.allowed,
             watch=self.run.watch,
             source=source,
         )

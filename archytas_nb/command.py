@@ -358,13 +358,13 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
     from traitlets import TraitError
     from traitlets.config import Config
 
-    from archytas_nb.magics.settings import Settings, model_settings
+    from archytas_nb.magics.settings import SettingTraits, model_settings
     from archytas_nb.models.embedded import EmbeddedModel
     from archytas_nb.models.remote import close_clients
 
     try:
         known = {name: each for name, each in config.items() if name in settings.SETTINGS}
-        given = model_settings(Settings(config=Config({"Settings": known})))
+        given = model_settings(SettingTraits(config=Config({"SettingTraits": known})))
         model = choose.choose_model(settings=given)
         facts = ModelFacts(model)
         at = f"a {type(model).__name__}"

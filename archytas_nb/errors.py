@@ -132,6 +132,14 @@ def argument_error(message: str) -> ValueError:
     return with_users_frames(ValueError(message))
 
 
+def invalid_argument(name: str, value: Any, expected: str) -> ValueError:
+    """The error for an argument with a wrong value; a long one is not shown."""
+    shown = repr(value)
+    if len(shown.splitlines()) > 1:
+        shown = f"of type {type(value).__name__!r}"
+    return argument_error(f"{name} is {shown}; expected {expected}")
+
+
 def users_frames(function: F) -> F:
     """Make IPython show every error of a public function like `UsersFrames`."""
 

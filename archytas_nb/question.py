@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Never, TypeAlias, TypedDict, TypeVar
 
-from archytas_nb import settings
 from archytas_nb.answers import Answers, Until
-from archytas_nb.choices import CompactionName, ContextName, ProtocolName, PythonMode, ValuesName
 from archytas_nb.driver import AnswerCheck, Observer
-from archytas_nb.errors import ConfigurationError, ToolError, argument_error
-from archytas_nb.kernel.approval import Approve
+from archytas_nb.errors import ConfigurationError, ToolError, argument_error, invalid_argument
 from archytas_nb.kernel.shell import Namespace
-from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import Model
 from archytas_nb.loop.record import Exchange
-from archytas_nb.rules import Instructions, read_instructions
-from archytas_nb.sandbox.bounds import Bounds
-from archytas_nb.settings import QUESTION_SETTINGS, SETTINGS
 from archytas_nb.tools.data import encode_image, is_data
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
@@ -122,121 +114,6 @@ def _meant(values: Sequence[Any]) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionSettings:
-    """The settings of one question, as they are when it is asked.
-
-    Attributes:
-        protocol: How the model calls tools.
-        instructions: The text that is added to the system prompt, and its file.
-        tools: Names and globs of the tools of the default toolbox; empty for all.
-        approve: What to do when a tool requires approval.
-        allow: The names of the tools that run without approval.
-        asks_user: Whether the model has a tool for asking the user questions.
-        context: Which variables are described.
-        values: What the model may learn of values.
-        compaction: What becomes of the beginning of a conversation that is too long.
-        python: How a model may run code.
-        small_python: The same for a small model; only the argument applies to it.
-        undo: Whether changes of the variables are watched; None if only when the model runs code.
-        limits: The limits of the run.
-        program_bounds: What one program may use.
-    """
-
-    protocol: ProtocolName
-    instructions: Instructions
-    tools: tuple[str, ...]
-    approve: Approve
-    allow: frozenset[str]
-    asks_user: bool
-    context: ContextName
-    values: ValuesName
-    compaction: CompactionName
-    python: PythonMode
-    small_python: PythonMode
-    undo: bool | None
-    limits: Limits
-    program_bounds: Bounds
-
-
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
-    """The settings of an agent: the arguments that it was given, else the settings as they are now.
-
-    Attributes:
-        given: The arguments by name, without those that were left out.
-    """
-
-    given: Mapping[str, Any]
-
-    def having(self, **given: Any) -> AgentSettings:
-        """The same with other arguments."""
-        return AgentSettings({**self.given, **given})
-
-    def now(self) -> QuestionSettings:
-        """The settings of a question that is asked now.
-
-        Raises:
-            ConfigurationError: The value of an environment variable cannot be read.
-            ValueError: A limit is invalid.
-        """
-        values = self._values()
-        small_python: PythonMode = "off"
-        if "python" in self.given:
-            small_python = values["python"]
-        return QuestionSettings(
-            protocol=values["protocol"],
-            instructions=read_instructions(str(values["instructions"])),
-            tools=tuple(values["tools"]),
-            approve=values["approve"],
-            allow=frozenset(values["allow"]),
-            asks_user=values["ask_user"] in (True, "on"),
-            context=values["context"],
-            values=values["values"],
-            compaction=values["compaction"],
-            python=values["python"],
-            small_python=small_python,
-            undo=values["undo"],
-            limits=_limits_in(values),
-            program_bounds=Bounds(**values["program_bounds"]),
-        )
-
-    def check(self) -> None:
-        """Raise ValueError if an argument is invalid; ConfigurationError if a setting is."""
-        values = self._values()
-        for name in ("protocol", "python", "context", "values", "compaction"):
-            known = SETTINGS[name].choices
-            if values[name] not in known:
-                expected = f"one of {', '.join(map(repr, known))}"
-                raise invalid_argument(name, values[name], expected)
-        instructions = values["instructions"]
-        allow = values["allow"]
-        if not isinstance(instructions, str):
-            raise invalid_argument("instructions", instructions, "text")
-        if not (isinstance(allow, Collection) and all(isinstance(each, str) for each in allow)):
-            raise invalid_argument("allow", allow, "names of tools")
-        asks = values["ask_user"]
-        undo = values["undo"]
-        if not (isinstance(asks, bool) or asks in SETTINGS["ask_user"].choices):
-            raise invalid_argument("ask_user", asks, "True, False, 'on', 'off' or 'auto'")
-        if not (undo is None or isinstance(undo, bool)):
-            raise invalid_argument("undo", undo, "True, False or None")
-        _limits_in(values)  # which validates them
-        try:
-            settings.check_bounds(values["program_bounds"])
-        except settings.UnreadableSettingError as error:
-            raise argument_error(f"program_bounds: {error}") from None
-
-    def _values(self) -> dict[str, Any]:
-        """The value of each setting by name, before it is validated."""
-        others = [name for name in QUESTION_SETTINGS if name not in self.given]
-        return {**settings.values(others), **self.given}
-
-
-def _limits_in(values: Mapping[str, Any]) -> Limits:
-    return Limits(**{each.name: values[each.name] for each in fields(Limits)})
-
-
 def check_namespace(namespace: object) -> None:
     """Raise ValueError unless this is a namespace or None."""
     if namespace is not None and not isinstance(namespace, MutableMapping):
@@ -267,14 +144,6 @@ def chosen_tools(patterns: Iterable[str], tools: Toolbox, source: str) -> list[s
             )
         meant.update(names)
     return [name for name in active if name in meant]
-
-
-def invalid_argument(name: str, value: Any, expected: str) -> ValueError:
-    """The error for an invalid argument."""
-    shown = repr(value)
-    if len(shown.splitlines()) > 1:
-        shown = f"of type {type(value).__name__!r}"
-    return argument_error(f"{name} is {shown}; expected {expected}")
 
 
 class AgentTools(Toolbox):

@@ -1,19 +1,26 @@
-"""The settings: name, type, default, environment variable and help of each, and its value now.
+"""The settings: type, range, help, scope and environment variable of each stand at its field.
 
 `%agent` and `Agent` read them here. Precedence: the option of a question or argument of an agent,
 ``%config ArchytasNB`` in a kernel with the extension, the environment, the default. Changes take
-effect with the next question.
+effect with the next question. `Settings` are those of one question; the others are read where they
+are used, since they hold keys, or belong to the notebook.
+
+The kinds are written out: `%load_ext` imports this module in every notebook, and pydantic, whose
+types could say the same, takes longer to import than all that the extension loads.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from archytas_nb.choices import (
     ApiName,
@@ -25,27 +32,19 @@ from archytas_nb.choices import (
     PythonMode,
     ValuesName,
 )
-from archytas_nb.errors import ConfigurationError
+from archytas_nb.errors import ConfigurationError, invalid_argument
 from archytas_nb.words import did_you_mean, nearest, shorten
 
+if TYPE_CHECKING:
+    from archytas_nb.loop.limits import Limits
+
 PREFIX = "ARCHYTAS_NB_"
-Kind: TypeAlias = Literal[
-    "text", "secret", "flag", "choice", "whole", "number", "names", "fields", "bounds"
-]  # fmt: skip
-_WORDS = {
-    **dict.fromkeys(("1", "true", "yes", "on"), True),
-    **dict.fromkeys(("0", "false", "no", "off"), False),
-}
-_EXPECTED: dict[Kind, str] = {
-    "text": "text",
-    "secret": "text",
-    "flag": "true or false",
-    "whole": "a whole number",
-    "number": "a number",
-    "names": "names, separated by commas",
-    "fields": "a JSON object",
-    "bounds": 'a JSON object such as {"seconds": 30}',
-}
+
+Approve: TypeAlias = Policy | Callable[..., Any]
+"""What decides on calls that require approval: a policy, or a function, see `kernel.approval`."""
+
+Scope: TypeAlias = Literal["question", "model", "process", "notebook"]
+"""What a setting is for: a question, every request to a model, this process, or the magics only."""
 
 
 class _Unset:
@@ -63,7 +62,240 @@ UNSET: Any = _Unset()
 
 
 class UnreadableSettingError(ValueError):
-    """A text does not stand for a value of the setting."""
+    """A text does not stand for a value of the setting, or a value is none of it."""
+
+
+# ── the kinds of values ───────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the values of a setting are."""
+
+    expected: ClassVar[str] = "text"
+    """What the texts are that stand for values, in words."""
+
+    @property
+    def argument(self) -> str:
+        """What the values are, in the words of Python."""
+        return self.expected
+
+    hides: ClassVar[bool] = False
+    """Whether a wrong value is not shown: it may contain keys."""
+
+    def read(self, text: str) -> Any:
+        """The value that a text stands for; raises ValueError or LookupError."""
+        return text
+
+    def check(self, value: Any) -> Any:
+        """The value, as it is used; raises ValueError or TypeError."""
+        if not isinstance(value, str):
+            raise TypeError
+        return value
+
+
+class Text(Kind):
+    """A text."""
+
+
+class Secret(Text):
+    """A text that is not shown."""
+
+    hides = True
+
+
+class Flag(Kind):
+    """True or False."""
+
+    expected = "true or false"
+    argument = "True or False"
+
+    def read(self, text: str) -> bool:
+        """True for 1, true, yes and on; False for 0, false, no and off."""
+        return _WORDS[text.strip().lower()]
+
+    def check(self, value: Any) -> bool:
+        """The value; raises TypeError."""
+        if not isinstance(value, bool):
+            raise TypeError
+        return value
+
+
+@dataclass(frozen=True)
+class Choice(Kind):
+    """One of a few names.
+
+    Attributes:
+        names: The names.
+        or_flag: Whether an argument may also be True or False.
+        or_function: Whether an argument may also be a function.
+    """
+
+    names: tuple[str, ...]
+    or_flag: bool = False
+    or_function: bool = False
+
+    @property
+    def argument(self) -> str:
+        """The names, and what else there is."""
+        others = ["True, False"] * self.or_flag + ["a function"] * self.or_function
+        return ", or ".join([*others, f"one of {', '.join(map(repr, self.names))}"])
+
+    def read(self, text: str) -> str:
+        """The name; raises UnreadableSettingError."""
+        name = text.strip()
+        if name not in self.names:
+            guess = did_you_mean(name, self.names) or ";"
+            expected = f"unknown{guess} expected one of {', '.join(self.names)}"
+            raise UnreadableSettingError(f"{shorten(text, 80)!r} is {expected}")
+        return name
+
+    def check(self, value: Any) -> Any:
+        """The value; raises ValueError."""
+        is_other = (self.or_flag and isinstance(value, bool)) or (
+            self.or_function and callable(value)
+        )
+        if not is_other and not (isinstance(value, str) and value in self.names):
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A number from `least` to `most`; None for no end."""
+
+    least: float | None = None
+    most: float | None = None
+    type: ClassVar[Any] = Real
+    what: ClassVar[str] = "a number"
+
+    @property
+    def expected(self) -> str:  # type: ignore[override]
+        """What numbers there are."""
+        parts = [self.what]
+        if self.least is not None:
+            parts.append(f"of at least {self.least:g}")
+        if self.most is not None:
+            parts.append(f"and at most {self.most:g}")
+        return " ".join(parts)
+
+    def read(self, text: str) -> Any:
+        """The number; raises ValueError or TypeError."""
+        return self.check(float(text))
+
+    def check(self, value: Any) -> Any:
+        """The number; raises TypeError, or ValueError where it is out of range."""
+        if not isinstance(value, self.type) or isinstance(value, bool) or math.isnan(value):
+            raise TypeError
+        is_small = self.least is not None and value < self.least
+        is_large = self.most is not None and value > self.most
+        if is_small or is_large:
+            raise ValueError
+        return value
+
+
+class Whole(Number):
+    """A whole number."""
+
+    type = Integral
+    what = "a whole number"
+
+    def read(self, text: str) -> Any:
+        """The number; raises ValueError or TypeError."""
+        return self.check(int(text))
+
+
+class Names(Kind):
+    """Names, as a list or as a text with commas."""
+
+    expected = "names, separated by commas"
+    argument = "a list of names"
+
+    def read(self, text: str) -> list[str]:
+        """The names between the commas."""
+        return split_names(text)
+
+    def check(self, value: Any) -> Any:
+        """The names; raises TypeError."""
+        if isinstance(value, str):
+            return split_names(value)
+        if not isinstance(value, Collection) or not all(isinstance(each, str) for each in value):
+            raise TypeError
+        return value
+
+
+class Fields(Kind):
+    """Fields of all requests, without those that have a setting of their own."""
+
+    expected = "a JSON object"
+    hides = True
+
+    def read(self, text: str) -> dict[str, Any]:
+        """The fields; raises ValueError or TypeError."""
+        return self.check(json.loads(text))
+
+    def check(self, value: Any) -> dict[str, Any]:
+        """The fields; raises TypeError, or UnreadableSettingError for a field with a setting."""
+        if not isinstance(value, dict):
+            raise TypeError
+        for name in ("model", "base_url", "api", "api_key", "effort", "timeout", "max_retries"):
+            if name in value:
+                raise UnreadableSettingError(
+                    f"request contains {name!r}; set ArchytasNB.{name} instead"
+                )
+        return value
+
+
+class Bounds(Kind):
+    """Bounds of a program by their names."""
+
+    expected = 'a JSON object such as {"seconds": 30}'
+
+    def read(self, text: str) -> dict[str, Any]:
+        """The bounds; raises ValueError."""
+        return self.check(json.loads(text))
+
+    def check(self, value: Any) -> dict[str, Any]:
+        """The bounds; raises UnreadableSettingError."""
+        if not isinstance(value, Mapping):
+            expected = ", ".join(BOUNDS)
+            raise UnreadableSettingError(
+                f"{value!r} is no mapping; expected bounds by name: {expected}"
+            )
+        for name, number in value.items():
+            kind = BOUNDS.get(name)
+            if kind is None:
+                guess = did_you_mean(str(name), BOUNDS) or ";"
+                raise UnreadableSettingError(
+                    f"unknown bound {name!r}{guess} expected {', '.join(BOUNDS)}"
+                )
+            try:
+                kind.check(number)
+            except (TypeError, ValueError):
+                expected = f"{kind.what} from {kind.least:,} to {kind.most:,}"
+                raise UnreadableSettingError(f"{name} is {number!r}; expected {expected}") from None
+        return dict(value)
+
+
+BOUNDS: Mapping[str, Number] = {
+    "calls": Whole(1, 1_000_000),  # each has an id of nine characters
+    "seconds": Number(0.001, 10**12),
+    "memory": Whole(10_000_000, 10**12),
+    "depth": Whole(10, 10**12),
+}
+"""The bounds that ``program_bounds`` may set."""
+_WORDS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+
+
+def split_names(text: str) -> list[str]:
+    """Names that are separated by commas, with or without spaces."""
+    return [name for each in text.split(",") if (name := each.strip())]
+
+
+# ── a setting ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +304,21 @@ class Setting:
 
     Attributes:
         name: Its name in ``%config ArchytasNB`` and as an argument of `Agent`.
+        scope: What it is for.
         kind: What its values are.
         default: Its value if nothing is set.
         text: What it is for.
-        choices: The values that there are; empty if there are others.
-        least: The smallest number.
-        most: The largest number.
         optional: Whether it may be None.
-        other_variable: Another environment variable, read after its own.
-        magics_only: Whether it is for the magics only, not for `Agent`.
+        other_variable: Another environment variable, read after its own; None for none.
     """
 
     name: str
+    scope: Scope
     kind: Kind
     default: Any
     text: str
-    choices: tuple[str, ...] = ()
-    least: float | None = None
-    most: float | None = None
     optional: bool = False
-    other_variable: str = ""
-    magics_only: bool = False
+    other_variable: str | None = None
 
     @property
     def variable(self) -> str:
@@ -104,301 +330,281 @@ class Setting:
         """All environment variables that it is read from, in this order."""
         return (self.variable, *filter(None, [self.other_variable]))
 
+    def _or_none(self, expected: str) -> str:
+        return f"{expected}, or None" if self.optional else expected
+
     def read(self, text: str) -> Any:
         """The value that a text stands for; raises UnreadableSettingError."""
         if self.optional and text.strip().lower() == "none":
             return None
-        if self.choices and text.strip() not in self.choices:
-            raise self._unreadable(text)
         try:
-            value = _READERS[self.kind](text)
+            return self.kind.read(text)
         except UnreadableSettingError:
             raise
-        except (ValueError, LookupError, RecursionError):
-            raise self._unreadable(text) from None
-        is_small = self.least is not None and not value >= self.least
-        is_large = self.most is not None and not value <= self.most
-        if is_small or is_large:
-            raise self._unreadable(text)
-        return value
-
-    def _unreadable(self, text: str) -> UnreadableSettingError:
-        if self.choices:
-            guess = did_you_mean(text.strip(), self.choices) or ";"
-            expected = f"unknown{guess} expected one of {', '.join(self.choices)}"
-            return UnreadableSettingError(f"{shorten(text, 80)!r} is {expected}")
-        # Request fields may contain keys.
-        shown = "the value"
-        if self.kind != "fields":
-            shown = repr(shorten(text, 80))
-        return UnreadableSettingError(f"{shown} is not {self.expected}")
-
-    @property
-    def expected(self) -> str:
-        """What its values are, in words."""
-        parts = [_EXPECTED[self.kind]]
-        if self.least is not None:
-            parts.append(f"of at least {self.least:g}")
-        if self.most is not None:
-            parts.append(f"and at most {self.most:g}")
-        text = " ".join(parts)
-        if self.optional:
-            return f"{text}, or None"
-        return text
-
-
-def split_names(text: str) -> list[str]:
-    """Names that are separated by commas, with or without spaces."""
-    return [name for each in text.split(",") if (name := each.strip())]
-
-
-def _fields(text: str) -> dict[str, Any]:
-    fields = json.loads(text)
-    if not isinstance(fields, dict):
-        raise ValueError(text)  # noqa: TRY004 - as of a text that is not JSON
-    check_fields(fields)
-    return fields
-
-
-BOUNDS: Mapping[str, tuple[float, float]] = {
-    "calls": (1, 1_000_000),  # each has an id of nine characters
-    "seconds": (0.001, 10**12),
-    "memory": (10_000_000, 10**12),
-    "depth": (10, 10**12),
-}
-"""The bounds that ``program_bounds`` may set, with the least and the greatest value of each."""
-
-
-def check_bounds(given: Any) -> None:
-    """Raise UnreadableSettingError unless these are bounds of a program by their names."""
-    if not isinstance(given, Mapping):
-        expected = ", ".join(BOUNDS)
-        raise UnreadableSettingError(
-            f"{given!r} is no mapping; expected bounds by name: {expected}"
-        )
-    for name, number in given.items():
-        if name not in BOUNDS:
-            guess = did_you_mean(str(name), BOUNDS) or ";"
+        except (ValueError, TypeError, LookupError, RecursionError):
+            shown = "the value" if self.kind.hides else repr(shorten(text, 80))
             raise UnreadableSettingError(
-                f"unknown bound {name!r}{guess} expected {', '.join(BOUNDS)}"
-            )
-        is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
-        is_whole = name == "seconds" or isinstance(number, int)
-        least, most = BOUNDS[name]
-        if not (is_number and is_whole and least <= number <= most):
-            kind = "a number" if name == "seconds" else "a whole number"
-            expected = f"{kind} from {least:,} to {most:,}"
-            raise UnreadableSettingError(f"{name} is {number!r}; expected {expected}")
+                f"{shown} is not {self._or_none(self.kind.expected)}"
+            ) from None
+
+    def check(self, value: Any) -> Any:
+        """An argument, as it is used; raises ValueError."""
+        if self.optional and value is None:
+            return None
+        try:
+            return self.kind.check(value)
+        except UnreadableSettingError as error:
+            raise invalid_argument(self.name, value, str(error)) from None
+        except (ValueError, TypeError):
+            raise invalid_argument(self.name, value, self._or_none(self.kind.argument)) from None
 
 
-def _bounds(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    check_bounds(found)
-    return dict(found)
+def _setting(kind: Kind, default: Any, text: str, **more: Any) -> Any:
+    """A field of `Settings`; the arguments are those of `Setting`."""
+    made = partial(Setting, scope="question", kind=kind, default=default, text=text, **more)
+    return field(default_factory=partial(copy, default), metadata={"setting": made})
 
 
-_READERS: dict[Kind, Callable[[str], Any]] = {
-    "text": str,
-    "secret": str,
-    "flag": lambda text: _WORDS[text.strip().lower()],
-    "choice": str.strip,
-    "whole": int,
-    "number": float,
-    "names": split_names,
-    "fields": _fields,
-    "bounds": _bounds,
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of one question, as they are when it is asked.
 
+    Attributes:
+        given: The names of those that were given with the question, or to its agent.
+    """
 
-def check_fields(fields: Mapping[str, Any]) -> None:
-    """Raise UnreadableSettingError if the fields of all requests contain another setting."""
-    for name in ("model", "base_url", "api", "api_key", "effort", "timeout", "max_retries"):
-        if name in fields:
-            raise UnreadableSettingError(
-                f"request contains {name!r}; set ArchytasNB.{name} instead"
-            )
-
-
-_LIST = (
-    Setting(
-        "model", "text", "",
-        "The model's name at its endpoint, with a prefix for one of a provider ('groq:NAME', "
-        "'anthropic:NAME', 'ollama:NAME', …), or 'local' for the embedded model.",
-    ),
-    Setting("base_url", "text", "", "The URL of the API.", other_variable="OPENAI_BASE_URL"),
-    Setting("api_key", "secret", "", "The endpoint's API key.", other_variable="OPENAI_API_KEY"),
-    Setting(
-        "api", "choice", "auto",
-        "Which API of an OpenAI-compatible endpoint is used: chat completions (chat) or the "
-        "Responses API (responses). auto: the Responses API for OpenAI's reasoning models and "
-        "where an endpoint asks for it, else chat completions.",
-        choices=get_args(ApiName),
-    ),
-    Setting(
-        "effort", "choice", "auto",
-        "How much the model reasons before it replies, from none to max; auto: as much as it does "
-        "by default. An endpoint that lacks a level gets the nearest one that it names, or none; "
-        "the embedded model has no levels.",
-        choices=get_args(EffortName),
-    ),
-    Setting(
-        "local_model", "text", "",
-        "The GGUF file of the embedded model: a path or hf:OWNER/REPO/FILE.",
-    ),
-    Setting(
-        "local_safe", "flag", default=False,
-        text="Always run the embedded model in safe mode: one thread, no extra buffers, no GPU.",
-    ),
-    Setting(
-        "protocol", "choice", "auto",
+    # fmt: off
+    protocol: ProtocolName = _setting(
+        Choice(get_args(ProtocolName)), "auto",
         "How the model calls tools: function calling (native), JSON in its replies (react), or "
         "Python programs that run in a sandbox (program).",
-        choices=get_args(ProtocolName),
-    ),
-    Setting(
-        "instructions", "text", "",
+    )
+    instructions: str = _setting(
+        Text(), "",
         "Text that is added to the system prompt, or @ and the path of a file with it.",
-    ),
-    Setting(
-        "tools", "names", [],
+    )
+    tools: Collection[str] = _setting(
+        Names(), [],
         "Tools that a question may use, as names or globs such as count_*; if empty, all enabled "
         "tools.",
-    ),
-    Setting(
-        "approve", "choice", "ask",
+    )
+    approve: Approve = _setting(
+        Choice(get_args(Policy), or_function=True), "ask",
         "What to do when a tool requires approval: ask you, run it, or refuse it.",
-        choices=get_args(Policy),
-    ),
-    Setting(
-        "allow", "names", [],
+    )
+    allow: Collection[str] = _setting(
+        Names(), [],
         "Tools that run without approval, even if there is nobody to ask.",
-    ),
-    Setting(
-        "ask_user", "choice", "auto",
+    )
+    ask_user: bool | str = _setting(
+        Choice(("auto", "on", "off"), or_flag=True), "auto",
         "Whether the model has a tool for asking you questions. auto: yes with %agent, unless the "
         "model is small or one of your tools is named ask_user; no with Agent.",
-        choices=("auto", "on", "off"),
-    ),
-    Setting(
-        "ask_with", "choice", "auto",
-        "How you are asked during a run: with buttons and fields (controls), or with a line to "
-        "type (input). auto: with controls where they work while a cell runs, as in JupyterLab and "
-        "Notebook 7 with ipykernel 7, else with a line. controls: the same, but look before each "
-        "question whether they work now.",
-        choices=("auto", "controls", "input"), magics_only=True,
-    ),
-    Setting(
-        "ask_timeout", "number", None,
-        "Seconds after which a call that waits for you with buttons is refused, and a question of "
-        "the agent stays without an answer; None waits for as long as you take.",
-        least=1, most=1e9, optional=True, magics_only=True,
-    ),
-    Setting(
-        "context", "choice", "auto",
+    )
+    context: ContextName = _setting(
+        Choice(get_args(ContextName)), "auto",
         "Which variables are described below the question, with types, shapes and columns. Unless "
         "this is none, the model also has tools to read variables. auto: mentioned with a small "
         "model, changed with any other.",
-        choices=get_args(ContextName),
-    ),
-    Setting(
-        "values", "choice", "all",
-        "What the model may learn of values: all, numbers and booleans only (scalars), only names, "
-        "types and the results of comparisons (none), or no comparisons either (strict). Results "
-        "stay in variables, whose values are filled into the answer here.",
-        choices=get_args(ValuesName),
-    ),
-    Setting(
-        "compaction", "choice", "summary",
-        "What becomes of the beginning of a conversation that is too long for the model: a summary "
-        "that the model writes takes its place, or it is dropped. For small models it is dropped.",
-        choices=get_args(CompactionName),
-    ),
-    Setting(
-        "python", "choice", "off",
+    )
+    values: ValuesName = _setting(
+        Choice(get_args(ValuesName)), "all",
+        "What the model may learn of values: all, numbers and booleans only (scalars), only "
+        "names, types and the results of comparisons (none), or no comparisons either (strict). "
+        "Results stay in variables, whose values are filled into the answer here.",
+    )
+    compaction: CompactionName = _setting(
+        Choice(get_args(CompactionName)), "summary",
+        "What becomes of the beginning of a conversation that is too long for the model: a "
+        "summary that the model writes takes its place, or it is dropped. For small models it is "
+        "dropped.",
+    )
+    python: PythonMode = _setting(
+        Choice(get_args(PythonMode)), "off",
         "Whether the model may run code in the notebook: ask you first, run it and show what it "
         "changed (undoable), or run it unwatched (auto). This is not a sandbox. For small models, "
         "use the option or argument: the setting does not apply to them.",
-        choices=get_args(PythonMode),
-    ),
-    Setting(
-        "undo", "flag", None,
-        "Watch what all tools change in the variables, for %agent_undo and %agent_diff; None: only "
-        "if python is ask or undoable.",
+    )
+    undo: bool | None = _setting(
+        Flag(), None,
+        "Watch what all tools change in the variables, for %agent_undo and %agent_diff; None: "
+        "only if python is ask or undoable.",
         optional=True,
-    ),
-    Setting(
-        "max_steps", "whole", 20, "Maximum number of model replies for one question.", least=1
-    ),
-    Setting(
-        "max_errors", "whole", 5,
-        "Maximum number of consecutive unusable replies and failed calls.", least=1,
-    ),
-    Setting(
-        "max_seconds", "number", 600.0,
+    )
+    max_steps: int = _setting(
+        Whole(1), 20,
+        "Maximum number of model replies for one question.",
+    )
+    max_errors: int = _setting(
+        Whole(1), 5,
+        "Maximum number of consecutive unusable replies and failed calls.",
+    )
+    max_seconds: float | None = _setting(
+        Number(0.001, 1e9), 600.0,
         "Maximum number of seconds for one question; None for no limit.",
-        least=0.001, most=1e9, optional=True,
-    ),
-    Setting(
-        "max_total_tokens", "whole", 1_000_000,
+        optional=True,
+    )
+    max_total_tokens: int | None = _setting(
+        Whole(1), 1000000,
         "Maximum number of tokens, input and output together, for one question; None for no limit.",
-        least=1, optional=True,
-    ),
-    Setting(
-        "max_reply_tokens", "whole", None,
+        optional=True,
+    )
+    max_reply_tokens: int | None = _setting(
+        Whole(1), None,
         "Maximum number of tokens in one reply; None for 1,024 with small models and 16,384 with "
         "others, or less if the endpoint allows less.",
-        least=1, optional=True,
-    ),
-    Setting(
-        "program_bounds", "bounds", {},
+        optional=True,
+    )
+    program_bounds: Mapping[str, Any] = _setting(
+        Bounds(), {},
         "What one program of the model may use, where it differs from 1,000 calls, 5 seconds of "
         "computing, 100,000,000 bytes of memory and 200 nested calls of functions: a dict with "
         "some of calls, seconds, memory and depth, such as {'seconds': 30}; as JSON in the "
         "environment variable.",
+    )
+    # fmt: on
+    given: frozenset[str] = frozenset()
+
+    @classmethod
+    def now(cls, given: Mapping[str, Any] | None = None) -> Settings:
+        """What is given, and the settings as they are now.
+
+        Raises:
+            ConfigurationError: The value of an environment variable cannot be read.
+            ValueError: What is given is invalid.
+        """
+        given = given or {}
+        read = {name: value(name) for name in QUESTION_SETTINGS if name not in given}
+        return cls(**read).but(**given)
+
+    def but(self, **given: Any) -> Settings:
+        """The same with other values; raises ValueError if one is invalid."""
+        if not given:
+            return self
+        checked = {name: SETTINGS[name].check(each) for name, each in given.items()}
+        return replace(self, **checked, given=self.given | given.keys())
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The names of the tools that run without approval."""
+        return frozenset(self.allow)
+
+    @property
+    def asks_user(self) -> bool:
+        """Whether the model has a tool for asking the user questions."""
+        return self.ask_user in (True, "on")
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the run."""
+        from archytas_nb.loop.limits import Limits
+
+        return Limits(**{each.name: getattr(self, each.name) for each in fields(Limits)})
+
+    @property
+    def hides_values(self) -> bool:
+        """Whether the model may not see all values."""
+        return self.values != "all"
+
+    def python_for(self, *, by_setting: bool) -> PythonMode:
+        """How a model may run code; by the setting, or only if it is given with the question."""
+        if not by_setting and "python" not in self.given:
+            return "off"
+        return self.python
+
+
+QUESTION_SETTINGS = tuple(each.name for each in fields(Settings) if "setting" in each.metadata)
+"""The settings of one question; all but ``tools`` are arguments of `Agent` as well."""
+_OTHERS = (
+    Setting(
+        "model", "model", Text(), "",
+        "The model's name at its endpoint, with a prefix for one of a provider ('groq:NAME', "
+        "'anthropic:NAME', 'ollama:NAME', …), or 'local' for the embedded model.",
     ),
     Setting(
-        "timeout", "number", 300.0,
-        "Seconds without receiving any data after which a request fails.", least=0.001, most=1e9,
+        "base_url", "model", Text(), "",
+        "The URL of the API.", other_variable="OPENAI_BASE_URL",
     ),
     Setting(
-        "max_retries", "whole", 3,
-        "Maximum number of retries after a temporary failure of the endpoint.", least=0,
+        "api_key", "model", Secret(), "",
+        "The endpoint's API key.", other_variable="OPENAI_API_KEY",
     ),
     Setting(
-        "request", "fields", {},
+        "api", "model", Choice(get_args(ApiName)), "auto",
+        "Which API of an OpenAI-compatible endpoint is used: chat completions (chat) or the "
+        "Responses API (responses). auto: the Responses API for OpenAI's reasoning models and "
+        "where an endpoint asks for it, else chat completions.",
+    ),
+    Setting(
+        "effort", "model", Choice(get_args(EffortName)), "auto",
+        "How much the model reasons before it replies, from none to max; auto: as much as it does "
+        "by default. An endpoint that lacks a level gets the nearest one that it names, or none; "
+        "the embedded model has no levels.",
+    ),
+    Setting(
+        "local_model", "model", Text(), "",
+        "The GGUF file of the embedded model: a path or hf:OWNER/REPO/FILE.",
+    ),
+    Setting(
+        "local_safe", "model", Flag(), default=False,
+        text="Always run the embedded model in safe mode: one thread, no extra buffers, no GPU.",
+    ),
+    Setting(
+        "ask_with", "notebook", Choice(("auto", "controls", "input")), "auto",
+        "How you are asked during a run: with buttons and fields (controls), or with a line to "
+        "type (input). auto: with controls where they work while a cell runs, as in JupyterLab "
+        "and Notebook 7 with ipykernel 7, else with a line. controls: the same, but look before "
+        "each question whether they work now.",
+    ),
+    Setting(
+        "ask_timeout", "notebook", Number(1, 1e9), None,
+        "Seconds after which a call that waits for you with buttons is refused, and a question of "
+        "the agent stays without an answer; None waits for as long as you take.", optional=True,
+    ),
+    Setting(
+        "timeout", "model", Number(0.001, 1e9), 300.0,
+        "Seconds without receiving any data after which a request fails.",
+    ),
+    Setting(
+        "max_retries", "model", Whole(0), 3,
+        "Maximum number of retries after a temporary failure of the endpoint.",
+    ),
+    Setting(
+        "request", "model", Fields(), {},
         "Additional fields for every request to the endpoint, such as {'temperature': 0}, and the "
         "arguments 'headers' and 'query' of OpenAIModel; as JSON in the environment variable.",
     ),
-    Setting("quiet", "flag", default=False,
-        text="Show only the answer, no trace.", magics_only=True),
     Setting(
-        "cassette", "text", "",
+        "quiet", "notebook", Flag(), default=False,
+        text="Show only the answer, no trace.",
+    ),
+    Setting(
+        "cassette", "process", Text(), "",
         "The file in which model replies are recorded and from which they are replayed.",
     ),
     Setting(
-        "cassette_mode", "choice", "auto",
+        "cassette_mode", "process", Choice(("auto", "replay", "record", "off")), "auto",
         "How the cassette is used; off ignores it. The mode of a test run takes precedence.",
-        choices=("auto", "replay", "record", "off"),
     ),
     Setting(
-        "discover", "flag", default=True,
+        "discover", "model", Flag(), default=True,
         text="If no endpoint is configured, look for a model server on this machine; you are asked "
         "once before it is used.",
     ),
     Setting(
-        "warm", "flag", default=False,
+        "warm", "notebook", Flag(), default=False,
         text="Start the embedded model when the extension is loaded or this is set, and have it "
         "process the tools before the first question.",
-        magics_only=True,
     ),
 )  # fmt: skip
-SETTINGS: Mapping[str, Setting] = {each.name: each for each in _LIST}
-QUESTION_SETTINGS = (
-    "protocol", "instructions", "tools", "max_steps", "max_errors", "max_seconds",
-    "max_total_tokens", "max_reply_tokens", "program_bounds", "approve", "ask_user", "allow",
-    "context", "values", "compaction", "python", "undo",
-)  # fmt: skip
-"""The settings of one question; all but ``tools`` are arguments of `Agent` as well."""
+SETTINGS: Mapping[str, Setting] = {
+    **{each.name: each for each in _OTHERS},
+    **{
+        each.name: each.metadata["setting"](each.name)
+        for each in fields(Settings)
+        if "setting" in each.metadata
+    },
+}
 OTHER_VARIABLES = (f"{PREFIX}CASSETTE_REPORT", f"{PREFIX}CASSETTE_RERUN")
 """Variables that the pytest plugin sets for its kernels; they are no settings."""
 

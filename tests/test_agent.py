@@ -90,7 +90,9 @@ def test_rejects_an_empty_question_before_asking_the_model() -> None:
 
 
 def test_rejects_an_unknown_approval_policy_in_the_constructor() -> None:
-    with pytest.raises(ValueError, match="approve is 'never'; expected 'ask', 'auto', 'deny'"):
+    with pytest.raises(
+        ValueError, match="approve is 'never'; expected a function, or one of 'ask', 'auto', 'deny'"
+    ):
         agent(approve="never")
 
 

@@ -43,11 +43,11 @@ def test_accepts_tools_one_by_one_or_together(tools: Any) -> None:
         ("instructions", ["be brief"], "text"),
         ("namespace", 3, "a dict of variables"),
         ("namespace", [], "a dict of variables"),
-        ("allow", 3, "names of tools"),
-        ("undo", "no", "True, False or None"),
-        ("ask_user", "no", "True, False, 'on', 'off' or 'auto'"),
-        ("ask_user", None, "True, False, 'on', 'off' or 'auto'"),
-        ("allow", [add], "names of tools"),
+        ("allow", 3, "a list of names"),
+        ("undo", "no", "True or False, or None"),
+        ("ask_user", "no", "True, False, or one of 'auto', 'on', 'off'"),
+        ("ask_user", None, "True, False, or one of 'auto', 'on', 'off'"),
+        ("allow", [add], "a list of names"),
     ],
 )
 def test_rejects_an_invalid_argument_and_names_what_is_expected(

@@ -20,10 +20,10 @@ from archytas_nb.agent import Agent
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.profile import LARGE
-from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.settings import SettingTraits
 from archytas_nb.models.choose import ModelSettings
 from archytas_nb.sandbox.bounds import Bounds
-from archytas_nb.settings import SETTINGS, UNSET, UnreadableSettingError
+from archytas_nb.settings import SETTINGS, UNSET, Number, UnreadableSettingError, Whole
 from archytas_nb.testing import ScriptedModel
 from tests.servers.plays import Say
 from tests.servers.server import Server
@@ -62,23 +62,23 @@ def test_what_is_configured_is_read_when_a_setting_is(environ: pytest.MonkeyPatc
 
 
 def test_every_setting_has_a_trait_with_its_default_and_help() -> None:
-    traits = Settings.class_own_traits(config=True)
+    traits = SettingTraits.class_own_traits(config=True)
     assert set(traits) == set(SETTINGS)
     for name, setting in SETTINGS.items():
         assert traits[name].help == setting.text
         if name != "discover":
-            assert getattr(Settings(), name) == settings.value(name)
+            assert getattr(SettingTraits(), name) == settings.value(name)
 
 
 def test_arguments_of_an_agent_that_are_left_out_are_settings() -> None:
     parameters = inspect.signature(Agent).parameters
     left_out = {name for name, each in parameters.items() if each.default is UNSET}
     assert left_out <= set(SETTINGS)
-    magics_only = {name for name, setting in SETTINGS.items() if setting.magics_only}
-    of_models = {each.name for each in fields(ModelSettings)}
-    of_cassettes = {"cassette", "cassette_mode"}
-    by_none = {"tools", "model", "instructions", "approve"}
-    assert left_out | by_none | magics_only | of_models | of_cassettes == set(SETTINGS)
+    of_question = {name for name, setting in SETTINGS.items() if setting.scope == "question"}
+    by_none = {"tools", "instructions", "approve"}
+    assert left_out | by_none == of_question == set(settings.QUESTION_SETTINGS)
+    of_models = {name for name, setting in SETTINGS.items() if setting.scope == "model"}
+    assert of_models == {each.name for each in fields(ModelSettings)}
 
 
 def test_the_defaults_of_limits_are_those_of_a_run() -> None:
@@ -102,7 +102,7 @@ def test_a_text_is_read_as_a_value_that_config_takes_or_(
             value = setting.read(text)
         except UnreadableSettingError:
             continue
-        configured = Settings()
+        configured = SettingTraits()
         setattr(configured, name, value)
         assert getattr(configured, name) == value
 
@@ -110,12 +110,11 @@ def test_a_text_is_read_as_a_value_that_config_takes_or_(
 @hypothesis.given(st.one_of(st.integers(), st.floats()))
 def test_numbers_are_read_within_their_limits_only(number: float) -> None:
     for setting in SETTINGS.values():
-        if setting.kind not in ("whole", "number") or (
-            setting.kind == "whole" and isinstance(number, float)
-        ):
+        kind = setting.kind
+        if not isinstance(kind, Number) or (isinstance(kind, Whole) and isinstance(number, float)):
             continue
-        is_within = (setting.least is None or number >= setting.least) and (
-            setting.most is None or number <= setting.most
+        is_within = (kind.least is None or number >= kind.least) and (
+            kind.most is None or number <= kind.most
         )
         if is_within:
             assert setting.read(str(number)) == number
@@ -186,7 +185,7 @@ def shown(agent: Agent, name: str) -> Any:
         case "protocol" | "context" | "instructions":
             return getattr(agent, name)
         case "python":
-            return setup.python(LARGE)
+            return setup.settings.python_for(by_setting=True)
         case "undo":
             return setup.watches(LARGE)
         case "allow":
@@ -195,7 +194,7 @@ def shown(agent: Agent, name: str) -> Any:
             return setup.settings.approve
         case "program_bounds":
             standard = asdict(Bounds())
-            found = asdict(setup.settings.program_bounds)
+            found = asdict(Bounds(**setup.settings.program_bounds))
             return {each: found[each] for each in found if found[each] != standard[each]}
     return getattr(agent.limits, name)
 

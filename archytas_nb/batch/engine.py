@@ -280,7 +280,7 @@ class Map:
             )
         self._same = (
             name or given_name(setup.choice.given),
-            setup.settings.instructions.text,
+            setup.instructions.text,
             repr(self.answers.form),
         )
         self.keys = self.keys_of(questions, salts)
@@ -483,7 +483,7 @@ class Map:
         A call for which the tool's own check has a text is asked about when a row makes it.
         """
         permitted = Permissions()
-        allow = self.setup.settings.allow
+        allow = self.setup.settings.allowed
         asking = [
             tool
             for tool in self.tools

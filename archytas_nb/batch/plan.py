@@ -422,7 +422,7 @@ class PlannedMap:
         setup = self._map.setup
         profile = profile_of(setup.choice.given)
         functions = {name: declaration(tool) for name, tool in self._tools.items()}
-        return profile.plans(self._tools, functions, setup.settings.instructions.text)
+        return profile.plans(self._tools, functions, setup.instructions.text)
 
     def _first_messages(self, protocol: PlanProtocol) -> list[Message]:
         form = self._map.answers.form

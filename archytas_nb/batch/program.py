@@ -308,10 +308,9 @@ class _Row:
 def _for_judging(setup: RunSetup) -> RunSetup:
     """The setup for one typed request without tools."""
     settings = setup.settings
-    limits = replace(settings.limits, max_steps=min(settings.limits.max_steps, _MAX_STEPS))
-    settings = replace(settings, limits=limits)
+    settings = settings.but(max_steps=min(settings.max_steps, _MAX_STEPS))
     if settings.protocol == "program":
-        settings = replace(settings, protocol="auto")
+        settings = settings.but(protocol="auto")
     return replace(setup, settings=settings, tools=Toolbox(), own_tools=Toolbox())
 
 

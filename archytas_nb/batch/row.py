@@ -122,7 +122,7 @@ def row_executor(
         setup.variables,
         setup.settings.approve,
         person_of(model, Keyboard(), hides_values=setup.hides_values),
-        allow=setup.settings.allow,
+        allow=setup.settings.allowed,
         clock=clock,
         permitted=setup.permitted,
     )

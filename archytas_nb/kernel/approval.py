@@ -13,10 +13,9 @@ import re
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from archytas_nb.choices import Policy
-from archytas_nb.errors import argument_error
 from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
 from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.permission import (
@@ -140,14 +139,6 @@ class CallingProgram:
             return given
         same = [name for name in self.objects if given[name] == sent[name]]
         return {**given, **{name: self.objects[name] for name in same}}
-
-
-def usable_policy(approve: Approve | None) -> Approve | None:
-    """The argument itself; raises ValueError unless it is a policy, a callable or None."""
-    if not (approve is None or callable(approve) or approve in get_args(Policy)):
-        expected = "expected 'ask', 'auto', 'deny' or a callable"
-        raise argument_error(f"approve is {approve!r}; {expected}")
-    return approve
 
 
 @dataclass(frozen=True, slots=True)

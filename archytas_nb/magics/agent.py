@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -37,8 +36,8 @@ from archytas_nb.magics.line import (
 )
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.overview import overview_of_magics
-from archytas_nb.magics.settings import Settings, model_settings
-from archytas_nb.settings import QUESTION_SETTINGS, configure, values
+from archytas_nb.magics.settings import SettingTraits, model_settings
+from archytas_nb.settings import QUESTION_SETTINGS, Settings, configure
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
@@ -48,15 +47,13 @@ if TYPE_CHECKING:
     from archytas_nb.run import Run
     from archytas_nb.trace.live import Mode
 
-_OF_QUESTION = (*QUESTION_SETTINGS, "quiet")
-"""The settings that an option may override for one question."""
 _FIX = "Why did cell [{number}] fail? Explain it in one or two sentences, and correct the cell."
 """What `%agent_fix` asks."""
 _log = logging.getLogger("archytas_nb")
 
 
 @magics_class
-class ArchytasNB(Settings, Magics):
+class ArchytasNB(SettingTraits, Magics):
     """The agent of this notebook."""
 
     shell: Any
@@ -300,7 +297,7 @@ class ArchytasNB(Settings, Magics):
         args = parser_of(self.agent).parse_args([])
         args.model = model
         agent = self._agent(args, settings)
-        mode: Mode = "quiet" if settings.quiet else "static"
+        mode: Mode = "quiet" if self.quiet else "static"
 
         def ask(continues: str) -> Run:
             with TraceView(question, mode, continues) as view:
@@ -392,7 +389,8 @@ class ArchytasNB(Settings, Magics):
             agent.exchanges = self.history.exchanges_for(origin, new=args.new)
             return dry_run(agent, question, keywords)
         mode = display_mode(self.shell)
-        shown = "quiet" if settings.quiet else mode
+        is_quiet = self._is_quiet(vars(args))
+        shown = "quiet" if is_quiet else mode
 
         def ask(continues: str) -> Run:
             with TraceView(
@@ -418,7 +416,7 @@ class ArchytasNB(Settings, Magics):
                 "this conversation is already answering a question; a tool cannot ask another"
             )
         run = self.history.ask(agent, ask, origin, cell, new=args.new)
-        if settings.quiet and not silent:
+        if is_quiet and not silent:
             run.show("answer")
         else:
             # A terminal writes "Out[1]:" before it looks what there is to show.
@@ -462,16 +460,19 @@ class ArchytasNB(Settings, Magics):
             run.watch = Watch(self.shell.user_ns, covers_calls=False)
         run.watch.assign(name, run.output)
 
-    def _settings(self, given: dict[str, Any]) -> Any:
+    def _settings(self, given: dict[str, Any]) -> Settings:
         """The settings of a question: what is given with it, else what is configured."""
-        chosen = {name: given[name] for name in _OF_QUESTION if name in given}
+        chosen = {name: given[name] for name in QUESTION_SETTINGS if name in given}
         try:
-            configured = values([name for name in _OF_QUESTION if name not in given])
+            return Settings.now(chosen)
         except ConfigurationError as error:
             raise UsageError(str(error)) from None
-        return SimpleNamespace(**chosen, **configured)
 
-    def _agent(self, args: Any, settings: Any, *, is_replay: bool = False) -> Agent:
+    def _is_quiet(self, given: dict[str, Any]) -> bool:
+        """Whether only the answer is shown."""
+        return bool(given.get("quiet", self.quiet))
+
+    def _agent(self, args: Any, settings: Settings, *, is_replay: bool = False) -> Agent:
         """An agent with the settings of this question; a map's replay needs no model at all."""
         from archytas_nb.agent import Agent
         from archytas_nb.magics.options import chosen_tools
@@ -485,15 +486,14 @@ class ArchytasNB(Settings, Magics):
         tools = None
         if settings.tools:
             tools = toolbox.only(*chosen_tools(settings.tools, toolbox))
-        allow = settings.allow
+        allow: Collection[str] = settings.allow
         if "allow" in vars(args):
             allow = chosen_tools(allow, toolbox, "--allow")
         asks_user = settings.ask_user == "on"
         if settings.ask_user == "auto":  # a tool of that name takes the place of the built-in one
             asks_user = profile.asks_user and "ask_user" not in toolbox
-        code = settings.python
-        if not profile.runs_python and "python" not in vars(args):
-            code = "off"  # a small model is not offered to write code unless the question says so
+        # A small model is not offered to write code unless the question says so.
+        code = settings.python_for(by_setting=profile.runs_python)
         arguments = {name: getattr(settings, name) for name in QUESTION_SETTINGS}
         arguments |= {"tools": tools, "allow": allow, "ask_user": asks_user, "python": code}
         return Agent(model=model, namespace=self.shell.user_ns, **arguments)

@@ -12,7 +12,7 @@ from IPython.core.magic_arguments import argument
 from archytas_nb.magics.history import History, cells_of
 from archytas_nb.magics.line import line_magic_with
 from archytas_nb.magics.overview import NO_QUESTIONS, TextResult
-from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.settings import SettingTraits
 from archytas_nb.magics.shown import (
     cassette_state,
     changes,
@@ -287,8 +287,8 @@ class ConversationMagics(Magics):
         ),
         argument(
             "--mode",
-            type=Settings.cassette_mode.read,
-            choices=Settings.cassette_mode.values,
+            type=SettingTraits.cassette_mode.read,
+            choices=SettingTraits.cassette_mode.values,
             help="auto: replay what is recorded, record what is missing.",
         ),
         argument("--volatile", help="What may differ between runs, such as date,path."),

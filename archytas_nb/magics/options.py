@@ -22,7 +22,7 @@ from traitlets import Bool
 
 from archytas_nb.batch import STORE
 from archytas_nb.errors import ConfigurationError, ToolError
-from archytas_nb.magics.settings import Settings, amount, integer, number, share
+from archytas_nb.magics.settings import SettingTraits, amount, integer, number, share
 from archytas_nb.tools.variables import user_names
 from archytas_nb.words import did_you_mean
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def _overrides(name: str, metavar: str = "") -> Any:
     """An option that overrides the setting of the same name for one question."""
-    trait: Any = Settings.class_traits()[name.strip("-").replace("-", "_")]
+    trait: Any = SettingTraits.class_traits()[name.strip("-").replace("-", "_")]
     words = getattr(trait, "values", None)
     text = trait.help.replace("%", "%%")  # argparse formats it
     if isinstance(trait, Bool):

@@ -22,11 +22,18 @@ from traitlets.config import Config, Configurable
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.settings import (
     SETTINGS,
+    Bounds,
+    Choice,
+    Fields,
+    Flag,
     Kind,
+    Names,
+    Number,
+    Secret,
     Setting,
+    Text,
     UnreadableSettingError,
-    check_bounds,
-    check_fields,
+    Whole,
     from_environment,
     split_names,
 )
@@ -52,17 +59,18 @@ class _Trait(traitlets.TraitType[Any, Any]):
             found = from_environment(self.setting.name)
         except ConfigurationError as error:
             raise UsageError(str(error)) from None
-        if self.setting.kind == "secret":
+        if isinstance(self.setting.kind, Secret):
             return _Hidden(found)
         return found
 
     def read(self, text: str) -> Any:
         """The value that a text stands for; raises Unreadable."""
-        return reader(self.setting)(text)
+        return reader(self.setting.kind, optional=self.setting.optional)(text)
 
 
-def reader(setting: Setting) -> Any:
+def reader(kind: Kind, *, optional: bool = False) -> Any:
     """A function that reads a text, for argparse."""
+    setting = Setting("", "notebook", kind, None, "", optional)
 
     def read(text: str) -> Any:
         try:
@@ -73,7 +81,7 @@ def reader(setting: Setting) -> Any:
     return read
 
 
-class Secret(Unicode):  # type: ignore[type-arg]
+class _Secret(Unicode):  # type: ignore[type-arg]
     """A text whose value neither an error nor a repr shows."""
 
     def validate(self, obj: Any, value: Any) -> Any:
@@ -117,7 +125,7 @@ class _Fields(Dict):
 
         fields: dict[str, Any] = super().validate(obj, value) or {}
         try:
-            check_fields(fields)
+            Fields().check(fields)
             checked_fields(fields)
         except (ConfigurationError, UnreadableSettingError) as error:
             raise TraitError(f"request: {error}") from None
@@ -130,61 +138,57 @@ class _Bounds(Dict):
     def validate(self, obj: Any, value: Any) -> Any:
         given: dict[str, Any] = super().validate(obj, value) or {}
         try:
-            check_bounds(given)
+            Bounds().check(given)
         except UnreadableSettingError as error:
             raise TraitError(f"{self.name}: {error}") from None
         return given
 
 
-_KINDS: dict[Kind, Any] = {
-    "text": Unicode,
-    "secret": Secret,
-    "flag": Bool,
-    "choice": Enum,
-    "whole": _Whole,
-    "number": Float,
-    "names": _Names,
-    "fields": _Fields,
-    "bounds": _Bounds,
+_TRAITS: dict[type[Kind], tuple[str, Any]] = {
+    Text: ("Unicode", Unicode),
+    Secret: ("Secret", _Secret),
+    Flag: ("Bool", Bool),
+    Choice: ("Enum", Enum),
+    Whole: ("Int", _Whole),
+    Number: ("Float", Float),
+    Names: ("List", _Names),
+    Fields: ("Dict", _Fields),
+    Bounds: ("Dict", _Bounds),
 }
+"""The trait of each kind, and its name as `%config` shows it."""
 
 
 def _trait(name: str) -> Any:
-    """The trait of a setting; %config shows the kind's name."""
+    """The trait of a setting."""
     setting = SETTINGS[name]
-    kind = _KINDS[setting.kind]
-    arguments: list[Any] = []
+    kind = setting.kind
+    shown, trait_type = _TRAITS[type(kind)]
+    arguments = [setting.default]
     limits: dict[str, Any] = {}
-    match setting.kind:
-        case "choice":
-            arguments = [setting.choices, setting.default]
-        case "secret":
-            arguments = [_Hidden(setting.default)]
-        case "names":
-            arguments = [Unicode(), list(setting.default)]
-        case _:
-            arguments = [setting.default]
-    if setting.least is not None:
-        limits["min"] = setting.least
-    if setting.most is not None:
-        limits["max"] = setting.most
-    info = kind.info_text
-    if limits:
-        info = f"{info} of at least {setting.least}"
-    shown = next(each.__name__ for each in kind.__mro__ if not each.__name__.startswith("_"))
-    made = type(shown, (_Trait, kind), {"info_text": info, "setting": setting})
+    info = trait_type.info_text
+    if isinstance(kind, Choice):
+        arguments.insert(0, kind.names)
+    elif isinstance(kind, Secret):
+        arguments = [_Hidden(setting.default)]
+    elif isinstance(kind, Names):
+        arguments = [Unicode(), list(setting.default)]
+    elif isinstance(kind, Number):
+        bounds = {"min": kind.least, "max": kind.most}
+        limits = {end: each for end, each in bounds.items() if each is not None}
+        info = f"{info} of at least {kind.least}"
+    made = type(shown, (_Trait, trait_type), {"info_text": info, "setting": setting})
     trait = made(*arguments, help=setting.text, allow_none=setting.optional, **limits)
     return trait.tag(config=True)
 
 
-integer = reader(Setting("", "whole", None, ""))
-number = reader(Setting("", "number", None, ""))
-amount = reader(Setting("", "whole", None, "", least=0))
-share = reader(Setting("", "number", None, "", least=0, most=1))
+integer = reader(Whole())
+number = reader(Number())
+amount = reader(Whole(0))
+share = reader(Number(0, 1))
 """Readers of numbers, for options without a setting."""
 
 
-class Settings(Configurable):
+class SettingTraits(Configurable):
     """What may be set once for all questions."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -228,9 +232,10 @@ class Settings(Configurable):
     cassette: Any
     cassette_mode: Any
     warm: Any
+    quiet: Any
 
 
-def model_settings(config: Settings) -> ModelSettings:
+def model_settings(config: SettingTraits) -> ModelSettings:
     """The configured model settings."""
     from archytas_nb.models.choose import ModelSettings
 

@@ -17,9 +17,9 @@ from archytas_nb.magics.chat import ChatMagics
 from archytas_nb.magics.conversation import ConversationMagics
 from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.mcp import McpMagics
-from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.settings import SettingTraits
 from archytas_nb.magics.tool import ToolMagics
-from archytas_nb.settings import SETTINGS
+from archytas_nb.settings import SETTINGS, Choice
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference.md"
 MAGICS = {
@@ -57,7 +57,7 @@ def page() -> str:
             parts += ["### `{…}` in a question", inspect.cleandoc(_fenced(template.__doc__ or ""))]
     parts += [
         "## Settings: `%config ArchytasNB`",
-        _prose(inspect.getmodule(Settings).__doc__ or ""),
+        _prose(inspect.getmodule(SettingTraits).__doc__ or ""),
     ]
     parts.append("\n".join(_settings()))
     return "\n\n".join(parts) + "\n"
@@ -95,13 +95,12 @@ def _value(action: argparse.Action) -> str:
 
 def _settings() -> Iterator[str]:
     for name, setting in sorted(SETTINGS.items()):
-        words = f" One of {', '.join(f'`{each}`' for each in setting.choices)}."
+        words = ""
+        if isinstance(setting.kind, Choice):
+            words = f" One of {', '.join(f'`{each}`' for each in setting.kind.names)}."
         read = ", ".join(f"`{variable}`" for variable in setting.variables)
-        where = " For the magics only, not for `Agent`." if setting.magics_only else ""
-        yield (
-            f"- `{name}` (default `{setting.default!r}`; {read}): {setting.text}"
-            f"{words if setting.choices else ''}{where}"
-        )
+        where = " For the magics only, not for `Agent`." if setting.scope == "notebook" else ""
+        yield (f"- `{name}` (default `{setting.default!r}`; {read}): {setting.text}{words}{where}")
 
 
 def _prose(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archytas_nb.magics.line import parser_of
-from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.settings import SettingTraits
 from tests.docs.reference import MAGICS, PAGE, help_of, page
 
 
@@ -20,5 +20,5 @@ def test_every_option_and_every_setting_stands_in_it() -> None:
             assert all(f"{name}" in text for name in action.option_strings if name.startswith("--"))
             assert help_of(action)
             assert help_of(action) in text
-    for name in Settings.class_own_traits(config=True):
+    for name in SettingTraits.class_own_traits(config=True):
         assert f"`{name}`" in text

@@ -19,7 +19,7 @@ import archytas_nb
 from archytas_nb import errors, pytest_plugin, testing
 from archytas_nb.magics.agent import ArchytasNB
 from archytas_nb.magics.line import parser_of
-from archytas_nb.magics.settings import Settings
+from archytas_nb.magics.settings import SettingTraits
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -256,4 +256,4 @@ def test_every_setting_exists() -> None:
         for page in PAGES
         for name in re.findall(r"ArchytasNB\.(\w+)", page.read_text(encoding="utf-8"))
     }
-    assert named - set(Settings.class_trait_names()) == set()
+    assert named - set(SettingTraits.class_trait_names()) == set()

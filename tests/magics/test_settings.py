@@ -10,7 +10,7 @@ from traitlets.config import Config
 
 from archytas_nb.agent import Agent
 from archytas_nb.cassettes.switch import recorded
-from archytas_nb.magics.settings import Settings, model_settings
+from archytas_nb.magics.settings import SettingTraits, model_settings
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.published import PROVIDERS, Provider
 from archytas_nb.testing import ScriptedModel
@@ -21,13 +21,13 @@ from tests.servers.server import Server
 def test_a_set_value_precedes_the_environment_and_that_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = Settings()
+    settings = SettingTraits()
     assert settings.max_steps == 20
     monkeypatch.setenv("ARCHYTAS_NB_MAX_STEPS", "7")
     assert settings.max_steps == 7
     settings.max_steps = 20  # the default, but set
     assert settings.max_steps == 20
-    assert Settings(config=Config({"Settings": {"max_steps": 9}})).max_steps == 9
+    assert SettingTraits(config=Config({"SettingTraits": {"max_steps": 9}})).max_steps == 9
 
 
 def test_the_environment_sets_every_kind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_the_environment_sets_every_kind(monkeypatch: pytest.MonkeyPatch) -> Non
         ("discover", "off", False), ("warm", "0", False), ("request", '{"temperature": 0}', {"temperature": 0}),
     ):  # fmt: skip
         monkeypatch.setenv(f"ARCHYTAS_NB_{name.upper()}", text)
-        assert getattr(Settings(), name) == value
+        assert getattr(SettingTraits(), name) == value
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_a_wrong_environment_variable_is_named(
     variable = f"ARCHYTAS_NB_{name.upper()}"
     monkeypatch.setenv(variable, text)
     with pytest.raises(UsageError, match=f"{variable}: {said}") as error:
-        getattr(Settings(), name)
+        getattr(SettingTraits(), name)
     assert "\n" not in str(error.value)
 
 
 def test_a_wrong_value_is_refused_in_one_line_and_the_old_one_stays() -> None:
-    settings = Settings()
+    settings = SettingTraits()
     for name, value, said in (
         ("max_steps", 0, "should not be less than 1"),
         ("max_steps", "many", "expected an int"),
@@ -86,15 +86,15 @@ def test_a_wrong_value_is_refused_in_one_line_and_the_old_one_stays() -> None:
 
 
 def test_a_key_is_not_shown_even_where_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(config=Config({"Settings": {"api_key": "sk-secret"}}))
+    settings = SettingTraits(config=Config({"SettingTraits": {"api_key": "sk-secret"}}))
     with pytest.raises(TraitError) as error:
         settings.api_key = ["sk-secret"]
     assert "secret" not in str(error.value)
     for _ in range(2):
         assert settings.api_key == "sk-secret"
-        assert "secret" not in repr(settings.api_key) + Settings.class_get_help(settings)
+        assert "secret" not in repr(settings.api_key) + SettingTraits.class_get_help(settings)
         monkeypatch.setenv("ARCHYTAS_NB_API_KEY", "sk-secret")
-        settings = Settings()
+        settings = SettingTraits()
 
 
 def test_config_shows_the_kind_of_each_setting(
@@ -112,7 +112,7 @@ def test_config_shows_the_kind_of_each_setting(
 
 
 def test_names_may_be_a_text_and_a_limit_may_be_none() -> None:
-    settings = Settings()
+    settings = SettingTraits()
     for value, kept in (("one, two", ["one", "two"]), (["three"], ["three"])):
         settings.allow = value
         assert settings.allow == kept
@@ -121,7 +121,7 @@ def test_names_may_be_a_text_and_a_limit_may_be_none() -> None:
 
 
 def test_fields_of_requests_are_sent_and_headers_too() -> None:
-    settings = Settings()
+    settings = SettingTraits()
     with Server(Say("Fine.")) as server:
         settings.base_url, settings.api_key = server.url, "sk-1"
         settings.request = {"temperature": 0, "headers": {"x-team": "birds"}}
