@@ -600,6 +600,7 @@ class Agent:
         plan: bool | Literal["auto"] = False,
         verify: int = 10,
         max_fallback: float = 0.2,
+        retry: bool = False,
     ) -> Any:
         """Ask about every row of a column or a frame, each in a conversation of its own.
 
@@ -620,8 +621,9 @@ class Agent:
             budget: The maximum cost, such as ``"3 USD"`` or ``"500000 tokens"``, of all calls with
                 these rows and this file together.
             rpm: Maximum number of requests per minute.
-            executor: Runs the rows instead of this process: any `concurrent.futures.Executor`,
-                such as that of a Dask cluster.
+            executor: Any `concurrent.futures.Executor`, such as that of a Dask cluster. Other
+                processes run whole rows, or only the calls of tools if there is a budget or a rate,
+                or a tool that is not pure or requires approval.
             store: The file; None stores nothing.
             progress: Whether to show progress.
             plan: Whether the model writes one program for all rows, which is tried on a sample and
@@ -632,17 +634,21 @@ class Agent:
                 differs, you decide; without anybody at the keyboard, the plan is not used.
             max_fallback: The largest share of rows of a plan, from 0 to 1, that is asked singly
                 without asking you.
+            retry: Whether rows are asked about again for which a tool that is not pure may have run
+                in another process that was lost (status ``"unknown"``). Without it you are asked
+                when the map is run again; without anybody at the keyboard, they stay unknown.
 
         Returns:
             A DataFrame with the index of the data: the fields of the type (or ``answer``),
-            ``status`` (``"done"``, ``"failed"``, ``"open"``), ``error``, ``tokens``, ``cost`` in
-            USD, ``seconds``, and with `plan` ``by`` (``"program"``, ``"agent"``); what is known of
-            the plan is in its ``attrs["plan"]``. For a list, a list of dicts. An interrupt returns
-            the results so far.
+            ``status`` (``"done"``, ``"failed"``, ``"open"``, ``"unknown"``), ``error``,
+            ``tokens``, ``cost`` in USD, ``seconds``, and with `plan` ``by`` (``"program"``,
+            ``"agent"``); what is known of the plan is in its ``attrs["plan"]``. For a list, a list
+            of dicts. An interrupt returns the results so far.
 
         Raises:
             ConfigurationError: The map cannot start: no model, no price for a budget in USD, a
                 tool that does not work in a map, a file that cannot be written.
+            ExecutorError: The executor cannot run the rows, or is gone before any row was done.
             ModelError: The endpoint failed before any row was done.
             ValueError: An argument is invalid.
         """
@@ -662,6 +668,7 @@ class Agent:
             plan=plan,
             verify=verify,
             max_fallback=max_fallback,
+            retry=retry,
         )
 
     @users_frames

@@ -3,6 +3,7 @@
     ArchytasError
     ├── ToolError             (also ValueError) a function that cannot be a tool, with all reasons
     ├── ConfigurationError    something must be installed, configured or corrected
+    │   ├── ExecutorError     an executor cannot run the rows of a map, or does not any more
     │   └── FileError         a file cannot be read or written; its contents are as before
     └── RunError              a run that ended without an answer; ``.run`` holds what happened
         ├── ModelError        the endpoint was unreachable, refused, or sent an unusable reply
@@ -37,6 +38,8 @@ ENDPOINT_FAILURES: frozenset[ModelErrorKind] = frozenset(
 """Kinds of failures of the endpoint itself: it may answer another question."""
 REFUSED_FOR_ALL: frozenset[ModelErrorKind] = frozenset({"auth", "not_found", "rate_limit"})
 """Kinds of failures that are the same for every question, so that a map stops."""
+EXECUTOR_FAILURE = "executor"
+"""The kind of a row that the executor of a map failed to run: the endpoint has no part in it."""
 
 
 class _NoContext:
@@ -181,6 +184,13 @@ class ConfigurationError(ArchytasError):
     """
 
     run: Any = None
+
+
+class ExecutorError(ConfigurationError):
+    """An executor cannot run the rows of a map, or does not any more: what failed, and what to do.
+
+    It is never a failure of the model's endpoint.
+    """
 
 
 class FileError(ConfigurationError):

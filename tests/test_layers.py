@@ -54,6 +54,7 @@ IMPORTERS = {
     "jupyter_ai_acp_client": {"chat.persona"},
     "jupyter_ai_persona_manager": {"chat.persona"},
     "jupyter_core": {"kernel.registered", "mcp"},
+    "cloudpickle": {"batch.parcel"},
     "openai": {"models.endpoint"},
     "anthropic": {"models.anthropic"},
     "PIL": {"tools.data"},

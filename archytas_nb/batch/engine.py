@@ -8,34 +8,42 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import hashlib
-import inspect
-import json
+import functools
 import math
 import os
 import queue
 import sys
 import threading
 import time
-import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from archytas_nb import extras
 from archytas_nb.answers import Answers
 from archytas_nb.asking import ModelChoice, RunSetup
+from archytas_nb.batch.elsewhere import Elsewhere, RowEndError, SentCalls
+from archytas_nb.batch.keys import keys_of
 from archytas_nb.batch.limiter import Limiter, RowModel
+from archytas_nb.batch.parcel import Parcel, pack
 from archytas_nb.batch.row import ask_elsewhere, ask_row, unless_refused
 from archytas_nb.batch.store import OPEN, RowResult, Store, stored
+from archytas_nb.batch.worker import call_there
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
-from archytas_nb.errors import ENDPOINT_FAILURES, REFUSED_FOR_ALL, ConfigurationError, ModelError
+from archytas_nb.errors import (
+    ENDPOINT_FAILURES,
+    EXECUTOR_FAILURE,
+    REFUSED_FOR_ALL,
+    ConfigurationError,
+    ExecutorError,
+    ModelError,
+)
 from archytas_nb.kernel.permission import NOTEBOOK, Permission, Permissions, state_of
 from archytas_nb.kernel.person import Keyboard, ask_user, confirm
 from archytas_nb.kernel.python import python
@@ -45,7 +53,6 @@ from archytas_nb.loop.model import ModelFacts, without_retries
 from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
 from archytas_nb.progress import line_writer
-from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace.controls import Controls
 from archytas_nb.trace.map_panel import MapPanel, map_panel
@@ -56,7 +63,7 @@ _SAMPLE = 20  # rows after which the cost of all is estimated
 _LOOK = 0.2  # seconds between two lines of progress, and two looks at rows of other kernels
 _GRACE = 0.3  # seconds for workers after an interrupt
 _FAILURES_SHOWN = 5  # the last ones
-_STREAK = 5  # rows in a row that fail by the endpoint: the others would, too. See `Outage`
+_STREAK = 5  # rows in a row that fail by the endpoint or the executor: the others would, too
 
 
 class Row(NamedTuple):
@@ -67,8 +74,13 @@ class Row(NamedTuple):
     earlier: RowResult = OPEN
 
 
-AskRow: TypeAlias = Callable[[Any, Callable[[Usage], None]], RowResult]
-"""Asks about a row, given what it is about and what notes how much it may have cost by now."""
+Way: TypeAlias = Literal["here", "threads", "calls", "rows"]
+"""How an executor is used: not at all, for whole rows in this process, for the calls of tools in
+another one, or for whole rows there.
+
+A row is asked about in another process only if it needs nothing of its map until it has ended: no
+part of a budget or a rate, no tool that runs one at a time, and no approval.
+"""
 
 
 class Rows:
@@ -160,7 +172,7 @@ class Rows:
 
 
 class Outage:
-    """Decides whether the endpoint fails for all rows, from these in the order in which they end.
+    """Decides whether the endpoint or the executor fails for all rows, from these as they end.
 
     It does if it is down, or refuses rows with the same words: then it is not about the rows.
 
@@ -200,16 +212,18 @@ class Outage:
 
 
 def _failure_of(result: RowResult) -> str:
-    """What a row failed by, apart from what differs between rows; empty if not by the endpoint."""
+    """What a row failed by, apart from what differs between rows; empty if by the row itself."""
     if result.kind in ENDPOINT_FAILURES:
         return "endpoint"
+    if result.kind == EXECUTOR_FAILURE:
+        return "executor"
     if result.kind == "refused":
         return without_values(result.error)
     return ""
 
 
 class Notes:
-    """Notes in the file what a row in progress may have cost, so that it is known after a crash.
+    """Notes in the file what a row in progress may have cost or done, to be known after a crash.
 
     Attributes:
         total: What was noted.
@@ -226,6 +240,14 @@ class Notes:
         if self._is_kept:
             self._store.note(self._key, spent - self.total)
             self.total = spent
+
+    def begin(self, why: str) -> None:
+        """Note that something begins that may not run twice."""
+        self._store.begin(self._key, why)
+
+
+AskRow: TypeAlias = Callable[[Any, Notes], RowResult]
+"""Asks about a row, given what it is about and what notes what it may have cost or done by now."""
 
 
 class Map:
@@ -248,19 +270,23 @@ class Map:
         output_type: The type of the answers as it was given.
         limiter: Lets the requests begin.
         paid: What all rows have cost.
-        executor: Runs the rows in place of this process; None if nothing does.
+        way: How an executor is used, which is known while the map runs.
         is_shown: Whether progress is shown.
     """
 
     def __init__(
         self, setup: RunSetup, questions: Sequence[str], salts: Sequence[str] = (), *,
         output_type: Any = None, workers: int = 8, budget: float | str | None = None,
-        rpm: float | None = None, executor: Executor | None = None, store: str | None = None,
-        progress: bool = False, name: str = "",
+        rpm: float | None = None, executor: Any = None, store: str | None = None,
+        progress: bool = False, name: str = "", retry: bool = False,
     ) -> None:  # fmt: skip
         _check_limits(workers, rpm)
-        if executor is not None and (budget, rpm) != (None, None):
-            raise ValueError("budget= and rpm= cannot be combined with executor=")
+        self.way: Way = "here"
+        self._elsewhere: Elsewhere | None = None
+        if executor is not None:
+            self._elsewhere = Elsewhere(executor, lambda: self.limiter.now.event.is_set())  # noqa: PLW0108
+        self._parcel: Parcel | None = None  # what every row needs in other processes
+        self._may_repeat = retry
         # Nobody is asked in a row, and it runs no code in the notebook.
         offered = setup.offered(setup.choice.profile).values()
         tools = [each for each in offered if each.function not in (ask_user, python)]
@@ -268,7 +294,6 @@ class Map:
         self.setup = replace(setup, tools=Toolbox(*tools), own_tools=Toolbox())
         self.output_type = output_type
         self._workers = workers
-        self.executor = executor
         self.show: Callable[..., None] = _show_nothing
         self.is_shown = progress
         if progress:
@@ -289,8 +314,9 @@ class Map:
         if store is not None and os.environ.get(MODE) != "off":
             self._path = Path(store)
         self._found = stored(self._path, self.keys)
+        self._lost_now: set[str] = set()  # rows that are unknown since this map
         self._questions = questions
-        self.todo: dict[str, Any] = self.open_rows()
+        self.todo: dict[str, Any] = {}
         earlier = self._found.values()
         self.limiter = Limiter(budget, rpm, sum((each.spent for each in earlier), Usage()))
         self.paid = sum((each.usage for each in self._found.values()), Usage())
@@ -311,6 +337,7 @@ class Map:
 
     def results(self) -> tuple[list[RowResult], list[Any]]:
         """Ask; for each question its result, and the value of its answer."""
+        self.todo = self.open_rows()
         if self.is_replay:
             self._replay()
         elif self.todo:
@@ -338,9 +365,25 @@ class Map:
         self.paid += sum((each.usage for each in found.values()), Usage())
 
     def open_rows(self) -> dict[str, str]:
-        """The questions of the rows that are not done, by their keys."""
+        """The questions of the rows that are to be asked about, by their keys."""
         pairs = zip(self.keys, self._questions, strict=True)
-        return {key: text for key, text in pairs if self._status(key) != "done"}
+        return {key: text for key, text in pairs if self.is_open(key)}
+
+    def is_open(self, key: str) -> bool:
+        """Whether a row is to be asked about; the person is asked about those that are unknown."""
+        status = self._status(key)
+        if status != "unknown":
+            return status != "done"
+        return key not in self._lost_now and self._runs_unknown
+
+    @functools.cached_property
+    def _runs_unknown(self) -> bool:
+        """Whether rows are asked about again for which a tool with side effects may have run."""
+        if self._may_repeat or self.is_replay:
+            return self._may_repeat
+        unknown = [each for each in self._found.values() if each.status == "unknown"]
+        question = f"{count(len(unknown), 'row')}: {unknown[0].error}. Run again all the same?"
+        return confirm(question, Controls(Keyboard())) is True
 
     def result(self, key: str) -> RowResult:
         """What is known of a row."""
@@ -354,8 +397,51 @@ class Map:
             ConfigurationError: Nothing can be asked.
         """
         self.setup = self._usable()
-        with closing(Store(self._path)) as self._store:
+        with closing(Store(self._path)) as self._store, self._with_executor():
             yield
+
+    @contextlib.contextmanager
+    def _with_executor(self) -> Iterator[None]:
+        """Find out how the executor can be used, before anything is paid.
+
+        Raises:
+            ConfigurationError: It cannot be used.
+        """
+        if self._elsewhere is None:
+            yield
+            return
+        with closing(self._elsewhere):
+            self._elsewhere.open()
+            self.way = self._way(self._elsewhere)
+            if self.way in ("calls", "rows"):
+                self._check_tools_for_executor()
+                tools = {each.name: each for each in self.tools}
+                if self.way == "rows":
+                    self._parcel = self.parcel(ask_elsewhere, self.output_type)
+                else:
+                    self._parcel = pack(call_there, {"the tools": tools}, self.tools)
+                self._elsewhere.check(self._parcel)
+            yield
+
+    def _way(self, elsewhere: Elsewhere) -> Way:
+        if elsewhere.is_here:
+            return "threads"
+        is_bound = any(not each.pure or each.may_require_approval for each in self.tools)
+        return "rows" if self.limiter.is_free and not is_bound else "calls"
+
+    def parcel(self, work: Callable[..., Any], *given: Any) -> Parcel:
+        """What other processes need for whole rows.
+
+        Args:
+            work: Called there with the setup, what is given, and what a row is about.
+            given: The same for all rows.
+
+        Raises:
+            ExecutorError: It cannot be sent.
+        """
+        setup = replace(self.setup, namespace={})
+        parts = {"the agent": setup} | {f"{each!r}": each for each in given}
+        return pack(work, parts, self.tools)
 
     def run(self, todo: Mapping[str, Any], ask: AskRow | None = None) -> None:
         """Ask about rows until there is none left, or the map is stopped.
@@ -446,8 +532,6 @@ class Map:
             model = choose_model(named, None, confirm)
         if self.limiter.budget < math.inf:
             self._check_budget(model)
-        if self.executor is not None:
-            self._check_tools_for_executor()
         permitted = self._permitted()
         choice = ModelChoice(without_retries(model))
         return replace(self.setup, choice=choice, permitted=permitted)
@@ -536,7 +620,7 @@ class Map:
         if self._error is None:
             return
         is_partial = any(self._status(key) == "done" for key in self.todo)
-        if is_partial and isinstance(self._error, ModelError):  # `line` names it
+        if is_partial and isinstance(self._error, (ModelError, ExecutorError)):  # `line` names it
             return
         raise self._error
 
@@ -606,57 +690,60 @@ class Map:
     def _attempt(self, row: Row) -> RowResult:
         notes = self.noting(row.key)
         result = self._ask(row.about, notes)
+        if self._elsewhere is not None and self._elsewhere.gone is not None:
+            self._error = self._error or self._elsewhere.gone
+            self.limiter.stop(f"the executor: {self._elsewhere.gone}")
         return self._store.put(row.key, replace(result, spent=result.spent - notes.total))
 
-    def ask_singly(
-        self, question: str, note: Callable[[Usage], None], effects: Effects | None = None
-    ) -> RowResult:
+    def ask_singly(self, question: str, note: Notes, effects: Effects | None = None) -> RowResult:
         """Ask about a row in a conversation of its own.
 
         Args:
             question: Its question.
-            note: Notes how much it may have cost by now.
+            note: Notes what it may have cost or done by now.
             effects: The calls with side effects that were already made for it.
         """
-        if self.executor is None:
-            model = self.model(note)
-            result = ask_row(self.setup, model, question, self.answers, self.on_main, effects)
+
+        def ask() -> RowResult:
+            model, calls = self.model(note), self.calls(note)
+            result = ask_row(
+                self.setup, model, question, self.answers, self.on_main, effects, calls
+            )
             return unless_refused(result, effects)
-        found = self.elsewhere(ask_elsewhere, question, self.output_type, effects)
-        return found if isinstance(found, RowResult) else OPEN
+
+        return self.have(ask, self._parcel, question, effects)
 
     def model(self, note: Callable[[Usage], None]) -> RowModel:
         """The model of one row, whose requests wait for the limiter."""
         return RowModel(self.setup.choice.given, self.limiter, note)
 
-    def elsewhere(self, work: Callable[..., T], *about: Any) -> T | RowResult:
-        """Have a row asked in another process; an interrupt leaves it open there and then.
+    def calls(self, note: Notes) -> SentCalls | None:
+        """What makes the calls of one row in another process; None where they are made here."""
+        if self.way != "calls" or self._elsewhere is None or self._parcel is None:
+            return None
+        return SentCalls(self._elsewhere, self._parcel, note.begin, may_repeat=self._may_repeat)
+
+    def have(self, here: Callable[[], T], parcel: Parcel | None, *about: Any) -> T | RowResult:
+        """Have a row asked about where the executor does that.
 
         Args:
-            work: Called there with the setup, what the row is about, and the name of the attempt: a
-                cluster may keep the result of an equal call.
-            about: What the row is about.
+            here: Asks about it in this process.
+            parcel: What asks about it in another one.
+            about: What it is about.
         """
-        setup = replace(self.setup, namespace={})
-        ended = threading.Event()
+        elsewhere = self._elsewhere
+        if elsewhere is None or self.way in ("here", "calls"):
+            return here()
         try:
-            if self.executor is None:
-                raise ConfigurationError("there is no executor")
-            future = self.executor.submit(work, setup, *about, uuid.uuid4().hex)
-            future.add_done_callback(lambda _: ended.set())
-            with stoppable(ended.set):
-                ended.wait()
-            if future.done():
-                return future.result()
-            future.cancel()  # of no effect on a row that has begun
-        except ConfigurationError:
-            raise
-        except KeyboardInterrupt:  # which the other process got, too
-            pass
-        except Exception as error:  # noqa: BLE001 - such as a worker that was killed
-            if not self.limiter.now.event.is_set():
-                return RowResult("failed", None, f"{type(error).__name__}: {error}", kind="server")
-        return OPEN
+            if parcel is None:
+                context = contextvars.copy_context()
+                return elsewhere.run_here(lambda: context.run(here))
+            found: T = elsewhere.run(parcel, about, "a row")
+        except RowEndError as error:
+            return error.result
+        except (KeyboardInterrupt, ExecutorError):  # `_attempt` sees which
+            return OPEN
+        return found
 
     def on_main(self, work: Callable[[], T]) -> T:
         """Call something on the main thread and wait for it; a stop ends the wait."""
@@ -686,15 +773,20 @@ class Map:
             is_down = self._outage.end(began, _failure_of(result))
             self._retried.discard(key)
             self._failures.pop(key, None)
+            if result.status == "unknown":
+                self._lost_now.add(key)
             if result.status == "failed":
                 self._last_failure = self._failures[key] = one_line(result.error, 200)
             if result.kind in ENDPOINT_FAILURES | REFUSED_FOR_ALL:
                 self.limiter.failure = result.error
             elif result.status == "done":
                 self.limiter.failure = ""
-            if result.kind in REFUSED_FOR_ALL or is_down:
-                error = ModelError(result.error, kind=result.kind)  # type: ignore[arg-type]
-                self._error = self._error or error
+            if is_down and result.kind == EXECUTOR_FAILURE:
+                self._error = self._error or ExecutorError(result.error)
+                self.limiter.stop(f"the executor: {result.error}")
+            elif result.kind in REFUSED_FOR_ALL or is_down:
+                failure = ModelError(result.error, kind=result.kind)  # type: ignore[arg-type]
+                self._error = self._error or failure
                 self.limiter.stop(f"the endpoint: {result.error}")
             elif result.status == "open":  # an interrupt hit a tool on the main thread
                 self.limiter.stop("an interrupt", now=not self.limiter.reason)
@@ -754,6 +846,8 @@ class Map:
         parts = [f"{counts['done']:,} of {len(self.counted):,} rows done"]
         if counts["failed"]:
             parts.append(f"{counts['failed']:,} failed")
+        if counts["unknown"]:
+            parts.append(f"{counts['unknown']:,} unknown (retry=True runs them again)")
         parts.append(self.amount(self.paid))
         left = len(self.todo) - self._asked
         is_listed = self._panel is not None and self._panel.is_shown  # below its buttons
@@ -822,30 +916,6 @@ def _check_limits(workers: Any, rpm: Any) -> None:
     is_number = isinstance(rpm, Real) and not isinstance(rpm, bool)
     if rpm is not None and not (is_number and 0 < rpm < math.inf):
         raise ValueError(f"rpm is {rpm!r}; expected a number of requests above 0, or None")
-
-
-def keys_of(
-    questions: Sequence[str], salts: Sequence[str], tools: Iterable[Tool], *parts: str
-) -> list[str]:
-    """What identifies each row's result: its question, the tools with their code, and the rest."""
-    same = [*parts, *([tool.name, tool.spec(), _source(tool.function)] for tool in tools)]
-    text = json.dumps(same, sort_keys=True, default=str)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-    keys = []
-    for question in questions:
-        row = digest.copy()
-        row.update(question.encode("utf-8", "surrogatepass"))
-        keys.append(row.hexdigest())
-    if salts:
-        return [f"{key} {salt}" for key, salt in zip(keys, salts, strict=True)]
-    return keys
-
-
-def _source(function: Callable[..., Any]) -> str:
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):  # typed into an interpreter, or written in C
-        return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
 
 
 def _cancel(future: Future[Any]) -> None:

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from archytas_nb.batch.columns import Columns, Values, row_type
-from archytas_nb.batch.engine import Map
+from archytas_nb.batch.engine import Map, Notes
 from archytas_nb.batch.interval import wilson
 from archytas_nb.batch.program import (
     GAVE_UP,
@@ -482,7 +482,7 @@ class PlannedMap:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         key = f"{self._key} {digest}"
 
-        def request(_: Any, note: Any) -> RowResult:
+        def request(_: Any, note: Notes) -> RowResult:
             model = self._map.model(note)
             pieces = model.complete(ask)
             reply: ModelReply
@@ -547,16 +547,19 @@ class PlannedMap:
         runner = ProgramRows(
             rows.setup, tried.program, rows.answers, _Kept(rows, self._key), self._shared
         )
-        job = Job(self._run_id, tried.program.text, self._columns.spec, rows.output_type)
+        parcel = None
+        if rows.way == "rows":
+            job = Job(self._run_id, tried.program.text, self._columns.spec, rows.output_type)
+            parcel = rows.parcel(run_elsewhere, job)
 
-        def ask(number: int, note: Any) -> RowResult:
+        def ask(number: int, note: Notes) -> RowResult:
             values: Values = self._columns.rows[number]
             made = effects_of(rows.result(keys[number])) | self._made.get(number, {})
-            ran: Ran | RowResult
-            if rows.executor is None:
-                ran = runner.run(values, rows.model(note), rows.on_main, made)
-            else:
-                ran = rows.elsewhere(run_elsewhere, job, values, made)
+
+            def here() -> Ran:
+                return runner.run(values, rows.model(note), rows.on_main, made, rows.calls(note))
+
+            ran = rows.have(here, parcel, values, made)
             if isinstance(ran, RowResult):
                 return ran
             if is_sample:
@@ -574,7 +577,7 @@ class PlannedMap:
         """
         result = self._map.result(key)
         if result.status != "failed":
-            return result.status == "done"
+            return not self._map.is_open(key)
         if result.kind:
             return False
         is_answered = self._map.result(self._map.keys[number]).status == "done"
@@ -629,13 +632,11 @@ class PlannedMap:
         numbers = {rows.keys[each]: each for each in self._verified}
         rows.counted = list(numbers)
 
-        def ask(number: int, note: Any) -> RowResult:
+        def ask(number: int, note: Notes) -> RowResult:
             effects = Effects(self._made.get(number, {}), is_closed=True)
             return rows.ask_singly(self._questions[number], note, effects)
 
-        rows.run(
-            {key: each for key, each in numbers.items() if rows.result(key).status != "done"}, ask
-        )
+        rows.run({key: each for key, each in numbers.items() if rows.is_open(key)}, ask)
         for key, number in numbers.items():
             mine, theirs = rows.result(tried.keys[number]), rows.result(key)
             if mine.status == "open" or theirs.status == "open":
@@ -835,14 +836,12 @@ class PlannedMap:
         todo = {rows.keys[each]: each for each in numbers}
         rows.counted = list(todo)
 
-        def ask(number: int, note: Any) -> RowResult:
+        def ask(number: int, note: Notes) -> RowResult:
             made = effects_of(rows.result(tried.keys[number]))
             effects = Effects(made) if made else None
             return rows.ask_singly(self._questions[number], note, effects)
 
-        rows.run(
-            {key: each for key, each in todo.items() if rows.result(key).status != "done"}, ask
-        )
+        rows.run({key: each for key, each in todo.items() if rows.is_open(key)}, ask)
 
     def _assembled(
         self, keys: Sequence[str] | None

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from archytas_nb.answers import Answers
 from archytas_nb.asking import RunSetup
 from archytas_nb.batch.columns import Values, row_type
+from archytas_nb.batch.elsewhere import SentCalls
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.row import OnMain, ask_row, row_executor, run_here
 from archytas_nb.batch.store import OPEN, RowResult
@@ -149,6 +150,7 @@ class ProgramRows:
         model: RowModel,
         on_main: OnMain = run_here,
         made: Mapping[str, CallOutcome] | None = None,
+        calls: SentCalls | None = None,
     ) -> Ran:
         """Run it for a row.
 
@@ -157,18 +159,19 @@ class ProgramRows:
             model: The model of the row, for its judgements.
             on_main: Calls something on the main thread.
             made: The calls with side effects that were made for the row before.
+            calls: Makes the calls in another process; None for this one.
         """
         started = time.perf_counter()
         variables = ChainMap({}, self.setup.variables)
-        row = _Row(replace(self.setup, namespace=variables), self, model, on_main, dict(made or {}))
+        setup = replace(self.setup, namespace=variables)
+        row = _Row(setup, self, model, on_main, calls, dict(made or {}))
         ended = self.program.run(self.program.row_type(*values), row.outcome, variables)
         result = self._result(ended, row)
         seconds = round(time.perf_counter() - started, 3)
-        return Ran(
-            replace(result, usage=model.usage, seconds=seconds, spent=model.spent),
-            row.calls,
-            row.made,
-        )
+        result = replace(result, usage=model.usage, seconds=seconds, spent=model.spent)
+        if calls is not None:
+            result = calls.ended(result)
+        return Ran(result, row.calls, row.made)
 
     def _result(self, ended: ProgramEnded, row: _Row) -> RowResult:
         if ended.interrupted:
@@ -243,6 +246,7 @@ class _Row:
     rows: ProgramRows
     model: RowModel
     on_main: OnMain
+    sent: SentCalls | None
     made: dict[str, CallOutcome]
     calls: int = 0
     kind: str = ""  # of the failure of the endpoint, if a judgement failed by it
@@ -266,7 +270,9 @@ class _Row:
 
     def _made(self, call: ToolCall, called: ProgramCall) -> CallOutcome:
         tools = self.setup.tools or Toolbox()
-        executor = row_executor(self.setup, tools, self.model, self.model.clock, self.on_main)
+        executor = row_executor(
+            self.setup, tools, self.model, self.model.clock, self.on_main, self.sent
+        )
         caller = CallingProgram(self.rows.program.text, called.line, called.objects)
         # On a worker's thread, a limit takes another thread for each call: there, a tool is limited
         # by its own timeout only.
@@ -343,7 +349,6 @@ def run_elsewhere(
     job: Job,
     values: Values,
     made: Mapping[str, CallOutcome],
-    attempt: str,  # noqa: ARG001 - a cluster may keep the result of an equal attempt
 ) -> Ran:
     """Run a program for a row in another process, which has a sandbox of its own."""
     with _jobs_lock:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from archytas_nb.answers import Answers
 from archytas_nb.asking import Asked, ModelChoice, RunSetup
+from archytas_nb.batch.elsewhere import SentCalls
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.store import RowResult
 from archytas_nb.errors import ConfigurationError
@@ -46,6 +47,7 @@ class RowExecutor(KernelExecutor):
 
     on_main: OnMain
     effects: Effects | None = None
+    calls: SentCalls | None = None
 
     def run(
         self,
@@ -89,6 +91,29 @@ class RowExecutor(KernelExecutor):
         outcomes: tuple[ev.CallOutcome, ...] = self.on_main(work)
         return outcomes
 
+    def _run_ready(self, ready: Sequence[Any]) -> list[ev.CallOutcome]:
+        """Run calls here or, after their approval, in another process."""
+        if self.calls is None:
+            return super()._run_ready(ready)
+        return [self._sent(each, self.calls) for each in ready]
+
+    def _sent(self, ready: Any, calls: SentCalls) -> ev.CallOutcome:
+        seconds = None
+        if self._ends is not None:
+            seconds = max(self._ends - self._now(), 0.001)
+        caller = self._callers.get(ready.call.id, CallingProgram())
+        guard = self._guard
+        outcome = calls.outcome(
+            ready.tool, ready.input, caller, seconds, lambda: guard.interrupts > 0
+        )
+        return replace(
+            outcome,
+            call_id=ready.call.id,
+            decision=ready.clearance.decision,
+            allowed=ready.clearance.allowed,
+            edit=ready.clearance.edit,
+        )
+
     def call(self, work: Callable[[], T], seconds: float | None = None) -> T:  # noqa: ARG002
         """Call what checks an answer; a thread to limit its time would cost more than most rows."""
         return work()
@@ -101,6 +126,7 @@ class _AskedRow(Asked):
     clock: Clock = field(default_factory=Clock)
     on_main: OnMain = run_here
     effects: Effects | None = None
+    calls: SentCalls | None = None
 
     def _executor(
         self,
@@ -108,13 +134,18 @@ class _AskedRow(Asked):
         model: Model,
         show: Callable[[ev.Delta], bool],  # noqa: ARG002 - nobody observes a row
     ) -> KernelExecutor:
-        executor = row_executor(self.setup, tools, model, self.clock, self.on_main)
+        executor = row_executor(self.setup, tools, model, self.clock, self.on_main, self.calls)
         executor.effects = self.effects
         return executor
 
 
 def row_executor(
-    setup: RunSetup, tools: Toolbox, model: Model, clock: Clock, on_main: OnMain
+    setup: RunSetup,
+    tools: Toolbox,
+    model: Model,
+    clock: Clock,
+    on_main: OnMain,
+    calls: SentCalls | None,
 ) -> RowExecutor:
     """The executor for the calls of one row."""
     executor = RowExecutor(
@@ -127,6 +158,7 @@ def row_executor(
         permitted=setup.permitted,
     )
     executor.on_main = on_main
+    executor.calls = calls
     return executor
 
 
@@ -137,6 +169,7 @@ def ask_row(
     answers: Answers,
     on_main: OnMain = run_here,
     effects: Effects | None = None,
+    calls: SentCalls | None = None,
 ) -> RowResult:
     """Ask about a row in a conversation of its own.
 
@@ -147,6 +180,7 @@ def ask_row(
         answers: The type of the answers.
         on_main: Calls something on the main thread.
         effects: The calls with side effects that were already made for it.
+        calls: Makes the calls in another process; None for this one.
 
     Raises:
         ConfigurationError: No row can be asked about.
@@ -165,6 +199,7 @@ def ask_row(
         clock=model.clock,
         on_main=on_main,
         effects=effects,
+        calls=calls,
     )
     started = time.perf_counter()
     with closing(asked.events()) as events:
@@ -175,7 +210,8 @@ def ask_row(
     if isinstance(run.error, ConfigurationError):
         raise run.error
     seconds = round(time.perf_counter() - started, 3)
-    return replace(_result(run), usage=model.usage, seconds=seconds, spent=model.spent)
+    result = replace(_result(run), usage=model.usage, seconds=seconds, spent=model.spent)
+    return result if calls is None else calls.ended(result)
 
 
 def _result(run: Run[Any]) -> RowResult:
@@ -197,13 +233,9 @@ def _result(run: Run[Any]) -> RowResult:
 
 
 def ask_elsewhere(
-    setup: RunSetup,
-    question: str,
-    output_type: Any,
-    effects: Effects | None,
-    attempt: str,  # noqa: ARG001
+    setup: RunSetup, output_type: Any, question: str, effects: Effects | None
 ) -> RowResult:
-    """Ask about a row in another process; a cluster may keep the result of an equal attempt."""
+    """Ask about a row in another process."""
     model = RowModel(setup.choice.given, Limiter())
     answers = Answers(output_type, None, {})
     result = ask_row(setup, model, question, answers, effects=effects)

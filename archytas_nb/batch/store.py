@@ -7,10 +7,15 @@ The states of a row, how the file holds them, and what changes them:
     open         no line, or status "open"      `claim` → in progress
     failed       status "failed"                `claim` → in progress, unless it failed during this
                                                 map, in another kernel
-    in progress  its owner is in the table      `put` by the owner → done, failed, or open after an
-                 of owners                      interrupt;
-                                                the owner closes the file or is gone → as before it
+    in progress  its owner is in the table      `put` by the owner → done, failed, unknown, or open
+                 of owners                      after an interrupt;
+                                                the owner closes the file or is gone → as before it,
+                                                or unknown after `begin`
+    unknown      status "unknown"               `claim` → in progress, if the person wants that
     done         status "done"                  nothing
+
+`begin` notes that something begins for a row that may not run twice, such as a tool with side
+effects in another process: until its end is known, the row is unknown to whoever comes later.
 
 An owner is a `Store` that is open. It is gone if its process has ended, which others on the same
 machine see from a lock that the process held; or if it has not changed its sign of life in the file
@@ -38,7 +43,12 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 
 from archytas_nb.cassettes.match import scrub
-from archytas_nb.errors import ENDPOINT_FAILURES, REFUSED_FOR_ALL, ConfigurationError
+from archytas_nb.errors import (
+    ENDPOINT_FAILURES,
+    EXECUTOR_FAILURE,
+    REFUSED_FOR_ALL,
+    ConfigurationError,
+)
 from archytas_nb.exact import exact_float, exact_json
 from archytas_nb.files import OutputFile
 from archytas_nb.loop import stop
@@ -96,13 +106,15 @@ class RowResult:
     """What became of one row.
 
     Attributes:
-        status: ``"done"``, ``"failed"``, or ``"open"`` where it was not asked, or not to its end.
+        status: ``"done"``, ``"failed"``, ``"open"`` where it was not asked, or not to its end, or
+            ``"unknown"`` where a tool that may not run twice may have run.
         answer: The answer as JSON; text where no type was asked for.
-        error: Why it failed; empty otherwise.
+        error: Why it failed or is unknown; empty otherwise.
         usage: What all its attempts have cost, as far as it was reported.
         seconds: How long the last one took.
         spent: The most that all attempts can have cost, including those that were cut off.
-        kind: The kind of the endpoint's failure; empty if it failed for another reason.
+        kind: The kind of the endpoint's or the executor's failure; empty if it failed for another
+            reason.
         is_repeated: Whether it is the result of an earlier row; it has no costs of its own then.
     """
 
@@ -118,7 +130,8 @@ class RowResult:
     @property
     def ended_by_model(self) -> bool:
         """Whether the model was asked, and the row failed by what it replied, if it failed."""
-        return self.status != "open" and self.kind not in ENDPOINT_FAILURES | REFUSED_FOR_ALL
+        not_asked = ENDPOINT_FAILURES | REFUSED_FOR_ALL | {EXECUTOR_FAILURE}
+        return self.status in ("done", "failed") and self.kind not in not_asked
 
     def repeated(self) -> RowResult:
         """The result of an equal row."""
@@ -213,7 +226,7 @@ class Store:
             if owner and self._is_at_work(database, owner):
                 return Claim("elsewhere", row)
             has_changed = replace(row, spent=known.spent) != known  # `note` is no result
-            if row.status == "failed" and has_changed:
+            if row.status in ("failed", "unknown") and has_changed:
                 return Claim("ended", row)
             database.execute(_REGISTER, (self._owner, time.time_ns()))
             self._write(database, key, row, self._owner)
@@ -225,6 +238,13 @@ class Store:
             if database is not None:
                 row, owner = self._get(database, key)
                 self._write(database, key, replace(row, spent=row.spent + spent), owner)
+
+    def begin(self, key: str, error: str) -> None:
+        """Note that something begins for a row in progress that may not run twice."""
+        with self._transaction() as database:
+            if database is not None:
+                row, owner = self._get(database, key)
+                self._write(database, key, replace(row, status="unknown", error=error), owner)
 
     def watch(self, known: dict[str, Usage]) -> None:
         """Count from now on what others spend for these rows, which have cost so much."""
@@ -242,6 +262,8 @@ class Store:
     def put(self, key: str, attempt: RowResult) -> RowResult:
         """Keep how an attempt has ended; a row that is done stays done.
 
+        A row that the executor failed to run stays as it was, apart from its costs.
+
         Returns:
             The row, with the costs of all attempts. In the file, secrets are masked.
         """
@@ -256,6 +278,8 @@ class Store:
                 ended = before
             row = replace(ended, usage=usage, spent=spent)
             kept = replace(row, answer=_hidden(row.answer), error=scrub(row.error))
+            if row.kind == EXECUTOR_FAILURE:
+                kept = replace(before, usage=usage, spent=spent)
             if owner == self._owner:
                 owner = ""  # where another kernel has taken the row over, it goes on
             self._write(database, key, kept, owner)

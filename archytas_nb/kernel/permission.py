@@ -107,11 +107,23 @@ def state_of(tool: Tool) -> ToolState:
     return ToolState(tool.name, _Identity(tool), _same(tool.function), reading.parts)
 
 
+def codes_of(tool: Tool) -> tuple[dict[str, int], set[str]]:
+    """The code that a call can reach: its digests, equal in every process, and its modules."""
+    reading = _Reading()
+    reading.follow("its code", tool.function)
+    if callable(tool.approve):
+        reading.follow("its check", tool.approve)
+    return {name: each for name, each in reading.parts.items() if type(each) is int}, (
+        reading.modules
+    )
+
+
 class _Reading:
     """Follows the names in code to the functions that a call can reach."""
 
     def __init__(self) -> None:
         self.parts: dict[str, object] = {}
+        self.modules: set[str] = set()  # of the user's, in which there are such functions
         self._seen: dict[int, Any] = {}  # keeps them, so that each id stays that of one object
         self._todo: list[tuple[str, Any]] = []
 
@@ -177,6 +189,7 @@ class _Reading:
         self._note(_part(label, "defaults"), _same(defaults))
         if is_from_library(function.__module__):
             return
+        self.modules.add(function.__module__)
         codes = list(all_codes(code))
         assigned = {name for each in codes for name in _assigned_in(each)}
         for name, cell in zip(code.co_freevars, own["__closure__"] or (), strict=False):

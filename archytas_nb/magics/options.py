@@ -115,6 +115,12 @@ MAP_FLAGS = (
     _value("N", "Maximum requests per minute; by default unlimited.", "--rpm", type=number),
     _value("PATH", f"The file in which results are stored ({STORE}).", "--store", default=STORE),
     argument(
+        "--retry",
+        action="store_true",
+        help="Ask again about rows for which a tool that is not pure may have run in another "
+        "process that was lost (status unknown), without asking you.",
+    ),
+    argument(
         "--plan",
         nargs="?",
         choices=("auto",),
