@@ -6,10 +6,7 @@ import asyncio
 import inspect
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -427,43 +424,6 @@ def test_the_messages_of_a_run_are_the_last_request_and_the_answer() -> None:
     run = ask("text")
     sent = [event for event in run.events if isinstance(event, AskModel)][-1].messages
     assert run.messages == [*sent, {"role": "assistant", "content": "3"}]
-
-
-TYPED = """
-import archytas_nb as nb
-agent = nb.Agent("gpt-5")
-reveal_type(agent.run("?"))
-reveal_type(agent.run("?", output_type=int, max_steps=3).output)
-reveal_type(agent("?", output_type=list[str]).output)
-reveal_type(agent.run("?", output_type=int | None).output)
-async def main() -> None:
-    reveal_type(await agent.arun("?", output_type=float))
-def untyped(run: nb.Run) -> nb.Run: return run
-@agent.tool
-def double(n: int) -> int: return 2 * n
-reveal_type(double(2))
-agent.run("?", max_step=3)  # wrong
-nb.Agent(system_prompt="Be brief.")  # wrong
-agent.chat("?")  # wrong
-agent.run("?").text  # wrong
-"""
-REVEALED = ["Run[str]", "int", "list[str]", "Any", "Run[float]", "int"]
-
-
-def test_a_type_checker_knows_the_type_of_the_output(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
-    source = tmp_path / "user.py"
-    source.write_text(TYPED)
-    cache = Path(__file__).parents[1] / ".mypy_cache"
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = done.stdout.splitlines()
-    types = [line.split('"')[1] for line in lines if "Revealed type" in line]
-    short = [each.replace("builtins.", "").replace("archytas_nb.run.", "") for each in types]
-    assert short == REVEALED, done.stdout
-    errors = {int(line.split(":")[1]) for line in lines if ": error:" in line}
-    wrong = [number for number, line in enumerate(TYPED.splitlines(), 1) if "# wrong" in line]
-    assert sorted(errors) == wrong, done.stdout
 
 
 def test_the_error_for_a_question_of_another_type_has_one_line() -> None:
