@@ -119,6 +119,7 @@ class Elsewhere:
         token = uuid.uuid4().hex
         jobs[token] = Job(lambda: None, lambda: None)
         why = ""
+        advice = "Its processes need archytas_nb, in the version of this one"
         try:
             for number in range(_DROPPED):
                 try:
@@ -129,15 +130,14 @@ class Elsewhere:
                     raise
                 except (Exception, CancelledError) as error:  # noqa: BLE001 - of any executor
                     why = described(error)
+                    if isinstance(error, BrokenExecutor):
+                        advice = "Look at its initializer, and at what its processes print"
                     _pause(_PAUSE * number, self._stopped)
                 else:
                     return
         finally:
             jobs.pop(token, None)
-        raise ExecutorError(
-            f"the executor {_named(self._given)} runs nothing: {why}. Its processes need "
-            "archytas_nb, in the version of this one"
-        )
+        raise ExecutorError(f"the executor {_named(self._given)} runs nothing: {why}. {advice}")
 
     def check(self, parcel: Parcel) -> None:
         """Have a process read a parcel, before anything is paid.
@@ -156,7 +156,7 @@ class Elsewhere:
         if self._claims is not None:
             self._claims.close()
         if self._executor is not self._given:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._executor.shutdown(wait=False)
             self._executor = self._given
 
     # ── work ──────────────────────────────────────────────────────────────────────────────────────
@@ -223,7 +223,9 @@ class Elsewhere:
                     raise unknown(what, why)
                 lost += 1
                 if lost == _LOST:
-                    raise failed(f"{what} was lost {lost} times: {why}")
+                    raise failed(
+                        f"a process of the executor ended {lost} times while it ran {what}: {why}"
+                    )
             elif report.state == "ended":
                 return bytes(report.content)
             else:
@@ -305,7 +307,7 @@ class Elsewhere:
             future = executor.submit(work, *args)
         except BrokenExecutor as error:
             self._replace(executor, error)
-            raise _BrokenError(described(error)) from None
+            raise _BrokenError(str(error)) from None
         except Exception as error:  # noqa: BLE001 - each executor has errors of its own
             raise self._lost_executor(described(error)) from None
         future.add_done_callback(lambda _: ended.set())
@@ -341,11 +343,11 @@ class Elsewhere:
             if successor is None:
                 raise self._lost_executor(described(error)) from None
             if broken is not self._given:
-                broken.shutdown(wait=False, cancel_futures=True)
+                broken.shutdown(wait=False)
             self._executor = successor
 
 
-class _BrokenError(Exception):
+class _BrokenError(BrokenExecutor):
     """The executor broke, and was replaced."""
 
 

@@ -382,7 +382,7 @@ class Map:
         if self._may_repeat or self.is_replay:
             return self._may_repeat
         unknown = [each for each in self._found.values() if each.status == "unknown"]
-        question = f"{count(len(unknown), 'row')}: {unknown[0].error}. Run again all the same?"
+        question = f"{count(len(unknown), 'row')}: {unknown[0].error}. Run them again?"
         return confirm(question, Controls(Keyboard())) is True
 
     def result(self, key: str) -> RowResult:
@@ -693,7 +693,8 @@ class Map:
         if self._elsewhere is not None and self._elsewhere.gone is not None:
             self._error = self._error or self._elsewhere.gone
             self.limiter.stop(f"the executor: {self._elsewhere.gone}")
-        return self._store.put(row.key, replace(result, spent=result.spent - notes.total))
+        ended = replace(result, spent=result.spent - notes.total)
+        return self._store.put(row.key, ended, row.earlier)
 
     def ask_singly(self, question: str, note: Notes, effects: Effects | None = None) -> RowResult:
         """Ask about a row in a conversation of its own.

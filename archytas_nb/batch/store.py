@@ -259,10 +259,14 @@ class Store:
                     self._seen = changed
             return self._spent_elsewhere
 
-    def put(self, key: str, attempt: RowResult) -> RowResult:
+    def put(self, key: str, attempt: RowResult, earlier: RowResult = OPEN) -> RowResult:
         """Keep how an attempt has ended; a row that is done stays done.
 
-        A row that the executor failed to run stays as it was, apart from its costs.
+        Args:
+            key: The row.
+            attempt: How it has ended.
+            earlier: The row before it. One that the executor failed to run is that again, apart
+                from its costs.
 
         Returns:
             The row, with the costs of all attempts. In the file, secrets are masked.
@@ -279,7 +283,7 @@ class Store:
             row = replace(ended, usage=usage, spent=spent)
             kept = replace(row, answer=_hidden(row.answer), error=scrub(row.error))
             if row.kind == EXECUTOR_FAILURE:
-                kept = replace(before, usage=usage, spent=spent)
+                kept = replace(earlier, usage=usage, spent=spent)
             if owner == self._owner:
                 owner = ""  # where another kernel has taken the row over, it goes on
             self._write(database, key, kept, owner)
