@@ -32,13 +32,11 @@ from archytas_nb.batch.columns import Columns, Values, row_type
 from archytas_nb.batch.engine import Map, Notes
 from archytas_nb.batch.interval import wilson
 from archytas_nb.batch.program import (
-    GAVE_UP,
     Job,
     Judgements,
     ProgramRows,
     Ran,
     effects_of,
-    error_without_values,
     kept_effects,
     run_elsewhere,
     tools_of_programs,
@@ -612,7 +610,7 @@ class PlannedMap:
             result = self._map.result(tried.keys[number])
             if result.status == "failed":
                 row = self._columns.text_of(self._columns.rows[number], hides_values=hides)
-                error = error_without_values(result.error) if hides else result.error
+                error = _without_values(result) if hides else result.error
                 failed.append(UnansweredRow(row, error))
         different = {each.error: each for each in reversed(failed)}
         chosen = [*different.values(), *(each for each in failed if each not in different.values())]
@@ -908,7 +906,12 @@ def _sample(order: Sequence[int], columns: Columns) -> tuple[list[int], list[int
 
 
 def _gave_up(result: RowResult) -> bool:
-    return result.status == "failed" and result.error.startswith(GAVE_UP)
+    return result.failure is not None and result.failure.kind == "gave_up"
+
+
+def _without_values(result: RowResult) -> str:
+    """Why a row failed, for a model that may not see values."""
+    return "it failed" if result.failure is None else result.failure.without_values
 
 
 def _short(result: RowResult) -> str:

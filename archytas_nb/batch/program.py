@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 import json
-import re
 import threading
 import time
 from collections import ChainMap, OrderedDict
@@ -20,10 +18,10 @@ from archytas_nb.batch.columns import Values, row_type
 from archytas_nb.batch.elsewhere import SentCalls
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.row import OnMain, ask_row, row_executor, run_here
-from archytas_nb.batch.store import OPEN, RowResult
+from archytas_nb.batch.store import OPEN, RowFailure, RowResult
 from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.loop.calls_made import SharedCalls, call_key
-from archytas_nb.loop.events import CallOutcome, Json, ProgramCall, ProgramEnded, ToolCall
+from archytas_nb.loop.events import CallOutcome, Fault, Json, ProgramCall, ProgramEnded, ToolCall
 from archytas_nb.loop.reply import as_text
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.syntax.edits import Edits
@@ -181,41 +179,26 @@ class ProgramRows:
             if not verdict.fault:
                 answer = ended.answer if self.answers.form is not None else as_text(ended.answer)
                 return RowResult("done", answer=answer)
-            error = f"its answer {one_line(repr(ended.answer), 200)} is not right: {verdict.fault}"
+            answer = one_line(repr(ended.answer), 200)
+            text = one_line(f"its answer {answer} is not right: {verdict.fault}")
+            failure = RowFailure("wrong_type", text)
         elif ended.gave_up is not None:
-            error = f"{GAVE_UP}: {ended.gave_up}"
+            failure = RowFailure("gave_up", one_line(ended.gave_up))
         elif ended.error is not None:
-            where = f"line {ended.error.line} `{one_line(ended.error.source, 120)}`: "
-            error = f"{where if ended.error.line else ''}{ended.error.text}"
+            failure = _failure_of(ended.error, is_bound=ended.stopped)
         else:
-            error = ended.lost or "the program ended without an answer for this row"
+            text = ended.lost or "the program ended without an answer for this row"
+            failure = RowFailure("lost", text)
         kept = kept_effects(row.made) or None
-        return RowResult("failed", answer=kept, error=one_line(error), kind=row.kind)
+        error = one_line(failure.in_words)
+        return RowResult("failed", answer=kept, error=error, kind=row.kind, failure=failure)
 
 
-GAVE_UP = "the program gave up"
-"""How the error of a row begins for which the program called `give_up`."""
-
-_ERROR = re.compile(
-    r"(?P<where>line \d+ `[^`]*`: )"
-    r"(?:(?P<bound>it (?:computed for|was ended after)[\w ,.]*|its values took[\w ,.]*)$"
-    r"|(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception))\b)?"
-)
-
-
-def error_without_values(error: str) -> str:
-    """What a model may read of a row's error that may not see values: the line, and the kind."""
-    if error.startswith(GAVE_UP):
-        return f"{GAVE_UP} (why is not shown to you)"
-    found = _ERROR.match(error)
-    if found is None:
-        return "its answer is not right, or there is none (more is not shown to you)"
-    if found["bound"]:
-        return error
-    kind = "an error"
-    if hasattr(builtins, found["kind"] or ""):  # a class of a tool may be named after a value
-        kind = found["kind"]
-    return f"{found['where']}{kind} (the message is not shown to you)"
+def _failure_of(error: Fault, *, is_bound: bool) -> RowFailure:
+    """The failure of a line."""
+    kind: Literal["bound", "raised"] = "bound" if is_bound else "raised"
+    source = one_line(error.source, 120)
+    return RowFailure(kind, one_line(error.text), error.line, source, error.raised)
 
 
 def kept_effects(made: Mapping[str, CallOutcome]) -> list[Json]:

@@ -35,7 +35,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -75,6 +75,7 @@ _TABLES = (
 )
 _LATER_COLUMNS = {
     "kind": "ALTER TABLE archytas_nb_rows ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
+    "failure": "ALTER TABLE archytas_nb_rows ADD COLUMN failure TEXT NOT NULL DEFAULT 'null'",
     "owner": "ALTER TABLE archytas_nb_rows ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
     # The number of the write, so that each kernel finds what the others have written.
     "changed": "ALTER TABLE archytas_nb_rows ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
@@ -85,20 +86,66 @@ _CHANGES = "SELECT key, spent, changed FROM archytas_nb_rows WHERE changed > ? O
 _GET = "SELECT * FROM archytas_nb_rows WHERE key IN (SELECT value FROM json_each(?))"
 _PUT = """
 INSERT INTO archytas_nb_rows
-    (key, status, answer, error, usage, seconds, spent, kind, owner, changed)
+    (key, status, answer, error, usage, seconds, spent, kind, failure, owner, changed)
 VALUES (
-    ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(changed), 0) + 1 FROM archytas_nb_rows)
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(changed), 0) + 1 FROM archytas_nb_rows)
 )
 ON CONFLICT(key) DO UPDATE SET
     status=excluded.status, answer=excluded.answer, error=excluded.error, usage=excluded.usage,
-    seconds=excluded.seconds, spent=excluded.spent, kind=excluded.kind, owner=excluded.owner,
-    changed=excluded.changed
+    seconds=excluded.seconds, spent=excluded.spent, kind=excluded.kind,
+    failure=excluded.failure, owner=excluded.owner, changed=excluded.changed
 """
 _SIGN_OF_LIFE = """
 INSERT INTO archytas_nb_owners VALUES (?, ?) ON CONFLICT(owner) DO UPDATE SET beat = excluded.beat
 """
 _REGISTER = "INSERT OR IGNORE INTO archytas_nb_owners VALUES (?, ?)"
 _LEAVE = "DELETE FROM archytas_nb_owners WHERE owner = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class RowFailure:
+    """Why the program of a map has no answer for a row.
+
+    Attributes:
+        kind: ``"raised"``, ``"bound"`` if it reached a bound of the sandbox, ``"gave_up"``,
+            ``"wrong_type"`` if its answer is not of the type, or ``"lost"`` for what else is.
+        text: What happened, in words that may quote values.
+        line: The line of the program; 0 if it is not known.
+        source: The line itself, shortened.
+        raised: The class of the builtin exception that the line raised; None if it raised none.
+    """
+
+    kind: Literal["raised", "bound", "gave_up", "wrong_type", "lost"]
+    text: str
+    line: int = 0
+    source: str = ""
+    raised: str | None = None
+
+    @property
+    def in_words(self) -> str:
+        """The failure for a person, or for a model that may see values."""
+        if self.kind == "gave_up":
+            return f"the program gave up: {self.text}"
+        return f"{self._where}{self.text}"
+
+    @property
+    def without_values(self) -> str:
+        """What a model may read of it that may not see values: the line, and the kind."""
+        if self.kind == "gave_up":
+            return "the program gave up (why is not shown to you)"
+        if self.kind == "bound" and self.line:
+            return self.in_words
+        if self.kind == "raised" and self.line:
+            return f"{self._where}{self.raised or 'an error'} (the message is not shown to you)"
+        return "its answer is not right, or there is none (more is not shown to you)"
+
+    def scrubbed(self) -> RowFailure:
+        """The failure without secrets, as in a cassette."""
+        return replace(self, text=scrub(self.text), source=scrub(self.source))
+
+    @property
+    def _where(self) -> str:
+        return f"line {self.line} `{self.source}`: " if self.line else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +162,7 @@ class RowResult:
         spent: The most that all attempts can have cost, including those that were cut off.
         kind: The kind of the endpoint's or the executor's failure; empty if it failed for another
             reason.
+        failure: Why the program of a map failed; None if it did not, or nobody knows.
         is_repeated: Whether it is the result of an earlier row; it has no costs of its own then.
     """
 
@@ -125,6 +173,7 @@ class RowResult:
     seconds: float = 0.0
     spent: Usage = Usage()  # noqa: RUF009
     kind: str = ""
+    failure: RowFailure | None = None
     is_repeated: bool = False
 
     @property
@@ -281,7 +330,8 @@ class Store:
             if before.status == "done":
                 ended = before
             row = replace(ended, usage=usage, spent=spent)
-            kept = replace(row, answer=_hidden(row.answer), error=scrub(row.error))
+            failure = row.failure and row.failure.scrubbed()
+            kept = replace(row, answer=_hidden(row.answer), error=scrub(row.error), failure=failure)
             if row.kind == EXECUTOR_FAILURE:
                 kept = replace(earlier, usage=usage, spent=spent)
             if owner == self._owner:
@@ -355,7 +405,8 @@ class Store:
         usage = _numbers(row.usage)
         spent = _numbers(row.spent)
         values = key, row.status, answer, row.error, usage, row.seconds, spent, row.kind
-        database.execute(_PUT, (*values, owner))
+        failure = json.dumps(None if row.failure is None else asdict(row.failure))
+        database.execute(_PUT, (*values, failure, owner))
 
     # ── owners ────────────────────────────────────────────────────────────────────────────────────
 
@@ -526,9 +577,15 @@ def _rows(database: sqlite3.Connection, keys: Iterable[str]) -> dict[str, tuple[
             seconds=row["seconds"],
             spent=Usage(*json.loads(row["spent"])),
             kind=row.get("kind", ""),
+            failure=_failure(json.loads(row.get("failure", "null"))),
         )
         found[row["key"]] = result, row.get("owner", "")
     return found
+
+
+def _failure(kept: Json) -> RowFailure | None:
+    """A failure as the file has it."""
+    return None if kept is None else RowFailure(**kept)
 
 
 def _hidden(answer: Json) -> Json:

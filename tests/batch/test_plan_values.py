@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from archytas_nb import Agent, ConfigurationError, Tool
-from archytas_nb.batch import plan as planning
+from archytas_nb.batch.store import RowFailure
 from archytas_nb.kernel import disclosure
 from tests.batch.planner import Planner
 from tests.batch.test_plan import Answers
@@ -85,7 +85,7 @@ def test_the_plan_holds_no_value_whatever_a_program_does(program: str) -> None:
 
 
 def test_the_search_finds_what_is_sent_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "error_without_values", lambda error: error)
+    monkeypatch.setattr(RowFailure, "without_values", RowFailure.in_words)
     leaks = []
     for program in TELLING:
         model = Planner(program, RIGHT)

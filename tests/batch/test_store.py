@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from archytas_nb import ConfigurationError
 from archytas_nb.batch import store as module
-from archytas_nb.batch.store import OPEN, RowResult, Store, stored
+from archytas_nb.batch.store import OPEN, RowFailure, RowResult, Store, stored
 from archytas_nb.loop.events import Usage
 
 ROOT = Path(__file__).parent.parent.parent
@@ -206,6 +206,39 @@ def test_a_file_of_the_earlier_layout_is_read_as_it_is_and_goes_on(path: Path) -
     store.put("b", FAILED)
     store.close()
     assert stored(path, ["a", "b"]) == {"a": DONE, "b": FAILED}
+
+
+FAILURES = st.builds(
+    RowFailure,
+    st.sampled_from(["raised", "bound", "gave_up", "wrong_type", "lost"]),
+    st.text(min_size=4, max_size=20),
+    st.integers(0, 99),
+    st.text(max_size=20),
+    st.none() | st.sampled_from(["ValueError", "KeyError"]),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(failure=FAILURES)
+def test_a_failure_comes_back_from_the_file_as_it_was(path: Path, failure: RowFailure) -> None:
+    store = Store(path)
+    failed = RowResult("failed", error="no", failure=failure)
+    store.put("f", failed)
+    store.close()
+    [kept] = stored(path, ["f"]).values()
+    assert kept.failure == failure
+
+
+@given(failure=FAILURES, value=st.text(alphabet="qzw", min_size=5, max_size=9))
+def test_what_a_model_reads_without_values_does_not_depend_on_the_text(
+    failure: RowFailure, value: str
+) -> None:
+    other = replace(failure, text=value)
+    if failure.kind != "bound":
+        assert failure.without_values == other.without_values
+    assert value in other.in_words
+    if failure.kind == "raised" and failure.line and failure.raised:
+        assert failure.raised in failure.without_values
 
 
 def test_another_table_of_that_name_is_refused(path: Path) -> None:
