@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,7 +59,11 @@ class Model:
         yield from ()
         usage = Usage(1, 10, 0, 5)
         results = [each["content"] for each in ask.messages if each["role"] == "tool"]
-        names = [each["function"]["name"] for each in ask.tools if each["function"]["name"] in ("pay", "look")]
+        names = [
+            each["function"]["name"]
+            for each in ask.tools
+            if each["function"]["name"] in ("pay", "look")
+        ]
         if len(results) < len(names):
             question = next(str(each["content"]) for each in ask.messages if each["role"] == "user")
             number = int(question.split()[-1])
@@ -87,7 +88,9 @@ def answer(number: int, tools: list[Tool]) -> str:
 
 @settings(max_examples=25)
 @given(
-    plan=st.lists(st.sampled_from(TREATMENTS), min_size=1, max_size=12).map(lambda plan: [*plan, "run"]),
+    plan=st.lists(st.sampled_from(TREATMENTS), min_size=1, max_size=12).map(
+        lambda plan: [*plan, "run"]
+    ),
     tools=st.sampled_from([[PURE], [PAYING], [PURE, PAYING], []]),
     limits=st.sampled_from([{}, {"budget": "10000000 tokens"}]),
     workers=st.integers(1, 6),
@@ -104,9 +107,18 @@ def test_no_row_is_lost_or_wrong_and_what_may_not_run_twice_does_not(
     with tempfile.TemporaryDirectory() as folder:
         given["store"] = f"{folder}/map.sqlite"
         try:
-            out = agent.map([f"row {each}" for each in numbers], "Go.", executor=executor, retry=retry, **limits, **given)
+            out = agent.map(
+                [f"row {each}" for each in numbers],
+                "Go.",
+                executor=executor,
+                retry=retry,
+                **limits,
+                **given,
+            )
         except ExecutorError:
-            out = [{"status": "unsaid"}] * len(numbers)  # no row was done; what is known is in the file
+            out = [{"status": "unsaid"}] * len(
+                numbers
+            )  # no row was done; what is known is in the file
         ended([executor])
         paid = dict(PAID)
         first = {number: row["status"] for number, row in zip(numbers, out, strict=True)}
@@ -129,7 +141,9 @@ def test_no_row_is_lost_or_wrong_and_what_may_not_run_twice_does_not(
         # Unknown rows stay as they are until the person wants them again; nothing else is asked twice.
         again = agent.map([f"row {each}" for each in numbers], "Go.", **limits, **given)
         for number, row in zip(numbers, again, strict=True):
-            assert row["status"] == "done" or (row["status"] == "unknown" and first[number] in ("unknown", "unsaid"))
+            assert row["status"] == "done" or (
+                row["status"] == "unknown" and first[number] in ("unknown", "unsaid")
+            )
             if is_paying and first[number] in ("done", "unknown"):
                 assert PAID[number] == paid.get(number, 0)
         whole = agent.map([f"row {each}" for each in numbers], "Go.", retry=True, **given)
