@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs import modules
+
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 BENCHMARKS = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
@@ -50,22 +52,14 @@ def test_every_name_stands_in_the_code() -> None:
     assert len(NAMES) > 30
 
 
-def packages_in_the_table() -> dict[str, set[str]]:
-    """The modules that each package has in the table of packages."""
-    found: dict[str, set[str]] = {}
-    package = ""
-    table = TEXT.partition("| in | about | modules |")[2].partition("\n\n")[0]
-    for line in table.splitlines()[2:]:
-        first, rest = line.removeprefix("| ").split("|", 1)
-        package = first.strip().strip("`/") or package
-        found.setdefault(package, set()).update(re.findall(r"`(\w+\.py)`", rest))
-    return found
+def test_the_page_of_modules_is_up_to_date() -> None:
+    assert modules.PAGE.read_text("utf-8") == modules.page(), "run `python -m tests.docs.modules`"
 
 
-@pytest.mark.parametrize(("package", "named"), packages_in_the_table().items())
-def test_the_table_of_a_package_names_all_of_its_modules(package: str, named: set[str]) -> None:
-    modules = {file.name for file in (ROOT / "archytas_nb" / package).glob("*.py")}
-    assert named == modules - {"__init__.py"}
+def test_a_module_without_a_docstring_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "new.py").write_text("x = 1")
+    with pytest.raises(ValueError, match=r"new\.py"):
+        modules.sentence(tmp_path / "new.py")
 
 
 @pytest.mark.parametrize("module", MODULES)
