@@ -86,6 +86,9 @@ class Redirection:
         for fd, kind in enumerate(kinds, 1):
             with suppress(OSError):
                 self._pipes.append(_Pipe(fd, kind))
+        self._waiting = select.poll()
+        for pipe in self._pipes:
+            self._waiting.register(pipe.read_end)
         _newest = self  # before `_server` is read; the thread uses the reverse order
         if _server is None or not _server.is_alive():  # in a forked child it is not
             _server = threading.Thread(target=_serve, name="archytas_nb-output", daemon=True)
@@ -109,7 +112,9 @@ class Redirection:
     def drain(self) -> bool:
         """Pass what was written so far to the sink; return whether there was anything."""
         with self._lock:
-            texts = [(pipe.kind, pipe.read()) for pipe in self._pipes if not self._ended]
+            if self._ended or not self._waiting.poll(0):  # asked before each write of Python
+                return False
+            texts = [(pipe.kind, pipe.read()) for pipe in self._pipes]
             for kind, text in texts:
                 if text:
                     self._sink(kind, text)

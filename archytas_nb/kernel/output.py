@@ -65,7 +65,7 @@ _CELL_FILE = re.compile(r"(?<!\S)\S*ipykernel_\d+[/\\]\d+\.py")
 @dataclass(slots=True)
 class _Item:
     kind: Literal["stdout", "stderr", "display"]
-    pieces: list[str] = field(default_factory=list)
+    pieces: deque[str] = field(default_factory=deque)
     display: Output | None = None
     given_id: str = ""  # the id that the display was given by the code that made it
 
@@ -111,18 +111,25 @@ class Capture:
         if "ipykernel_" in text:
             text = _CELL_FILE.sub("<cell>", text)
         with self._lock:
-            first = text[: self._room]
-            rest = text[self._room :]
-            self._room -= len(first)
-            for items, piece in ((self._head, first), (self._tail, rest)):
-                if piece and items and items[-1].kind == kind:
-                    items[-1].pieces.append(piece)
-                elif piece:
-                    items.append(_Item(kind, [piece]))
-            self._in_tail += len(rest)
-            self._trim_tail()
+            if len(text) <= self._room and self._head and self._head[-1].kind == kind:
+                self._room -= len(text)  # almost every write of a tool that prints a lot
+                self._head[-1].pieces.append(text)
+            else:
+                self._add(kind, text)
         if self._on_output is not None:
             self._on_output(text)
+
+    def _add(self, kind: Kind, text: str) -> None:
+        first = text[: self._room]
+        rest = text[self._room :]
+        self._room -= len(first)
+        for items, piece in ((self._head, first), (self._tail, rest)):
+            if piece and items and items[-1].kind == kind:
+                items[-1].pieces.append(piece)
+            elif piece:
+                items.append(_Item(kind, deque([piece])))
+        self._in_tail += len(rest)
+        self._trim_tail()
 
     def _trim_tail(self) -> None:
         while self._in_tail > KEEP:
@@ -140,7 +147,7 @@ class Capture:
             if cut < len(pieces[0]):
                 pieces[0] = pieces[0][cut:]
             else:
-                pieces.pop(0)
+                pieces.popleft()
 
     def display(
         self,
@@ -198,10 +205,10 @@ class Capture:
         with self._lock:
             middle = []
             if self._left_out:
-                middle.append(_Item("stdout", [omission(self._left_out)]))
+                middle.append(_Item("stdout", deque([omission(self._left_out)])))
             if self._not_displayed:
                 text = f"… {self._not_displayed:,} displays left out …\n"
-                middle.append(_Item("stdout", [text]))
+                middle.append(_Item("stdout", deque([text])))
             return tuple(item.output() for item in (*self._head, *middle, *self._tail))
 
     def text(self) -> str:
@@ -289,6 +296,20 @@ class _Group:
     widgets: frozenset[str] = field(default_factory=lambda: frozenset(_open_widgets()))
 
 
+class _Process:
+    """Whether it was forked while calls ran; to ask the system costs as much as a line."""
+
+    is_child = False
+
+    def forked(self) -> None:
+        self.is_child = True
+
+
+_process = _Process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.forked)
+
+
 class _Router:
     """The overrides of this process, installed while any call runs."""
 
@@ -297,14 +318,13 @@ class _Router:
         self._lock = threading.RLock()
         self._groups: list[_Group] = []
         self._overrides = ExitStack()
-        self._pid = os.getpid()
 
     def begin(self, group: _Group) -> None:
         with self._lock:
             self._drain()  # written by the enclosing call
             self._groups.append(group)
             if len(self._groups) == 1:
-                self._pid = os.getpid()
+                _process.is_child = False
                 self._install()
 
     def end(self, group: _Group) -> None:
@@ -375,7 +395,7 @@ class _Router:
             capture = None
             if isinstance(text, str):
                 capture = self._target()
-            if os.getpid() != self._pid:  # a forked child shares the pipe, but not memory
+            if _process.is_child:  # it shares the pipe, but not memory
                 data = text.encode("utf-8", "backslashreplace")
                 return os.write(1 if kind == "stdout" else 2, data)
             if capture is not None:
@@ -429,8 +449,11 @@ def _restore(target: Any, name: str, method: Any, before: Any) -> None:
 
 def _record(capture: Capture, kind: Kind, text: str) -> None:
     """Add to a record; what its callback prints is not output of the call."""
-    with _uncaptured():
+    token = current_capture.set(_UNCAPTURED)  # as `_uncaptured`, which costs more than the rest
+    try:
         capture.write(kind, text)
+    finally:
+        current_capture.reset(token)
 
 
 @contextmanager
