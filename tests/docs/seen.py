@@ -1,13 +1,15 @@
 """What stands in the blocks of ``docs/what-the-model-sees.md``: made by the code that sends it.
 
-``python -m tests.docs.seen`` writes the blocks anew.
+``python -m tests.docs.seen`` writes the blocks again; those of tables of pyarrow and duckdb only where
+these libraries are installed (``pip install pyarrow duckdb``).
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -94,15 +96,41 @@ def tables() -> str:
         "polars": polars,
         "query": polars.lazy(),
     }
+    return "\n\n".join(read_of(name, value) for name, value in kinds.items())
+
+
+def read_of(name: str, value: Any) -> str:
+    """What a model reads of one table."""
     [_, look] = look_tools()
-    parts = []
-    for name, value in kinds.items():
-        shown = [shorter(described(name, value))]
-        for what in ("describe", "head"):
-            told = look.call({"name": name, "what": what}, {name: value}).text
-            shown.append(f"look({name}, {what}):\n{indent(shorter(told), '    ')}")
-        parts.append("\n".join(shown))
-    return "\n\n".join(parts)
+    shown = [shorter(described(name, value))]
+    for what in ("describe", "head"):
+        told = look.call({"name": name, "what": what}, {name: value}).text
+        shown.append(f"look({name}, {what}):\n{indent(shorter(told), '    ')}")
+    return "\n".join(shown)
+
+
+def of_pyarrow(pyarrow: Any) -> Any:
+    """A table with text, numbers, and a missing value."""
+    return pyarrow.table({"species": ["Gentoo", "Adelie"], "mass": [5000.5, None]})
+
+
+def of_duckdb(duckdb: Any) -> Any:
+    """The same as a relation."""
+    rows = "values ('Gentoo', 5000.5::double), ('Adelie', null)"
+    return duckdb.sql(f"select * from ({rows}) as t(species, mass)")
+
+
+NOT_EVERYWHERE: dict[str, Callable[[Any], Any]] = {"pyarrow": of_pyarrow, "duckdb": of_duckdb}
+"""Tables of libraries without which the page is tested as well: their blocks are then left alone."""
+
+
+def tables_of_others() -> dict[str, str]:
+    """The blocks of the libraries that are there."""
+    return {
+        f"table-{name}": read_of(name, make(importlib.import_module(name)))
+        for name, make in NOT_EVERYWHERE.items()
+        if importlib.util.find_spec(name) is not None
+    }
 
 
 def shorter(text: str, lines: int = 10) -> str:
@@ -178,6 +206,7 @@ def blocks() -> dict[str, str]:
     return {
         **looking(),
         "tables": tables(),
+        **tables_of_others(),
         "react-system": react[0].messages[0]["content"],
         "react-conversation": pretty(react[1].messages[1:]),
         "react-schema": pretty(
@@ -213,7 +242,10 @@ def written(page: str) -> str:
     made = blocks()
 
     def block(found: re.Match[str]) -> str:
-        return f"{found[1]}{made.pop(found['name'])}{found[3]}"
+        name = found["name"]
+        if name not in made and name.removeprefix("table-") in NOT_EVERYWHERE:
+            return found[0]
+        return f"{found[1]}{made.pop(name)}{found[3]}"
 
     text = _BLOCK.sub(block, page)
     if made:
