@@ -12,10 +12,19 @@ import os
 import re
 import sys
 from collections import Counter, UserList, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MappingView, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MappingView,
+    Sequence,
+    Sized,
+)
 from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from archytas_nb.choices import ContextName
 from archytas_nb.kernel.shell import contained, current_shell
@@ -39,6 +48,7 @@ _MAX_COLUMN = 100  # maximum number of characters of the name of one
 _DISTINCT_ROWS = 200_000  # maximum number of rows for counting different values
 _FREQUENT = 20  # maximum number of values of a column that are listed
 _MAX_LABEL = 60  # characters of one of them
+_KINDS_OF_MISSING = 3  # which are counted one by one, and told as one
 _CARDS = 40  # maximum number of columns with statistics
 _REPEATED = 500  # maximum length of a question that is repeated below a result
 
@@ -205,11 +215,11 @@ def look(  # noqa: D417 - the model does not see the namespace
         raise ValueError(f"the values of which column of {name!r}? {which}")
     if what != "values":
         return f"{name}: {render(value).text}"
-    counts = _counted(value)
-    if counts is None:
+    found = _counted(value)
+    if found is None and not data.is_data(value):
         kind = type(value).__name__
         raise ValueError(f"{name!r} is of type {kind!r}, which holds no values to count")
-    return f"{name}: {_listed(counts)}"
+    return f"{name}: {_listed(found)}"
 
 
 def _part(value: Any, part: str, name: str) -> Column:
@@ -442,15 +452,15 @@ def _card(column: Column) -> str:
     parts = []
     with contained():
         parts.append(f"{column.missing()} missing")
-    is_other = column.kind == "other"
-    if not is_other:  # of values that cannot be compared, there is no range
+    if column.kind != "other":  # of values that cannot be compared, there is no range
         with contained():
             parts.append(_range(column))
-    if column.kind != "time":
-        with contained():
-            counts = _frequencies(column)
-            if is_other or len(counts) <= _FREQUENT:
-                parts.append(_listed([each for each in counts if not is_missing(each[0])]))
+    is_number = column.kind == "number"
+    with contained():
+        if is_number and (number := column.different()) > _FREQUENT:
+            parts.append(count(number, "different value"))
+        elif column.kind != "time":
+            parts.append(_listed(_frequent(column), with_missing=False))
     return "; ".join(parts) or "no statistics"
 
 
@@ -466,60 +476,78 @@ def _card_of_array(value: Any) -> str:
     """Missing values, range and mean of numbers, and the frequent values if there are few."""
     parts = []
     kind = value.dtype.kind
-    with contained():  # values that cannot be compared or hashed
-        counts = _counted(value) or []
-        missing = sum(times for each, times in counts if is_missing(each))
+    with contained():  # values that cannot be compared
         present = value
-        if missing:
-            parts.append(f"{missing} missing")
+        if hasattr(value, "compressed"):  # masked
+            present = value.compressed()
+        elif kind in "fcmM":
             present = value[value == value]  # noqa: PLR0124 - NaN is not itself
-        present = present.compressed() if hasattr(present, "compressed") else present
+        if missing := value.size - present.size:
+            parts.append(f"{missing} missing")
         if kind in "mM":
             parts.append(f"from {cell_text(present.min())} to {cell_text(present.max())}")
             return "; ".join(parts)
         if kind in "iuf":
             ends = f"min {cell_text(present.min())}, max {cell_text(present.max())}"
             parts.append(f"{ends}, mean {cell_text(present.mean())}")
-        if kind not in "iuf" or len(counts) <= _FREQUENT:
-            parts.append(_listed([each for each in counts if not is_missing(each[0])]))
+    with contained():
+        found = _counted(value) if value.size <= _DISTINCT_ROWS else None
+        if found is not None and (kind not in "iuf" or found.number <= _FREQUENT):
+            parts.append(_listed(found, with_missing=False))
     return "; ".join(parts) or "no statistics"
 
 
-def _listed(counts: list[tuple[Any, int]]) -> str:
+class _Frequent(NamedTuple):
+    """How many different values there are, without missing ones, and the most frequent ones."""
+
+    number: int
+    counts: list[tuple[Any, int]]
+
+
+def _listed(found: _Frequent | None, *, with_missing: bool = True) -> str:
     """The number of different values, and how often the most frequent ones occur."""
+    if found is None:
+        return "values not counted, there are too many"
+    counts = [each for each in found.counts if with_missing or not is_missing(each[0])]
     listed = ", ".join(
         f"{in_line(each, _MAX_LABEL)} {times}×" for each, times in counts[:_FREQUENT]
     )
-    number = count(sum(not is_missing(each) for each, _ in counts), "different value")
-    return f"{number}: {listed}{', …' * (len(counts) > _FREQUENT)}" if counts else number
+    number = count(found.number, "different value")
+    has_more = found.number > sum(not is_missing(each) for each, _ in counts[:_FREQUENT])
+    return f"{number}: {listed}{', …' * has_more}" if counts else number
 
 
-def _counted(value: Any) -> list[tuple[Any, int]] | None:
-    """Each value with its frequency, the most frequent first; None if there are no values."""
+def _counted(value: Any) -> _Frequent | None:
+    """How often values occur; None if there are none, or too many to count."""
     column = column_of(value)
     if column is not None:
-        return _frequencies(column)
+        return _frequent(column)
     items = value
     if data.is_data(value) and table_of(value) is None:
         items = list(getattr(value, "flat", value))
     if not isinstance(items, (list, tuple, set, dict)):
         return None
-    return _frequencies_of(items)
+    return _frequent_of(items)
 
 
-def _frequencies(column: Column) -> list[tuple[Any, int]]:
-    """Each value of a column with its frequency; what its library cannot count, by its text."""
+def _frequent(column: Column) -> _Frequent | None:
+    """How often the values of a column occur; what its library cannot count is counted by text."""
     with contained():
-        return _merged(column.counts())
-    return _frequencies_of(column.values(slice(None)))
+        counts = column.counts(_FREQUENT + _KINDS_OF_MISSING)
+        return _Frequent(column.different(), _merged(counts))
+    return _frequent_of(column.values(slice(None)))
 
 
-def _frequencies_of(items: Collection[Any]) -> list[tuple[Any, int]]:
+def _frequent_of(items: Collection[Any]) -> _Frequent | None:
+    counts: Counter[Any]
     try:
-        return _merged(Counter(items).most_common())
+        counts = Counter(items)
     except TypeError:  # values that cannot be hashed
-        texts = (None if is_missing(each) else cell_text(each) for each in items)
-        return Counter(texts).most_common()
+        if sum(len(each) if isinstance(each, Sized) else 1 for each in items) > _DISTINCT_ROWS:
+            return None
+        counts = Counter(None if is_missing(each) else cell_text(each) for each in items)
+    number = len(counts) - sum(map(is_missing, counts))
+    return _Frequent(number, _merged(counts.most_common(_FREQUENT + _KINDS_OF_MISSING)))
 
 
 def _merged(counts: list[tuple[Any, int]]) -> list[tuple[Any, int]]:

@@ -23,6 +23,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
@@ -37,7 +38,6 @@ Kind: TypeAlias = Literal["number", "time", "other"]
 _KINDS: dict[str, Kind] = {
     "i": "number", "u": "number", "f": "number", "m": "time", "M": "time",
 }  # fmt: skip
-_SORTED = 100_000  # maximum number of different values that are sorted by their text
 _MAX_TYPE = 60  # characters of the type of a column
 _BETWEEN = (", ", ": ")  # what stands between a name and what follows it
 _OPENING = ("'", '"', "(", "[", "{")  # what a name in quotes, or one of several parts, begins with
@@ -321,8 +321,8 @@ class Column:
         """The number of different values that are not missing."""
         raise NotImplementedError
 
-    def counts(self) -> list[tuple[Any, int]]:
-        """Each value with its frequency, the most frequent first."""
+    def counts(self, most: int) -> list[tuple[Any, int]]:
+        """The most frequent values with their frequencies, at most so many."""
         raise NotImplementedError
 
     def ends(self) -> tuple[Any, Any]:
@@ -353,9 +353,11 @@ class _ColumnOfPandas(Column):
     def different(self) -> int:
         return int(self.native.nunique())
 
-    def counts(self) -> list[tuple[Any, int]]:
-        counts = self.native.value_counts(dropna=False).items()
-        return [each for each in counts if each[1]]  # it also lists categories without a value
+    def counts(self, most: int) -> list[tuple[Any, int]]:
+        if str(self.dtype) == "object":  # where they cannot be hashed, pandas compares all pairs
+            return Counter(self.native).most_common(most)
+        counts = self.native.value_counts(dropna=False)
+        return [*counts[counts > 0][:most].items()]  # it also lists categories without a value
 
     def ends(self) -> tuple[Any, Any]:
         return self.native.min(), self.native.max()
@@ -413,13 +415,18 @@ class _ColumnOfNarwhals(Column):
             return len(self._objects) - (None in self._objects)
         return int(self._counted.n_unique()) - bool(self._missing)
 
-    def counts(self) -> list[tuple[Any, int]]:
+    def counts(self, most: int) -> list[tuple[Any, int]]:
         if self._objects is not None:
-            return self._objects.most_common()
-        rows = self._counted.value_counts(sort=True).rows()
-        if len(rows) <= _SORTED:  # polars has equally frequent values in any order
-            rows.sort(key=lambda row: (-row[1], str(row[0])))
-        return [(value, int(times)) for value, times in rows]
+            return self._objects.most_common(most)
+        counted = self._counted.alias("value")
+        if type(self.dtype).__name__ == "Categorical":  # whose own order is that of its making
+            import narwhals
+
+            counted = counted.cast(narwhals.String)
+        counts = counted.value_counts(sort=True, name="times")
+        with suppress(Exception):  # polars has equally frequent values in any order
+            counts = counts.sort("times", "value", descending=[True, False])
+        return [(value, int(times)) for value, times in counts[:most].rows()]
 
     def ends(self) -> tuple[Any, Any]:
         try:

@@ -319,3 +319,30 @@ def test_names_can_be_told_from_each_other(names: list[Any]) -> None:
         label for label, name in zip(labels, names, strict=True) if isinstance(name, (int, float))
     ]
     assert not {*texts} & {*numbers}
+
+
+class Compared:
+    """Counts how often it is compared, as it cannot be hashed."""
+
+    __hash__ = None  # type: ignore[assignment]
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return self is other
+
+    def __len__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("size", [100, 1000])
+def test_values_that_cannot_be_hashed_are_not_compared_in_pairs(size: int) -> None:
+    Compared.times = 0
+    frame = pd.DataFrame({"a": [Compared() for _ in range(size)]})
+    told(frame)
+    assert Compared.times <= 10 * size
+
+
+def test_values_of_many_items_are_not_counted() -> None:
+    frame = pd.DataFrame({"a": [np.zeros(1000) for _ in range(300)]})
+    assert "not counted" in told(frame)[1]
