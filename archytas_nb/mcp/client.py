@@ -24,7 +24,6 @@ from typing import Any
 import httpx2
 import jupyter_core.paths
 import mcp_types as types
-from jsonschema import SchemaError  # type: ignore[import-untyped]
 from jsonschema.exceptions import best_match  # type: ignore[import-untyped]
 from jsonschema.validators import validator_for  # type: ignore[import-untyped]
 from mcp import Client
@@ -32,18 +31,21 @@ from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from archytas_nb.errors import ConfigurationError, ToolError
-from archytas_nb.files import OutputFile
-from archytas_nb.mcp.process import MAX_MESSAGE, fault_of, is_running, started
+from archytas_nb.errors import ConfigurationError
+from archytas_nb.files import OutputFile, is_held
+from archytas_nb.mcp.process import fault_of, started
+from archytas_nb.mcp.reading import MAX_MESSAGE, Described, Page, Reader, take
 from archytas_nb.tools.foreign import checkable, tool_of
 from archytas_nb.tools.tool import Tool
-from archytas_nb.words import one_line, shorten
+from archytas_nb.untrusted import fault
+from archytas_nb.words import one_line, shorten, visible
 
 SECONDS_TO_CONNECT = 60.0
 """A server that is started by npx is downloaded first."""
 _SECONDS_TO_CLOSE = 10.0
 _SECONDS_OF_A_CALL = 3600.0  # a tool's own limit and the run's come first
 _MAX_TOOLS = 500
+_MAX_PAGES = 100
 _MAX_NAME = 64
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -150,7 +152,7 @@ class ServerConnection:
         self._has_ended = threading.Event()
         self._is_closed = False
         self._connecting = asyncio.Lock()
-        self._added: dict[str, Any] = {}  # what the tools were when they were added
+        self._added: dict[str, Described] = {}  # what the tools were when they were added
 
     @property
     def address(self) -> str:
@@ -171,7 +173,7 @@ class ServerConnection:
             ConfigurationError: There is no such server, or it did not answer in time.
             KeyboardInterrupt: The user interrupted.
         """
-        ready: Future[list[Any]] = Future()
+        ready: Future[Page] = Future()
         self._task = _loop.submit(self._own(ready))
         try:
             self._read(_waited(ready, seconds))
@@ -222,32 +224,33 @@ class ServerConnection:
             return ""
         with self.log.open("rb") as log:
             log.seek(max(0, self.log.stat().st_size - characters))
-            return log.read().decode(errors="replace").strip()
+            return visible(log.read().decode(errors="replace").strip())
 
-    def _read(self, described: Sequence[Any]) -> None:
-        self.names = [each.name for each in described]
-        self._added = _promises(described)
-        for each in described:
+    def _read(self, listed: Page) -> None:
+        """Make tools of those that are listed."""
+        self.names = [each.name for each in listed.tools]
+        self._added = {each.name: each for each in listed.tools}
+        self.left_out = dict(listed.left_out)
+        for each in listed.tools:
+            called = visible(shorten(each.name, 100))
             name = f"{self.name}_{re.sub(r'[^A-Za-z0-9_]', '_', each.name)}"
             if len(name) > _MAX_NAME:
-                self.left_out[shorten(each.name, 100)] = f"longer than {_MAX_NAME} characters"
+                self.left_out[called] = f"longer than {_MAX_NAME} characters"
                 continue
             if name in self._taken or any(tool.name == name for tool in self.tools):
-                self.left_out[each.name] = f"another tool is named {name!r}"
+                self.left_out[called] = f"another tool is named {name!r}"
                 continue
-            hints = each.annotations
-            only_reads = bool(hints and hints.read_only_hint)
             try:
                 made = tool_of(
                     name,
-                    each.description or each.title or "",
-                    each.input_schema,
+                    each.description,
+                    each.schema,
                     partial(self._call, each.name),
-                    approve=not only_reads and each.name not in self._allowed,
+                    approve=not each.only_reads and each.name not in self._allowed,
                     invalid=_Check,
                 )
-            except (ToolError, RecursionError, ValueError, TypeError) as error:
-                self.left_out[each.name] = one_line(str(error), 200)
+            except Exception as error:  # noqa: BLE001 - one tool costs no other
+                self.left_out[called] = one_line(visible(str(error)), 200)
             else:
                 self.tools.append(made)
 
@@ -256,6 +259,8 @@ class ServerConnection:
 
         A call is sent once. If the connection ends meanwhile, it may have been carried out.
         """
+        if (why := fault(arguments)) is not None:
+            raise McpError(f"{tool!r} was not called, because its arguments cannot be sent: {why}")
         try:
             result = await asyncio.wrap_future(_loop.submit(self._sent(tool, arguments)))
         except (asyncio.CancelledError, McpError):
@@ -266,7 +271,28 @@ class ServerConnection:
             if self._lost:
                 raise McpError(self._no_longer()) from None
             raise McpError(f"the server {self.name!r} failed: {_reason(error)}") from None
+        self._check(tool, result)
         return value_of(result)
+
+    def _check(self, tool: str, result: Any) -> None:
+        """Check structured content by the schema that the server declares for it.
+
+        Raises:
+            McpError: It is something else than declared.
+        """
+        declared = self._added[tool].output
+        structured = result.structured_content
+        if declared is None or structured is None or result.is_error:
+            return
+        invalid = _Check(checkable(declared))
+        why = invalid(structured)
+        if why and list(structured) == ["result"]:  # which stands for a value that is no object
+            why = invalid(structured["result"])
+        if why:
+            raise McpError(
+                f"the server {self.name!r} failed: it has called {tool!r}, and the result is not "
+                f"what it declares: {visible(why)}"
+            )
 
     async def _sent(self, tool: str, arguments: dict[str, Any]) -> Any:
         async with self._connecting:
@@ -290,7 +316,7 @@ class ServerConnection:
             if self._client is None:
                 before.cancel()
             await asyncio.wait([asyncio.wrap_future(before)], timeout=_SECONDS_TO_CLOSE)
-        ready: Future[list[Any]] = Future()
+        ready: Future[Page] = Future()
         self._task = _loop.submit(self._own(ready))
         try:
             found = await asyncio.wait_for(asyncio.wrap_future(ready), SECONDS_TO_CONNECT)
@@ -299,7 +325,7 @@ class ServerConnection:
                 f"the server {self.name!r} ({self.address}) does not answer: {_reason(error)}; "
                 "the next call connects again"
             ) from None
-        if _promises(found).get(tool) != self._added[tool]:
+        if self._added[tool] not in found.tools:
             raise McpError(
                 f"the server {self.name!r} was replaced: its tool {tool!r} is not the one that was "
                 f"added; %agent_mcp remove {self.name}, and add it again"
@@ -322,24 +348,28 @@ class ServerConnection:
         if last:
             self._lost += f" ({last})"
 
-    async def _own(self, ready: Future[list[Any]]) -> None:
+    async def _own(self, ready: Future[Page]) -> None:
         """Open the connection, keep it until `close`, and close it, all in one task."""
         self._end = asyncio.Event()
         self._has_ended.clear()
+        reader = Reader()
         try:
-            async with self._transport() as transport, Client(transport) as client:
-                tools = await _listed(client)
-                for each in tools:
-                    _bound_output(each)
+            async with (
+                self._transport(reader) as transport,
+                Client(transport, cache=None) as client,
+            ):
+                listed = await _listed(client, reader)
                 self._client = client
-                ready.set_result(tools)
+                ready.set_result(listed)
                 if not self._is_closed:
                     await self._end.wait()
-        except BaseException as error:
+        except asyncio.CancelledError:
+            if not ready.done():
+                ready.set_exception(McpError("the connection was closed"))
+            raise
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
             if not ready.done():
                 ready.set_exception(error)
-            if isinstance(error, asyncio.CancelledError):
-                raise
         finally:
             self._client = None
             self._has_ended.set()
@@ -352,72 +382,35 @@ class ServerConnection:
         request = response.request
         is_of_session = request.method == "POST" and "mcp-session-id" in request.headers
         if is_of_session and response.status_code in (400, 404):
-            self._lost = "it does not know this session any more"
+            self._lost = (
+                f"it answers with HTTP {response.status_code}, as servers do that do not know the "
+                "session any more"
+            )
 
     @contextlib.asynccontextmanager
-    async def _transport(self) -> AsyncIterator[Any]:
+    async def _transport(self, reader: Reader) -> AsyncIterator[Any]:
         if isinstance(self.target, str):
             timeout = httpx2.Timeout(30.0, read=_SECONDS_OF_A_CALL)
             # A compressed body could be of any length.
             headers = {**self._headers, "Accept-Encoding": "identity"}
-            hooks = {"response": [_bound, self._look_for_end]}
+            hooks: dict[str, list[Any]] = {
+                "response": [partial(take, reader=reader), self._look_for_end]
+            }
             async with httpx2.AsyncClient(
                 headers=headers, timeout=timeout, event_hooks=hooks
             ) as http:
                 yield streamable_http_client(
-                    self.target, http_client=http, max_sse_event_size=MAX_MESSAGE
+                    self.target, http_client=http, max_sse_event_size=2 * MAX_MESSAGE
                 )
             return
         folder = Path(jupyter_core.paths.jupyter_runtime_dir())
         for each in folder.glob("archytas_nb-mcp-*.log"):
-            _, _, pid = each.stem.rpartition("-")
-            if pid.isdigit() and not is_running(int(pid)):  # its kernel was killed
+            if is_held(each) is False:  # its kernel was killed
                 each.unlink(missing_ok=True)
         self.log = folder / f"archytas_nb-mcp-{self.name}-{os.getpid()}.log"
         environment = {**get_default_environment(), **self._environment}
         with OutputFile(self.log, "the log of the server").begin() as log:
-            yield started(self.target, environment, log, self._on_end)
-
-
-class _TooLongError(httpx2.StreamError):
-    """An answer is longer than is read."""
-
-    def __init__(self) -> None:
-        super().__init__(f"its answer is longer than {MAX_MESSAGE:,} bytes")
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    """The body of an answer, up to the longest message."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for part in self._stream:
-            size += len(part)
-            if size > MAX_MESSAGE:
-                raise _TooLongError
-            yield part
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-async def _bound(response: Any) -> None:
-    """Have an answer be read up to a length; a stream of messages has a limit for each of them."""
-    response.headers.pop("content-encoding", None)  # compressed is not what was asked for
-    if not response.headers.get("content-type", "").startswith("text/event-stream"):
-        response.stream = _Bounded(response.stream)
-
-
-def _bound_output(tool: Any) -> None:
-    """Have the library check results of a tool by a schema that is checked in a bounded time."""
-    schema = tool.output_schema
-    if schema is not None:
-        bounded = checkable(schema)
-        schema.clear()
-        schema.update(bounded)
+            yield started(self.target, environment, log, reader, self._on_end)
 
 
 class _Check:
@@ -435,7 +428,7 @@ class _Check:
                 kind.check_schema(self._schema)
                 self._validator = kind(self._schema)
             error = best_match(self._validator.iter_errors(value))
-        except (SchemaError, RecursionError):
+        except Exception:  # noqa: BLE001 - of a library, about a schema that is none
             return ""
         if error is None:
             return ""
@@ -443,26 +436,39 @@ class _Check:
         return shorten(": ".join(filter(None, [path, error.message])), 300)
 
 
-def _promises(tools: Sequence[Any]) -> dict[str, Any]:
-    """What a person or a model relied on when a tool was added, by its name."""
-    told = {"description", "input_schema", "annotations"}
-    return {each.name: each.model_dump(include=told) for each in tools}
-
-
 async def _set(event: asyncio.Event) -> None:
     event.set()
 
 
-async def _listed(client: Client) -> list[Any]:
-    """The tools of a server, page by page."""
-    tools: list[Any] = []
+async def _listed(client: Client, reader: Reader) -> Page:
+    """The tools of a server, page by page; a page that cannot be read is left out."""
+    listed = Page()
     cursor: str | None = None
-    while True:
-        page = await client.list_tools(cursor=cursor)
-        tools += page.tools
+    seen: set[str | None] = set()
+    while cursor not in seen and len(seen) < _MAX_PAGES:
+        seen.add(cursor)
+        try:
+            page = await client.list_tools(cursor=cursor)
+        except Exception as error:
+            if cursor is None or getattr(error, "code", None) == types.CONNECTION_CLOSED:
+                raise
+            listed.left_out["further tools"] = f"their page cannot be read: {_reason(error)}"
+            break
+        known = {each.name for each in page.tools}
+        for each in reader.page.tools:
+            if each in listed.tools:  # some servers give a page again in place of the end
+                continue
+            if each.name not in known:
+                listed.left_out[visible(each.name)] = "its schema names a header that is not valid"
+            elif len(listed.tools) < _MAX_TOOLS:
+                listed.tools.append(each)
+            else:
+                listed.left_out["further tools"] = f"{_MAX_TOOLS} tools are used at most"
+        listed.left_out |= reader.page.left_out
         cursor = page.next_cursor
-        if not cursor or len(tools) >= _MAX_TOOLS:
-            return tools[:_MAX_TOOLS]
+        if cursor is None:
+            break
+    return listed
 
 
 def _waited(future: Future[Any], seconds: float) -> Any:
@@ -478,11 +484,12 @@ def _reason(error: BaseException) -> str:
     """What went wrong, without the groups that the libraries wrap it in."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
+    text = f"{type(error).__name__}: {error}"
     if isinstance(error, MCPError):
-        return one_line(str(error), 500)
-    if hasattr(error, "errors"):  # of pydantic
-        return f"its answer is not valid: {fault_of(error)}"
-    return one_line(f"{type(error).__name__}: {error}", 500)
+        text = str(error)
+    elif hasattr(error, "errors"):  # of pydantic
+        text = f"its answer is not valid: {fault_of(error)}"
+    return visible(one_line(text, 500))
 
 
 def value_of(result: Any) -> Any:
@@ -493,7 +500,7 @@ def value_of(result: Any) -> Any:
     """
     content = [_item(each) for each in result.content]
     if result.is_error:
-        raise McpError("\n".join(map(str, content)) or "the server gives no reason")
+        raise McpError(visible("\n".join(map(str, content))) or "the server gives no reason")
     structured = result.structured_content
     if structured is not None and not any(isinstance(each, Picture) for each in content):
         if isinstance(structured, dict) and list(structured) == ["result"]:
@@ -507,17 +514,12 @@ def value_of(result: Any) -> Any:
 
 
 def _item(item: Any) -> Any:
-    """A part of a result."""
+    """A part of a result, as a reader makes it: a text or an image."""
     if item.type == "text":
         return item.text
-    if item.type == "image" and item.mime_type == "image/png":
+    if item.mime_type == "image/png":
         with contextlib.suppress(ValueError):
             data = base64.b64decode(item.data, validate=True)
             if data.startswith(_PNG):
                 return Picture(data)
-    resource = getattr(item, "resource", None)
-    text = getattr(resource, "text", None)
-    if text is not None:
-        return text
-    what = getattr(item, "uri", None) or getattr(item, "mime_type", "")
-    return f"({item.type}: {what})"
+    return f"(image: {item.mime_type})"

@@ -21,18 +21,13 @@ import mcp_types as types
 import psutil  # type: ignore[import-untyped]
 from mcp.shared.message import SessionMessage
 
+from archytas_nb.mcp.reading import MAX_MESSAGE, NotReadError, Reader
 from archytas_nb.words import one_line
 
-MAX_MESSAGE = 32_000_000
-"""How long a message of a server may be, in bytes."""
 _SHOWN = 200  # bytes of each end of a line, in which its id is looked for
+_MAX_LOG = 1_000_000  # bytes of the log after which no line of stdout goes into it
 _SECONDS_TO_END = 2.0
-_ID = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]*")')
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is a process with this number."""
-    return bool(psutil.pid_exists(pid))
+_ID = re.compile(rb'"id"\s*:\s*(\d+|"[ !#-[\]-~]*")')
 
 
 @asynccontextmanager
@@ -40,6 +35,7 @@ async def started(
     command: Sequence[str],
     environment: Mapping[str, str],
     log: BinaryIO,
+    reader: Reader,
     on_end: Callable[[int | None], None],
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Start a server, and stop it and what it has started at the end.
@@ -48,6 +44,7 @@ async def started(
         command: The command.
         environment: Its variables.
         log: Where its stderr goes.
+        reader: Reads its messages.
         on_end: Called with the exit status when it ends by itself; None if that is not known.
 
     Yields:
@@ -77,7 +74,7 @@ async def started(
 
     async def receive() -> None:
         async with received:
-            await _receive(process.stdout, received, log)
+            await _receive(process.stdout, received, log, reader)
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), _SECONDS_TO_END)
             on_end(process.returncode)
@@ -100,17 +97,21 @@ async def started(
             to_send.close()
 
 
-async def _receive(stdout: Any, received: Any, log: BinaryIO) -> None:
+async def _receive(stdout: Any, received: Any, log: BinaryIO, reader: Reader) -> None:
     """Pass on the messages of a server until its stdout ends."""
     while True:
         try:
-            line = await _line(stdout)
+            line, is_whole = await _line(stdout)
         except (asyncio.IncompleteReadError, ConnectionError):
             return
-        message = _message(line)
+        try:
+            message = _message(line, reader) if is_whole else _too_long(line)
+        except NotReadError:
+            if log.tell() < _MAX_LOG:
+                log.write(line[:_SHOWN].rstrip(b"\n") + b"\n")
+                log.flush()
+            continue
         if message is None:
-            log.write(line[:_SHOWN].rstrip(b"\n") + b"\n")
-            log.flush()
             continue
         try:
             await received.send(SessionMessage(message))
@@ -120,8 +121,8 @@ async def _receive(stdout: Any, received: Any, log: BinaryIO) -> None:
             return
 
 
-async def _line(stdout: Any) -> bytes:
-    """The next line; of one that is too long, its ends with a note between them.
+async def _line(stdout: Any) -> tuple[bytes, bool]:
+    """The next line, or both ends of one that is too long, and whether it is the whole.
 
     Raises:
         IncompleteReadError: There is none.
@@ -137,22 +138,41 @@ async def _line(stdout: Any) -> bytes:
             end = part[-_SHOWN:]
         else:
             if not begin:
-                return rest
-            return begin + b" ... \x00 ... " + (end + rest)[-_SHOWN:]
+                return rest, True
+            return begin + (end + rest)[-_SHOWN:], False
 
 
-def _message(line: bytes) -> Any:
-    """The message on a line, or an error for the call that it answers; None if there is neither."""
+def _message(line: bytes, reader: Reader) -> Any:
+    """The message on a line, or an error for the call that it answers; None for one not used.
+
+    Raises:
+        NotReadError: It is neither.
+    """
     try:
-        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        made = reader.message(line)
+        return made and types.jsonrpc_message_adapter.validate_python(made, by_name=False)
+    except NotReadError as error:
+        why = f"its answer cannot be read: {error}"
     except ValueError as error:  # of pydantic
         why = f"its answer is no message of the protocol: {fault_of(error)}"
-    if b"\x00" in line[: 2 * _SHOWN]:
-        why = f"its answer is longer than {MAX_MESSAGE:,} bytes"
+    return _failed(line, why)
+
+
+def _too_long(line: bytes) -> Any:
+    """The error for the call that a line answers that is too long; raises NotReadError."""
+    return _failed(line, f"its answer is longer than {MAX_MESSAGE:,} bytes")
+
+
+def _failed(line: bytes, why: str) -> Any:
+    """The error for the call that a line answers.
+
+    Raises:
+        NotReadError: It answers none.
+    """
     begin = line[:_SHOWN]
     found = _ID.search(begin) or next(_ID.finditer(line[-_SHOWN:]), None)
     if found is None or b'"method"' in begin:
-        return None
+        raise NotReadError(why)
     failed = types.ErrorData(code=types.PARSE_ERROR, message=why)
     return types.JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=failed)
 

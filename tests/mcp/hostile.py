@@ -37,7 +37,7 @@ received: list[str] = []
 """The names of the tools that were called over HTTP."""
 sessions: set[str] = set()
 """The sessions over HTTP; a call of `forgets` ends all, as if the server was restarted."""
-TOOLS = [
+TOOLS: list[Any] = [
     *map(_tool, NAMES.split()),
     _tool("unfit", outputSchema=_X),
     _tool("slow", outputSchema=_SLOW),
@@ -45,6 +45,9 @@ TOOLS = [
     _tool("bomb", inputSchema={"type": "object", **_EXPLODES}),
     _tool("get_sum"),
     _tool("x" * 200),
+    _tool("faulty", inputSchema=5),
+    _tool("lost", icons=5, _meta=[], execution="x", outputSchema={"$ref": "#"}),
+    None,
 ]
 
 

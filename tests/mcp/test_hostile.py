@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from archytas_nb.files import OutputFile
 from archytas_nb.mcp import client
 from archytas_nb.mcp.client import ServerConnection
 from tests.mcp import hostile
@@ -60,7 +60,9 @@ def test_arguments_are_checked_by_the_whole_schema_before_they_are_sent(
 
 
 def test_names_that_cannot_be_used_are_left_out(connection: ServerConnection) -> None:
-    assert {*connection.left_out} == {"get_sum", "x" * 99 + "…"}
+    last = f"tool {len(hostile.TOOLS)} of the list"
+    assert {*connection.left_out} == {"get_sum", "x" * 99 + "…", "faulty", last}
+    assert call(connection, "lost").status == "done"  # what is not used of a tool may be anything
     other = ServerConnection("bad", connection.target, taken=["bad_html"])
     other.connect()
     assert "html" in other.left_out
@@ -154,17 +156,15 @@ def test_the_log_of_a_kernel_that_was_killed_is_removed_by_the_next_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        pass
-    left = tmp_path / f"archytas_nb-mcp-other-{ended.pid}.log"
-    mine = tmp_path / f"archytas_nb-mcp-other-{os.getpid()}.log"
-    for each in (left, mine):
-        each.touch()
-    connection = ServerConnection("bad", COMMAND)
-    connection.connect()
-    connection.close()
-    assert not left.exists()
-    assert mine.exists()
+    left = tmp_path / f"archytas_nb-mcp-other-{os.getpid()}.log"  # a process that runs
+    left.touch()
+    other = tmp_path / "archytas_nb-mcp-other-1.log"
+    with OutputFile(other, "a log").begin():
+        connection = ServerConnection("bad", COMMAND)
+        connection.connect()
+        connection.close()
+        assert not left.exists()
+        assert other.exists()
 
 
 def children() -> set[int]:
