@@ -64,6 +64,7 @@ from archytas_nb.run import Run
 from archytas_nb.settings import Settings
 from archytas_nb.small.profile import profile_of
 from archytas_nb.tools.current import host
+from archytas_nb.tools.names import RESERVED
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox, toolbox
 
@@ -713,6 +714,14 @@ def ask_user_tool() -> Tool:
     from archytas_nb.kernel.person import ask_user
 
     return Tool.from_function(ask_user, repeat=True)
+
+
+def built_in_names() -> frozenset[str]:
+    """All names that a question can use beside those of the user's tools."""
+    from archytas_nb.kernel.disclosure import compare_tool
+
+    tools = (ask_user_tool(), python_tool("ask"), *look_tools(), cells_tool(str), compare_tool())
+    return frozenset({*(each.name for each in tools), *RESERVED, *ev.PROGRAM_ENDINGS})
 
 
 def add_built_in(tools: Toolbox, built_in: Tool, off: str) -> None:

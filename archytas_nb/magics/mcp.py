@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
     from archytas_nb.tools.toolbox import Toolbox
     from archytas_nb.trace.live import Mode
 
+KEPT = 20
+"""How many results of calls are kept as variables; a program may call any number of times."""
 SHOWN = 10
-"""How many of the last calls are shown below the cell that serves."""
+"""How many of the last calls are shown below the cell that serves, and of the tools left out."""
 
 _log = logging.getLogger("archytas_nb")
 
@@ -173,7 +176,8 @@ class McpMagics(Magics):
 
         allowed = [each.strip() for each in args.allow.split(",") if each.strip()]
         toolbox = _toolbox()
-        connection = ServerConnection(name, target, headers, environment, allowed, taken=toolbox)
+        taken = _taken(toolbox)
+        connection = ServerConnection(name, target, headers, environment, allowed, taken)
         atexit.unregister(self._at_exit)  # so that it runs once
         atexit.register(self._at_exit)
         connection.connect()
@@ -181,7 +185,10 @@ class McpMagics(Magics):
             toolbox.add(each)
         self._connections[name] = connection
         lines = [f"added {count(len(connection.tools), 'tool')} of {name} ({connection.address})"]
-        lines += [f"left out: {tool}: {why}" for tool, why in connection.left_out.items()]
+        left_out = [f"left out: {tool}: {why}" for tool, why in connection.left_out.items()]
+        lines += left_out[:SHOWN]
+        if len(left_out) > SHOWN:
+            lines.append(f"left out: {count(len(left_out) - SHOWN, 'more tool')}")
         unknown = [each for each in allowed if each not in connection.names]
         if unknown:
             lines.append(f"--allow names no tool of the server: {', '.join(unknown)}")
@@ -409,6 +416,15 @@ def _import_libraries(*modules: str) -> None:
         ) from None
 
 
+def _taken(toolbox: Toolbox) -> set[str]:
+    """The names that a tool of a server cannot have, because something else is called by them."""
+    from archytas_nb.asking import built_in_names
+    from archytas_nb.tools.declaration import python_name
+
+    in_programs = map(python_name, toolbox.values())
+    return {*toolbox, *in_programs, *built_in_names()}
+
+
 def _toolbox() -> Toolbox:
     from archytas_nb.tools.toolbox import toolbox
 
@@ -431,6 +447,7 @@ class ServedNotebook:
         self._main = main
         self._mode = display_mode(self._shell)
         self._runs: list[Run[Any]] = []
+        self._stored: deque[tuple[str, Any]] = deque()
         self._handle: Any = None
         self._said = ""
 
@@ -518,12 +535,23 @@ class ServedNotebook:
         shown = f"{caller} calls {tool}"
         with TraceView(shown, mode, inbox=agent.inbox, can_tell=False) as view:
             outcome, run = run_call(agent, caller, tool, arguments, observers=[view.on_event])
+        if outcome.stored:
+            self._keep_stored(outcome.stored)
         if run is not None:
             self._magics.history.add_call(run, self._shell.execution_count - 1)
             if mode == "quiet":
                 self._runs = [*self._runs[1 - SHOWN :], run]
                 self._main.later(self._update)
         return outcome
+
+    def _keep_stored(self, name: str) -> None:
+        """Keep the last results that calls have put into variables."""
+        names = self._shell.user_ns
+        self._stored.append((name, names.get(name)))
+        while len(self._stored) > KEPT:
+            earliest, value = self._stored.popleft()
+            if names.get(earliest) is value:
+                del names[earliest]
 
     def _update(self) -> None:
         try:

@@ -1,22 +1,28 @@
 """What a magic shows in place of a value: a message, or an overview as text and as HTML.
 
-Questions and answers are anybody's text: whatever becomes HTML here is made by the trace's own
-functions, which escape it.
+Questions, answers and tools are anybody's text: whatever becomes HTML here is made by the trace's
+own functions, which escape it, and a text for a terminal has no control characters.
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 NO_QUESTIONS = "no questions have been asked in this conversation"
 
 
 class TextResult(str):
-    """A text that a cell shows as it is."""
+    """A text that a cell shows without quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
+
+    def __new__(cls, text: str) -> Self:
+        """The text without what a terminal would obey."""
+        from archytas_nb.trace.safe import tidy
+
+        return super().__new__(cls, tidy(text, len(text)))
 
 
 def overview_of_magics(shell: Any) -> Overview:
@@ -42,12 +48,12 @@ class Overview(NamedTuple):
     empty: str = NO_QUESTIONS
 
     def __repr__(self) -> str:
-        from archytas_nb.trace.safe import Table
+        from archytas_nb.trace.safe import Table, tidy
         from archytas_nb.trace.text import grid_lines
 
         if not self.rows:
             return self.empty
-        table = Table(self.head, self.rows)
+        table = Table(self.head, tuple(tuple(map(tidy, row)) for row in self.rows))
         return "\n".join(grid_lines(table, len(self.rows), width=10_000, cell=1_000))
 
     def _repr_html_(self) -> str:

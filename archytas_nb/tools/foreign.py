@@ -18,7 +18,7 @@ from archytas_nb.errors import ToolError
 from archytas_nb.tools.meaning import Rest
 from archytas_nb.tools.parameter import OMITTED
 from archytas_nb.tools.tool import Tool
-from archytas_nb.words import shorten
+from archytas_nb.words import shorten, visible
 
 MAX_SCHEMA = 20_000
 """How long the schema of one argument may be, in characters; a longer one is shown as its type."""
@@ -297,6 +297,8 @@ class _Inlining:
             return None
         if key in _TEXTS and not isinstance(value, str):
             return None
+        if key in ("title", "description"):
+            value = visible(value)
         if key in _AS_IT_IS:
             self._left -= len(repr(value))
             return value if key not in ("enum", "required") or isinstance(value, list) else None

@@ -111,10 +111,10 @@ def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:
     stem = re.sub(r"\W", "_", hint).strip("_") or "result"
     if stem[0].isdigit():
         stem = f"result_{stem}"
-    number = 1
-    while f"{stem}_{number}" in namespace:
-        number += 1
-    name = f"{stem}_{number}"
+    # After the last one: where an earlier one was removed, its name must not get another meaning.
+    numbered = re.compile(rf"{stem}_([1-9][0-9]{{0,8}})")
+    found = (numbered.fullmatch(each) for each in list(namespace) if isinstance(each, str))
+    name = f"{stem}_{max((int(each[1]) for each in found if each), default=0) + 1}"
     namespace[name] = value
     return name
 
