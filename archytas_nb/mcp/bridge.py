@@ -6,6 +6,8 @@ it finds by a file in Jupyter's private runtime folder. It may be started before
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
@@ -19,10 +21,12 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.kernel.registered import Registered, registered
 from archytas_nb.mcp.server import FIXED_TOOLS, INSTRUCTIONS, failed, list_templates
+from archytas_nb.untrusted import fault, read
 from archytas_nb.version import __version__
 
 T = TypeVar("T")
@@ -59,8 +63,39 @@ def main(notebook: str) -> None:
 
 async def _serve(notebook: str) -> None:
     server = _passing_on(notebook)
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    lines: Any = _Lines()
+    async with stdio_server(stdin=lines) as (received, write):
+        lines.write = write
+        await server.run(received, write, server.create_initialization_options())
+
+
+class _Lines:
+    """The lines of stdin for the library, which would change what is no UTF-8, and pass it on.
+
+    A message that cannot be passed on is answered with the reason.
+    """
+
+    write: Any = None
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        stdin = anyio.wrap_file(sys.stdin.buffer)
+        while line := await stdin.readline():
+            try:
+                message = read(line)
+            except ValueError as error:
+                message, why = None, f"it is no JSON: {error}"
+            else:
+                why = fault(message) or ""
+            if not why:
+                yield json.dumps(message)
+                continue
+            asked = message.get("id") if isinstance(message, dict) else None
+            if isinstance(asked, (int, str)) and fault(asked) is None:
+                refused = types.ErrorData(
+                    code=types.INVALID_PARAMS, message=f"not passed on: {why}"
+                )
+                answer = types.JSONRPCError(jsonrpc="2.0", id=asked, error=refused)
+                await self.write.send(SessionMessage(answer))
 
 
 @asynccontextmanager

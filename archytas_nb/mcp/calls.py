@@ -22,6 +22,7 @@ from archytas_nb.loop.events import (
     WireCall,
 )
 from archytas_nb.run import Run
+from archytas_nb.untrusted import fault
 from archytas_nb.words import did_you_mean
 
 MAX_ARGUMENTS = 1_000
@@ -77,6 +78,8 @@ def run_call(
     if len(arguments) > MAX_ARGUMENTS:
         text = f"{tool} was not called: it has {len(arguments):,} arguments, and at most "
         return CallOutcome("error", f"{text}{MAX_ARGUMENTS:,} are read."), None
+    if (why := fault(dict(arguments))) is not None:
+        return CallOutcome("error", f"{tool} was not called because of its arguments: {why}."), None
     model = ProgramModel(caller, tool, arguments)
     run: Run[Any] | None
     try:
@@ -85,7 +88,9 @@ def run_call(
         run = getattr(error, "run", None)
         if run is None:
             return CallOutcome("error", str(error), error=error), None
-    if not run.calls:
+    if not run.calls and run.status == "interrupted":
         return CallOutcome("interrupted", "Not run: the user interrupted here."), run
+    if not run.calls:
+        return CallOutcome("error", f"{tool} was not called: {run.reason or run.status}."), run
     [exchange] = agent.exchanges  # in which an outcome is as a model may read it
     return exchange.steps[0].outcomes[0], run

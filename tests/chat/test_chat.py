@@ -7,6 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -255,12 +256,37 @@ def test_nobody_is_heard_without_the_token(kernel: Kernel, runtime: Path) -> Non
         b"[]\n",
         b"POST / HTTP/1.1\r\n",
         b'{"token": "\xff"}\n',
+        b'{"token": "\\ud800", "question": "Who?"}\n',
+        b'{"token": NaN, "question": "Who?"}\n',
+        b"[" * 100_000 + b"\n",
+        b'{"question": "' + b"x" * 200_000 + b'"}\n',
         b"",
     ):
         with socket.create_connection((where.hostname, where.port), timeout=30) as connection:
-            connection.sendall(line)
-            connection.shutdown(socket.SHUT_WR)
-            assert connection.recv(100) == b""
+            with suppress(OSError):  # it has ended before all was sent
+                connection.sendall(line)
+                connection.shutdown(socket.SHUT_WR)
+            with suppress(ConnectionResetError):
+                assert connection.recv(100) == b""
+    assert value(kernel, "script") == "ScriptedModel(1 replies left)"
+
+
+@pytest.mark.parametrize("question", [r'"\ud83d"', '"a \xff"', "NaN", "[]", "3", "null"])
+def test_a_question_that_is_no_text_is_refused_with_the_reason(
+    kernel: Kernel, runtime: Path, question: str
+) -> None:
+    [file] = [
+        each for each in runtime.glob("archytas_nb-chat-*") if "one.ipynb" in each.read_text()
+    ]
+    kernel.run("script = ScriptedModel(('final_answer', 'Never.'))")
+    registered = json.loads(file.read_text())
+    where = urlsplit(registered["url"])
+    line = f'{{"token": "{registered["token"]}", "question": {question}}}\n'.encode("latin-1")
+    with socket.create_connection((where.hostname, where.port), timeout=30) as connection:
+        connection.sendall(line)
+        [end] = connection.makefile().readlines()
+    assert json.loads(end)["end"] == "failed"
+    assert "not asked" in json.loads(end)["text"]
     assert value(kernel, "script") == "ScriptedModel(1 replies left)"
 
 

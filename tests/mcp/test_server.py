@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import httpx2
@@ -84,6 +87,43 @@ def test_a_call_with_very_many_arguments_is_not_made(served: Served) -> None:
     said, is_error = call(served, "count", {f"a{number}": number for number in range(5_000)})
     assert is_error
     assert "5,000" in said
+
+
+UNREADABLE = [
+    "NaN", "[1, NaN]", '{"a": {"b": -Infinity}}', "1e999", "-1e400", "[" * 100 + "]" * 100,
+    '{"a":' * 90 + "1" + "}" * 90, '[{"a":' * 60 + "1" + "}]" * 60, r'"\ud83d"', r'{"\udc00": 1}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["count", "notebook_call"])
+def test_arguments_that_are_no_json_are_refused_with_the_reason(served: Served, name: str) -> None:
+    """Nobody has interrupted, and the tool is not called."""
+    served.kernel.run("seen.clear()")
+    begin = (
+        '{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "%s", "arguments": '
+    )
+    with httpx2.Client(timeout=60) as http:
+        handshake(served, http, "2025-06-18")
+        http.headers |= {"content-type": "application/json"}
+        for value in UNREADABLE:
+            arguments = f'{{"word": "a", "times": {value}}}'
+            if name == "notebook_call":
+                arguments = f'{{"name": "count", "arguments": {arguments}}}'
+            answer = http.post(served.url, content=begin % name + arguments + "}}").text
+            assert "interrupted" not in answer
+            assert "was not called" in answer or "-32700" in answer, value
+        assert http.delete(served.url).status_code == 200
+    assert served.value("seen") == "[]"
+
+
+def test_numbers_and_depths_that_are_json_are_passed_on(served: Served) -> None:
+    served.kernel.run(
+        "@tool\ndef takes(value: object) -> str:\n    'Take.'\n    return repr(value)"
+    )
+    for value in ([[[[[[1.5e300]]]]]], {"a": [2**53 + 1, -0.0, "\U0001f600"]}, "[" * 30 + "]" * 30):
+        given = {"name": "takes", "arguments": {"value": value}}
+        said, is_error = call(served, "notebook_call", given)
+        assert not is_error, said
 
 
 def test_a_result_that_ends_the_process_when_it_is_shown_ends_nothing(served: Served) -> None:
@@ -353,6 +393,52 @@ def test_the_bridge_may_be_started_before_a_notebook_is_served(tmp_path: Path) -
     assert names == ["notebook_tools", "notebook_call"]
     assert result.is_error
     assert "%agent_mcp serve" in text(result)
+
+
+def test_the_bridge_refuses_what_cannot_be_passed_on(served: Served) -> None:
+    """The library would pass on another text in place of bytes that are no UTF-8."""
+    runtime = served.kernel.run("import os; os.environ['JUPYTER_RUNTIME_DIR']").result.strip("'")
+    served.kernel.run("seen.clear()")
+    call = b'{"jsonrpc": "2.0", "id": %d, "method": "tools/call", "params": {"name": "count", "arguments": {"word": %s}}}'
+    params = b'{"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}'
+    words = (b'"a\xff"', rb'"\ud83d"', b"NaN", b"[" * 5_000 + b"]" * 5_000, b'"abc"')
+    lines = [
+        b'{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": ' + params + b"}",
+        b'{"jsonrpc": "2.0", "method": "notifications/initialized"}', b"no json",
+        *(call % (number, word) for number, word in enumerate(words, 1)),
+    ]  # fmt: skip
+    command = [sys.executable, "-m", "archytas_nb", "mcp"]
+    env = {**os.environ, "JUPYTER_RUNTIME_DIR": runtime}
+    answers = {}
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env) as bridge:
+        assert bridge.stdin is not None
+        assert bridge.stdout is not None
+        bridge.stdin.write(b"\n".join(lines) + b"\n")
+        bridge.stdin.flush()
+        while len(answers) <= len(words):
+            answer = json.loads(bridge.stdout.readline())
+            answers[answer.get("id")] = answer
+        bridge.stdin.close()
+    assert answers.pop(5)["result"]["content"][0]["text"] == "3"
+    assert "protocolVersion" in answers.pop(0)["result"]
+    for answer in answers.values():
+        assert "not passed on" in answer["error"]["message"]
+    assert served.value("seen") == "[True]"
+
+
+def test_the_last_long_results_of_calls_are_kept_and_names_keep_their_meaning(
+    served: Served,
+) -> None:
+    served.kernel.run("@tool\ndef long() -> str:\n    'Long.'\n    return 'long ' * 100_000")
+
+    async def work(client: Client) -> list[str]:
+        calls = [await client.call_tool("notebook_call", {"name": "long"}) for _ in range(25)]
+        return [re.findall(r"long_\d+", text(each))[0] for each in calls]
+
+    names = served.talk(work)
+    assert len({*names}) == 25
+    there = served.kernel.run("[name for name in globals() if name.startswith('long_')]").result
+    assert eval(there) == names[-20:]
 
 
 @pytest.mark.slow
