@@ -7,6 +7,7 @@ import asyncio
 import contextvars
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -15,8 +16,10 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_BETWEEN = 0.001
-"""Seconds between two pieces of work: the loop reads what a front end has sent."""
+_LEAST = 0.001
+_MOST = 0.05
+"""Seconds between two pieces of work, as long as the first has taken: what a front end has sent
+passes through several threads and turns of the loop before its cell runs."""
 _LATER = 0.2
 """Seconds until something is shown, so that a program that calls often does not wait for it."""
 
@@ -25,7 +28,7 @@ class MainThread:
     """The main thread of a kernel, where work of other threads runs between cells.
 
     It belongs to the cell in which it was made: what the work displays appears there. Of the work
-    that waits, one piece runs in each turn of the loop, so that a cell never waits for all of it.
+    that waits, one piece runs at a time, and then cells may run, so that none waits for all of it.
 
     Raises:
         RuntimeError: No event loop is running, as in IPython without a kernel.
@@ -54,13 +57,14 @@ class MainThread:
 
     def _next(self) -> None:
         work = self._waiting[0]
+        begun = time.monotonic()
         try:
             work()
         finally:
             self._waiting.popleft()
             if self._waiting:
-                # After what has arrived meanwhile: a turn that only follows it would be the same.
-                self._loop.call_later(_BETWEEN, self._next)
+                took = time.monotonic() - begun
+                self._loop.call_later(min(max(took, _LEAST), _MOST), self._next)
 
     def later(self, work: Callable[[], None]) -> None:
         """Run something a moment later, once for several calls; for work on the main thread."""

@@ -99,6 +99,7 @@ def test_a_forked_child_does_not_stand_for_a_kernel_that_was_killed(runtime: Pat
         assert len(remove_dead("test")) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_does_not_remove_the_file_of_its_parent(runtime: Path) -> None:
     held = register("test", "http://127.0.0.1:1", "token")
