@@ -64,12 +64,16 @@ class Edits:
         """The text of a place with the changes inside of it, which are in order."""
         start, end = place
         parts: list[bytes] = []
-        while inside:
-            change, *inside = inside
+        at = 0
+        while at < len(inside):
+            change = inside[at]
             first, last = change.place
-            parts += [self._text[start:first], self._made(change, _within(change.place, inside))]
+            after = at + 1
+            while after < len(inside) and inside[after].place[0] < last:
+                after += 1
+            parts += [self._text[start:first], self._made(change, inside[at + 1 : after])]
             start = last
-            inside = [each for each in inside if each.place[0] >= last]
+            at = after
         return b"".join([*parts, self._text[start:end]])
 
     def _made(self, change: _Change, inside: list[_Change]) -> bytes:

@@ -7,7 +7,13 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from archytas_nb.loop.events import CallOutcome, ProgramCall, ProgramEnded, ProgramWaits
+from archytas_nb.loop.events import (
+    CallOutcome,
+    ProgramCall,
+    ProgramEnded,
+    ProgramFaults,
+    ProgramWaits,
+)
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.sandbox.session import Session
 from archytas_nb.tools.tool import Tool
@@ -60,16 +66,24 @@ def _made(call: ProgramCall) -> CallOutcome:
 
 def ended_in_form(form: str, text: str, called: Any = _made) -> ProgramEnded:
     """How a program ended that has no faults."""
+    reply = reply_in_form(form, text, called)
+    assert isinstance(reply, ProgramEnded), reply
+    return reply
+
+
+def reply_in_form(form: str, text: str, called: Any = _made) -> ProgramEnded | ProgramFaults:
+    """How a program ended, or its faults."""
     if form == "rows":
         program = RowProgram(text, TOOLS, Row)
-        assert program.faults == ()
+        if program.faults:
+            return ProgramFaults(program.faults)
         return program.run(ROW, called, {})
     session = Session(TOOLS, {"row": ROW})
     try:
         reply: Any = session.run(text)
         while isinstance(reply, ProgramWaits):
             reply = session.resume([called(each) for each in reply.calls])
-        assert isinstance(reply, ProgramEnded), reply
+        assert isinstance(reply, (ProgramEnded, ProgramFaults))
         return reply
     finally:
         session.close()

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from archytas_nb.loop.events import CallOutcome, ProgramCall, ProgramEnded
 from archytas_nb.sandbox.prepared import fed_text
 from tests.sandbox.direct import in_python, in_sandbox, pool
+from tests.sandbox.forms import FORMS, TOOLS, reply_in_form
 
 __all__ = ["pool"]
 
@@ -229,6 +231,37 @@ def test_a_program_has_the_values_and_the_calls_that_it_has_in_python(pool: Any,
 @given(rebinding)
 def test_a_program_may_bind_the_names_of_builtins_as_in_python(pool: Any, text: str) -> None:
     _check(pool, text)
+
+
+def _in_both_forms(text: str) -> None:
+    """A program ends in the same way, with the same calls and faults, in each form."""
+    found = []
+    for form in FORMS:
+        calls: list[tuple[str, str, int]] = []
+
+        def called(call: ProgramCall, calls: Any = calls) -> CallOutcome:
+            calls.append((call.name, repr(call.input), call.line))
+            return TOOLS[call.name].call(call.input, {})
+
+        reply = reply_in_form(form, f"row.name\n{text}\nanswer([a, b, c, d])", called)
+        if isinstance(reply, ProgramEnded):
+            found.append((reply.shown, repr(reply.answer), reply.error, calls))
+        else:
+            found.append((reply.faults,))
+    assert found[0] == found[1]
+
+
+@settings(max_examples=10, suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.one_of(programs, rebinding))
+def test_a_program_is_the_same_in_a_conversation_and_for_a_row(text: str) -> None:
+    _in_both_forms(text)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.one_of(programs, rebinding))
+def test_many_programs_are_the_same_in_a_conversation_and_for_a_row(text: str) -> None:
+    _in_both_forms(text)
 
 
 @pytest.mark.slow
