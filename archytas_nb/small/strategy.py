@@ -57,6 +57,7 @@ class SmallStrategy(Strategy):
     def __init__(self) -> None:
         self._checks: SmallModelChecks
         self._faults: set[str] = set()  # of programs and lines
+        self._contradicting: frozenset[str] = frozenset()  # actions that contradict the hint
         self._needs_literal = False  # whether the answer of a program was no value of its type
         self._gave_literal = False  # whether the program that is checked was to be a literal
 
@@ -75,10 +76,7 @@ class SmallStrategy(Strategy):
 
     def disabled(self, loop: RunningLoop) -> Collection[str]:
         """What contradicts the hint, in the first reply: the model ignores the hint alone."""
-        if not loop.exchange.hint or loop.guards.steps:
-            return ()
-        is_known = loop.exchange.hint == known_hint(loop.wire)
-        return {*loop.wire.tools, FAIL if is_known else ANSWER}
+        return () if loop.guards.steps else self._contradicting
 
     def shape(self, ask: AskModel, loop: RunningLoop) -> AskModel:
         """The request with the grammar of a corrected program, after one that failed."""
@@ -175,6 +173,7 @@ class SmallStrategy(Strategy):
             return  # the answer may be in what is sent below the question
         is_known = yield from self._checks.knows_answer()
         exchange.hint = known_hint(loop.wire) if is_known else no_tool_hint(loop.wire)
+        self._contradicting = frozenset({*tools, FAIL if is_known else ANSWER})
         loop.conversation.rebuild()
         yield Notice("repair", f"no tool seems to fit; the model is told: {exchange.hint}")
 
