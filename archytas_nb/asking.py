@@ -63,6 +63,7 @@ from archytas_nb.rules import Instructions, read_instructions
 from archytas_nb.run import Run
 from archytas_nb.settings import Settings
 from archytas_nb.small.profile import profile_of
+from archytas_nb.syntax.program import PROGRAM_ENDINGS
 from archytas_nb.tools.current import host
 from archytas_nb.tools.names import RESERVED
 from archytas_nb.tools.tool import Tool
@@ -721,7 +722,7 @@ def built_in_names() -> frozenset[str]:
     from archytas_nb.kernel.disclosure import compare_tool
 
     tools = (ask_user_tool(), python_tool("ask"), *look_tools(), cells_tool(str), compare_tool())
-    return frozenset({*(each.name for each in tools), *RESERVED, *ev.PROGRAM_ENDINGS})
+    return frozenset({*(each.name for each in tools), *RESERVED, *PROGRAM_ENDINGS})
 
 
 def add_built_in(tools: Toolbox, built_in: Tool, off: str) -> None:

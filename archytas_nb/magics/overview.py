@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple, Self
 
+from archytas_nb.words import tidy
+
 NO_QUESTIONS = "no questions have been asked in this conversation"
 
 
@@ -20,8 +22,6 @@ class TextResult(str):
 
     def __new__(cls, text: str) -> Self:
         """The text without what a terminal would obey."""
-        from archytas_nb.trace.safe import tidy
-
         return super().__new__(cls, tidy(text, len(text)))
 
 
@@ -48,7 +48,7 @@ class Overview(NamedTuple):
     empty: str = NO_QUESTIONS
 
     def __repr__(self) -> str:
-        from archytas_nb.trace.safe import Table, tidy
+        from archytas_nb.trace.safe import Table
         from archytas_nb.trace.text import grid_lines
 
         if not self.rows:
