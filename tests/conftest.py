@@ -80,6 +80,15 @@ def embedded_models_are_given_back() -> Iterator[None]:
                 child.wait(timeout=30)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def connections_are_closed() -> Iterator[None]:
+    """No connection that waits for a next request outlives the run: Python would warn of it when it ends."""
+    yield
+    remote = sys.modules.get("archytas_nb.models.remote")
+    if remote is not None:
+        remote.close_clients()
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_known_of_endpoints() -> Iterator[None]:
     """No test uses what another one has learnt."""

@@ -183,11 +183,21 @@ LINES = "```python\nred = warmth(room='red')  # 21.5\nblue = warmth(room='blue')
     ("begun", "grammar", "stop", "new"),
     [
         (LINES, 'root ::= "warm = max(red, blue)"', (), "warm = max(red, blue)"),
-        (LINES, 'root ::= "x = 1  # one"', ("\n", "  #"), "x = 1"),
-        (LINES, 'root ::= "```"', ("\n",), "```"),
-        ("```python\n", 'root ::= "```python\\nx"', (), "```python\nx"),
+        pytest.param(
+            LINES, 'root ::= "x = 1  # one"', ("\n", "  #"), "x = 1", marks=pytest.mark.slow
+        ),
+        pytest.param(LINES, 'root ::= "```"', ("\n",), "```", marks=pytest.mark.slow),
+        pytest.param(
+            "```python\n", 'root ::= "```python\\nx"', (), "```python\nx", marks=pytest.mark.slow
+        ),
         ("if red:\n    ", 'root ::= "  y = \\"語😀\\"\\n  z"', (), '  y = "語😀"\n  z'),
-        ("# <tool_call>\nx = '<think>'\n", 'root ::= "<think>y"', (), "<think>y"),
+        pytest.param(
+            "# <tool_call>\nx = '<think>'\n",
+            'root ::= "<think>y"',
+            (),
+            "<think>y",
+            marks=pytest.mark.slow,
+        ),
         ("", 'root ::= "yes"', (), "yes"),
     ],
 )
