@@ -186,9 +186,12 @@ def _items(data: Any) -> list[Any]:
     is_text = isinstance(data, (str, bytes, Mapping))
     if is_text or not isinstance(data, Iterable):
         raise _not_rows(data)
-    if not isinstance(data, (Iterator, Sequence, AbstractSet, MappingView)) and hides_rows(data):
+    if not isinstance(data, (Sequence, AbstractSet, MappingView)) and hides_rows(data):
         raise _not_rows(data)
-    return list(data)
+    items = list(data)
+    if isinstance(data, Iterator) and items and table_of(items[0]) is not None:
+        raise _not_rows(data)  # a table in parts
+    return items
 
 
 def _not_rows(data: Any) -> Exception:

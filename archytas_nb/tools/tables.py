@@ -22,7 +22,7 @@ import operator
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, TypeAlias
@@ -511,7 +511,23 @@ _OFFERED = ("__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
 
 def way_to_rows(value: Any) -> str:
     """The method that makes rows of a value, as ``.collect()``; empty if it has none."""
-    return next((f".{name}()" for name in _WAYS if callable(_static(value, name))), "")
+    others = (name for name in dir(type(value)) if name.startswith("to_") and "table" in name)
+    return next((f".{name}()" for name in (*_WAYS, *others) if _is_way(value, name)), "")
+
+
+def _is_way(value: Any, name: str) -> bool:
+    """Whether a value has a method that needs no arguments: ``execute`` may need a statement."""
+    method = getattr(type(value), name, None)
+    if not callable(method) or not callable(_static(value, name)):
+        return False
+    try:
+        [_, *parameters] = inspect.signature(method).parameters.values()
+    except (TypeError, ValueError):  # compiled code often has no signature
+        return any(hasattr(type(value), each) for each in _OF_TABLES)
+    return all(
+        each.default is not each.empty or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        for each in parameters
+    )
 
 
 def hides_rows(value: Iterable[Any]) -> bool:
@@ -519,7 +535,12 @@ def hides_rows(value: Iterable[Any]) -> bool:
 
     So it is with tables of libraries that are not read: they have columns or offer themselves to
     other libraries. Others give the names of their parts, as dicts do, or tables, as groups do.
+    Of an iterator nothing is taken.
     """
+    if any(_static(value, each) is not None for each in _OFFERED):
+        return True
+    if isinstance(value, Iterator):
+        return False
     if _looks_like_a_table(value):
         return True
     get: Callable[[Any, Any], Any] | None = getattr(type(value), "__getitem__", None)

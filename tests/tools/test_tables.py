@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import sqlite3
 import subprocess
 import sys
 from collections import deque
@@ -18,7 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb import Agent
 from archytas_nb.kernel.context import described, look_tools
+from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.data import is_data, preview
 from archytas_nb.tools.tables import column_of, hides_rows, library_of, table_of, way_to_rows
 from archytas_nb.tools.texts import MISSING
@@ -158,6 +161,54 @@ def test_an_object_that_gives_what_it_holds_does_not(items: list[Any]) -> None:
 def test_groups_of_a_table_are_no_rows(frame: Any) -> None:
     groups = frame.groupby("city") if isinstance(frame, pd.DataFrame) else frame.group_by("city")
     assert hides_rows(groups)
+
+
+class Parts(Iterator[Any]):
+    """A table that is read in parts, each of them a table."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self._parts = iter(parts)
+
+    def __next__(self) -> Any:
+        return next(self._parts)
+
+
+class Reader(Parts):
+    """One that offers itself to other libraries."""
+
+    __arrow_c_stream__ = Offered.__arrow_c_stream__
+
+
+def test_of_an_iterator_nothing_is_taken() -> None:
+    for kind, hides in ((Parts, False), (Reader, True)):
+        parts = kind([1, 2])
+        assert hides_rows(parts) == hides
+        assert list(parts) == [1, 2]
+
+
+@pytest.mark.parametrize("kind", [Parts, Reader])
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_the_parts_of_a_table_are_not_asked_about(kind: Any, frame: Any) -> None:
+    model = ScriptedModel()
+    with pytest.raises(ValueError, match="its rows"):
+        Agent([], model=model).map(kind([frame(DATA), frame(DATA)]), "What is it?", store=None)
+    assert not model.asked
+
+
+def test_a_method_is_the_way_to_rows_only_if_it_needs_nothing() -> None:
+    class NeedsText:
+        def execute(self, sql: str) -> None: ...
+
+    class NeedsNothing(NeedsText):
+        def to_pandas(self, n: int = 3, *args: Any, **options: Any) -> None: ...
+
+    class Dataset:
+        def to_table(self) -> None: ...
+
+    connection = sqlite3.connect(":memory:")
+    ways = [way_to_rows(each) for each in (NeedsText(), NeedsNothing(), Dataset(), connection)]
+    connection.close()
+    assert ways == ["", ".to_pandas()", ".to_table()", ""]
 
 
 # ── what is told ──────────────────────────────────────────────────────────────────────────────────
