@@ -220,11 +220,14 @@ class ServerConnection:
 
     def _last_output(self, characters: int) -> str:
         """The end of what a started server has written to its stderr."""
-        if self.log is None or not self.log.exists():
+        if self.log is None:
             return ""
-        with self.log.open("rb") as log:
-            log.seek(max(0, self.log.stat().st_size - characters))
-            return visible(log.read().decode(errors="replace").strip())
+        try:
+            with self.log.open("rb") as log:
+                log.seek(max(0, self.log.stat().st_size - characters))
+                return visible(log.read().decode(errors="replace").strip())
+        except OSError:  # it was closed, and its log removed
+            return ""
 
     def _read(self, listed: Page) -> None:
         """Make tools of those that are listed."""
