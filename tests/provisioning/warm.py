@@ -1,8 +1,9 @@
-"""A process that has imported what kernels import, and becomes a kernel in 0.3 seconds in the place of 3.
+"""A process that has imported what kernels import, and becomes a kernel in a fraction of the time.
 
-It runs as long as its stdin is open, and accepts connections at the socket whose descriptor is its argument. A request is a length and a
-JSON object, with the three standard streams beside them; the reply is the process id of the kernel, or 0 where a fork
-would not be what is asked for. The connection stays open: its end ends the kernel, as the end of a parent does.
+It runs as long as its stdin is open, and accepts connections at the socket whose descriptor is its argument. A request
+is a length and a JSON object, with the three standard streams beside them; the reply is the process id of the kernel,
+or 0 where a fork would not be what is asked for. The connection stays open: its end ends the kernel, as the end of a
+parent does.
 """
 
 from __future__ import annotations
