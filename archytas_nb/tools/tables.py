@@ -432,7 +432,7 @@ class _ColumnOfNarwhals(Column):
         try:
             return self._counted.min(), self._counted.max()
         except Exception:  # noqa: BLE001 - Python cannot hold one of them
-            ends = self._counted.sort(nulls_last=True).drop_nulls()
+            ends = self._counted.drop_nulls().sort()
             return _held(ends[:1])[0], _held(ends[-1:])[0]
 
     def mean(self) -> Any:
