@@ -389,7 +389,7 @@ class KernelExecutor:
         """
         limits = []
         if self._ends is not None:
-            left = self._ends - self._now()
+            left = max(self._ends - self._now(), 0.0)
             limits.append((left, left + spent, "what was left of this run's time"))
         if tool is not None and tool.timeout is not None:
             limits.append((tool.timeout - spent, tool.timeout, "this tool's timeout"))

@@ -89,7 +89,8 @@ def test_magics_are_refused_before_anything_runs(line: str) -> None:
 def test_interrupts_and_time_limits_stop_code() -> None:
     late = run("a = 1\nwhile True: pass", seconds=0.2)
     assert late.status == "error"
-    assert "stopped after 0." in late.text
+    # On a busy machine nothing may be left when the code begins.
+    assert re.search(r"stopped after 0(\.\d+)? s", late.text)
     timer = threading.Timer(0.3, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
     timer.start()
     names: Names = {"rows": []}
