@@ -11,13 +11,12 @@ import inspect
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
-from archytas_nb.errors import ConditionError, ToolError, argument_error
+from archytas_nb.errors import STOPS, ConditionError, ToolError, argument_error
 from archytas_nb.loop.events import ANSWER, CallOutcome, Json, Verdict
 from archytas_nb.loop.record import AnswerForm
 from archytas_nb.loop.reply import as_text
 from archytas_nb.tools.meaning import signature_of
 from archytas_nb.tools.render import failure_text, render
-from archytas_nb.tools.texts import STOPS
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.words import clip, shorten
 

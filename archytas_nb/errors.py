@@ -300,3 +300,7 @@ class RunInterrupted(UsersFrames, KeyboardInterrupt):
 
 class ToolTimeout(BaseException):
     """A tool took too long. Not an `Exception`: a tool's ``except Exception`` must not catch it."""
+
+
+STOPS = (KeyboardInterrupt, ToolTimeout)
+"""Exceptions that must not be caught while a user's object is inspected."""

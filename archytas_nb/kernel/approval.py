@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from archytas_nb.choices import Policy
+from archytas_nb.errors import STOPS
 from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
 from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.permission import (
@@ -50,7 +51,7 @@ from archytas_nb.loop.events import (
     ToolCall,
 )
 from archytas_nb.tools.data import is_data, listing, preview, shape_of
-from archytas_nb.tools.texts import STOPS, safe_repr, type_name
+from archytas_nb.tools.texts import safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
 from archytas_nb.words import (
     brief,

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
+from archytas_nb.errors import STOPS
 from archytas_nb.loop.events import ValueKind
 from archytas_nb.sandbox.values import (
     MAPPINGS,
@@ -17,7 +18,6 @@ from archytas_nb.sandbox.values import (
     scalar,
 )
 from archytas_nb.tools.render import is_written_as_text
-from archytas_nb.tools.texts import STOPS
 from archytas_nb.words import escape, shorten
 
 MAX_SHORT = 200

@@ -33,9 +33,10 @@ from typing import Any
 
 from pydantic_monty import MontyClassProxy
 
+from archytas_nb.errors import STOPS
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.tools.annotation import is_by_name
-from archytas_nb.tools.texts import STOPS, is_scalar
+from archytas_nb.tools.texts import is_scalar
 
 MAX_ITEMS = 10_000
 """A container with more items becomes a handle."""

@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from archytas_nb.errors import argument_error
+from archytas_nb.errors import STOPS, argument_error
 from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_of
-from archytas_nb.tools.texts import STOPS, array_text, in_line, is_array
+from archytas_nb.tools.texts import array_text, in_line, is_array
 from archytas_nb.words import shorten, with_article
 
 MAX_IMAGES = 5

@@ -23,10 +23,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from archytas_nb.errors import STOPS
 from archytas_nb.loop.events import Output
 from archytas_nb.tools import data
 from archytas_nb.tools.data import MAX_IMAGES, picture
-from archytas_nb.tools.texts import STOPS, is_scalar, safe_repr, safe_str
+from archytas_nb.tools.texts import is_scalar, safe_repr, safe_str
 from archytas_nb.words import clip
 
 NO_OUTPUT = "(no output)"

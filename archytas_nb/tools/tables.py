@@ -25,11 +25,13 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from archytas_nb.errors import STOPS
 from archytas_nb.words import shorten
 
+_Read = TypeVar("_Read")
 Family: TypeAlias = Literal["pandas", "other", "lazy", ""]
 """How a table or a series is read; empty for any other value."""
 Kind: TypeAlias = Literal["number", "time", "other"]
@@ -259,12 +261,11 @@ class _OfNarwhals(Table):
     def rows(self, part: slice, columns: int | None = None) -> list[tuple[Any, ...]]:
         keys = self._keys[:columns]
         chosen = self._frame[part].select(keys)
-        rows: list[tuple[Any, ...]]
-        try:
-            rows = chosen.rows()
-        except Exception:  # noqa: BLE001 - each library has its own for what Python cannot hold
-            rows = list(zip(*(_held(chosen[key]) for key in keys), strict=True))
-        return rows
+
+        def by_column() -> list[tuple[Any, ...]]:
+            return list(zip(*(_held(chosen[key]) for key in keys), strict=True))
+
+        return _first_of(chosen.rows, by_column)
 
     def records(self) -> list[dict[Any, Any]]:
         return [dict(zip(self.names, row, strict=True)) for row in self.rows(slice(None))]
@@ -429,11 +430,11 @@ class _ColumnOfNarwhals(Column):
         return [(value, int(times)) for value, times in counts[:most].rows()]
 
     def ends(self) -> tuple[Any, Any]:
-        try:
-            return self._counted.min(), self._counted.max()
-        except Exception:  # noqa: BLE001 - Python cannot hold one of them
+        def held() -> tuple[Any, Any]:
             ends = self._counted.drop_nulls().sort()
             return _held(ends[:1])[0], _held(ends[-1:])[0]
+
+        return _first_of(lambda: (self._counted.min(), self._counted.max()), held)
 
     def mean(self) -> Any:
         return self._counted.mean()
@@ -456,12 +457,26 @@ class _NotComputed(Column):
 
 def _held(series: Any) -> list[Any]:
     """The values of a series of narwhals; those that Python cannot hold as texts."""
-    try:
-        return list(series.to_list())
-    except Exception:  # noqa: BLE001 - each library has its own
+
+    def as_texts() -> list[Any]:
         import narwhals
 
         return list(series.cast(narwhals.String).to_list())
+
+    return _first_of(lambda: list(series.to_list()), as_texts)
+
+
+def _first_of(read: Callable[[], _Read], instead: Callable[[], _Read]) -> _Read:
+    """What is read of a table, in another way if Python cannot hold a value of it.
+
+    Each library has its own exceptions, and a panic of polars is no `Exception`.
+    """
+    try:
+        return read()
+    except STOPS:
+        raise
+    except BaseException:  # noqa: BLE001
+        return instead()
 
 
 def label_of(name: Any) -> str:

@@ -13,15 +13,12 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from archytas_nb.errors import ToolTimeout
+from archytas_nb.errors import STOPS
 from archytas_nb.tools.tables import column_of, table_of
 from archytas_nb.words import shorten
 
 MISSING = "(missing)"
 """A missing value of a table, in every text for a model, whatever its library calls it."""
-
-STOPS = (KeyboardInterrupt, ToolTimeout)
-"""Exceptions that must not be caught while a user's object is inspected."""
 
 _DEPTH = 6  # of lists in lists that are written
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
