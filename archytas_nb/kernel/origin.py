@@ -18,7 +18,7 @@ import _thread
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from functools import cache, wraps
@@ -55,6 +55,9 @@ _TOOL = OfTool()
 
 current: ContextVar[Origin | None] = ContextVar("archytas_nb_origin", default=None)
 """What started the running code; None for the person."""
+
+followed: list[ContextVar[Any]] = []
+"""Other variables that go with the work that a run hands to a thread."""
 
 
 @contextmanager
@@ -253,19 +256,37 @@ def _handing_over(submit: Callable[..., Any]) -> Callable[..., Any]:
             return submit(self, work, *args, **kwargs)
         token = current.set(None)  # a thread that the pool starts works for others as well
         try:
-            return submit(self, _Work(origin, work), *args, **kwargs)
+            return submit(self, _Work(origin, work, _followed()), *args, **kwargs)
         finally:
             current.reset(token)
 
     return handed_over
 
 
+def _followed() -> list[tuple[ContextVar[Any], Any]]:
+    return [(each, each.get()) for each in followed]
+
+
 class _Work:
     """Work of a run for a pool, which may be in another process."""
 
-    def __init__(self, origin: Origin, work: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        work: Callable[..., Any],
+        values: Sequence[tuple[ContextVar[Any], Any]] = (),
+    ) -> None:
         self._origin = origin
         self._work = work
+        self._values = values
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another process has values of its own
+        return type(self), (self._origin, self._work)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _run_for(self._origin, self._work, *args, **kwargs)
+        tokens = [(variable, variable.set(value)) for variable, value in self._values]
+        try:
+            return _run_for(self._origin, self._work, *args, **kwargs)
+        finally:
+            for variable, token in tokens:
+                variable.reset(token)

@@ -4,9 +4,10 @@
 
 - ``write`` of the Python streams and ``publish`` of the display publisher are overridden on the
   objects themselves, so that logging handlers which hold a stream are captured too. A context
-  variable assigns output to a call; the call's tasks and `asyncio.to_thread` inherit it. Output of
-  threads that a call starts itself goes to the shared record. Threads that existed before keep
-  writing to the original streams.
+  variable assigns output to a call; the call's tasks, `asyncio.to_thread` and the work that it
+  hands to a thread pool inherit it. Output of threads that a call starts itself goes to the shared
+  record. Other threads that existed before keep writing to the original streams, and so do
+  processes.
 - What a call shows inside an Output widget that it has opened belongs to the widget: it goes to the
   original streams and publisher, from which a front end takes it.
 - `descriptors` captures what is written below the streams.
@@ -32,7 +33,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal
 
-from archytas_nb.kernel import descriptors
+from archytas_nb.kernel import descriptors, origin
 from archytas_nb.kernel.descriptors import Kind
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Json, Output
@@ -254,6 +255,7 @@ _UNCAPTURED.open = False
 
 current_capture: ContextVar[Capture | None] = ContextVar("archytas_nb_capture", default=None)
 """The record of the call that runs in this context."""
+origin.followed.append(current_capture)
 
 
 @contextmanager

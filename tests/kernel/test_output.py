@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -266,6 +267,40 @@ def test_an_earlier_thread_continues_printing_to_the_real_stream(
     thread.join()
     assert text_of(outcome.outputs) == "the tool's\n"
     assert capsys.readouterr().out == "mine\n"
+
+
+def test_work_for_an_earlier_pool_belongs_to_the_call_that_hands_it_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs, begun, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def of_the_person() -> None:
+        runs.set()
+        begun.wait(20)
+        print("mine")
+
+    def late() -> None:
+        go_on.wait(20)
+        print("late")
+
+    left = []
+    with ThreadPoolExecutor(2) as pool:
+        mine = pool.submit(of_the_person)
+        runs.wait(20)
+        pool.submit(abs, 1).result()  # both of its threads are there
+
+        def work() -> None:
+            begun.set()
+            list(pool.map(print, ["the tool's"]))
+            mine.result()
+            left.append(pool.submit(late))
+
+        outcome = run_one(work)
+        go_on.set()
+        left[0].result()
+        pool.submit(print, "mine again").result()
+    assert text_of(outcome.outputs) == "the tool's\n"
+    assert capsys.readouterr().out == "mine\nlate\nmine again\n"
 
 
 def test_a_tool_may_redirect_its_output_itself() -> None:
