@@ -161,7 +161,7 @@ class Listener:
             self._changed.notify_all()
 
     def close_in_child(self) -> None:
-        """Close what a forked child was given, which leaves all as it is for its parent."""
+        """Close what a forked child was given, which changes nothing for its parent."""
         self._is_stopped = True
         self._socket.close()
         for each in tuple(self._connections):

@@ -358,8 +358,8 @@ def _of_status(
     after = headers.get("retry-after", "")
     if after.isdigit():
         words += f" (retry after {after[:9]} s)"
-    said = one_line(error["message"], 300)
-    return {**error, "message": f"{words}: {said}" if said else words}
+    reason = one_line(error["message"], 300)
+    return {**error, "message": f"{words}: {reason}" if reason else words}
 
 
 def _phrase(status: int) -> str:
