@@ -74,12 +74,10 @@ def fault(value: Any, deepest: int = MAX_DEPTH) -> str | None:
         value: What `read` returned, or a part of that, or a value of Python.
         deepest: How deeply it may be nested.
     """
-    level = [value]
-    for _ in range(deepest + 1):
+    level = _parts([value])
+    for _ in range(deepest):
         level = [each for part in level for each in _parts(part)]
-        if not level:
-            break
-    else:
+    if level:
         return f"it is nested more than {deepest} levels deep"
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
