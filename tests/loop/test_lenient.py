@@ -159,3 +159,51 @@ def test_reads_triple_quotes_around_several_lines(text: str, value: str) -> None
 def test_rejects_ambiguous_triple_quotes(text: str) -> None:
     with pytest.raises(UnreadableError):
         read_json(text)
+
+
+@over(
+    "text, value",
+    [
+        ("{'a': 'it's fine'}", {"a": "it's fine"}),
+        ("{'a': 'the dogs' o'clock'}", None),
+        (r'{"a": "it\'s fine", b: 2}', {"a": "it's fine", "b": 2}),
+        ('["x"y""]', ['x"y"']),
+        ('["x"y "]', None),
+        ('[""x"y, "]', ['"x"y, ']),
+        ("[,]", None),
+        ('{"a": [,]}', None),
+    ],
+)
+def test_reads_apostrophes_and_marks_where_they_have_one_meaning(text: str, value: Any) -> None:
+    if value is not None:
+        assert read_json(text).value == value
+        return
+    with pytest.raises(UnreadableError):
+        read_json(text)
+
+
+@over(
+    "text, is_read",
+    [
+        ('{"a": "x"', True),
+        ('{"a": "x"\nObservation: 3', True),
+        ('{"a": "x"</tool_call>', True),
+        ('["x"', False),
+        ('{"a": ["x"', False),
+        ('{"a": {"b": "x"', False),
+        ('{"a": "x"</tool_call> "b"', False),
+        ('{"a": "x" and more', False),
+    ],
+)
+def test_only_the_last_brace_of_a_whole_object_may_be_missing(text: str, is_read: bool) -> None:
+    if is_read:
+        assert read_json(text, allow_unclosed=True).value == {"a": "x"}
+        return
+    with pytest.raises(UnreadableError):
+        read_json(text, allow_unclosed=True)
+
+
+def test_a_value_that_is_nested_too_deeply_is_rejected_whether_it_is_valid_or_not() -> None:
+    for text in ("[" * 200, "[" * 200 + "]" * 200, '{"a":' * 200, "[1, " * 200 + "],]" * 200):
+        with pytest.raises(UnreadableError, match="nested too deeply"):
+            read_json(text)
