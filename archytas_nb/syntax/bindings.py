@@ -159,6 +159,15 @@ class _Scope:
     def inner(self, kind: _Kind) -> _Scope:
         return _Scope(kind, self)
 
+    def class_of(self, name: str) -> _Scope | None:
+        """The class that has a name which is read here; None if no class may have it."""
+        scope: _Scope | None = self
+        if self.kind == "parameters" and name not in self.bound:
+            scope = self.outer
+        return (
+            scope if scope is not None and scope.kind == "class" and name in scope.bound else None
+        )
+
     def around(self, node: ast.AST) -> _Scope:
         """Where the types of a function or a class are: a scope of their own if it is generic."""
         return self.inner("parameters") if getattr(node, "type_params", ()) else self
@@ -200,7 +209,7 @@ class _Raw:
 
     def use(self) -> Use:
         is_local = self.scope.owns(self.name)
-        if self.scope.kind == "class" and self.act == "read" and self.name in self.scope.bound:
+        if self.act == "read" and self.scope.class_of(self.name) is not None:
             is_local = is_local and self.is_certain  # otherwise it may be that of the module
         return Use(self.name, self.act, self.node, is_local)
 
@@ -233,7 +242,8 @@ def _uses(tree: ast.AST) -> Iterator[Use]:
             elif step.act == "unbind":
                 scope.bound.add(step.name)  # `del` makes a variable local, too
                 scope.certain.discard(step.name)
-            is_certain = step.name in scope.certain
+            owner = scope.class_of(step.name)
+            is_certain = owner is not None and step.name in owner.certain
             found.append(_Raw(step.name, step.act, step.node, scope, is_certain))
         elif step[0] is not None:
             todo += reversed([*_steps(step[0], step[1])])

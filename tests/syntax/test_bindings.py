@@ -16,7 +16,7 @@ from archytas_nb.syntax.bindings import Bindings
 
 NAMES = "abcd"
 GLOBALS = "gh"
-"""What functions declare global: they bind that without asking the namespace, and do not unbind it."""
+"""What functions declare global, and ``:=`` binds: the namespace is not asked then, so this stays."""
 
 # ── what code really does ─────────────────────────────────────────────────────────────────────────
 
@@ -110,10 +110,8 @@ def ran(text: str) -> tuple[Namespace, bool]:
     except Exception:
         has_ended = False
     names.bound |= set(names) - before
-    for own in ("__builtins__", "__annotations__", "__conditional_annotations__", "__annotate__"):
-        names.bound.discard(own)
-        names.read.discard(own)
-    names.read -= {"__name__", "__build_class__"}  # what a class looks up
+    for found in (names.bound, names.read, names.unbound):  # without the names of the compiler
+        found -= {each for each in found if each.startswith("__") or not each.isidentifier()}
     return names, has_ended
 
 
@@ -131,7 +129,7 @@ def expressions(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.builds("({} + {})".format, inner, inner),
         st.builds("{}.x".format, name),
         st.builds("{}[{}]".format, name, inner),
-        st.builds("({} := {})".format, name, inner),
+        st.builds("({} := {})".format, st.sampled_from(GLOBALS), inner),
         st.builds("[{1} for {0} in [{2}]]".format, name, inner, inner),
         st.builds("{{{1}: 1 for {0} in [{2}] for {3} in [{0}]}}".format, name, inner, inner, name),
         st.builds("list({1} for {0} in [{2}] if [{1}])".format, name, inner, inner),
