@@ -295,6 +295,9 @@ def test_a_value_is_filled_into_the_answer_here(value: Any, values: Any) -> None
 # ── you approve what runs ─────────────────────────────────────────────────────────────────────────
 
 
+_INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
 class Level(enum.Enum):
     LOW = "low it is"
     HIGH = "high it is"
@@ -342,7 +345,7 @@ def test_no_invisible_character_is_shown_as_itself(text: str) -> None:
         assert escape(sign) in prompt or escape(sign).encode().decode("unicode_escape") == sign
 
 
-@given(st.integers(), st.integers(), st.sampled_from(["rebind", "delete", "append"]))
+@given(_INT64, _INT64, st.sampled_from(["rebind", "delete", "append"]))
 def test_the_value_that_was_shown_is_the_one_that_is_used(one: int, other: int, what: str) -> None:
     assume(one != other)
     seen: list[Any] = []
@@ -418,14 +421,9 @@ class Trap:
         self.called.append("method")
         return CANARY
 
-    @property
-    def prop(self) -> str:
-        self.called.append("property")
-        return CANARY
-
 
 PARTS = st.sampled_from([
-    ".method()", ".method", ".prop", "._private", ".__class__", ".__dict__", '["x"]', "[0]", ".called",
+    ".method()", ".method", "._private", ".__class__", ".__dict__", '["x"]', "[0]", ".called",
     "[-1]", ".environ", ".path", ".f_globals", ".__globals__", ".gi_frame", " + 1", " == 1", " & box",
 ])  # fmt: skip
 STARTS = st.sampled_from(["trap", "box", "box.trap", "os", "gen", "_hidden", "fn", "items", "np"])

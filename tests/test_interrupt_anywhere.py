@@ -79,7 +79,7 @@ def test_an_outcome_is_recorded_wherever_the_interrupt_comes(
     where = (
         "loop/loop.py:_run_calls",
         "loop/loop.py:_collect_outcomes",
-        "loop/limits.py:record",
+        "loop/calls_made.py:record",
         "loop/limits.py:record_step",
         "loop/conversation.py:add",
     )
@@ -100,9 +100,9 @@ def test_an_interrupt_between_two_calls_is_handled(protocol: Protocol) -> None:
 
 def test_a_late_interrupt_keeps_the_answer_and_stops_the_code_after_the_run() -> None:
     talk = Talk("native")
-    last = lines("native", "loop/loop.py:_check")
+    last = lines("native", "loop/loop.py:check")
     with (
-        pressing(AtLine("loop/loop.py:_check", line=last)),
+        pressing(AtLine("loop/loop.py:check", line=last)),
         pytest.raises(RunInterrupted) as raised,
     ):
         talk.agent.run("What now?")

@@ -38,7 +38,7 @@ from archytas_nb.loop.events import CallOutcome, Json
 from archytas_nb.tools.tool import Tool
 
 T = TypeVar("T")
-Stopped = Callable[[], bool]
+IsStopped = Callable[[], bool]
 """Whether the map does not wait any more."""
 
 _LOOK = 0.1  # seconds between two looks for a stop
@@ -85,7 +85,7 @@ class Elsewhere:
         ValueError: It is none.
     """
 
-    def __init__(self, executor: Any, stopped: Stopped) -> None:
+    def __init__(self, executor: Any, stopped: IsStopped) -> None:
         if not isinstance(executor, Executor):
             hint = ""
             if callable(getattr(executor, "get_executor", None)):
@@ -168,7 +168,7 @@ class Elsewhere:
         what: str,
         *,
         may_repeat: bool = True,
-        stopped: Stopped = lambda: False,
+        stopped: IsStopped = lambda: False,
     ) -> Any:
         """Have the work of a parcel done in another process.
 
@@ -201,7 +201,7 @@ class Elsewhere:
         return pickle.loads(found)  # noqa: S301 - of our own work
 
     def _run(
-        self, parcel: Parcel, about: bytes, what: str, *, may_repeat: bool, stopped: Stopped
+        self, parcel: Parcel, about: bytes, what: str, *, may_repeat: bool, stopped: IsStopped
     ) -> bytes:
         assert self._claims is not None  # noqa: S101 - it is open
         data = None if about else parcel.data
@@ -232,7 +232,7 @@ class Elsewhere:
                 raise failed(str(report.content))
 
     def _attempt(
-        self, order: Order, data: bytes | None, what: str, stopped: Stopped
+        self, order: Order, data: bytes | None, what: str, stopped: IsStopped
     ) -> tuple[Report | None, str]:
         """Its report, "begun" for an attempt that was lost; None for one that was dropped."""
         assert self._claims is not None  # noqa: S101
@@ -313,7 +313,7 @@ class Elsewhere:
         future.add_done_callback(lambda _: ended.set())
         return future, ended
 
-    def _wait(self, future: Future[Any], ended: threading.Event, stopped: Stopped) -> None:
+    def _wait(self, future: Future[Any], ended: threading.Event, stopped: IsStopped) -> None:
         while not ended.wait(_LOOK):
             if stopped():
                 raise KeyboardInterrupt
@@ -378,7 +378,7 @@ def _error_of(future: Future[Any]) -> BaseException | None:
         return error
 
 
-def _pause(seconds: float, stopped: Stopped) -> None:
+def _pause(seconds: float, stopped: IsStopped) -> None:
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         if stopped():
@@ -396,7 +396,7 @@ class _Gate:
         self._waiting = 0  # those that want to run alone
 
     @contextmanager
-    def entered(self, *, alone: bool, stopped: Stopped) -> Iterator[None]:
+    def entered(self, *, alone: bool, stopped: IsStopped) -> Iterator[None]:
         """Wait until an attempt may run; KeyboardInterrupt if the map is stopped."""
         with self._changed:
             self._waiting += alone
@@ -462,7 +462,7 @@ class SentCalls:
         tool_input: Json,
         caller: CallingProgram,
         seconds: float | None,
-        stopped: Stopped,
+        stopped: IsStopped,
     ) -> CallOutcome:
         """Make a call; where it is not known how it ended, the row ends here.
 

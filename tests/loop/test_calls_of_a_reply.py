@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop import limits, loop
+from archytas_nb.loop import calls_made, loop
 from archytas_nb.loop.events import (
     AskModel,
     CallOutcome,
@@ -85,14 +85,14 @@ def test_compares_calls_by_key_in_linear_work(monkeypatch: pytest.MonkeyPatch, s
     """Comparing all pairs would encode the input of each call once for every other call."""
     monkeypatch.setattr(loop, "MAX_CALLS", 100_000)
     written = 0
-    call_key = limits.call_key
+    call_key = calls_made.call_key
 
     def counted(call: Any) -> str:
         nonlocal written
         written += 1
         return call_key(call)
 
-    monkeypatch.setattr(limits, "call_key", counted)
+    monkeypatch.setattr(calls_made, "call_key", counted)
     monkeypatch.setattr(loop, "call_key", counted)
     step_of(many(1000, same=same))
     assert written < 6000
