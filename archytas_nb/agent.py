@@ -8,7 +8,15 @@ import inspect
 import os
 import sys
 import weakref
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
@@ -18,31 +26,23 @@ from typing import (
     Any,
     Literal,
     Never,
+    TypedDict,
     TypeVar,
     Unpack,
     overload,
 )  # fmt: skip
 
-from archytas_nb import question as prepare
-from archytas_nb.asking import (
-    ASKED_UNSEEN,
-    ActiveRun,
-    AgentSetup,
-    Asked,
-    ModelChoice,
-    instructions_in,
-    is_asked_unseen,
-    place_of,
-)
+from archytas_nb.answers import Until
 from archytas_nb.batch import STORE
 from archytas_nb.choices import CompactionName, ContextName, ProtocolName, PythonMode, ValuesName
-from archytas_nb.driver import Events, Observer
+from archytas_nb.driver import ask
 from archytas_nb.errors import (
     ArchytasError,
     CassetteMiss,
     ConfigurationError,
     RunInterrupted,
     ToolError,
+    invalid_argument,
     users_frames,
 )
 from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
@@ -56,9 +56,22 @@ from archytas_nb.loop.model import (
     is_model,
 )
 from archytas_nb.loop.record import Exchange, Inbox
+from archytas_nb.prepare import (
+    ASKED_UNSEEN,
+    ModelChoice,
+    Prepared,
+    RunSetup,
+    Tools,
+    instructions_in,
+    is_asked_unseen,
+    prepare,
+    read_question,
+    tell,
+    toolbox_of,
+    wire_of,
+)
 from archytas_nb.progress import progress_line
-from archytas_nb.question import Options, Tools, takes_options
-from archytas_nb.run import Run, T
+from archytas_nb.run import ActiveRun, AnswerCheck, Events, Observer, Run, T
 from archytas_nb.settings import UNSET, Approve, Settings
 from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.tool import Tool
@@ -72,6 +85,64 @@ if TYPE_CHECKING:
 __all__ = ["Agent", "Model", "Observer", "ProtocolName"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Options(TypedDict, total=False):
+    """The options of one question; `Agent.run` describes them."""
+
+    until: Until | None
+    images: Any
+    origin: str
+    code: bool
+    observers: Sequence[Observer]
+    progress: bool | None
+    model: str | Model | None
+    tools: Tools
+    max_steps: int
+    max_seconds: float | None
+    max_total_tokens: int | None
+    max_reply_tokens: int | None
+
+
+def takes_options(method: F) -> F:
+    """List the ``**options`` of a method in its signature, for help and completion."""
+    signature = inspect.signature(method)
+    parameters = [each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
+        for name, kind in Options.__annotations__.items()
+    ]
+    method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return method
+
+
+def check_namespace(namespace: object) -> None:
+    """Raise ValueError unless this is a namespace or None."""
+    if namespace is not None and not isinstance(namespace, MutableMapping):
+        raise invalid_argument("namespace", namespace, "a dict of variables")
+
+
+class AgentTools(Toolbox):
+    """The tools of an agent's next question; one that is added is added to the agent."""
+
+    def __init__(self, tools: Toolbox, own: Toolbox) -> None:
+        super().__init__()
+        self._tools = dict(tools)
+        self._own = own
+
+    def add(self, f: Any, **options: Any) -> Tool:
+        """Add a function or a tool to the agent, as `Agent.tool` does, and return the tool."""
+        tool = self._own.add(f, **options)
+        self._tools[tool.name] = tool
+        return tool
+
+    def _refuse(self, *_: Any) -> Never:
+        raise ToolError(
+            "the tools of an agent can only be added to: agent.tools.add(f). To remove or disable "
+            "one, change the Toolbox that the agent was made with, or pass tools=[…] for a question"
+        )
+
+    remove = disable = enable = refresh = restore = _refuse  # type: ignore[assignment]
 
 
 _asked: ContextVar[frozenset[int]] = ContextVar("asked", default=frozenset())
@@ -164,7 +235,7 @@ class Agent:
         for name in unknown:
             raise unknown_argument("Agent()", name, [*inspect.signature(Agent).parameters][:-1])
         if isinstance(tools, str) and tools in toolbox:
-            prepare.toolbox_of(tools)  # the name of a tool, which raises ValueError
+            toolbox_of(tools)  # the name of a tool, which raises ValueError
         if _names_model(tools) and not _names_model(model):
             tools, model = model, tools  # the model was given first
         if model is not None and not _names_model(model):
@@ -190,12 +261,11 @@ class Agent:
             "program_bounds": program_bounds,
         }
         given = {name: each for name, each in given.items() if each is not UNSET}
-        prepare.check_namespace(namespace)
-        Settings.now(given)  # it raises what is wrong, now rather than with the first question
-        self._setup = AgentSetup(
-            given,
+        check_namespace(namespace)
+        self._setup = RunSetup(
+            Settings.now(given),
             ModelChoice(model),
-            prepare.toolbox_of(tools),
+            toolbox_of(tools),
             Toolbox(),
             namespace,
         )
@@ -212,12 +282,12 @@ class Agent:
             ConfigurationError: A tool of yours has the name of a built-in one that is switched on.
         """
         offered = self._setup.now().offered(self._setup.choice.profile)
-        return prepare.AgentTools(offered, self._setup.own_tools)
+        return AgentTools(offered, self._setup.own_tools)
 
     @property
     def protocol(self) -> ProtocolName:
         """The wire protocol; "auto" for the one that the model supports."""
-        return self._setup.settings().protocol
+        return self._setup.settings.again().protocol
 
     @protocol.setter
     def protocol(self, protocol: ProtocolName) -> None:
@@ -226,7 +296,7 @@ class Agent:
     @property
     def instructions(self) -> str:
         """The text that is added to the system prompt."""
-        return instructions_in(self._setup.settings()).text
+        return instructions_in(self._setup.settings.again()).text
 
     @instructions.setter
     def instructions(self, instructions: str) -> None:
@@ -235,7 +305,7 @@ class Agent:
     @property
     def context(self) -> ContextName:
         """Which variables are described below a question."""
-        return self._setup.settings().context
+        return self._setup.settings.again().context
 
     @context.setter
     def context(self, context: ContextName) -> None:
@@ -244,7 +314,7 @@ class Agent:
     @property
     def limits(self) -> Limits:
         """The limits of a run."""
-        return self._setup.settings().limits
+        return self._setup.settings.again().limits
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
@@ -291,11 +361,10 @@ class Agent:
         """
         setup = self._setup.now()
         last = self.exchanges[-1] if self.exchanges else Exchange("")
-        copy = replace(last)  # so that its context does not change
-        past, earlier = place_of(last, self.exchanges)
         profile = setup.choice.profile
-        tools = setup.question_tools(copy, past, earlier, profile)
-        wire = setup.wire(setup.protocol(setup.choice.known), tools, last, profile)
+        protocol = setup.protocol(setup.choice.known)
+        told = tell(setup, last, self.exchanges, protocol, profile)
+        wire = wire_of(setup, protocol, told.tools, last, profile)
         return messages_of(wire, self.exchanges)
 
     def as_tool(self, name: str, description: str, *, approve: bool | None = None) -> Tool:
@@ -329,7 +398,7 @@ class Agent:
             ToolError: The agent failed, it would ask itself, or the question may contain values
                 that must stay here.
         """
-        own = self._setup.now().settings.values
+        own = self._setup.settings.again().values
         if caller.values != "all":
             raise ToolError(
                 f"values is {caller.values!r}, and a question to the agent {name!r} may contain "
@@ -481,9 +550,9 @@ class Agent:
         """
         run = _new_run(question, output_type)
         try:
-            asked = self._asked(run, output_type, options)
+            _, events = self._read(run, output_type, options)
             with _progress(question, options) as line:
-                for _ in self._events(asked, (*options.get("observers", ()), *line)):
+                for _ in events((*options.get("observers", ()), *line)):
                     pass
         except KeyboardInterrupt:
             raise run.interrupt() from None
@@ -508,8 +577,8 @@ class Agent:
         """
         run = _new_run(question, output_type)
         try:
-            asked = self._asked(run, output_type, options)
-            yield from self._events(asked, options.get("observers", ()))
+            _, events = self._read(run, output_type, options)
+            yield from events(options.get("observers", ()))
         except KeyboardInterrupt:
             raise run.interrupt() from None
         return run.checked()
@@ -552,14 +621,12 @@ class Agent:
         from archytas_nb.aio import RunStream, events_of, waits_on_thread  # loads asyncio
 
         run = _new_run(question, output_type)
-        asked = self._asked(run, output_type, options)
-        setup = asked.setup
+        setup, begin = self._read(run, output_type, options)
         waits = partial(
             waits_on_thread,
             setup.offered(setup.choice.profile),
             has_policy=callable(setup.settings.approve),
         )
-        begin = partial(self._events, asked)
         observers = options.get("observers", ())
         return RunStream(run, events_of(run, begin, waits, observers, self._current))
 
@@ -740,13 +807,13 @@ class Agent:
 
     def preview(self, question: str, **asked: Any) -> ev.AskModel:
         """The first request of a run with these arguments; nothing is sent or stored."""
-        return self.planned(question, **asked)[0]
+        return self.prepared(question, **asked).first_request()
 
-    def planned(self, question: str, **asked: Any) -> tuple[ev.AskModel, Toolbox]:
-        """As `preview`, with the tools of the run, which include those that read variables."""
+    def prepared(self, question: str, **asked: Any) -> Prepared:
+        """All that a run with these arguments is asked with; nothing is sent or stored."""
         setup = self._setup.now()
-        exchange, _ = prepare.read_question(setup.variables, question, **asked)
-        return setup.first_request(exchange, self.exchanges)
+        exchange, check = read_question(setup.variables, question, **asked)
+        return prepare(setup, setup.choice.choose(), exchange, self.exchanges, check)
 
     def __repr__(self) -> str:
         asked = len(self.exchanges)
@@ -764,8 +831,14 @@ class Agent:
 
     # ── private ───────────────────────────────────────────────────────────────────────────────────
 
-    def _asked(self, run: Run[Any], output_type: Any, options: Options) -> Asked:
-        """Read the question of a run and its options; nothing is sent yet."""
+    def _read(
+        self, run: Run[Any], output_type: Any, options: Options
+    ) -> tuple[RunSetup, Callable[[Sequence[Observer]], Events]]:
+        """Read the question of a run and its options; nothing is sent yet.
+
+        Returns:
+            What it is asked with, and what asks it: the events of the run for some observers.
+        """
         for name in options:
             if name not in Options.__annotations__:
                 raise unknown_argument(
@@ -776,7 +849,7 @@ class Agent:
         about = {
             name: given[name] for name in ("until", "images", "origin", "code") if name in given
         }
-        exchange, check = prepare.read_question(setup.variables, run.question, output_type, **about)
+        exchange, check = read_question(setup.variables, run.question, output_type, **about)
         for _, earlier in self._runs:
             if earlier.watch is not None:
                 earlier.watch.forget_replaced()
@@ -785,12 +858,19 @@ class Agent:
         self._runs.append((exchange, run))
         if self.inbox.is_closed:  # it is that of an earlier question
             self.inbox = Inbox()
-        return Asked(setup, run, exchange, check, self.exchanges, self.inbox)
+        return setup, partial(self._events, setup, run, exchange, check)
 
-    def _events(self, asked: Asked, observers: Sequence[Observer]) -> Events:
+    def _events(
+        self,
+        setup: RunSetup,
+        run: Run[Any],
+        exchange: Exchange,
+        check: AnswerCheck | None,
+        observers: Sequence[Observer],
+    ) -> Events:
         """All events of a question; an abandoned run of an earlier one is ended first."""
         self._current.end()
-        events = asked.events(observers)
+        events = ask(setup, run, exchange, check, self.exchanges, self.inbox, observers)
         self._current.events = weakref.ref(events)
         return events
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,44 +22,40 @@ from archytas_nb.errors import (
     ConfigurationError,
     FileError,
     ModelError,
-    RunError,
     ToolError,
     ToolTimeout,
-    has_group,
-    with_users_frames,
 )
 from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.interrupts import defer_interrupts
+from archytas_nb.kernel.permission import NOTEBOOK, Source
+from archytas_nb.kernel.person import Keyboard, Person, person_elsewhere
+from archytas_nb.kernel.reads import Reads
+from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
-from archytas_nb.loop.model import Model, ModelFacts, told_to
-from archytas_nb.loop.profile import ModelProfile
-from archytas_nb.loop.record import Exchange, Inbox, columns_in, kinds_in
+from archytas_nb.loop.model import Model, ModelFacts, person_of, start_question, told_to
+from archytas_nb.loop.record import Exchange, Inbox, columns_in, index_of, kinds_in
 from archytas_nb.loop.reply import prose_of
-from archytas_nb.loop.wire import Wire
 from archytas_nb.models import sent
-from archytas_nb.run import Run
+from archytas_nb.prepare import Prepared, RunSetup, origin_and_execution, prepare
+from archytas_nb.run import (
+    AnswerCheck,
+    Events,
+    Observer,
+    Run,
+    ending_only,
+    notifier,
+    run_events,
+)
 from archytas_nb.tools.current import follow_into_threads, host
-from archytas_nb.tools.render import failure_text
 
 T = TypeVar("T")
 
 if TYPE_CHECKING:
     from archytas_nb.answers import Answers
     from archytas_nb.kernel.disclosure import Disclosure
-
-Events: TypeAlias = Generator[ev.Event, None, None]
-
-AnswerCheck: TypeAlias = Callable[..., ev.Verdict]
-"""Checks an answer and converts it to the required type; a second argument is the value itself."""
-
-Observer: TypeAlias = Callable[[ev.Event], object]
-"""Called with every event of a run, in order, including the pieces of a streamed reply.
-
-An observer that displays the form of a call to approve returns the form; it is then not printed.
-"""
 
 
 class Sandbox(Protocol):
@@ -88,34 +83,51 @@ class _FallBack:
 
 @dataclass(slots=True)
 class Driver:
-    """Drives one run."""
+    """Drives one run.
 
-    run: Run  # gets the protocol, the value and the error that ends it
-    exchange: Exchange  # the record of this run
-    past: Sequence[Exchange]
-    model: Model
+    Attributes:
+        run: The run, which gets the protocol, the value and the error that ends it.
+        prepared: What the question is asked with.
+        executor: Runs its calls.
+        inbox: What the person tells the agent meanwhile.
+        show: Shows what a call shows while it runs.
+        messages: Those of the last request.
+    """
+
+    run: Run
+    prepared: Prepared
     executor: KernelExecutor
-    guards: Guards  # new for this run
-    profile: ModelProfile  # of the model
-    wire: Callable[[ActiveProtocol], Wire]
-    check: AnswerCheck | None = None  # None if any answer is accepted
-    summarises: bool = False  # what is dropped of a long conversation
-    may_fall_back: bool = False  # to the text protocol, if function calling fails
-    inbox: Inbox = field(default_factory=Inbox)  # what the person tells the agent meanwhile
-    open_sandbox: Callable[[], Sandbox] | None = (
-        None  # for the first program; None if there is none
-    )
-    show: Callable[[ev.Delta], object] = lambda _: None  # what a call shows while it runs
-    messages: Sequence[ev.Message] = ()  # of the last request
-    disclosure: Disclosure | None = None  # what the model may learn of values; None for all
+    inbox: Inbox
+    show: Callable[[ev.Delta], object]
+    messages: Sequence[ev.Message] = ()
+    exchange: Exchange = field(init=False)
+    past: Sequence[Exchange] = field(init=False)
+    model: Model = field(init=False)
+    guards: Guards = field(init=False)
+    disclosure: Disclosure | None = field(init=False)  # None if the model may learn all
     _sandbox: Sandbox | None = field(default=None, init=False)
     _told: Callable[[], Sequence[str]] = field(default=tuple, init=False)
     _is_stopped: bool = field(default=False, init=False)  # an interrupt came between two requests
     _host: RunHost | None = field(default=None, init=False)  # once there were calls
     _missed: CassetteMiss | None = field(default=None, init=False)  # what a tool asked in vain
 
-    def events(self, protocol: ActiveProtocol) -> Events:
+    def __post_init__(self) -> None:
+        prepared = self.prepared
+        self.exchange = prepared.exchange
+        self.past = prepared.past
+        self.model = prepared.model
+        # The time that a person takes to answer does not count.
+        self.guards = prepared.guards(self.executor.clock)
+        self.disclosure = prepared.disclosure()
+
+    @property
+    def may_fall_back(self) -> bool:
+        """Whether the text protocol takes the place of function calling where that fails."""
+        return self.prepared.settings.protocol == "auto"
+
+    def events(self) -> Events:
         """Yield every event, the ending last; an interrupt thrown into it ends the run properly."""
+        protocol = self.prepared.protocol
         server = ModelFacts(self.model).server
         yield from self._emit(ev.Started(self.run.model, protocol, server, self.exchange.told))
         with defer_interrupts() as deferred:  # what was taken from the inbox must be recorded
@@ -266,9 +278,7 @@ class Driver:
     def _run_program(self, request: ev.RunProgram | ev.ResumeProgram) -> ev.ProgramReply:
         """Run or continue a program until it ends or waits for calls."""
         if self._sandbox is None:
-            if self.open_sandbox is None:
-                raise ConfigurationError("programs need a sandbox, and this run has none")
-            self._sandbox = self.open_sandbox()
+            self._sandbox = self._open_sandbox()
         sandbox = self._sandbox
         work: Callable[[], ev.ProgramReply]
         if isinstance(request, ev.RunProgram):
@@ -281,6 +291,22 @@ class Driver:
             return sandbox.stop()
         except ToolTimeout as error:
             return replace(sandbox.stop(), interrupted=False, lost=str(error))
+
+    def _open_sandbox(self) -> Sandbox:
+        """The sandbox for programs, with the variables of the earlier ones of the conversation."""
+        from archytas_nb.sandbox.bounds import Bounds
+        from archytas_nb.sandbox.session import Session
+
+        states = (each.program_state for each in reversed(self.past))
+        state = next((each for each in states if each is not None), None)
+        settings = self.prepared.settings
+        return Session(
+            self.prepared.tools,
+            self.prepared.variables,
+            state,
+            Bounds(**settings.program_bounds),
+            names_variables=settings.context != "none",
+        )
 
     def _ending(self, ending: ev.Ending) -> ev.Ending:
         """The ending; a failure tells whether the cassette or the configuration was the cause."""
@@ -312,9 +338,10 @@ class Driver:
     def _flow(self, protocol: ActiveProtocol) -> Flow:
         self.run.protocol = protocol
         return react_loop(
-            self.wire(protocol), self.guards, self.past, self.exchange,
-            checks=self.check is not None or self.disclosure is not None, profile=self.profile,
-            told=self._told, summarises=self.summarises,
+            self.prepared.wire(protocol), self.guards, self.past, self.exchange,
+            checks=self.prepared.check is not None or self.disclosure is not None,
+            profile=self.prepared.profile, told=self._told,
+            summarises=self.prepared.summarises,
         )  # fmt: skip
 
     def _fallback_reason(self, request: ev.Request, reply: ev.Reply = None) -> str:
@@ -407,9 +434,9 @@ class Driver:
             if fault := self.disclosure.fault(answer):
                 return ev.Verdict(fault, is_bare=True)
             request = replace(request, answer=self.disclosure.filled(answer))
-        if self.check is None:
+        if self.prepared.check is None:
             return ev.Verdict(value=request.answer)
-        check = partial(self.check, request.answer, *request.given)
+        check = partial(self.prepared.check, request.answer, *request.given)
         try:
             verdict = self.executor.call(check, seconds=self.guards.seconds_left())
         except KeyboardInterrupt:
@@ -474,7 +501,7 @@ class RunHost:
             request = ev.AskModel(
                 driver.guards.steps,
                 ({"role": "user", "content": prompt},),
-                max_tokens=driver.profile.reply_tokens(driver.guards.limits),
+                max_tokens=driver.prepared.profile.reply_tokens(driver.guards.limits),
                 seconds=driver.guards.seconds_left(),
                 about="what a tool asks",
             )
@@ -577,97 +604,111 @@ def _interrupted_reply(request: ev.Request) -> ev.Reply:
     return ev.CallOutcomes((ev.CallOutcome("interrupted", text, call_id=first.id), *outcomes))
 
 
-# ── the events for those who ask ──────────────────────────────────────────────────────────────────
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────
+
+MakeExecutor: TypeAlias = Callable[[Prepared, Run[Any], Callable[[ev.Delta], bool]], KernelExecutor]
+"""Makes the executor for the calls of a run, which shows what they print with a function."""
 
 
-def run_events(
-    run: Run, exchange: Exchange, begin: Callable[[], Events], keep: Callable[[], None],
-    observers: Sequence[Observer], inbox: Inbox,
-) -> Events:  # fmt: skip
-    """Start a run; record its events, pass them to the observers, and yield them.
-
-    In any case the run gets an ending and is kept. An interrupt while an event is handled
-    interrupts the run, which still ends properly. If the person has stopped the run (`inbox`), its
-    ending says so.
-    """
-    events = _started_lazily(begin)
-
-    def finish() -> None:
-        events.close()
-        exchange.ending = _with_cause(exchange.ending or ev.Interrupted("the run"), inbox)
-        run.ending = exchange.ending
-        keep()
-
-    try:
-        try:
-            yield from _observe(run, exchange, events, observers, inbox)
-        except Exception as error:  # of a model, an observer or a policy that the user wrote
-            if has_group(error):
-                raise _told_whole(error, run) from error
-            with_users_frames(error)
-            raise
-        finally:
-            finish()
-    finally:  # again, because an interrupt may have stopped the first attempt
-        finish()
-
-
-def _told_whole(error: Exception, run: Run) -> RunError:
-    """An error with the text of a group, which a cell shows as its error."""
-    failed = RunError(failure_text(error))
-    failed.run = run
-    return failed
-
-
-def _started_lazily(begin: Callable[[], Events]) -> Events:
-    """The events of a run that starts when the first one is requested."""
-    yield from begin()
-
-
-def _with_cause(ending: ev.Ending, inbox: Inbox) -> ev.Ending:
-    """The ending of a run, which says whether the person has stopped it."""
-    if isinstance(ending, ev.Interrupted) and inbox.is_stopped:
-        return replace(ending, stopped=True)
-    return ending
-
-
-def _observe(
-    run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer], inbox: Inbox
+def ask(
+    setup: RunSetup,
+    run: Run[Any],
+    exchange: Exchange,
+    check: AnswerCheck | None = None,
+    exchanges: list[Exchange] | None = None,
+    inbox: Inbox | None = None,
+    observers: Sequence[Observer] = (),
+    make_executor: MakeExecutor | None = None,
 ) -> Events:
-    started = time.perf_counter()
-    interrupted = False
-    event = next(events, None)
-    while event is not None:
-        if isinstance(event, ev.Interrupted):
-            event = exchange.ending = _with_cause(event, inbox)
-        if isinstance(event, ev.Delta):
-            run.pieces.append(event)
-        else:
-            run.pieces.clear()
-            run.events.append(event)
-            run.seconds = time.perf_counter() - started
+    """All events of a question; its record is kept however the run ends.
+
+    Args:
+        setup: What it is asked with.
+        run: Its run.
+        exchange: Its record.
+        check: Checks the answer; None if any answer is accepted.
+        exchanges: The conversation, to which the record is added if it is worth keeping; None for
+            one of its own.
+        inbox: What the person tells the agent meanwhile, and whether they end the run.
+        observers: They see every event.
+        make_executor: Makes the executor; None for that of the notebook.
+    """
+    conversation: list[Exchange] = [] if exchanges is None else exchanges
+    inbox = inbox or Inbox()
+    replaced: dict[str, Any] = {}  # the stored results that were deleted
+
+    def begin() -> Events:
         try:
-            for observer in observers:
-                observer(event)
-            yield event
-        except KeyboardInterrupt as stop:
-            interrupted = True
-            event = _throw(events, stop)
-        else:
-            event = next(events, None)
-    if interrupted and not isinstance(exchange.ending, ev.Interrupted):
-        raise KeyboardInterrupt  # too late for this run, but not for the code after it
+            model = setup.choice.choose()
+            start_question(model, *origin_and_execution(exchange.origin))
+            run.model = model.name
+            run.price = setup.choice.profile.facts.price
+            prepared = prepare(setup, model, exchange, conversation, check)
+        except ConfigurationError as error:
+            run.error = error
+            return ending_only(exchange, ev.Failed(str(error), by="setup"))
+        except ModelError as error:
+            run.error = error
+            return ending_only(exchange, ev.Failed(str(error), by="endpoint"))
+        except KeyboardInterrupt:
+            return ending_only(exchange, ev.Interrupted("a request to the model"))
+        for name, value in prepared.replaced.items():
+            replaced[name] = value
+            del prepared.variables[name]
+        show = notifier(observers)
+        run.protocol = prepared.protocol
+        run.tools = prepared.tools
+        run.namespace = prepared.variables
+        run.reads = Reads(prepared.tools, prepared.variables) if setup.notes_reads else None
+        watches = prepared.settings.watches(by_setting=prepared.profile.runs_python)
+        run.watch = Watch(prepared.variables) if watches else None
+        make = make_executor or partial(notebook_executor, inbox=inbox)
+        return Driver(run, prepared, make(prepared, run, show), inbox, show).events()
+
+    def keep() -> None:
+        """Add the record to the conversation if it is worth keeping; may be called repeatedly."""
+        inbox.close()  # the driver has done so, unless an interrupt came instead
+        is_new = all(each is not exchange for each in conversation)
+        if is_new and exchange.is_worth_keeping:
+            index = index_of(conversation, exchange.origin)
+            conversation[index : index + 1] = [exchange]
+        while replaced:  # results that were not created again are restored
+            setup.variables.setdefault(*replaced.popitem())
+
+    return run_events(run, exchange, begin, keep, observers, inbox)
 
 
-def _throw(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
-    """The next event after an interrupt; None if the run had already ended."""
-    try:
-        return events.throw(stop)
-    except StopIteration:
-        return None
+def notebook_executor(
+    prepared: Prepared, run: Run[Any], show: Callable[[ev.Delta], bool], *, inbox: Inbox
+) -> KernelExecutor:
+    """The executor for the calls of a run in the notebook."""
+    from archytas_nb.trace.controls import Controls
 
+    settings = prepared.settings
+    user = person_elsewhere.get() or Controls(Keyboard())
 
-def ending_only(exchange: Exchange, ending: ev.Ending) -> Events:
-    """The events of a run that could not start."""
-    exchange.ending = ending
-    yield ending
+    def show_question(text: str, form: ev.ApprovalForm | None = None) -> bool:
+        decision = None if form is None else form.decision
+        if decision is not None and decision.kind == "stopped":
+            inbox.stop()
+        return show(ev.Delta("person", text, form))
+
+    source = NOTEBOOK
+    if ModelFacts(prepared.model).is_program:
+        source = Source("program")
+    elif person_elsewhere.get() is not None:
+        source = Source("chat")
+    person: Person = person_of(prepared.model, user, hides_values=settings.hides_values)
+    return KernelExecutor(
+        prepared.tools,
+        prepared.variables,
+        settings.approve,
+        person,
+        lambda text: show(ev.Delta("output", text)),
+        show_question,
+        on_display=lambda each: show(ev.Delta("display", "", output=each)),
+        on_ended=lambda each: show(ev.Delta("ended", "", outcome=each)),
+        allow=settings.allowed,
+        watch=run.watch,
+        source=source,
+    )

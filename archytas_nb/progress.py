@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 
-from archytas_nb.driver import Observer
 from archytas_nb.kernel.output import current_capture
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Event
+from archytas_nb.run import Observer
 
 _line_lock = threading.Lock()
 _LINE = "{};white-space:pre-wrap;overflow-wrap:break-word"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from archytas_nb.errors import (
@@ -16,10 +20,14 @@ from archytas_nb.errors import (
     RunError,
     RunInterrupted,
     TaskFailed,
+    has_group,
+    with_users_frames,
 )
 from archytas_nb.hints import OPERATORS, RUN, no_operator, unknown_attribute
 from archytas_nb.kernel.transaction import Watch
 from archytas_nb.loop import events as ev
+from archytas_nb.loop.record import Exchange, Inbox
+from archytas_nb.tools.render import failure_text
 from archytas_nb.words import count
 
 if TYPE_CHECKING:
@@ -42,6 +50,18 @@ else:
 
 Display: TypeAlias = Literal["all", "answer", "status", "nothing"]
 """The parts of a run that are displayed."""
+
+
+Events: TypeAlias = Generator[ev.Event, None, None]
+
+AnswerCheck: TypeAlias = Callable[..., ev.Verdict]
+"""Checks an answer and converts it to the required type; a second argument is the value itself."""
+
+Observer: TypeAlias = Callable[[ev.Event], object]
+"""Called with every event of a run, in order, including the pieces of a streamed reply.
+
+An observer that displays the form of a call to approve returns the form; it is then not printed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +256,14 @@ class Run(Generic[T_co]):
                     asked = event
                 case ev.RunCalls():
                     asked = event
-                    made[event.step] = dataclasses.replace(made[event.step], thought=event.thought)
+                    made[event.step] = replace(made[event.step], thought=event.thought)
                 case ev.CallOutcomes() if asked is not None:
                     calls = tuple(zip(asked.calls, event.outcomes, strict=True))
                     step = made[asked.step]
-                    made[asked.step] = dataclasses.replace(step, calls=(*step.calls, *calls))
+                    made[asked.step] = replace(step, calls=(*step.calls, *calls))
                 case ev.Answered(thought=thought) if made:
                     last = max(made)
-                    made[last] = dataclasses.replace(made[last], thought=thought)
+                    made[last] = replace(made[last], thought=thought)
         return list(made.values())
 
     @property
@@ -449,7 +469,7 @@ def _with_program(step: Step, asked: ev.RunProgram) -> Step:
     program = asked.text
     if asked.is_part and step.program:
         program = f"{step.program}\n{program}"
-    return dataclasses.replace(step, program=program, thought=asked.thought or step.thought)
+    return replace(step, program=program, thought=asked.thought or step.thought)
 
 
 _LIVE = frozenset({"value", "error", "objects", "values", "given"})
@@ -472,3 +492,141 @@ def to_json(value: Any) -> ev.Json:
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}
     return value
+
+
+# ── the events of a run ───────────────────────────────────────────────────────────────────────────
+
+
+def run_events(
+    run: Run, exchange: Exchange, begin: Callable[[], Events], keep: Callable[[], None],
+    observers: Sequence[Observer], inbox: Inbox,
+) -> Events:  # fmt: skip
+    """Start a run; record its events, pass them to the observers, and yield them.
+
+    In any case the run gets an ending and is kept. An interrupt while an event is handled
+    interrupts the run, which still ends properly. If the person has stopped the run (`inbox`), its
+    ending says so.
+    """
+    events = _started_lazily(begin)
+
+    def finish() -> None:
+        events.close()
+        exchange.ending = _with_cause(exchange.ending or ev.Interrupted("the run"), inbox)
+        run.ending = exchange.ending
+        keep()
+
+    try:
+        try:
+            yield from _observe(run, exchange, events, observers, inbox)
+        except Exception as error:  # of a model, an observer or a policy that the user wrote
+            if has_group(error):
+                raise _told_whole(error, run) from error
+            with_users_frames(error)
+            raise
+        finally:
+            finish()
+    finally:  # again, because an interrupt may have stopped the first attempt
+        finish()
+
+
+def _told_whole(error: Exception, run: Run) -> RunError:
+    """An error with the text of a group, which a cell shows as its error."""
+    failed = RunError(failure_text(error))
+    failed.run = run
+    return failed
+
+
+def _started_lazily(begin: Callable[[], Events]) -> Events:
+    """The events of a run that starts when the first one is requested."""
+    yield from begin()
+
+
+def _with_cause(ending: ev.Ending, inbox: Inbox) -> ev.Ending:
+    """The ending of a run, which says whether the person has stopped it."""
+    if isinstance(ending, ev.Interrupted) and inbox.is_stopped:
+        return replace(ending, stopped=True)
+    return ending
+
+
+def _observe(
+    run: Run, exchange: Exchange, events: Events, observers: Sequence[Observer], inbox: Inbox
+) -> Events:
+    started = time.perf_counter()
+    interrupted = False
+    event = next(events, None)
+    while event is not None:
+        if isinstance(event, ev.Interrupted):
+            event = exchange.ending = _with_cause(event, inbox)
+        if isinstance(event, ev.Delta):
+            run.pieces.append(event)
+        else:
+            run.pieces.clear()
+            run.events.append(event)
+            run.seconds = time.perf_counter() - started
+        try:
+            for observer in observers:
+                observer(event)
+            yield event
+        except KeyboardInterrupt as stop:
+            interrupted = True
+            event = _throw(events, stop)
+        else:
+            event = next(events, None)
+    if interrupted and not isinstance(exchange.ending, ev.Interrupted):
+        raise KeyboardInterrupt  # too late for this run, but not for the code after it
+
+
+def _throw(events: Events, stop: KeyboardInterrupt) -> ev.Event | None:
+    """The next event after an interrupt; None if the run had already ended."""
+    try:
+        return events.throw(stop)
+    except StopIteration:
+        return None
+
+
+def ending_only(exchange: Exchange, ending: ev.Ending) -> Events:
+    """The events of a run that could not start."""
+    exchange.ending = ending
+    yield ending
+
+
+class ActiveRun:
+    """The unfinished run of an agent."""
+
+    def __init__(self) -> None:
+        self.events: Callable[[], Events | None] = lambda: None
+        self.is_awaited = False  # by a task: nothing else may request the next event
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a question is being answered now, so that this is asked from within."""
+        earlier = self.events()
+        return earlier is not None and inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING
+
+    def end(self) -> None:
+        """End an abandoned run, such as that of a stream that is no longer iterated."""
+        earlier = self.events()
+        if earlier is not None:
+            if self.is_awaited or inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
+                raise RuntimeError(
+                    "this agent is already answering a question; ask another agent, or wait"
+                )
+            earlier.close()
+
+
+def notifier(observers: Sequence[Observer]) -> Callable[[ev.Delta], bool]:
+    """A function that passes what a running call prints, displays or asks to the observers.
+
+    Their errors do not reach the tool. It returns whether an observer displays the form.
+    """
+    lock = threading.RLock()  # several threads of a tool may print
+
+    def notify(delta: ev.Delta) -> bool:
+        is_shown = False
+        for observer in observers:
+            with lock, suppress(Exception):  # this runs inside the tool's print
+                returned = observer(delta)
+                is_shown = is_shown or (delta.form is not None and returned is delta.form)
+        return is_shown
+
+    return notify

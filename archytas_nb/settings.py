@@ -477,6 +477,10 @@ class Settings:
         read = {name: value(name) for name in QUESTION_SETTINGS if name not in given}
         return cls(**read).but(**given)
 
+    def again(self) -> Settings:
+        """The same as they are now: those that were not given are read again; raises as `now`."""
+        return Settings.now({name: getattr(self, name) for name in self.given})
+
     def but(self, **given: Any) -> Settings:
         """The same with other values; raises ValueError if one is invalid."""
         if not given:
@@ -511,6 +515,12 @@ class Settings:
         if not by_setting and "python" not in self.given:
             return "off"
         return self.python
+
+    def watches(self, *, by_setting: bool) -> bool:
+        """Whether a run watches changes of the variables; for `by_setting` see `python_for`."""
+        if self.undo is None:
+            return self.python_for(by_setting=by_setting) in ("ask", "undoable")
+        return self.undo
 
 
 QUESTION_SETTINGS = tuple(each.name for each in fields(Settings) if "setting" in each.metadata)
@@ -605,6 +615,7 @@ SETTINGS: Mapping[str, Setting] = {
         if "setting" in each.metadata
     },
 }
+_VARIABLES = {name: setting.variables for name, setting in SETTINGS.items()}
 OTHER_VARIABLES = (f"{PREFIX}CASSETTE_REPORT", f"{PREFIX}CASSETTE_RERUN")
 """Variables that the pytest plugin sets for its kernels; they are no settings."""
 
@@ -664,7 +675,7 @@ def from_environment(name: str) -> Any:
         ConfigurationError: The variable's value cannot be read.
     """
     setting = SETTINGS[name]
-    for variable in setting.variables:
+    for variable in _VARIABLES[name]:
         text = os.environ.get(variable)
         if not text or not text.strip():
             continue

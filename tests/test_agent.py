@@ -228,7 +228,7 @@ def test_endless_user_code_is_stopped_at_the_end_of_the_run(
         """
         return x
 
-    monkeypatch.setattr("archytas_nb.asking.Keyboard", Scripted)
+    monkeypatch.setattr("archytas_nb.driver.Keyboard", Scripted)
     answer = ("final_answer", "two")
     plays: list[tuple[list[Any], list[Any], dict[str, Any]]] = [
         ([], [answer], {"until": endless}),

@@ -14,10 +14,10 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb import hints
+from archytas_nb.agent import Options
 from archytas_nb.errors import RunError
 from archytas_nb.loop.events import AskModel, ModelReply, Usage
 from archytas_nb.models.completion import Price
-from archytas_nb.question import Options
 from archytas_nb.testing import ScriptedModel
 
 

@@ -19,8 +19,11 @@ REPLIES = [[("put", {"place": "a", "n": 1}), ("wait", {"n": 1})], [("put", {"pla
 OURS = (
     "loop/",
     "driver.py",
-    "asking.py",
-    "agent.py:_asked",
+    "prepare.py",
+    "run.py:run_events",
+    "run.py:_observe",
+    "run.py:_throw",
+    "agent.py:_read",
     "agent.py:_events",
 )
 EVERY = few_of(47, 11)

@@ -26,10 +26,10 @@ LAYERS = (
     ("chat", "mcp"),
     ("agent",),
     ("aio", "batch"),
-    ("asking",),
-    ("memory", "progress", "question", "template"),
-    ("rules",),
     ("driver",),
+    ("prepare",),
+    ("memory", "progress", "template"),
+    ("rules",),
     ("cassettes", "run"),
     ("code",),
     ("answers", "kernel", "models", "sandbox", "trace"),
@@ -274,7 +274,7 @@ def test_the_files_were_found_and_read() -> None:
     assert len(list(modules(PACKAGE))) > 30
     visitor = Import("agent", is_package=False)
     visitor.visit(ast.parse((PACKAGE / "agent.py").read_text(encoding="utf-8")))
-    assert "archytas_nb.asking" in [name for _, name in visitor.found]
+    assert "archytas_nb.prepare" in [name for _, name in visitor.found]
 
 
 @pytest.mark.parametrize(

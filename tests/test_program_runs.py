@@ -184,7 +184,7 @@ def test_nothing_in_a_program_is_hidden_from_the_person() -> None:
 
 def test_calls_in_a_loop_are_approved_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     person = Scripted("y", "n, too much")
-    monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+    monkeypatch.setattr("archytas_nb.driver.Keyboard", lambda: person)
     asking = agent(PAYING, 'answer("one was paid")', tools=paying())
     run = asking.run("Pay both")
     assert ["  →  2      pay(amount)" in each for each in person.prompts] == [True, True]

@@ -19,7 +19,6 @@ from archytas_nb import settings
 from archytas_nb.agent import Agent
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.limits import Limits
-from archytas_nb.loop.profile import LARGE
 from archytas_nb.magics.settings import SettingTraits
 from archytas_nb.models.choose import ModelSettings
 from archytas_nb.sandbox.bounds import Bounds
@@ -187,7 +186,7 @@ def shown(agent: Agent, name: str) -> Any:
         case "python":
             return setup.settings.python_for(by_setting=True)
         case "undo":
-            return setup.watches(LARGE)
+            return setup.settings.watches(by_setting=True)
         case "allow":
             return sorted(setup.settings.allow)
         case "approve":

@@ -27,7 +27,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from archytas_nb import extras
 from archytas_nb.answers import Answers
-from archytas_nb.asking import ModelChoice, RunSetup
 from archytas_nb.batch.elsewhere import Elsewhere, RowEndError, SentCalls
 from archytas_nb.batch.keys import keys_of
 from archytas_nb.batch.limiter import Limiter, RowModel
@@ -52,6 +51,7 @@ from archytas_nb.loop.events import Usage
 from archytas_nb.loop.model import ModelFacts, without_retries
 from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
+from archytas_nb.prepare import ModelChoice, RunSetup
 from archytas_nb.progress import line_writer
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace.controls import Controls

@@ -12,11 +12,11 @@ from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, is_typeddict
 
-from archytas_nb.asking import ModelChoice, RunSetup
 from archytas_nb.batch.frame import BESIDE, framed, schemas_of
 from archytas_nb.batch.interval import wilson
 from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import Usage
+from archytas_nb.prepare import ModelChoice, RunSetup
 from archytas_nb.sandbox import pool
 from archytas_nb.template import Template, value_text
 from archytas_nb.tools.tables import (

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from archytas_nb.answers import Answers
-from archytas_nb.asking import RunSetup
 from archytas_nb.batch.columns import Values, row_type
 from archytas_nb.batch.elsewhere import SentCalls
 from archytas_nb.batch.limiter import Limiter, RowModel
@@ -23,6 +22,7 @@ from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.loop.calls_made import SharedCalls, call_key
 from archytas_nb.loop.events import CallOutcome, Fault, Json, ProgramCall, ProgramEnded, ToolCall
 from archytas_nb.loop.reply import as_text
+from archytas_nb.prepare import RunSetup
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.program import Program

@@ -6,16 +6,16 @@ import time
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from archytas_nb.answers import Answers
-from archytas_nb.asking import Asked, ModelChoice, RunSetup
 from archytas_nb.batch.elsewhere import SentCalls
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.store import RowResult
+from archytas_nb.driver import ask
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
@@ -26,6 +26,7 @@ from archytas_nb.loop.limits import Clock
 from archytas_nb.loop.model import Model, person_of
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.stop import Stop
+from archytas_nb.prepare import ModelChoice, Prepared, RunSetup
 from archytas_nb.run import Run
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.words import one_line
@@ -119,26 +120,6 @@ class RowExecutor(KernelExecutor):
         return work()
 
 
-@dataclass(slots=True)
-class _AskedRow(Asked):
-    """A row that is asked about."""
-
-    clock: Clock = field(default_factory=Clock)
-    on_main: OnMain = run_here
-    effects: Effects | None = None
-    calls: SentCalls | None = None
-
-    def _executor(
-        self,
-        tools: Toolbox,
-        model: Model,
-        show: Callable[[ev.Delta], bool],  # noqa: ARG002 - nobody observes a row
-    ) -> KernelExecutor:
-        executor = row_executor(self.setup, tools, model, self.clock, self.on_main, self.calls)
-        executor.effects = self.effects
-        return executor
-
-
 def row_executor(
     setup: RunSetup,
     tools: Toolbox,
@@ -191,18 +172,23 @@ def ask_row(
     check = None
     if answers.form is not None:
         check = answers.check
-    asked = _AskedRow(
+
+    def make_executor(prepared: Prepared, *_: Any) -> KernelExecutor:  # nobody observes a row
+        executor = row_executor(
+            prepared.setup, prepared.tools, prepared.model, model.clock, on_main, calls
+        )
+        executor.effects = effects
+        return executor
+
+    asked = ask(
         replace(setup, choice=ModelChoice(model), namespace=variables),
         run,
         Exchange(question, form=answers.form),
         check,
-        clock=model.clock,
-        on_main=on_main,
-        effects=effects,
-        calls=calls,
+        make_executor=make_executor,
     )
     started = time.perf_counter()
-    with closing(asked.events()) as events:
+    with closing(asked) as events:
         for _ in events:
             stop = Stop.current.get()
             if stop is not None and stop.event.is_set():

@@ -37,7 +37,7 @@ from archytas_nb.magics.line import (
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.overview import overview_of_magics
 from archytas_nb.magics.settings import SettingTraits, model_settings
-from archytas_nb.settings import QUESTION_SETTINGS, Settings, configure
+from archytas_nb.settings import QUESTION_SETTINGS, Settings, configure, value
 
 if TYPE_CHECKING:
     from archytas_nb.agent import Agent
@@ -297,7 +297,7 @@ class ArchytasNB(SettingTraits, Magics):
         args = parser_of(self.agent).parse_args([])
         args.model = model
         agent = self._agent(args, settings)
-        mode: Mode = "quiet" if self.quiet else "static"
+        mode: Mode = "quiet" if value("quiet") else "static"
 
         def ask(continues: str) -> Run:
             with TraceView(question, mode, continues) as view:
@@ -389,7 +389,7 @@ class ArchytasNB(SettingTraits, Magics):
             agent.exchanges = self.history.exchanges_for(origin, new=args.new)
             return dry_run(agent, question, keywords)
         mode = display_mode(self.shell)
-        is_quiet = self._is_quiet(vars(args))
+        is_quiet = vars(args).get("quiet", value("quiet"))
         shown = "quiet" if is_quiet else mode
 
         def ask(continues: str) -> Run:
@@ -467,10 +467,6 @@ class ArchytasNB(SettingTraits, Magics):
             return Settings.now(chosen)
         except ConfigurationError as error:
             raise UsageError(str(error)) from None
-
-    def _is_quiet(self, given: dict[str, Any]) -> bool:
-        """Whether only the answer is shown."""
-        return bool(given.get("quiet", self.quiet))
 
     def _agent(self, args: Any, settings: Settings, *, is_replay: bool = False) -> Agent:
         """An agent with the settings of this question; a map's replay needs no model at all."""

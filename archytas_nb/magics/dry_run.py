@@ -22,23 +22,20 @@ _PRE = (
 def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
     """What an agent would be sent for a question with these arguments of `Agent.run`."""
     from archytas_nb.loop.model import request_body
-    from archytas_nb.small.profile import profile_of
 
-    ask, tools = agent.planned(question, **keywords)
-    model = agent.chosen_model()
-    limits = agent.limits
-    protocol: str = agent.protocol
-    if protocol == "auto":
-        protocol = model.protocol
+    prepared = agent.prepared(question, **keywords)
+    ask = prepared.first_request()
+    model = prepared.model
+    limits = prepared.settings.limits
     names = ("max_steps", "max_errors", "max_seconds", "max_total_tokens")
     facts = {
         "model": model.name,
-        "protocol": protocol,
+        "protocol": prepared.protocol,
         "limits": ", ".join(f"{name}={getattr(limits, name)}" for name in names),
-        "tools": ", ".join(tools) or "none",
+        "tools": ", ".join(prepared.tools) or "none",
         "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
     }
-    if profile_of(model).is_asked_first and agent.tools and not agent.exchanges:
+    if prepared.profile.is_asked_first and agent.tools and not agent.exchanges:
         facts["before it"] = "short requests: does this tool fit the question? (small models only)"
     body = request_body(model, ask)
     return DryRun(ask, tuple(facts.items()), body)

@@ -418,7 +418,7 @@ def _import_libraries(*modules: str) -> None:
 
 def _taken(toolbox: Toolbox) -> set[str]:
     """The names that a tool of a server cannot have, because something else is called by them."""
-    from archytas_nb.asking import built_in_names
+    from archytas_nb.prepare import built_in_names
     from archytas_nb.tools.declaration import python_name
 
     in_programs = map(python_name, toolbox.values())

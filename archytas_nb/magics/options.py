@@ -177,11 +177,11 @@ def rows_of(source: str, namespace: dict[str, Any]) -> Any:
 
 
 def chosen_tools(patterns: Iterable[str], toolbox: Toolbox, flag: str = "--tools") -> list[str]:
-    """`question.chosen_tools`; raises UsageError if a name or a glob matches no enabled tool."""
-    from archytas_nb import question
+    """`prepare.chosen_tools`; raises UsageError if a name or a glob matches no enabled tool."""
+    from archytas_nb import prepare
 
     try:
-        return question.chosen_tools(patterns, toolbox, flag)
+        return prepare.chosen_tools(patterns, toolbox, flag)
     except ConfigurationError as error:
         raise UsageError(str(error)) from None
 

@@ -232,7 +232,6 @@ class SettingTraits(Configurable):
     cassette: Any
     cassette_mode: Any
     warm: Any
-    quiet: Any
 
 
 def model_settings(config: SettingTraits) -> ModelSettings:

@@ -132,7 +132,10 @@ class Toolbox(ToolLike, Mapping[str, Tool]):
 
     def active(self) -> Toolbox:
         """Return a new toolbox with the enabled tools; later changes do not affect it."""
-        return Toolbox(*(each for name, each in self._tools.items() if name not in self._disabled))
+        active = Toolbox()
+        enabled = (item for item in self._tools.items() if item[0] not in self._disabled)
+        active._tools = dict(enabled)
+        return active
 
     def refresh(self, namespace: Mapping[str, Any]) -> None:
         """Replace each tool whose function a notebook has defined again, outside of ``%%tool``.

@@ -6,15 +6,15 @@ Law of this file: it takes things away and adds nothing. The loop, the prompt an
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import archytas_nb as nb
-from archytas_nb.asking import AgentSetup, ModelChoice, RunSetup
 from archytas_nb.loop.calls_made import CallsOfReplies
 from archytas_nb.loop.events import AskModel, CallOutcome, ModelReply, ToolCall
-from archytas_nb.loop.limits import Guards
+from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.profile import LARGE, ModelProfile
+from archytas_nb.prepare import ModelChoice
 
 
 class Unconstrained:
@@ -62,21 +62,9 @@ class BareChoice(ModelChoice):
         )
 
 
-class BareSetup(RunSetup):
-    """A setup whose runs have limits alone."""
-
-    def guards(self, *args: Any, **kwargs: Any) -> Guards:
-        """The limits of a run, without any guard."""
-        guards = RunSetup.guards(self, *args, **kwargs)
-        return replace(guards, calls=Unguarded(guards.calls.may_repeat))
-
-
-class BareAgentSetup(AgentSetup):
-    """The setup of an agent whose questions have a `BareSetup`."""
-
-    def now(self) -> RunSetup:
-        """The setup for a question that is asked now, without guards."""
-        return BareSetup(*_values(AgentSetup.now(self)))
+def _unguarded(limits: Limits, clock: Any, calls: CallsOfReplies) -> Guards:
+    """The limits of a run, without any guard."""
+    return Guards(limits, clock, Unguarded(calls.may_repeat))
 
 
 class BareAgent(nb.Agent):
@@ -84,9 +72,5 @@ class BareAgent(nb.Agent):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        setup = replace(self._setup, choice=BareChoice(self._setup.choice.given))
-        self._setup = BareAgentSetup(*_values(setup))
-
-
-def _values(setup: AgentSetup | RunSetup) -> list[Any]:
-    return [getattr(setup, each.name) for each in fields(setup)]
+        choice = BareChoice(self._setup.choice.given)
+        self._setup = replace(self._setup, choice=choice, make_guards=_unguarded)

@@ -221,7 +221,7 @@ def delete(name: str) -> str:
 def approvals(
     path: Path, mode: Any, person: Any, monkeypatch: pytest.MonkeyPatch, steps_recorded: int = 0
 ) -> nb.Run:
-    monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+    monkeypatch.setattr("archytas_nb.driver.Keyboard", lambda: person)
     script = [("delete", {"name": "a"}), ("delete", {"name": "b"}), ("final_answer", "Done.")]
     live = ScriptedModel(*script[steps_recorded:])
     model = CassetteModel(Cassette(path, mode), lambda: live)
@@ -253,7 +253,7 @@ def test_what_is_approved_is_not_recorded_if_values_stay(
     script = (("delete", {"name": "{plan}"}), ("final_answer", "Done."))
 
     def ask(mode: Any, person: Scripted) -> nb.Run:
-        monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+        monkeypatch.setattr("archytas_nb.driver.Keyboard", lambda: person)
         model = CassetteModel(Cassette(path, mode), lambda: ScriptedModel(*script))
         tools = nb.Toolbox()
         tools.add(delete, approve=lambda name: f"{name} is gone then")
@@ -283,7 +283,7 @@ def test_a_question_to_the_user_that_was_not_recorded_fails_the_run(
 ) -> None:
     path = tmp_path / "x.jsonl"
     person = Scripted("blue")
-    monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+    monkeypatch.setattr("archytas_nb.driver.Keyboard", lambda: person)
     script = (("ask_user", {"question": "Which one?"}), ("final_answer", "Blue it is."))
     live = CassetteModel(Cassette(path, "record"), lambda: ScriptedModel(*script))
     nb.Agent([], live, namespace={}, ask_user=True).run("Paint it.")
@@ -382,7 +382,7 @@ class Recorded:
     def ask(self, mode: Any, question: str, person: Any, *calls: str, **options: Any) -> list[str]:
         """Which calls ran."""
         self.ran.clear()
-        self._monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+        self._monkeypatch.setattr("archytas_nb.driver.Keyboard", lambda: person)
         script = [("delete", {"name": each}) for each in calls]
         live = ScriptedModel(*script, ("final_answer", "Done."))
         model = CassetteModel(Cassette(self._path, mode), lambda: live)
@@ -463,7 +463,7 @@ def test_an_inner_agent_that_asks_live_is_not_answered_by_the_recording_of_the_o
 
     def ask(mode: Any, person: Any, instructions: str) -> int:
         ran.clear()
-        monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+        monkeypatch.setattr("archytas_nb.driver.Keyboard", lambda: person)
         cassette = Cassette(path, mode)
         tools = nb.Toolbox()
         tools.add(delete, approve=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import archytas_nb as nb
-from archytas_nb import asking
+from archytas_nb import driver
 from archytas_nb.loop.events import ModelReply
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
@@ -150,7 +150,7 @@ def test_failed_calls_go_and_dependent_values_are_variables() -> None:
 def test_the_code_holds_what_a_person_had_run(
     protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "Keyboard", lambda: Scripted("order_id=99", "y"))
+    monkeypatch.setattr(driver, "Keyboard", lambda: Scripted("order_id=99", "y"))
     given = {"order_id": 4711, "sku": "XK-12"}
     replies: list[Any] = [("ship", given), ("final_answer", "done")]
     if protocol == "program":

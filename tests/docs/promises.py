@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from archytas_nb.asking import ask_user_tool
 from archytas_nb.batch.program import judge_tool
 from archytas_nb.kernel.approval import _OTHER_WORDS, CHOICES, read_answer
 from archytas_nb.kernel.cells import cells_tool
@@ -27,6 +26,7 @@ from archytas_nb.kernel.context import look_tools
 from archytas_nb.kernel.disclosure import compare_tool
 from archytas_nb.kernel.python import python_tool
 from archytas_nb.loop.record import DataKind
+from archytas_nb.prepare import ask_user_tool
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).parent / "promises.toml"

@@ -18,13 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.asking import notifier
 from archytas_nb.kernel import person as module
 from archytas_nb.kernel.approval import CHOICES, bounded_repr, prompt_of, read_answer
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.person import Keyboard, confirm
 from archytas_nb.loop.decision import Decision
 from archytas_nb.loop.events import ApprovalForm, CallOutcome, Delta, Edit, FormArgument, ToolCall
+from archytas_nb.run import notifier
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import escape
 from tests.scripted import Scripted

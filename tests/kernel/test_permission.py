@@ -512,7 +512,7 @@ def test_the_strictest_of_all_settings_counts(
         nb.Toolbox(middle.as_tool("middle", "M.", approve=False)), first, ("middle", "Go.")
     )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("archytas_nb.asking.Keyboard", lambda: person)
+        patched.setattr("archytas_nb.driver.Keyboard", lambda: person)
         outer.run("Go.")
     policies = {first, second, third}
     is_refused = bool({2, 4} & policies)
@@ -545,7 +545,7 @@ def test_a_permission_covers_no_call_of_another_program(
     box = nb.Toolbox()
     box.add(drop, approve=True)
     person = Scripted("a", "a", "n", "n")
-    monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: person)
+    monkeypatch.setattr("archytas_nb.driver.Keyboard", lambda: person)
 
     def agent(table: str) -> nb.Agent:
         model = ScriptedModel(("drop", {"table": table}), ("final_answer", "Done."))

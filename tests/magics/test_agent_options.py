@@ -217,7 +217,7 @@ def test_approval_follows_the_policy_and_the_list_of_allowed_tools(
 def test_a_run_that_the_person_stops_at_a_call_is_the_value_of_its_cell(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archytas_nb.asking.Keyboard", lambda: Scripted("stop"))
+    monkeypatch.setattr("archytas_nb.driver.Keyboard", lambda: Scripted("stop"))
     run = ask("--approve ask erase it", ("erase", {"species": "Gentoo"}), answer("Well."))
     assert run.status == "interrupted"
     assert [outcome.status for _, outcome in run.calls] == ["interrupted"]

@@ -39,7 +39,8 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import archytas_nb as nb
 from archytas_nb import Agent, AnthropicModel, ByName, OpenAIModel
-from archytas_nb import asking as asking_module
+from archytas_nb import driver as driver_module
+from archytas_nb import prepare as prepare_module
 from archytas_nb.cassettes import switch
 from archytas_nb.driver import RunHost
 from archytas_nb.errors import ArchytasError
@@ -643,7 +644,7 @@ def _ask(agent: Agent, world: World, wire: Wire, question: str, protocol: str) -
     wire.server.plays = world.plays(protocol)
     person = Nobody(world.random)
     run = None
-    with patch.object(asking_module, "Keyboard", lambda: person):
+    with patch.object(driver_module, "Keyboard", lambda: person):
         try:
             run = agent.run(question, progress=False, **options)
         except (ArchytasError, KeyboardInterrupt) as error:
@@ -800,7 +801,7 @@ def _with_faults(self: Disclosure, reply: ev.Reply) -> ev.Reply:
     return reply if isinstance(reply, ev.Verdict) else _told(self, reply)
 
 
-def _with_open_tool(self: Any, _: Any) -> Disclosure:
+def _with_open_tool(self: Any) -> Disclosure:
     return Disclosure("none", self.variables, ("find", "says"))
 
 
@@ -819,15 +820,15 @@ LEAKS: dict[str, Callable[[], Any]] = {
     "arguments of a program's calls": _replaced(
         ProgramRunner, "_call_text", lambda _, call: repr(call.input)
     ),
-    "the answer in the next question": _replaced(asking_module.Driver, "_filled", _answer_kept),
+    "the answer in the next question": _replaced(driver_module.Driver, "_filled", _answer_kept),
     "what is wrong with an answer": _replaced(Disclosure, "told", _with_faults),
     "columns that were made": _replaced(Disclosure, "end", lambda _: None),
     "a tool that is taken for one of ours": _replaced(
-        asking_module.RunSetup, "disclosure", _with_open_tool
+        prepare_module.Prepared, "disclosure", _with_open_tool
     ),
     "what a tool asks the model": _replaced(RunHost, "values", "all"),
     "earlier questions without the setting": _replaced(
-        asking_module, "STRICTNESS", dict.fromkeys(asking_module.STRICTNESS, 0)
+        prepare_module, "STRICTNESS", dict.fromkeys(prepare_module.STRICTNESS, 0)
     ),
 }
 
@@ -883,7 +884,7 @@ def _in_cells(seed: int, shell: InteractiveShell, wire: Wire, folder: Path) -> l
     for each in world.tools:
         nb.toolbox.add(each)
     person = Nobody(world.random)
-    with patch.object(asking_module, "Keyboard", lambda: person):
+    with patch.object(driver_module, "Keyboard", lambda: person):
         for _ in range(6):
             if world.random.random() < 0.6:
                 shell.run_cell(choose(_FAILING))

@@ -197,7 +197,7 @@ def test_a_small_model_has_no_tools_to_read_variables_beside_an_error(told: Any)
         is_small = True
 
     def tools(model: Any) -> set[str]:
-        return {*Agent([], model).planned("Why? Look at values.")[1]}
+        return {*Agent([], model).prepared("Why? Look at values.").tools}
 
     told("values = [1]")
     assert "look" in tools(Small())

@@ -28,7 +28,7 @@ from palmerpenguins import load_penguins, load_penguins_raw
 from pydantic_core import PydanticCustomError
 
 from archytas_nb import Agent
-from archytas_nb import asking as asking_module
+from archytas_nb import driver as driver_module
 from archytas_nb.errors import ConfigurationError, TaskFailed, ToolError
 from archytas_nb.kernel import disclosure
 from archytas_nb.kernel.person import NobodyThereError
@@ -435,7 +435,7 @@ def _ask(way: Way) -> bytes:
         _NAMED.clear()
         variables = _NAMED
     agent = Agent(tools, model, namespace=variables, **options)
-    with patch.object(asking_module, "Keyboard", _First):
+    with patch.object(driver_module, "Keyboard", _First):
         for question in ("How many?", "And then?"):
             assert agent.run(question).answer == "Done."
     model.check()
@@ -611,7 +611,7 @@ def test_a_comparison_tells_true_or_false_and_is_counted() -> None:
 def test_what_the_user_is_asked_may_be_told() -> None:
     model = ScriptedModel(("ask_user", {"question": "Which year?"}), "In 2024.", protocol="native")
     agent = Agent([], model, values="none", namespace={}, protocol="native", ask_user=True)
-    with patch.object(asking_module, "Keyboard", lambda: Scripted("2024")):
+    with patch.object(driver_module, "Keyboard", lambda: Scripted("2024")):
         agent.run("When?")
     assert b"2024" in bodies(model)
 

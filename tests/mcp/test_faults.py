@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from archytas_nb import Agent, Toolbox
-from archytas_nb.asking import built_in_names
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.mcp.client import ServerConnection
+from archytas_nb.prepare import built_in_names
 from archytas_nb.settings import SETTINGS
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Cell, live_kernel
@@ -245,7 +245,7 @@ def test_every_name_that_a_question_offers_is_one_of_ours() -> None:
 
 IN_A_KERNEL = """
 from archytas_nb import Agent, Toolbox
-from archytas_nb.asking import built_in_names
+from archytas_nb.prepare import built_in_names
 from archytas_nb.testing import ScriptedModel
 model = ScriptedModel(("final_answer", "done"), protocol="native")
 _ = Agent(Toolbox(), model=model).run("Which cells ran?", progress=False)

@@ -76,12 +76,12 @@ delete_rows = Tool.from_function(_delete_rows, name="delete_rows", approve=True)
 
 def ask(path: Path, person: Any, monkeypatch: pytest.MonkeyPatch, mode: Any = "record") -> Run:
     """Ask with a cassette; the person answers in place of the keyboard."""
-    from archytas_nb import asking
+    from archytas_nb import driver
 
     script = ScriptedModel(
         ("delete_rows", {"above": 4}), ("delete_rows", {"above": 3}), ("final_answer", "Done.")
     )
-    monkeypatch.setattr(asking, "Keyboard", lambda: person)
+    monkeypatch.setattr(driver, "Keyboard", lambda: person)
     cassette = Cassette(path, mode)
     agent = nb.Agent([delete_rows], CassetteModel(cassette, lambda: script))
     try:
@@ -251,9 +251,9 @@ def test_a_call_that_a_change_has_made_another_one_is_asked_about_again_with_the
         ran.append((above, below))
         return "kept"
 
-    from archytas_nb import asking
+    from archytas_nb import driver
 
-    monkeypatch.setattr(asking, "Keyboard", Scripted)
+    monkeypatch.setattr(driver, "Keyboard", Scripted)
     script = ScriptedModel(("keep", {"above": 4, "below": 0}), ("final_answer", "Done."))
     changed = ["Edit", ("above", "2"), ("below", "1"), "Run with 2 changes"]
     with acting(monkeypatch, changed, ["Run"]) as shown:
@@ -584,7 +584,7 @@ def hands_on(random: Random, number: int, monkeypatch: pytest.MonkeyPatch) -> st
         elif isinstance(event, Started):
             hands.begin(agent, stop, number)
 
-    monkeypatch.setattr("archytas_nb.asking.Keyboard", Scripted)
+    monkeypatch.setattr("archytas_nb.driver.Keyboard", Scripted)
     try:
         run = agent.run("Delete rows", observers=[on_event], progress=False)
     except RunInterrupted as error:

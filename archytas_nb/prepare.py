@@ -1,0 +1,781 @@
+"""Asks one question: from its setup and the conversation to the events of its run.
+
+    RunSetup ──now()──▶ RunSetup ──prepare()──▶ Prepared ──▶ Driver ──▶ the loop
+    of an agent         settings, tools         all that is decided
+                        and files are read      once, for a run or a dry run
+
+`prepare` only decides; `ask` executes: it deletes what the question replaces, makes the executor
+and the driver, and adds the record to the conversation when the run has ended. A row of a map is
+asked in the same way.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
+
+from archytas_nb.answers import Answers, Until
+from archytas_nb.choices import ActiveProtocol, ValuesName
+from archytas_nb.errors import ConfigurationError, argument_error, invalid_argument
+from archytas_nb.kernel.assigned import may_be_assigned
+from archytas_nb.kernel.cells import cells_tool
+from archytas_nb.kernel.context import context_of, look_tools, offers_cells_tool
+from archytas_nb.kernel.failure import last_error
+from archytas_nb.kernel.permission import Permissions
+from archytas_nb.kernel.person import Keyboard, confirm
+from archytas_nb.kernel.python import python_tool
+from archytas_nb.kernel.ran import last_failure
+from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
+from archytas_nb.loop import events as ev
+from archytas_nb.loop.calls_made import CallsOfReplies
+from archytas_nb.loop.function_calling import FunctionCalling
+from archytas_nb.loop.limits import Guards, Limits
+from archytas_nb.loop.loop import react_loop
+from archytas_nb.loop.model import (
+    Model,
+    answers_itself,
+    is_model,
+)
+from archytas_nb.loop.profile import ModelProfile
+from archytas_nb.loop.record import Context, Exchange, LastError, index_of
+from archytas_nb.loop.text_protocol import TextProtocol
+from archytas_nb.loop.wire import Wire
+from archytas_nb.models.secrets import mask_in
+from archytas_nb.rules import Instructions, read_instructions
+from archytas_nb.run import AnswerCheck
+from archytas_nb.settings import Settings
+from archytas_nb.small.profile import profile_of
+from archytas_nb.syntax.program import PROGRAM_ENDINGS
+from archytas_nb.tools.current import host
+from archytas_nb.tools.data import encode_image, is_data
+from archytas_nb.tools.names import RESERVED
+from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.toolbox import Toolbox, toolbox
+from archytas_nb.words import did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from archytas_nb.kernel.disclosure import Disclosure
+
+
+def _confirm(question: str) -> bool | None:
+    """Ask for yes or no, with buttons where they work."""
+    from archytas_nb.trace.controls import Controls
+
+    return confirm(question, Controls(Keyboard()))
+
+
+class ModelChoice:
+    """The model of an agent, which is chosen when it is first needed.
+
+    Args:
+        given: A name, a model, or None for the configured one.
+
+    Attributes:
+        chosen: The model that was chosen last; None if none was chosen yet.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        self.chosen: Model | None = None
+        self._chosen_for: object = None
+
+    def choose(self) -> Model:
+        """The model, behind the cassette in use, if there is one.
+
+        A model that is given by its name, or by None, is chosen again when the configuration of
+        models or the cassette has changed.
+
+        Raises:
+            ConfigurationError: There is no such model.
+            ModelError: The endpoint does not answer.
+        """
+        if answers_itself(self.given):
+            chosen: Model = self.given
+            self.chosen = chosen
+            return chosen
+        from archytas_nb.cassettes.switch import cassette_in_use, recorded
+        from archytas_nb.models.choose import ModelSettings
+
+        cassette = cassette_in_use()
+        is_named = self.given is None or isinstance(self.given, str)
+        configuration = None
+        if is_named:
+            configuration = ModelSettings().resolved()
+        chosen_for = (cassette, configuration)
+        if self.chosen is None or self._chosen_for != chosen_for:
+            self.chosen = recorded(self.given, cassette=cassette, confirm=_confirm)
+            self._chosen_for = chosen_for
+        return self.chosen
+
+    @property
+    def known(self) -> Model | None:
+        """The model that was chosen last, or else the one given; None if that is only a name."""
+        if self.chosen is None and is_model(self.given):
+            given: Model = self.given
+            return given
+        return self.chosen
+
+    @property
+    def profile(self) -> ModelProfile:
+        """What the model is that was chosen last; the ordinary profile if none was chosen yet."""
+        return profile_of(self.chosen)
+
+
+_NO_INSTRUCTIONS = Instructions("")
+
+
+def instructions_in(settings: Settings) -> Instructions:
+    """The text that is added to the system prompt, and its file; raises ConfigurationError."""
+    if not settings.instructions.lstrip().startswith("@"):
+        return Instructions(settings.instructions)
+    return read_instructions(settings.instructions)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetup:
+    """What questions are asked with, apart from their conversation: those of an agent, or of a map.
+
+    Attributes:
+        settings: The settings, as they were when they were last read.
+        choice: The model.
+        tools: The tools; None for those of the default toolbox.
+        own_tools: The tools of this agent only.
+        namespace: The variables; None for the live namespace.
+        instructions: The text that is added to the system prompt, and its file; read by `now`.
+        notes_reads: Whether what calls read is noted, to check the answer later.
+        permitted: What the person has permitted before; None for nothing.
+        make_guards: Makes the guards of a run.
+    """
+
+    settings: Settings
+    choice: ModelChoice
+    tools: Toolbox | None = None
+    own_tools: Toolbox = field(default_factory=Toolbox)
+    namespace: Namespace | None = None
+    instructions: Instructions = _NO_INSTRUCTIONS
+    notes_reads: bool = True
+    permitted: Permissions | None = None
+    make_guards: Callable[..., Guards] = Guards
+
+    def but(self, **given: Any) -> RunSetup:
+        """The same with other settings; raises ValueError if one is invalid."""
+        return replace(self, settings=self.settings.but(**given))
+
+    def now(self) -> RunSetup:
+        """The same for a question that is asked now: settings, instructions and tools are read.
+
+        Raises:
+            ConfigurationError: A setting cannot be read.
+            ToolError: The function of a tool was changed, and cannot be a tool any more.
+        """
+        for each in (toolbox if self.tools is None else self.tools, self.own_tools):
+            each.reread()
+        settings = self.settings.again()
+        return replace(self, settings=settings, instructions=instructions_in(settings))
+
+    def for_question(self, options: Mapping[str, Any]) -> RunSetup:
+        """The setup for a question with these options.
+
+        Raises:
+            ConfigurationError: A setting cannot be read.
+            ValueError: An option is invalid.
+        """
+        setup = self.but(**{name: each for name, each in options.items() if hasattr(Limits, name)})
+        if "tools" in options:
+            setup = replace(setup, tools=toolbox_of(options["tools"]), own_tools=Toolbox())
+        if "model" in options:
+            setup = replace(setup, choice=ModelChoice(options["model"]))
+        return setup.now()
+
+    def for_rows(self, *, is_planned: bool = False) -> RunSetup:
+        """The setup for the rows of a map: nobody is asked, and no code is run in the notebook.
+
+        Args:
+            is_planned: Whether one program answers all rows, so that none is sent.
+
+        Raises:
+            ConfigurationError: The model may not see values, and the rows would be sent.
+        """
+        # The question of a row contains all that it is about.
+        setup = self.now().but(context="none", ask_user=False, python="off", undo=False)
+        values = setup.settings.values
+        if is_asked_unseen():
+            raise ConfigurationError(ASKED_UNSEEN)
+        if values != "all" and not is_planned:
+            raise ConfigurationError(
+                f"values is {values!r}, and the question of each row of a map contains its values: "
+                'plan the map (plan=True, %agent_map --plan), or map with values="all"'
+            )
+        tools = Toolbox(*setup.offered(self.choice.profile).values())
+        return replace(
+            setup,
+            tools=tools,
+            own_tools=Toolbox(),
+            namespace=setup.variables,
+            notes_reads=False,
+        )
+
+    @property
+    def variables(self) -> Namespace:
+        """The variables of the user."""
+        if self.namespace is None:
+            return live_namespace()
+        return self.namespace
+
+    @property
+    def hides_values(self) -> bool:
+        """Whether the model may not see all values."""
+        return self.settings.hides_values
+
+    def offered(self, profile: ModelProfile) -> Toolbox:
+        """The tools for a question to a model, apart from those for variables.
+
+        Raises:
+            ConfigurationError: A tool of the user has the name of a built-in one that is used.
+        """
+        if self.tools is not None:
+            tools = self.tools.active()
+        else:
+            tools = toolbox.active()
+            patterns = self.settings.tools
+            if patterns:
+                tools = tools.only(*chosen_tools(patterns, tools, "the setting tools"))
+        tools.extend(self.own_tools)
+        if self.settings.asks_user:
+            add_built_in(tools, ask_user_tool(), "ask_user=False")
+        python = self.settings.python_for(by_setting=profile.runs_python)
+        if python != "off":
+            add_built_in(tools, python_tool(python), 'python="off"')
+        return tools
+
+    def protocol(self, model: Model | None) -> ActiveProtocol:
+        """The wire protocol for a model; ``"react"`` where none is known yet."""
+        if self.settings.protocol != "auto":
+            return self.settings.protocol
+        if model is None:
+            return "react"
+        # Programs compute with values that the model does not see.
+        wished = "program" if self.hides_values else model.protocol
+        if wished != "program" or _runs_programs():
+            return wished
+        return "react" if model.protocol == "program" else model.protocol
+
+    @property
+    def sees_cells(self) -> bool:
+        """Whether the question is about the notebook, and the model may see of it."""
+        is_live = self.namespace is None or self.namespace is live_namespace()
+        return is_live and self.settings.context != "none"
+
+    def last_error(self) -> LastError | None:
+        """What a question says of the cell before it; None if that did not fail, or may not."""
+        if not self.sees_cells or last_failure() is None:
+            return None
+        if self.hides_values:
+            from archytas_nb.kernel.disclosure import error_of_cell
+
+            return error_of_cell()
+        return last_error(mask_in(self.variables))
+
+
+# ── what a question is, and its tools ─────────────────────────────────────────────────────────────
+
+Tools: TypeAlias = Toolbox | Iterable[Tool | Callable[..., Any]] | None
+
+
+def read_question(
+    variables: Namespace,
+    question: str,
+    output_type: Any = None,
+    until: Until | None = None,
+    images: Any = (),
+    origin: str = "",
+    *,
+    code: bool = False,
+) -> tuple[Exchange, AnswerCheck | None]:
+    """Validate everything about a question first, so that a mistake costs nothing."""
+    if not isinstance(question, str):
+        raise invalid_argument("the question", question, "text to ask the model")
+    if not question.strip():
+        raise argument_error("the question is empty; expected text to ask the model")
+    form = None
+    check = None
+    if output_type is not None or until is not None:
+        answers = Answers(output_type, until, variables)
+        form = answers.form
+        check = answers.check
+    is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
+    if is_one:
+        images = [images]
+    encoded_images = tuple(map(encode_image, images))
+    exchange = Exchange(
+        question, images=encoded_images, form=form, origin=origin, wants_code=code and form is None
+    )
+    return exchange, check
+
+
+def toolbox_of(tools: Any) -> Toolbox | None:
+    """A toolbox with the given tools; None stays None."""
+    if tools is None or isinstance(tools, Toolbox):
+        return tools
+    if isinstance(tools, Tool) or callable(tools) or is_data(tools):
+        return Toolbox(tools)
+    if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
+        expected = "functions, Tools or a Toolbox"
+        raise invalid_argument("tools", tools, expected + _meant([tools]))
+    if not isinstance(tools, (set, frozenset, list, tuple)):
+        tools = [*tools]
+    if names := [each for each in tools if isinstance(each, str)]:
+        expected = "functions and Tools, not texts"
+        raise invalid_argument("tools", tools, expected + _meant(names))
+    return Toolbox(*tools)
+
+
+def _meant(values: Sequence[Any]) -> str:
+    """What to write instead of the names of tools, or of models; empty for anything else."""
+    names = [each for each in values if isinstance(each, str)]
+    known = [each for each in names if each in toolbox]
+    if known:
+        written = ", ".join(map(repr, known))
+        return f". For tools that are known by name, write tools=nb.toolbox.only({written})"
+    for name in names:
+        meant = nearest(name, toolbox)
+        if meant is not None:
+            return f". If you mean the tool {meant!r}, write tools=nb.toolbox.only({meant!r})"
+        return f". If {name!r} is the name of a model, write model={name!r}"
+    return ""
+
+
+def chosen_tools(patterns: Iterable[str], tools: Toolbox, source: str) -> list[str]:
+    """The names of the enabled tools that names or globs mean, in the toolbox's order.
+
+    Raises:
+        ConfigurationError: A name or a glob matches no enabled tool.
+    """
+    active = tools.active()
+    meant: set[str] = set()
+    for pattern in patterns:
+        names = fnmatch.filter(active, pattern)
+        if pattern in active:
+            names = [active[pattern].name]
+        if not names and pattern in tools:
+            raise ConfigurationError(
+                f"{source}: {pattern!r} is disabled; enable it with %tools --enable {pattern}"
+            )
+        if not names:
+            there = ", ".join(active) or "none"
+            guess = did_you_mean(pattern, active) or ";"
+            raise ConfigurationError(
+                f"{source}: no tool is named {pattern!r}{guess} available: {there}"
+            )
+        meant.update(names)
+    return [name for name in active if name in meant]
+
+
+# ── what one question is asked with ───────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that a question is asked with, decided once: the dry run shows it, the run executes it.
+
+    Attributes:
+        setup: The settings, the variables, and whether reads are noted.
+        model: The model that answers.
+        profile: What it is to the run.
+        protocol: How it calls tools.
+        tools: All tools, with those that read variables.
+        exchange: The record of the question, with what is told below it.
+        past: The exchanges that the model reads before it.
+        check: Checks the answer; None if any answer is accepted.
+        replaced: The stored results of the question that this one replaces, by name.
+    """
+
+    setup: RunSetup
+    model: Model
+    profile: ModelProfile
+    protocol: ActiveProtocol
+    tools: Toolbox
+    exchange: Exchange
+    past: tuple[Exchange, ...]
+    check: AnswerCheck | None
+    replaced: Mapping[str, Any]
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the question."""
+        return self.setup.settings
+
+    @property
+    def variables(self) -> Namespace:
+        """The variables of the user."""
+        return self.setup.variables
+
+    @property
+    def summarises(self) -> bool:
+        """Whether a summary takes the place of what is dropped of a long conversation."""
+        return self.settings.compaction == "summary" and self.profile.summarises
+
+    def guards(self, clock: Callable[[], float]) -> Guards:
+        """The limits of the run, and the guard against repeated calls."""
+        may_repeat = {name for name, tool in self.tools.items() if tool.repeat}
+        calls = CallsOfReplies(may_repeat, self.profile.confirms_repeats)
+        return self.setup.make_guards(self.settings.limits, clock, calls)
+
+    def wire(self, protocol: ActiveProtocol) -> Wire:
+        """A wire protocol for the question: its own, or the one that takes its place."""
+        return wire_of(self.setup, protocol, self.tools, self.exchange, self.profile)
+
+    def disclosure(self) -> Disclosure | None:
+        """What the model may learn of values; None if it may learn all."""
+        if not self.settings.hides_values:
+            return None
+        from archytas_nb.kernel.disclosure import Disclosure, compare
+
+        # A tool of the person's own may have such a name.
+        ours = (ask_user_tool().function, compare)
+        open_tools = [name for name, tool in self.tools.items() if tool.function in ours]
+        return Disclosure(
+            self.settings.values,
+            self.variables,
+            open_tools,
+            code_tools=[name for name, tool in self.tools.items() if tool.runs_code],
+            has_policy=callable(self.settings.approve),
+        )
+
+    def first_request(self) -> ev.AskModel:
+        """The first request of the run, as far as it is known before anything is sent."""
+        flow = react_loop(
+            self.wire(self.protocol),
+            self.guards(time.monotonic),
+            self.past,
+            self.exchange,
+            profile=self.profile,
+            summarises=self.summarises,
+        )
+        request = next(flow)
+        while not isinstance(request, ev.AskModel) or request.is_aside:
+            reply = None
+            if isinstance(request, ev.AskModel) and request.about:
+                reply = ev.ModelReply("(A summary, for which the model is asked first.)")
+            elif isinstance(request, ev.AskModel):  # to a small model, before the first step
+                reply = ev.ModelReply("yes")
+            request = flow.send(reply)
+        return request
+
+
+def prepare(
+    setup: RunSetup,
+    model: Model,
+    exchange: Exchange,
+    exchanges: Sequence[Exchange],
+    check: AnswerCheck | None = None,
+) -> Prepared:
+    """Decide all that a question is asked with; nothing is sent, deleted or stored.
+
+    Args:
+        setup: What it is asked with.
+        model: The model that answers.
+        exchange: The question; what is told below it is written into it when all is decided.
+        exchanges: The conversation.
+        check: Checks the answer.
+
+    Raises:
+        ConfigurationError: It cannot be asked, or would tell values that must stay here.
+        ModelError: The endpoint does not answer.
+    """
+    profile = setup.choice.profile
+    protocol = setup.protocol(model)
+    if protocol == "program":
+        from archytas_nb.sandbox import pool
+
+        pool.require()
+    told = tell(setup, exchange, exchanges, protocol, profile)
+    if protocol == "program":
+        from archytas_nb.tools.declaration import by_python_name
+
+        by_python_name(told.tools.values())
+    if why := refusal_reason(setup.settings, exchange, protocol):
+        raise ConfigurationError(why)
+    index = index_of(exchanges, exchange.origin)
+    exchange.values = setup.settings.values
+    exchange.model = profile.facts.identity
+    exchange.rules = setup.instructions.file
+    exchange.number = index + 1
+    exchange.is_apart = len(told.past) < index
+    exchange.error = told.error
+    exchange.context = told.context
+    return Prepared(
+        setup, model, profile, protocol, told.tools, exchange, told.past, check, told.replaced
+    )
+
+
+class Told(NamedTuple):
+    """What a model is told with a question.
+
+    Attributes:
+        tools: All tools, with those that read variables.
+        past: The exchanges before it.
+        error: The error of the cell before it.
+        context: The variables that are described below it.
+        replaced: The stored results of the question that it replaces, by name.
+    """
+
+    tools: Toolbox
+    past: tuple[Exchange, ...]
+    error: LastError | None
+    context: Context | None
+    replaced: Mapping[str, Any]
+
+
+def tell(
+    setup: RunSetup,
+    exchange: Exchange,
+    exchanges: Sequence[Exchange],
+    protocol: ActiveProtocol,
+    profile: ModelProfile,
+) -> Told:
+    """What a model is told with a question in a conversation."""
+    small = not profile.sees_all
+    past, earlier = split_history(exchanges, exchange.origin, setup.settings.values, protocol)
+    replaced = stored_results(earlier, setup.variables)
+    error = setup.last_error()
+    if error in [each.error for each in past]:  # it is told once in a conversation
+        error = None
+    own_tools = setup.offered(profile)
+    context = _context(setup, exchange, error, past, earlier, replaced, own_tools, small=small)
+    reading = _reading_tools(setup, exchange, error, context, own_tools, protocol, small=small)
+    if context is not None:
+        names = tuple(each.name for each in reading)
+        preferred = _preferred(setup.settings, own_tools)
+        context = replace(context, tools=names, preferred_tools=preferred)
+    return Told(Toolbox(own_tools, reading), past, error, context, replaced)
+
+
+def _context(
+    setup: RunSetup,
+    exchange: Exchange,
+    error: LastError | None,
+    past: Sequence[Exchange],
+    earlier: Exchange | None,
+    replaced: Mapping[str, Any],
+    own_tools: Toolbox,
+    *,
+    small: bool,
+) -> Context | None:
+    """The variables that are described below a question; None if none may be looked at."""
+    hidden = None
+    if setup.hides_values:
+        from archytas_nb.kernel.disclosure import made_names
+
+        hidden = made_names
+    variables: Mapping[str, Any] = setup.variables
+    if replaced:  # they are deleted before the question is asked again
+        variables = {name: variables[name] for name in variables if name not in replaced}
+    return context_of(
+        setup.settings.context,
+        variables,
+        exchange.question,
+        past,
+        earlier,
+        small=small,
+        alone=not own_tools,
+        failed="" if error is None else error.source,
+        hidden=hidden,
+    )
+
+
+def _reading_tools(
+    setup: RunSetup,
+    exchange: Exchange,
+    error: LastError | None,
+    context: Context | None,
+    own_tools: Toolbox,
+    protocol: ActiveProtocol,
+    *,
+    small: bool,
+) -> list[Tool]:
+    """The tools that read variables and cells, or compare values, without those of other names."""
+    tools: list[Tool] = []
+    # What a small model can say of an error stands in the question: it only reads on.
+    only_reads_on = small and error is not None
+    if setup.hides_values:
+        # A program compares by itself.
+        if setup.settings.values != "strict" and protocol != "program":
+            from archytas_nb.kernel.disclosure import compare_tool
+
+            tools.append(compare_tool())
+    elif not only_reads_on:
+        if context is not None:
+            tools += look_tools(exchange.question if small else "")
+        if setup.sees_cells and offers_cells_tool(exchange.question, small=small):
+            tools.append(cells_tool(mask_in))
+    return [each for each in tools if each.name not in own_tools]
+
+
+def _preferred(settings: Settings, own_tools: Toolbox) -> tuple[str, ...]:
+    """The tools of the person that a small model is asked about first."""
+    if settings.context != "auto":
+        return ()
+    # A tool that requires approval changes something: it is no way to read variables.
+    return tuple(name for name, each in own_tools.items() if not each.may_require_approval)
+
+
+def refusal_reason(settings: Settings, exchange: Exchange, protocol: ActiveProtocol) -> str | None:
+    """Why a question is not asked that would tell values; None if it is."""
+    if is_asked_unseen():
+        return ASKED_UNSEEN
+    if not settings.hides_values:
+        return None
+    setting = f"values is {settings.values!r}"
+    if exchange.images:
+        return f"{setting}, and a picture would be sent with the question: ask without it"
+    if protocol != "program" and exchange.form is not None:
+        return (
+            f"{setting}, and with protocol={protocol!r} an answer of a required type would be "
+            'a value that the model writes: use protocol="program", or ask for text'
+        )
+    return None
+
+
+def wire_of(
+    setup: RunSetup,
+    protocol: ActiveProtocol,
+    tools: Toolbox,
+    exchange: Exchange,
+    profile: ModelProfile,
+) -> Wire:
+    """A wire protocol for a question with these tools."""
+    instructions = setup.instructions.text
+    if setup.hides_values:
+        from archytas_nb.kernel.disclosure import PROGRAM_RULES, RULES
+
+        rules = PROGRAM_RULES if protocol == "program" else RULES
+        instructions = f"{instructions}\n\n{rules}".strip()
+    if protocol == "native":
+        return FunctionCalling(tools, instructions)
+    if protocol == "program":
+        from archytas_nb.tools.declaration import declaration
+
+        functions = {name: declaration(tool) for name, tool in tools.items()}
+        return profile.programs(
+            tools,
+            functions,
+            instructions,
+            names_variables=setup.settings.context != "none",
+            is_typed=exchange.form is not None,
+        )
+    return TextProtocol(tools, instructions)
+
+
+ASKED_UNSEEN = (
+    "the values of the run that called this tool stay here, and what a tool tells a model may "
+    "contain values: return it instead"
+)
+"""Why a tool may not ask or tell a model."""
+
+
+def is_asked_unseen() -> bool:
+    """Whether a tool asks, of a run whose model may not see all values."""
+    asking = host.get()
+    return asking is not None and asking.values != "all"
+
+
+STRICTNESS = {name: place for place, name in enumerate(get_args(ValuesName))}
+"""How little a model may learn of values: the least with ``"strict"``."""
+
+
+def split_history(
+    exchanges: Sequence[Exchange],
+    origin: str,
+    values: ValuesName,
+    protocol: ActiveProtocol | None = None,
+) -> tuple[tuple[Exchange, ...], Exchange | None]:
+    """The exchanges that a model may read before a question, and the one that it replaces.
+
+    Those that may hold values which the model must not learn now are left out. So are those with
+    programs, whose calls were made with values, unless it reads programs.
+    """
+    index = index_of(exchanges, origin)
+    earlier = None
+    if index < len(exchanges):
+        earlier = exchanges[index]
+    known = STRICTNESS[values]
+    past = tuple(each for each in exchanges[:index] if STRICTNESS[each.values] >= known)
+    if values != "all" and protocol not in ("program", None):
+        past = tuple(each for each in past if not any(step.program for step in each.steps))
+    return past, earlier
+
+
+def _runs_programs() -> bool:
+    """Whether programs can be run here."""
+    from archytas_nb.sandbox import pool
+
+    return pool.is_available()
+
+
+# ── built-in tools and results that are stored ────────────────────────────────────────────────────
+
+
+@functools.cache
+def ask_user_tool() -> Tool:
+    """The tool with which a model asks the user."""
+    from archytas_nb.kernel.person import ask_user
+
+    return Tool.from_function(ask_user, repeat=True)
+
+
+def built_in_names() -> frozenset[str]:
+    """All names that a question can use beside those of the user's tools."""
+    from archytas_nb.kernel.disclosure import compare_tool
+
+    tools = (ask_user_tool(), python_tool("ask"), *look_tools(), cells_tool(str), compare_tool())
+    return frozenset({*(each.name for each in tools), *RESERVED, *PROGRAM_ENDINGS})
+
+
+def add_built_in(tools: Toolbox, built_in: Tool, off: str) -> None:
+    """Add a built-in tool; ``off`` is the setting that switches it off.
+
+    Raises:
+        ConfigurationError: A tool of the person's own has its name.
+    """
+    is_taken = built_in.name in tools
+    if is_taken and tools[built_in.name].function is not built_in.function:
+        raise ConfigurationError(
+            f"{built_in.name!r} is the name of a built-in tool that is switched on, and of a tool "
+            f'of your own: give yours another name with @tool(name="…"), or set {off}'
+        )
+    tools.add(built_in)
+
+
+def origin_and_execution(origin: str) -> tuple[str, str]:
+    """The origin of a question, and the execution of its cell if that may ask several questions.
+
+    Without an origin, as for an agent in Python, it is the running cell. Both may be empty.
+    """
+    if origin:
+        return origin, ""
+    cell, execution = running_cell(current_shell())
+    if cell:
+        return (f"{cell} in Python", execution)
+    return ("", "")
+
+
+def stored_results(earlier: Exchange | None, variables: Namespace) -> dict[str, Any]:
+    """The stored results of a question that is asked again, by name: they are deleted before it is.
+
+    A variable that the person has assigned since is left alone, also if it holds the same object.
+    """
+    found: dict[str, Any] = {}
+    if earlier is None:
+        return found
+    for step in earlier.steps:
+        for _, outcome in step.pairs:
+            name = outcome.stored
+            is_there = name != "" and name in variables and variables[name] is outcome.value
+            if is_there and not may_be_assigned(name, variables):
+                found[name] = variables[name]
+    return found
