@@ -49,7 +49,6 @@ from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attr
 from archytas_nb.kernel.person import current_person, person_elsewhere
 from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.conversation import messages_of
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import (
     Model,
@@ -60,18 +59,18 @@ from archytas_nb.prepare import (
     ASKED_UNSEEN,
     ModelChoice,
     Prepared,
+    Question,
     RunSetup,
     Tools,
     instructions_in,
     is_asked_unseen,
+    messages_of_conversation,
     prepare,
     read_question,
-    tell,
     toolbox_of,
-    wire_of,
 )
 from archytas_nb.progress import progress_line
-from archytas_nb.run import ActiveRun, AnswerCheck, Events, Observer, Run, T
+from archytas_nb.run import ActiveRun, Events, Observer, Run, T
 from archytas_nb.settings import UNSET, Approve, Settings
 from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.tool import Tool
@@ -359,13 +358,7 @@ class Agent:
         It is written for the model that was chosen last. If none was chosen yet, the protocol
         ``"auto"`` is taken for ``"react"``.
         """
-        setup = self._setup.now()
-        last = self.exchanges[-1] if self.exchanges else Exchange("")
-        profile = setup.choice.profile
-        protocol = setup.protocol(setup.choice.known)
-        told = tell(setup, last, self.exchanges, protocol, profile)
-        wire = wire_of(setup, protocol, told.tools, last, profile)
-        return messages_of(wire, self.exchanges)
+        return messages_of_conversation(self._setup.now(), self.exchanges)
 
     def as_tool(self, name: str, description: str, *, approve: bool | None = None) -> Tool:
         """This agent as a tool for another one: a question in, an answer out.
@@ -812,8 +805,8 @@ class Agent:
     def prepared(self, question: str, **asked: Any) -> Prepared:
         """All that a run with these arguments is asked with; nothing is sent or stored."""
         setup = self._setup.now()
-        exchange, check = read_question(setup.variables, question, **asked)
-        return prepare(setup, setup.choice.choose(), exchange, self.exchanges, check)
+        read = read_question(setup.variables, question, **asked)
+        return prepare(setup, setup.choice.choose(), read, self.exchanges)
 
     def __repr__(self) -> str:
         asked = len(self.exchanges)
@@ -849,28 +842,27 @@ class Agent:
         about = {
             name: given[name] for name in ("until", "images", "origin", "code") if name in given
         }
-        exchange, check = read_question(setup.variables, run.question, output_type, **about)
+        question = read_question(setup.variables, run.question, output_type, **about)
         for _, earlier in self._runs:
             if earlier.watch is not None:
                 earlier.watch.forget_replaced()
         there = {id(each) for each in self.exchanges}
         self._runs = [each for each in self._runs if id(each[0]) in there]
-        self._runs.append((exchange, run))
+        self._runs.append((question.exchange, run))
         if self.inbox.is_closed:  # it is that of an earlier question
             self.inbox = Inbox()
-        return setup, partial(self._events, setup, run, exchange, check)
+        return setup, partial(self._events, setup, run, question)
 
     def _events(
         self,
         setup: RunSetup,
         run: Run[Any],
-        exchange: Exchange,
-        check: AnswerCheck | None,
+        question: Question,
         observers: Sequence[Observer],
     ) -> Events:
         """All events of a question; an abandoned run of an earlier one is ended first."""
         self._current.end()
-        events = ask(setup, run, exchange, check, self.exchanges, self.inbox, observers)
+        events = ask(setup, run, question, self.exchanges, self.inbox, observers)
         self._current.events = weakref.ref(events)
         return events
 

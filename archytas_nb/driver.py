@@ -39,9 +39,8 @@ from archytas_nb.loop.model import Model, ModelFacts, person_of, start_question,
 from archytas_nb.loop.record import Exchange, Inbox, columns_in, index_of, kinds_in
 from archytas_nb.loop.reply import prose_of
 from archytas_nb.models import sent
-from archytas_nb.prepare import Prepared, RunSetup, origin_and_execution, prepare
+from archytas_nb.prepare import Prepared, Question, RunSetup, origin_and_execution, prepare
 from archytas_nb.run import (
-    AnswerCheck,
     Events,
     Observer,
     Run,
@@ -613,8 +612,7 @@ MakeExecutor: TypeAlias = Callable[[Prepared, Run[Any], Callable[[ev.Delta], boo
 def ask(
     setup: RunSetup,
     run: Run[Any],
-    exchange: Exchange,
-    check: AnswerCheck | None = None,
+    question: Question,
     exchanges: list[Exchange] | None = None,
     inbox: Inbox | None = None,
     observers: Sequence[Observer] = (),
@@ -625,14 +623,14 @@ def ask(
     Args:
         setup: What it is asked with.
         run: Its run.
-        exchange: Its record.
-        check: Checks the answer; None if any answer is accepted.
+        question: The question.
         exchanges: The conversation, to which the record is added if it is worth keeping; None for
             one of its own.
         inbox: What the person tells the agent meanwhile, and whether they end the run.
         observers: They see every event.
         make_executor: Makes the executor; None for that of the notebook.
     """
+    exchange = question.exchange
     conversation: list[Exchange] = [] if exchanges is None else exchanges
     inbox = inbox or Inbox()
     replaced: dict[str, Any] = {}  # the stored results that were deleted
@@ -643,7 +641,7 @@ def ask(
             start_question(model, *origin_and_execution(exchange.origin))
             run.model = model.name
             run.price = setup.choice.profile.facts.price
-            prepared = prepare(setup, model, exchange, conversation, check)
+            prepared = prepare(setup, model, question, conversation)
         except ConfigurationError as error:
             run.error = error
             return ending_only(exchange, ev.Failed(str(error), by="setup"))
@@ -676,6 +674,28 @@ def ask(
             setup.variables.setdefault(*replaced.popitem())
 
     return run_events(run, exchange, begin, keep, observers, inbox)
+
+
+def answered(
+    setup: RunSetup,
+    question: Question,
+    exchanges: list[Exchange],
+    inbox: Inbox,
+    observers: Sequence[Observer],
+) -> Run[Any]:
+    """Ask a question and wait for the answer; the arguments are those of `ask`.
+
+    Raises:
+        ArchytasError: There is no answer, as `Agent.run` says.
+        RunInterrupted: The run was interrupted.
+    """
+    run = Run[Any](question.exchange.question, _is_typed=question.is_typed)
+    try:
+        for _ in ask(setup, run, question, exchanges, inbox, observers):
+            pass
+    except KeyboardInterrupt:
+        raise run.interrupt() from None
+    return run.checked()
 
 
 def notebook_executor(

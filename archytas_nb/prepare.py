@@ -32,6 +32,7 @@ from archytas_nb.kernel.ran import last_failure
 from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.calls_made import CallsOfReplies
+from archytas_nb.loop.conversation import messages_of
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
@@ -286,6 +287,20 @@ class RunSetup:
 Tools: TypeAlias = Toolbox | Iterable[Tool | Callable[..., Any]] | None
 
 
+class Question(NamedTuple):
+    """A question that was read.
+
+    Attributes:
+        exchange: Its record.
+        check: Checks the answer; None if any answer is accepted.
+        is_typed: Whether a type of the answer is required.
+    """
+
+    exchange: Exchange
+    check: AnswerCheck | None
+    is_typed: bool
+
+
 def read_question(
     variables: Namespace,
     question: str,
@@ -295,7 +310,7 @@ def read_question(
     origin: str = "",
     *,
     code: bool = False,
-) -> tuple[Exchange, AnswerCheck | None]:
+) -> Question:
     """Validate everything about a question first, so that a mistake costs nothing."""
     if not isinstance(question, str):
         raise invalid_argument("the question", question, "text to ask the model")
@@ -314,7 +329,7 @@ def read_question(
     exchange = Exchange(
         question, images=encoded_images, form=form, origin=origin, wants_code=code and form is None
     )
-    return exchange, check
+    return Question(exchange, check, is_typed=output_type is not None)
 
 
 def toolbox_of(tools: Any) -> Toolbox | None:
@@ -470,23 +485,23 @@ class Prepared:
 def prepare(
     setup: RunSetup,
     model: Model,
-    exchange: Exchange,
+    question: Question,
     exchanges: Sequence[Exchange],
-    check: AnswerCheck | None = None,
 ) -> Prepared:
     """Decide all that a question is asked with; nothing is sent, deleted or stored.
 
     Args:
         setup: What it is asked with.
         model: The model that answers.
-        exchange: The question; what is told below it is written into it when all is decided.
+        question: The question; what is told below it is written into its record when all is
+            decided.
         exchanges: The conversation.
-        check: Checks the answer.
 
     Raises:
         ConfigurationError: It cannot be asked, or would tell values that must stay here.
         ModelError: The endpoint does not answer.
     """
+    exchange = question.exchange
     profile = setup.choice.profile
     protocol = setup.protocol(model)
     if protocol == "program":
@@ -509,8 +524,26 @@ def prepare(
     exchange.error = told.error
     exchange.context = told.context
     return Prepared(
-        setup, model, profile, protocol, told.tools, exchange, told.past, check, told.replaced
+        setup,
+        model,
+        profile,
+        protocol,
+        told.tools,
+        exchange,
+        told.past,
+        question.check,
+        told.replaced,
     )
+
+
+def messages_of_conversation(setup: RunSetup, exchanges: Sequence[Exchange]) -> list[ev.Message]:
+    """A conversation as it is sent, for the model that was chosen last."""
+    last = exchanges[-1] if exchanges else Exchange("")
+    profile = setup.choice.profile
+    protocol = setup.protocol(setup.choice.known)
+    told = tell(setup, last, exchanges, protocol, profile)
+    wire = wire_of(setup, protocol, told.tools, last, profile)
+    return messages_of(wire, exchanges)
 
 
 class Told(NamedTuple):

@@ -92,7 +92,7 @@ def test_a_program_that_was_not_run_says_so_at_its_lines() -> None:
 def test_the_dry_run_shows_the_functions_and_the_question() -> None:
     from archytas_nb.magics.dry_run import dry_run
 
-    shown = repr(dry_run(agent("answer(1)"), "What do both cost?", {}))
+    shown = repr(dry_run(agent("answer(1)").prepared("What do both cost?")))
     assert "program" in shown
     assert "def price(item: str) -> float:" in shown
     assert "What do both cost?" in shown
@@ -116,7 +116,7 @@ def test_the_dry_run_of_a_small_model_shows_the_grammar_of_its_first_line() -> N
 
     model = Small(protocol="program")
     asking = nb.Agent([price], model=model, protocol="program", namespace={})
-    shown = repr(dry_run(asking, "What does a pear cost?", {}))
+    shown = repr(dry_run(asking.prepared("What does a pear cost?")))
     assert "root ::=" in shown
     assert '"price(" ("item=" exprbound) ")"' in shown, "the only argument of a tool is written"
     assert "```python" in shown

@@ -26,7 +26,7 @@ from archytas_nb.loop.limits import Clock
 from archytas_nb.loop.model import Model, person_of
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.stop import Stop
-from archytas_nb.prepare import ModelChoice, Prepared, RunSetup
+from archytas_nb.prepare import ModelChoice, Prepared, Question, RunSetup
 from archytas_nb.run import Run
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.words import one_line
@@ -183,8 +183,7 @@ def ask_row(
     asked = ask(
         replace(setup, choice=ModelChoice(model), namespace=variables),
         run,
-        Exchange(question, form=answers.form),
-        check,
+        Question(Exchange(question, form=answers.form), check, is_typed=answers.form is not None),
         make_executor=make_executor,
     )
     started = time.perf_counter()

@@ -40,10 +40,11 @@ from archytas_nb.magics.settings import SettingTraits, model_settings
 from archytas_nb.settings import QUESTION_SETTINGS, Settings, configure, value
 
 if TYPE_CHECKING:
-    from archytas_nb.agent import Agent
     from archytas_nb.loop import events
     from archytas_nb.loop.model import Model
+    from archytas_nb.loop.record import Exchange
     from archytas_nb.models.choose import Confirm
+    from archytas_nb.prepare import RunSetup
     from archytas_nb.run import Run
     from archytas_nb.trace.live import Mode
 
@@ -173,9 +174,9 @@ class ArchytasNB(SettingTraits, Magics):
             if args.type:
                 output_type = options.answer_type(args.type, names)
             data = options.rows_of(args.on, names)
-            agent = self._agent(args, settings, is_replay=is_replay(None))
+            setup = self._setup(args, settings, is_replay=is_replay(None))
             frame = mapped(
-                agent._setup.for_rows(is_planned=args.plan is True),  # noqa: SLF001 - as Agent.map
+                setup.for_rows(is_planned=args.plan is True),
                 data, prompt,
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
                 store=args.store, progress=True, name=args.model or "default",
@@ -232,6 +233,7 @@ class ArchytasNB(SettingTraits, Magics):
 
     def _read_tools(self, _: Any = None) -> None:
         """Have the model read each new set of tools, until it is asked something."""
+        from archytas_nb.prepare import messages_of_conversation
         from archytas_nb.tools.toolbox import toolbox
 
         if not self.warm or self.history.exchanges:
@@ -239,11 +241,10 @@ class ArchytasNB(SettingTraits, Magics):
             return
         try:
             model = self._model(None, _ask_later)
-            agent = self._agent(parser_of(self.agent).parse_args([]), self._settings({}))
-            agent.model = model
+            setup = self._setup(parser_of(self.agent).parse_args([]), self._settings({}))
             begins: list[events.Message] = []
             if toolbox:
-                begins = agent.messages
+                begins = messages_of_conversation(setup.now(), [])
         except (ArchytasError, UsageError) as error:
             _log.info("the model could not be warmed: %s", error)
             return
@@ -287,6 +288,9 @@ class ArchytasNB(SettingTraits, Magics):
             ArchytasError, RunInterrupted: As `Agent.run`.
             UsageError: The settings cannot be read, or another question is being answered.
         """
+        from archytas_nb.driver import answered
+        from archytas_nb.loop.record import Inbox
+        from archytas_nb.prepare import read_question
         from archytas_nb.tools.toolbox import toolbox
         from archytas_nb.trace.live import TraceView
 
@@ -296,16 +300,18 @@ class ArchytasNB(SettingTraits, Magics):
         settings = self._settings({})
         args = parser_of(self.agent).parse_args([])
         args.model = model
-        agent = self._agent(args, settings)
+        setup = self._setup(args, settings).now()
         mode: Mode = "quiet" if value("quiet") else "static"
 
-        def ask(continues: str) -> Run:
+        def ask(exchanges: list[Exchange], continues: str) -> Run:
             with TraceView(question, mode, continues) as view:
-                observers = [view.on_event, observer]
-                return agent.run(question, observers=observers, progress=False)
+                return answered(
+                    setup, read_question(setup.variables, question), exchanges, Inbox(),
+                    [view.on_event, observer],
+                )  # fmt: skip
 
         cell = Cell("", "", len(cells_of(self.shell)) - 1)
-        return self.history.ask(agent, ask, "", cell, new=False)
+        return self.history.ask(ask, "", cell, new=False)
 
     def choose_model(self, name: str | None) -> str:
         """Choose the model of later questions, asking the person if need be; its name.
@@ -375,6 +381,9 @@ class ArchytasNB(SettingTraits, Magics):
         written: str,
         silent: bool,
     ) -> Any:
+        from archytas_nb.driver import answered
+        from archytas_nb.loop.record import Inbox
+        from archytas_nb.prepare import prepare, read_question
         from archytas_nb.run import Run
         from archytas_nb.tools.toolbox import toolbox
         from archytas_nb.trace.live import TraceView, display_mode
@@ -382,32 +391,33 @@ class ArchytasNB(SettingTraits, Magics):
         toolbox.refresh(self.shell.user_ns)
         settings = self._settings(vars(args))
         origin = keywords["origin"]
-        agent = self._agent(args, settings)
+        setup = self._setup(args, settings).now()
+        asked = read_question(setup.variables, question, **keywords)
         if args.dry_run:
             from archytas_nb.magics.dry_run import dry_run
 
-            agent.exchanges = self.history.exchanges_for(origin, new=args.new)
-            return dry_run(agent, question, keywords)
+            exchanges = self.history.exchanges_for(origin, new=args.new)
+            return dry_run(prepare(setup, setup.choice.choose(), asked, exchanges))
+        inbox = Inbox()
         mode = display_mode(self.shell)
         is_quiet = vars(args).get("quiet", value("quiet"))
         shown = "quiet" if is_quiet else mode
 
-        def ask(continues: str) -> Run:
+        def ask(exchanges: list[Exchange], continues: str) -> Run:
             with TraceView(
                 question,
                 shown,
                 continues,
-                agent.inbox,
+                inbox,
                 written,
                 keywords["images"],
                 ran.seconds_waited(),
             ) as view:
-                observers = [view.on_event]
                 try:
-                    return agent.run(question, observers=observers, progress=False, **keywords)
+                    return answered(setup, asked, exchanges, inbox, [view.on_event])
                 except RunInterrupted as error:
                     view.end(getattr(error.run, "ending", None))
-                    if agent.inbox.is_stopped and isinstance(error.run, Run):
+                    if inbox.is_stopped and isinstance(error.run, Run):
                         return error.run
                     raise
 
@@ -415,7 +425,7 @@ class ArchytasNB(SettingTraits, Magics):
             raise UsageError(
                 "this conversation is already answering a question; a tool cannot ask another"
             )
-        run = self.history.ask(agent, ask, origin, cell, new=args.new)
+        run = self.history.ask(ask, origin, cell, new=args.new)
         if is_quiet and not silent:
             run.show("answer")
         else:
@@ -468,12 +478,12 @@ class ArchytasNB(SettingTraits, Magics):
         except ConfigurationError as error:
             raise UsageError(str(error)) from None
 
-    def _agent(self, args: Any, settings: Settings, *, is_replay: bool = False) -> Agent:
-        """An agent with the settings of this question; a map's replay needs no model at all."""
-        from archytas_nb.agent import Agent
+    def _setup(self, args: Any, settings: Settings, *, is_replay: bool = False) -> RunSetup:
+        """What this question is asked with; a map's replay needs no model at all."""
         from archytas_nb.magics.options import chosen_tools
+        from archytas_nb.prepare import ModelChoice, RunSetup
         from archytas_nb.small.profile import profile_of
-        from archytas_nb.tools.toolbox import toolbox
+        from archytas_nb.tools.toolbox import Toolbox, toolbox
 
         model: Any = args.model
         if not is_replay:
@@ -490,9 +500,8 @@ class ArchytasNB(SettingTraits, Magics):
             asks_user = profile.asks_user and "ask_user" not in toolbox
         # A small model is not offered to write code unless the question says so.
         code = settings.python_for(by_setting=profile.runs_python)
-        arguments = {name: getattr(settings, name) for name in QUESTION_SETTINGS}
-        arguments |= {"tools": tools, "allow": allow, "ask_user": asks_user, "python": code}
-        return Agent(model=model, namespace=self.shell.user_ns, **arguments)
+        settings = settings.but(allow=allow, ask_user=asks_user, python=code)
+        return RunSetup(settings, ModelChoice(model), tools, Toolbox(), self.shell.user_ns)
 
     def _model(
         self, name: str | None, confirm: Confirm | None = None, effort: str | None = None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from archytas_nb.magics.overview import Overview, page
 
 if TYPE_CHECKING:
-    from archytas_nb.agent import Agent
     from archytas_nb.loop.events import AskModel
+    from archytas_nb.prepare import Prepared
 
 _TITLE = "Nothing was sent. The first request would be:"
 _PRE = (
@@ -19,11 +19,10 @@ _PRE = (
 )
 
 
-def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
-    """What an agent would be sent for a question with these arguments of `Agent.run`."""
+def dry_run(prepared: Prepared) -> DryRun:
+    """What would be sent for a question."""
     from archytas_nb.loop.model import request_body
 
-    prepared = agent.prepared(question, **keywords)
     ask = prepared.first_request()
     model = prepared.model
     limits = prepared.settings.limits
@@ -35,7 +34,8 @@ def dry_run(agent: Agent, question: str, keywords: dict[str, Any]) -> DryRun:
         "tools": ", ".join(prepared.tools) or "none",
         "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
     }
-    if prepared.profile.is_asked_first and agent.tools and not agent.exchanges:
+    profile = prepared.profile
+    if profile.is_asked_first and prepared.setup.offered(profile) and not prepared.past:
         facts["before it"] = "short requests: does this tool fit the question? (small models only)"
     body = request_body(model, ask)
     return DryRun(ask, tuple(facts.items()), body)

@@ -16,7 +16,6 @@ from archytas_nb.errors import ArchytasError, RunInterrupted
 from archytas_nb.kernel.shell import running_cell
 
 if TYPE_CHECKING:
-    from archytas_nb.agent import Agent
     from archytas_nb.code.rows import PlannedRows
     from archytas_nb.loop.events import Kept, Usage
     from archytas_nb.loop.record import Exchange
@@ -126,7 +125,7 @@ class Removed(NamedTuple):
 class History:
     """The questions of this notebook and their conversations.
 
-    They outlive every question; each question gets an `Agent` of its own with the settings of that
+    They outlive every question; each question gets a setup of its own with the settings of that
     moment, so that nothing of one question's options reaches the next.
 
     Attributes:
@@ -272,21 +271,27 @@ class History:
         return [*past, earlier]
 
     def ask(
-        self, agent: Agent, ask: Callable[[str], Run], origin: str, cell: Cell, *, new: bool
+        self,
+        ask: Callable[[list[Exchange], str], Run],
+        origin: str,
+        cell: Cell,
+        *,
+        new: bool,
     ) -> Run:
-        """Have an agent that was made for this question continue the conversation.
+        """Ask a question that continues the conversation.
 
-        ``ask`` is called with what the question continues, where that is not obvious. No other
-        question may be asked meanwhile: see `is_running`.
+        ``ask`` is called with the exchanges that it continues, to which it adds its own, and with
+        what it continues in words, where that is not obvious. No other question may be asked
+        meanwhile: see `is_running`.
 
-        Raises what `Agent.run` raises; what the run cost is noted all the same.
+        Raises what ``ask`` raises; what the run cost is noted in any case.
         """
         self._forget_removed()
         self._asked = (cell.execution, self._number_in(cell))
         past, earlier = self._past(origin, new=new)
-        agent.exchanges = list(past)
+        exchanges = list(past)
         if earlier is not None:
-            agent.exchanges.append(earlier)
+            exchanges.append(earlier)
         before = self._at
         turn = self._turn(origin, new=new)
         self._at = turn
@@ -294,15 +299,15 @@ class History:
         self.is_running = True
         run: Run | None = None
         try:
-            run = ask(continues)
+            run = ask(exchanges, continues)
         except (ArchytasError, RunInterrupted) as error:
             run = getattr(error, "run", None)
             raise
         finally:
             self.is_running = False
             turn.exchange = None
-            if len(agent.exchanges) > len(past):
-                turn.exchange = agent.exchanges[len(past)]
+            if len(exchanges) > len(past):
+                turn.exchange = exchanges[len(past)]
             if run is not None:
                 is_kept = turn.exchange is not None and turn.exchange is not earlier
                 self._remember(run, turn, cell, is_kept=is_kept)

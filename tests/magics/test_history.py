@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import archytas_nb as nb
+from archytas_nb.loop.record import Exchange
 from archytas_nb.magics.history import Cell, History
+from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 
 
@@ -12,9 +14,12 @@ def ask(history: History, question: str, cell: Cell, *, new: bool = False) -> li
     model = ScriptedModel(("final_answer", f"Answer to {question}"))
     agent = nb.Agent(tools=[], model=model, context="none")
     origin = history.origin(cell)
-    history.ask(
-        agent, lambda _: agent.run(question, origin=origin, progress=False), origin, cell, new=new
-    )
+
+    def run(exchanges: list[Exchange], _: str) -> Run:
+        agent.exchanges = exchanges
+        return agent.run(question, origin=origin, progress=False)
+
+    history.ask(run, origin, cell, new=new)
     return [str(each["content"]) for each in model.asked[-1].messages if each["role"] == "user"]
 
 
