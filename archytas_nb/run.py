@@ -555,11 +555,11 @@ def _observe(
     interrupted = False
     event = next(events, None)
     while event is not None:
-        if isinstance(event, ev.Interrupted):
-            event = exchange.ending = _with_cause(event, inbox)
         if isinstance(event, ev.Delta):
             run.pieces.append(event)
         else:
+            if isinstance(event, ev.Interrupted):
+                event = exchange.ending = _with_cause(event, inbox)
             run.pieces.clear()
             run.events.append(event)
             run.seconds = time.perf_counter() - started

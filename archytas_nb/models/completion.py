@@ -61,7 +61,13 @@ class CompletionBuilder(ReplyBuilder):
 
     def add(self, part: Any, text: str) -> list[Delta]:
         """Add a chunk or a complete body; return the pieces of text that it contains."""
-        # Nearly all of the thousands of chunks of a reply contain only a piece of text.
+        if (piece := _piece_in(part)) and self.has_choice and self.model:
+            self._text.append(piece)
+            return [Delta("text", piece)]
+        return self._add_any(part, text)
+
+    def _add_any(self, part: Any, text: str) -> list[Delta]:
+        """Add a chunk of any kind, or a complete body."""
         if not isinstance(part, dict) or "error" in part or part.get("object") == "error":
             raise_if_error(part, text)
         self.has_begun = True
@@ -138,6 +144,27 @@ class CompletionBuilder(ReplyBuilder):
             model=self.model,
             usage=self._tokens.usage,
         )
+
+
+_OF_A_CHUNK = frozenset({"id", "object", "created", "model", "system_fingerprint", "choices"})
+_OF_A_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
+
+
+def _piece_in(part: Any) -> str | None:
+    """The piece of text of a chunk that contains nothing else, as nearly all of thousands do."""
+    if type(part) is not dict or not part.keys() <= _OF_A_CHUNK:
+        return None
+    choices = part.get("choices")
+    if type(choices) is not list or len(choices) != 1 or type(choices[0]) is not dict:
+        return None
+    choice = choices[0]
+    delta = choice.get("delta")
+    if type(delta) is not dict or len(delta) != 1 or choice.get("finish_reason"):
+        return None
+    if not choice.keys() <= _OF_A_CHOICE or part.get("object") == "error":
+        return None
+    content = delta.get("content")
+    return content if type(content) is str else None
 
 
 def finish_of(reason: str) -> str:

@@ -168,9 +168,9 @@ def wanted(
     for name in (name for name in STEPS if name.startswith(OURS)):
         mine, baseline = table[name], table[BASELINE]
         exponent = math.log(mine[many] / mine[few]) / math.log(steps[1] / steps[0])
-        rows += [(f"{name}: {many[:-4]} ÷ baseline", mine[many] / baseline[many], 1.6)]
+        rows += [(f"{name}: {many[:-4]} ÷ baseline", mine[many] / baseline[many], 1.35)]
         rows += [(f"{name}: exponent", exponent, 1.25)]
-    rows.append(("stream ÷ baseline", table[OURS][STREAM] / table[BASELINE][STREAM], 2.0))
+    rows.append(("stream ÷ baseline", table[OURS][STREAM] / table[BASELINE][STREAM], 1.6))
     if DEFINED in table[OURS]:
         rows.append((DEFINED, table[OURS][DEFINED], 250.0))
     rows.append(("%load_ext, ms", extension["ms"], 60.0))
