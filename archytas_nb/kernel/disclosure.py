@@ -43,7 +43,6 @@ values."""
 """What a model is told that writes programs."""
 
 NOBODY = "Refused: nobody can be asked here. Go on without the answer."
-NOT_SHOWN = "(a value, which is not shown to you)"
 SAID = "(My answer was shown to the user, with its values.)"
 """What the model reads of its answer that a program computed, with the next question."""
 
@@ -54,7 +53,9 @@ _WORDS: Mapping[ev.ValueKind, str] = {
     "list": "a list",
     "tuple": "a tuple",
     "collection": "a dict or a set",
+    "other": "a value",
 }
+NOT_SHOWN = f"({_WORDS['other']}, which is not shown to you)"
 _MAX_NAME = 60
 _FIELD = re.compile(r"(?<!\{)\{([^\W\d]\w*)(:[^{}]{0,20})?\}(?!\})")
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
@@ -322,27 +323,20 @@ class Disclosure:
         if error is not None and not end.stopped:
             name = error.raised or "an error"
             error = replace(error, text=f"{name} (the message is not shown to you)")
-        assigned = {
-            name: self._shown(text, end.kinds.get(name)) for name, text in end.assigned.items()
-        }
-        # How often something was shown may itself be a value.
-        shown = tuple(dict.fromkeys(self._shown(text) for text in end.shown))
+        assigned = {name: self._shown(each) for name, each in end.assigned.items()}
+        # What is printed has no kind: it may look like a number. How often it was may be a value.
+        shown = (NOT_SHOWN,) if end.shown else ()
         lost = "it was stopped, or its process was lost" if end.lost else ""
         return replace(end, shown=shown, assigned=assigned, error=error, lost=lost)
 
-    def _shown(self, text: str, kind: ev.ValueKind | None = None) -> str:
-        """What a model may read in place of a value that a program shows, or has assigned.
-
-        What is printed has no kind: it may look like a number.
-        """
-        if kind is None:
-            return NOT_SHOWN
-        if kind == "none":
-            return "None"
-        if self.values == "scalars" and kind in ("bool", "number"):
+    def _shown(self, value: ev.Shown) -> ev.Shown:
+        """What a model may read in place of a value that a program has assigned."""
+        if value.kind == "none":
+            return value
+        if self.values == "scalars" and value.kind in ("bool", "number"):
             self._count("numbers and booleans")
-            return text
-        return f"({_WORDS[kind]}, which is not shown to you)"
+            return value
+        return replace(value, text=f"({_WORDS[value.kind]}, which is not shown to you)")
 
     def _count(self, what: str) -> None:
         self.learned[what] = self.learned.get(what, 0) + 1

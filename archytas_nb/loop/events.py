@@ -33,7 +33,7 @@ NoticeKind = Literal[
     "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "summary",
     "model", "told", "late", "form", "tool",
 ]  # fmt: skip
-ValueKind = Literal["none", "bool", "number", "text", "list", "tuple", "collection"]
+ValueKind = Literal["none", "bool", "number", "text", "list", "tuple", "collection", "other"]
 FailedBy = Literal["model", "endpoint", "cassette", "recording", "setup", "condition"]
 
 ANSWER = "final_answer"
@@ -516,6 +516,17 @@ class ProgramWaits:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """A value of a program as it is shown: a short text, and what the value is.
+
+    A value that cannot be read is ``"other"``, as one of any other type.
+    """
+
+    text: str
+    kind: ValueKind = "other"
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramEnded:
     """The program has ended.
 
@@ -527,8 +538,7 @@ class ProgramEnded:
         gave_up: The reason that it gave to ``give_up``; None if it did not call it.
         error: The line that raised, and what; None if it came to its end.
         stopped: Whether the error is why it was stopped there, not what it raised.
-        assigned: The variables that it assigned, in order, with short texts of their values.
-        kinds: What these values are, by the names of the variables; without those of other types.
+        assigned: The variables that it assigned, in order, with their values as they are shown.
         interrupted: Whether it was stopped from outside.
         lost: Why the sandbox was lost, such as its memory; empty if it was not.
     """
@@ -539,11 +549,15 @@ class ProgramEnded:
     gave_up: str | None = None
     error: Fault | None = None
     stopped: bool = False
-    assigned: Mapping[str, str] = field(default_factory=dict)
-    kinds: Mapping[str, ValueKind] = field(default_factory=dict, compare=False, repr=False)
+    assigned: Mapping[str, Shown] = field(default_factory=dict)
     interrupted: bool = False
     lost: str = ""
     given: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def assigned_texts(self) -> dict[str, str]:
+        """The variables that it assigned, with short texts of their values."""
+        return {name: each.text for name, each in self.assigned.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -353,6 +353,6 @@ def ended_report(end: ProgramEnded, calls: Sequence[WrittenCall]) -> str:
     if done:
         parts += ["Done so far (do not repeat it):", done]
     if end.assigned:
-        values = ", ".join(f"{name} = {value}" for name, value in end.assigned.items())
+        values = ", ".join(f"{name} = {text}" for name, text in end.assigned_texts.items())
         parts.append(f"These variables have their values: {values}")
     return clip("\n".join([*parts, *shown, _WHAT_IS_LEFT]), MAX_REPORT)

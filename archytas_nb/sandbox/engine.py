@@ -33,7 +33,7 @@ from archytas_nb.loop.events import (
     ProgramCall,
     ProgramEnded,
     ProgramWaits,
-    ValueKind,
+    Shown,
 )
 from archytas_nb.sandbox.bounds import Bounds, bound_of
 from archytas_nb.sandbox.handles import Handles
@@ -201,8 +201,7 @@ class Engine:
 
     def ended(
         self,
-        assigned: Mapping[str, str] | None = None,
-        kinds: Mapping[str, ValueKind] | None = None,
+        assigned: Mapping[str, Shown] | None = None,
     ) -> ProgramEnded:
         """How it ended, with the variables that it assigned, as far as they are read."""
         self._flush()
@@ -214,7 +213,6 @@ class Engine:
             error=self._error,
             stopped=self._is_stopped,
             assigned=assigned or {},
-            kinds=kinds or {},
             interrupted=self._is_interrupted,
             lost=self.lost,
             given=self._given,

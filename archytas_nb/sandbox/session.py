@@ -28,7 +28,7 @@ from archytas_nb.loop.events import (
     ProgramEnded,
     ProgramFaults,
     ProgramWaits,
-    ValueKind,
+    Shown,
 )
 from archytas_nb.sandbox import pool
 from archytas_nb.sandbox.bounds import Bounds, bound_of
@@ -244,7 +244,7 @@ class Session:
             self._interpreter.go_back()
             self._interpreter.surely(self._interpreter.keep)
         self._notebook.lent -= program.source.bound
-        ended = program.ended(*self._assigned(program.source.assigned))
+        ended = program.ended(self._assigned(program.source.assigned))
         self._program = None
         return ended
 
@@ -260,35 +260,26 @@ class Session:
             case "a bound" | "no worker":
                 self._interpreter.go_back()
 
-    def _assigned(self, names: Sequence[str]) -> tuple[dict[str, str], dict[str, ValueKind]]:
-        """Those of these variables that are bound: short texts of their values, and what they are.
-
-        A value of another type, or one that cannot be read, is not among the second.
-        """
+    def _assigned(self, names: Sequence[str]) -> dict[str, Shown]:
+        """The values of those of these variables that are bound."""
         bound = set(self._interpreter.names)
         found = [each for each in names if each in bound and not each.startswith("_")]
-        texts = {}
-        kinds = {}
-        for name in found[:_MAX_ASSIGNED]:
-            texts[name], kind = self._short_of(name)
-            if kind is not None:
-                kinds[name] = kind
-        return texts, kinds
+        return {name: self._shown(name) for name in found[:_MAX_ASSIGNED]}
 
-    def _short_of(self, name: str) -> tuple[str, ValueKind | None]:
-        """A short text of a variable's value, and what it is."""
+    def _shown(self, name: str) -> Shown:
+        """A variable's value as it is shown."""
         for _ in range(_ATTEMPTS):
             try:
                 value = self._interpreter.evaluate(f"{BEGINNING}({name})")
                 read = from_sandbox(value, self._handles)
-                return short(read), kind_of(read)
+                return Shown(short(read), kind_of(read))
             except RecursionError:
                 break
             except (MontyError, RuntimeError):  # too large to be sent, or the worker was lost
                 self._interpreter.go_back_to_start()
             except Exception:  # noqa: BLE001 - a value that Python lacks
                 break
-        return "…", None
+        return Shown("…")
 
     def _closed(self) -> State:
         self._interpreter.surely(self._take_back)

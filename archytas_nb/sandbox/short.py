@@ -30,8 +30,8 @@ def short(value: Any) -> str:
     return shorten(escape(text), MAX_SHORT)
 
 
-def kind_of(value: Any) -> ValueKind | None:
-    """What a value is; None for any other type."""
+def kind_of(value: Any) -> ValueKind:
+    """What a value is."""
     kind = type(value)
     if value is None:
         return "none"
@@ -43,8 +43,8 @@ def kind_of(value: Any) -> ValueKind | None:
     except STOPS:
         raise
     except Exception:  # noqa: BLE001 - it has no plain value, or raises
-        return None
-    return None if type(plain) is kind else kind_of(plain)
+        return "other"
+    return "other" if type(plain) is kind else kind_of(plain)
 
 
 _KINDS: dict[frozenset[Any], ValueKind] = {

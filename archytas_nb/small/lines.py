@@ -173,10 +173,10 @@ class LineByLine:
         self._must_answer = False
         self._must_retry = False
         self._bound |= dict.fromkeys(end.assigned)
-        self._values |= end.assigned
+        self._values |= end.assigned_texts
         self._origins |= dict.fromkeys(end.assigned, statement)
         if self.runner.calls:
-            found = {name for name, value in end.assigned.items() if value != "None"}
+            found = {name for name, each in end.assigned.items() if each.kind != "none"}
             if statement != written:
                 found = set()  # its answer need not have what the model gave no name
             self._results = (self._results - end.assigned.keys()) | found
@@ -236,7 +236,7 @@ def _value(statement: str, end: ProgramEnded, results: Sequence[str]) -> str:
         end: How it ended.
         results: The results of its calls.
     """
-    values = list(end.assigned.values())
+    values = list(end.assigned_texts.values())
     if "\n" not in statement and values:
         return _shortened(values[0] if len(values) == 1 else f"({', '.join(values)})")
     if "\n" not in statement and end.shown:

@@ -277,7 +277,7 @@ def _with_end(step: StepView, end: ev.ProgramFaults | ev.ProgramEnded) -> StepVi
         shown = (*shown, f"… {more:,} more values")
     values = program.values
     if program.by_lines and end.assigned:
-        value = ", ".join(end.assigned.values())
+        value = ", ".join(end.assigned_texts.values())
         values = (*values, (program.begin + 1, one_line(tidy(value), LINE_VALUE)))
     program = replace(program, shown=shown, values=values)
     reply = step.reply

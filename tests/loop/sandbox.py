@@ -15,6 +15,7 @@ from archytas_nb.loop.events import (
     ProgramFaults,
     ProgramReply,
     ProgramWaits,
+    Shown,
 )
 
 
@@ -72,7 +73,7 @@ class PythonSandbox:
             source = text.splitlines()[line - 1]
             self._end["error"] = Fault(line, source, f"{type(error).__name__}: {error}")
         assigned = {
-            name: repr(value)
+            name: Shown(repr(value), "none" if value is None else "other")
             for name, value in self.variables.items()
             if name != "__builtins__" and (name not in before or before[name] is not value)
         }

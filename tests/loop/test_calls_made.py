@@ -106,7 +106,10 @@ def test_a_repeated_call_of_a_reply_shows_nothing_again_and_then_loses_its_tool(
     refused = calls.earlier(call(4, x=1))
     assert refused is not None
     assert refused.status == "refused"
-    other = call(5, "g")
+    wrong = call(5, "h")
+    calls.record(wrong, failed(wrong))
+    assert calls.disabled == {"f"}, "nothing new was found"
+    other = call(6, "g")
     calls.record(other, done(other, "2"))
     assert not calls.disabled
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.loop.events import CallOutcome, ProgramCall, ProgramEnded, ProgramFaults
+from archytas_nb.loop.events import CallOutcome, ProgramCall, ProgramEnded, ProgramFaults, Shown
 from archytas_nb.sandbox.session import Bounds
 from tests.sandbox.programs import TOOLS, Frame, Programs, uncheck
 
@@ -29,7 +29,9 @@ def test_a_program_stops_at_each_call_and_goes_on_with_its_value(programs: Progr
         ProgramCall("price", {"item": "abc", "amount": 2}, 2),
     ]
     assert ended == ProgramEnded(
-        answer="3.0 and 9.0", has_answer=True, assigned={"a": "3.0", "b": "9.0"}
+        answer="3.0 and 9.0",
+        has_answer=True,
+        assigned={"a": Shown("3.0", "number"), "b": Shown("9.0", "number")},
     )
 
 
@@ -121,7 +123,7 @@ def test_a_call_that_is_not_made_ends_the_program(programs: Programs, status: An
     assert ended.error is not None
     assert (ended.error.line, ended.error.text) == (3, "The user refused this call.")
     assert ended.interrupted == (status == "interrupted")
-    assert ended.assigned == {"a": "1"}
+    assert ended.assigned_texts == {"a": "1"}
 
 
 def test_numbers_are_rounded_as_in_python(programs: Programs) -> None:
@@ -209,7 +211,7 @@ def test_a_program_that_computes_for_too_long_ends_at_its_last_call() -> None:
     ended = programs.run('a = price("ab")\nwhile True:\n    pass')
     assert ended.error is not None
     assert "0.3 seconds" in ended.error.text
-    assert ended.assigned == {"a": "3.0"}
+    assert ended.assigned_texts == {"a": "3.0"}
     assert programs.run("a").shown == ("3.0",)
     programs.session.close()
 
@@ -220,7 +222,7 @@ def test_a_program_makes_only_so_many_calls() -> None:
     assert len(programs.calls) == 20
     assert ended.error is not None
     assert "20 calls" in ended.error.text
-    assert ended.assigned == {"total": "30.0", "n": "20"}
+    assert ended.assigned_texts == {"total": "30.0", "n": "20"}
     programs.session.close()
 
 
@@ -324,7 +326,7 @@ def test_a_number_of_thousands_of_digits_is_an_error_of_the_program(
 
 
 def test_names_that_begin_with_an_underscore_are_not_reported(programs: Programs) -> None:
-    assert programs.run("_a = 1\nb, (_, c) = 1, (2, 3)\nfor d in [4]: pass").assigned == {
+    assert programs.run("_a = 1\nb, (_, c) = 1, (2, 3)\nfor d in [4]: pass").assigned_texts == {
         "b": "1",
         "c": "3",
         "d": "4",
@@ -332,7 +334,7 @@ def test_names_that_begin_with_an_underscore_are_not_reported(programs: Programs
 
 
 def test_a_program_may_replace_a_builtin(programs: Programs) -> None:
-    assert programs.run("max = price('a')").assigned == {"max": "1.5"}
+    assert programs.run("max = price('a')").assigned_texts == {"max": "1.5"}
 
 
 _IN_PROGRAMS = """\
@@ -376,7 +378,7 @@ def test_no_name_that_a_program_binds_is_read_by_the_session_itself(
     programs.next_question()
     ended = programs.run("\n".join(f"{each} = 5" for each in names))
     assert (ended.lost, ended.error) == ("", None)
-    assert set(ended.assigned.values()) == {"5"}
+    assert set(ended.assigned_texts.values()) == {"5"}
     assert programs.reply(text) == expected
     programs.next_question()
     assert programs.reply(text) == expected
@@ -393,7 +395,7 @@ def test_a_tool_that_came_later_is_called_whatever_was_assigned_before() -> None
     programs = Programs()
     programs.tools = {"rows": TOOLS["rows"]}
     programs.session = programs.opened(None)
-    assert programs.run("price = 3").assigned == {"price": "3"}
+    assert programs.run("price = 3").assigned_texts == {"price": "3"}
     programs.tools = TOOLS
     programs.next_question()
     assert programs.run("price('ab')").shown == ("3.0",)

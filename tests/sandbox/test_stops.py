@@ -79,7 +79,7 @@ def test_a_program_that_is_stopped_at_a_call_keeps_what_it_assigned(programs: Pr
     reply = programs.session.resume([programs.call(each) for each in reply.calls])
     ended = programs.session.stop()
     assert (ended.interrupted, ended.error, ended.lost) == (True, None, "")
-    assert ended.assigned == {"a": "3.0"}
+    assert ended.assigned_texts == {"a": "3.0"}
     assert programs.run("a").shown == ("3.0",)
 
 
@@ -123,7 +123,7 @@ except KeyboardInterrupt:
     ended = programs.session.stop()
     stopped = time.monotonic() - sent[0]
 assert ended.interrupted and not ended.error and not ended.lost, ended
-assert ended.assigned == {"b": "3.0"}, ended
+assert ended.assigned_texts == {"b": "3.0"}, ended
 assert programs.run("(a, b)").shown == ("(1, 3.0)",)
 programs.session.close()
 print(f"raised after {raised:.3f} s, stopped after {stopped:.3f} s")
@@ -189,7 +189,7 @@ for attempt in range(int(sys.argv[1])):
         ended = programs.session.stop()
         stops.append(time.monotonic() - started)
         assert isinstance(ended, ProgramEnded) and ended.interrupted and not ended.lost, ended
-        assert "b" not in ended.assigned or ended.assigned["a"] == "3.0", ended
+        assert "b" not in ended.assigned or ended.assigned_texts["a"] == "3.0", ended
     assert programs.run("base").shown == ("1",)
 programs.session.close()
 print(f"{len(stops)} interrupts, stopped after at most {max(stops):.3f} s")
@@ -233,7 +233,7 @@ def test_a_worker_that_is_killed_at_any_moment_costs_at_most_its_program(
         killing.join()
         lost += bool(ended.lost)
         assert ended.error is None
-        assert ended.lost or ended.assigned == all_of_them
+        assert ended.lost or ended.assigned_texts == all_of_them
         assert programs.run("base").shown == ("1",)
     print(f"{lost} programs lost of {attempts}")
 
@@ -242,14 +242,14 @@ def test_variables_that_are_too_large_to_be_kept_cost_only_themselves(programs: 
     programs.run("kept = 1")
     ended = programs.run("a = price('ab')\nb = 'a' * 60_000_000")
     assert "too large" in ended.lost
-    assert ended.assigned == {"a": "3.0"}
+    assert ended.assigned_texts == {"a": "3.0"}
     programs.next_question()
     assert programs.run("(kept, a)").shown == ("(1, 3.0)",)
 
 
 def test_a_large_variable_is_kept(programs: Programs) -> None:
     ended = programs.run("xs = list(range(10 ** 6))\nfor n in range(5):\n    y = price('a')")
-    assert ended.assigned["xs"].startswith("[0, 1, 2")
+    assert ended.assigned_texts["xs"].startswith("[0, 1, 2")
     programs.next_question()
     assert programs.run("(len(xs), xs[-1], y)").shown == ("(1000000, 999999, 1.5)",)
 

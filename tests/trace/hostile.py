@@ -21,6 +21,7 @@ from archytas_nb.loop.events import (
     ProgramEnded,
     ProgramFaults,
     RunCalls,
+    Shown,
     Started,
     Stopped,
     ToolCall,
@@ -196,7 +197,7 @@ def hostile_programs(payload: str) -> list[Event]:
     outside = Fault(99, payload, payload)
     shown = ProgramEnded((payload, payload), payload, has_answer=True)
     lost = ProgramEnded(lost=payload, error=fault)
-    values = ProgramEnded((payload,), assigned={payload: payload})
+    values = ProgramEnded((payload,), assigned={payload: Shown(payload)})
     return [
         *ask(10, payload),
         *program(10, code, made, made, end=shown, thought=payload),

@@ -32,6 +32,7 @@ from archytas_nb.loop.events import (
     ResumeProgram,
     RunCalls,
     RunProgram,
+    Shown,
     Started,
     Status,
     Stopped,
@@ -372,11 +373,13 @@ LINES = [
         1,
         'bills = average(species="Adelie")',
         (1, "average", {"species": "Adelie"}, "38.8"),
-        end=ProgramEnded(assigned={"bills": "38.8"}),
+        end=ProgramEnded(assigned={"bills": Shown("38.8")}),
         is_part=True,
     ),
     *line(1, '```python\nbills = average(species="Adelie")  # 38.8\n', "twice = 2 * bills"),
-    *program(1, "twice = 2 * bills", end=ProgramEnded(assigned={"twice": "77.6"}), is_part=True),
+    *program(
+        1, "twice = 2 * bills", end=ProgramEnded(assigned={"twice": Shown("77.6")}), is_part=True
+    ),
     *line(1, "…", "if twice > 70:"),
     *line(1, "…", '    note(text="long")'),
     *line(1, "…", 'answer(f"{twice}")'),
