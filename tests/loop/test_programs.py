@@ -592,6 +592,29 @@ def test_a_value_that_is_refused_as_well_lets_the_model_write_programs_again() -
     assert drive.asked[-1].grammar == grammar.program(is_corrected=True)
 
 
+def test_where_a_tool_fits_a_program_may_still_name_variables_but_not_read_them_by_tools() -> None:
+    drive = Drive([block("answer(look(a=1))")], small=True)
+    drive.exchange.context = Context(
+        "birds: list", ("birds",), tools=("other",), preferred_tools=("look",)
+    )
+    assert drive.run() == Answered("3")
+    system, question = (str(each["content"]) for each in drive.asked[0].messages)
+    assert "birds: list" in question
+    assert "def other(" not in system
+    assert "def look(" in system
+
+
+def test_a_literal_is_asked_for_once_whatever_the_program_does_then() -> None:
+    drive = typed(
+        "x = look(a=1)", "answer(x)", block("y = 1 / 0"), block("answer(x)"),
+        verdicts=[WRONG_TYPE, ""],
+    )  # fmt: skip
+    assert drive.run() == Answered("3")
+    grammar = grammar_of(drive).answering({"type": "integer"})
+    assert drive.asked[-2].grammar == grammar.answer_with_literal()
+    assert drive.asked[-1].grammar == grammar.program(is_corrected=True)
+
+
 @pytest.mark.parametrize(
     ("verdict", "hides"), [(Verdict("it is too small"), False), (WRONG_TYPE, True)]
 )
