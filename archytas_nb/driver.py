@@ -500,7 +500,7 @@ class RunHost:
             request = ev.AskModel(
                 driver.guards.steps,
                 ({"role": "user", "content": prompt},),
-                max_tokens=driver.prepared.profile.reply_tokens(driver.guards.limits),
+                max_tokens=driver.guards.limits.reply_tokens(driver.prepared.profile.reply_tokens),
                 seconds=driver.guards.seconds_left(),
                 about="what a tool asks",
             )

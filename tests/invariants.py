@@ -280,7 +280,7 @@ def check_bounds(asked: list[AskModel], run: Any, limits: Any) -> None:
     assert len(asked) <= limits.max_steps + 1 + overflows
     for ask in asked:
         assert ask.max_tokens is not None
-        assert 0 < ask.max_tokens <= LARGE.reply_tokens(limits)
+        assert 0 < ask.max_tokens <= limits.reply_tokens(LARGE.reply_tokens)
         assert ask.seconds is not None
         if is_last(ask):
             assert not ask.tools

@@ -471,7 +471,7 @@ class PlannedMap:
     ) -> ModelReply | None:
         """The model's reply, which is kept; None if there is none."""
         limits = self._map.setup.settings.limits
-        tokens = profile_of(self._map.setup.choice.given).reply_tokens(limits)
+        tokens = limits.reply_tokens(profile_of(self._map.setup.choice.given).reply_tokens)
         if protocol.max_tokens is not None:
             tokens = min(tokens, protocol.max_tokens)
         ask = protocol.ask(messages, tokens, temperature)

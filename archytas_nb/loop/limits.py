@@ -46,6 +46,14 @@ class Limits:
         _check("max_reply_tokens", self.max_reply_tokens, whole, Integral, none="the default")
         _check("max_seconds", self.max_seconds, "seconds above 0", Real, none="no bound")
 
+    def reply_tokens(self, default: int) -> int:
+        """Maximum number of tokens in one reply of a model that has this default."""
+        return self.max_reply_tokens or default
+
+    def thinking_tokens(self, default: int | None) -> int | None:
+        """The same after a reply that contained only reasoning; None if it does not differ."""
+        return None if self.max_reply_tokens else default
+
 
 def _check(name: str, value: Any, what: str, kind: type[Any], *, none: str = "") -> None:
     """Check a limit; numpy numbers are accepted, infinity is not (None means no limit)."""

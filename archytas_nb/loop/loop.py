@@ -118,12 +118,12 @@ def react_loop(
     """
     if exchange.context is not None and not exchange.context.is_offered:
         wire = wire.without_tools(exchange.context.tools)
-    tokens = profile.reply_tokens(guards.limits)
+    tokens = guards.limits.reply_tokens(profile.reply_tokens)
     facts = profile.facts
     conversation = Conversation(wire, past, exchange, facts, tokens, summarises=summarises)
     loop = _Loop(
         wire, guards, past, exchange, conversation, facts, profile.strategy(), checks,
-        profile.thinking_tokens(guards.limits), told=told,
+        guards.limits.thinking_tokens(profile.thinking_tokens), told=told,
     )  # fmt: skip
     ending = yield from loop.run()
     if exchange.wants_code and isinstance(ending, Answered):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from archytas_nb.loop.limits import REPLY_TOKENS, Limits
+from archytas_nb.loop.limits import REPLY_TOKENS
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.plan_protocol import PlanProtocol
 from archytas_nb.loop.program_protocol import ProgramProtocol
@@ -19,8 +19,8 @@ class ModelProfile:
     Attributes:
         facts: What is known of the model itself; some of it only after a reply, such as its
             context.
-        default_reply_tokens: Maximum number of tokens in one reply, if none is set.
-        default_thinking_tokens: The same after a reply that contained only reasoning; None if it
+        reply_tokens: Maximum number of tokens in one reply, if none is set.
+        thinking_tokens: The same after a reply that contained only reasoning; None if it
             does not differ.
         runs_python: Whether the setting `python` applies to it, or only the argument.
         asks_user: Whether it is offered to ask the user where that is left to us.
@@ -34,8 +34,8 @@ class ModelProfile:
     """
 
     facts: ModelFacts = field(default_factory=partial(ModelFacts, None))
-    default_reply_tokens: int = REPLY_TOKENS
-    default_thinking_tokens: int | None = None
+    reply_tokens: int = REPLY_TOKENS
+    thinking_tokens: int | None = None
     runs_python: bool = True
     asks_user: bool = True
     summarises: bool = True
@@ -45,14 +45,6 @@ class ModelProfile:
     programs: type[ProgramProtocol] = ProgramProtocol
     plans: type[PlanProtocol] = PlanProtocol
     strategy: type[Strategy] = Strategy
-
-    def reply_tokens(self, limits: Limits) -> int:
-        """Maximum number of tokens in one reply within these limits."""
-        return limits.max_reply_tokens or self.default_reply_tokens
-
-    def thinking_tokens(self, limits: Limits) -> int | None:
-        """The same after a reply that contained only reasoning; None if it does not differ."""
-        return None if limits.max_reply_tokens else self.default_thinking_tokens
 
 
 LARGE = ModelProfile()

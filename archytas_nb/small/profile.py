@@ -16,8 +16,8 @@ THINKING_TOKENS = 8192
 """For a small model whose last reply contained only reasoning."""
 
 SMALL = ModelProfile(
-    default_reply_tokens=REPLY_TOKENS,
-    default_thinking_tokens=THINKING_TOKENS,
+    reply_tokens=REPLY_TOKENS,
+    thinking_tokens=THINKING_TOKENS,
     runs_python=False,
     asks_user=False,
     summarises=False,

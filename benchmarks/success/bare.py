@@ -55,8 +55,8 @@ class BareChoice(ModelChoice):
         """Its own profile, with the limits and the strategy of any model."""
         return replace(
             super().profile,
-            default_reply_tokens=LARGE.default_reply_tokens,
-            default_thinking_tokens=LARGE.default_thinking_tokens,
+            reply_tokens=LARGE.reply_tokens,
+            thinking_tokens=LARGE.thinking_tokens,
             confirms_repeats=LARGE.confirms_repeats,
             strategy=LARGE.strategy,
         )

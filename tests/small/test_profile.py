@@ -10,11 +10,20 @@ from archytas_nb.testing import ScriptedModel
 
 def test_a_small_model_has_fewer_tokens_unless_a_limit_is_set() -> None:
     limits = Limits()
-    assert (SMALL.reply_tokens(limits), LARGE.reply_tokens(limits)) == (1024, 16384)
-    assert (SMALL.thinking_tokens(limits), LARGE.thinking_tokens(limits)) == (8192, None)
+    assert (limits.reply_tokens(SMALL.reply_tokens), limits.reply_tokens(LARGE.reply_tokens)) == (
+        1024,
+        16384,
+    )
+    assert (
+        limits.thinking_tokens(SMALL.thinking_tokens),
+        limits.thinking_tokens(LARGE.thinking_tokens),
+    ) == (8192, None)
     limits = Limits(max_reply_tokens=500)
-    assert (SMALL.reply_tokens(limits), LARGE.reply_tokens(limits)) == (500, 500)
-    assert SMALL.thinking_tokens(limits) is None
+    assert (limits.reply_tokens(SMALL.reply_tokens), limits.reply_tokens(LARGE.reply_tokens)) == (
+        500,
+        500,
+    )
+    assert limits.thinking_tokens(SMALL.thinking_tokens) is None
 
 
 def test_a_profile_is_that_of_its_model_and_keeps_what_is_known_of_it() -> None:
