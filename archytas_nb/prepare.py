@@ -1,12 +1,12 @@
-"""Asks one question: from its setup and the conversation to the events of its run.
+"""Decides all that one question is asked with, once, for a run and for a dry run.
 
     RunSetup ──now()──▶ RunSetup ──prepare()──▶ Prepared ──▶ Driver ──▶ the loop
     of an agent         settings, tools         all that is decided
                         and files are read      once, for a run or a dry run
 
-`prepare` only decides; `ask` executes: it deletes what the question replaces, makes the executor
-and the driver, and adds the record to the conversation when the run has ended. A row of a map is
-asked in the same way.
+`prepare` only decides; `ask` in `driver.py` executes: it deletes what the question replaces, makes
+the executor and the driver, and adds the record to the conversation when the run has ended. A row
+of a map is asked in the same way.
 """
 
 from __future__ import annotations
