@@ -18,7 +18,7 @@ from archytas_nb.loop import calls_made, loop, text_protocol
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.models import embedded
-from archytas_nb.sandbox import check, session
+from archytas_nb.sandbox import prepared
 from archytas_nb.small import checks, grammar, strategy
 from archytas_nb.tools.tool import Tool
 from benchmarks.success.task import KINDS
@@ -250,10 +250,10 @@ def _line_names() -> AbstractContextManager[Any]:
 
 @_piece("program-check", "programs are run without being checked before")
 def _program_check() -> Iterable[AbstractContextManager[Any]]:
-    prepared = check.prepared
-    unchecked = lambda *args, **given: (prepared(*args, **given)[0], ())  # noqa: E731
-    yield patch.object(session, "prepared", unchecked)
-    yield patch.object(session, "type_faults", lambda *_, **__: ())
+    fed_text = prepared.fed_text
+    unchecked = lambda *args, **given: (fed_text(*args, **given)[0], ())  # noqa: E731
+    yield patch.object(prepared, "fed_text", unchecked)
+    yield patch.object(prepared, "type_faults", lambda *_: ())
 
 
 @_piece("call-memory", "a program that is written again makes its calls again")

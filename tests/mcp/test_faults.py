@@ -16,7 +16,7 @@ from archytas_nb import Agent, Toolbox
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.mcp.client import ServerConnection
 from archytas_nb.prepare import built_in_names
-from archytas_nb.settings import SETTINGS
+from archytas_nb.settings import SETTINGS, Choice
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Cell, live_kernel
 from tests.mcp.conftest import Served
@@ -236,8 +236,9 @@ def offered(**settings: Any) -> set[str]:
 
 def test_every_name_that_a_question_offers_is_one_of_ours() -> None:
     names = ("values", "context", "python")
+    kinds = [SETTINGS[each].kind for each in names]
     found: set[str] = set()
-    for chosen in product(*(SETTINGS[each].choices for each in names)):
+    for chosen in product(*(each.names for each in kinds if isinstance(each, Choice))):
         found |= offered(**dict(zip(names, chosen, strict=True)), ask_user=True)
     assert {"ask_user", "python", "look", "variables", "compare"} <= found
     assert found <= built_in_names()
