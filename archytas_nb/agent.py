@@ -56,14 +56,14 @@ from archytas_nb.loop.model import (
 )
 from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.prepare import (
-    ASKED_UNSEEN,
+    VALUES_ARE_HIDDEN,
     ModelChoice,
     Prepared,
     Question,
     RunSetup,
     Tools,
+    called_with_hidden_values,
     instructions_in,
-    is_asked_unseen,
     messages_of_conversation,
     prepare,
     read_question,
@@ -635,8 +635,8 @@ class Agent:
             TypeError: `text` is not text.
             ValueError: `text` is empty.
         """
-        if is_asked_unseen():
-            raise RuntimeError(ASKED_UNSEEN)
+        if called_with_hidden_values():
+            raise RuntimeError(VALUES_ARE_HIDDEN)
         if not isinstance(text, str):
             raise TypeError(f"text={text!r}; expected text to tell the agent")
         if not text.strip():

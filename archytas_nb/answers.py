@@ -18,7 +18,7 @@ from archytas_nb.loop.reply import as_text
 from archytas_nb.tools.meaning import signature_of
 from archytas_nb.tools.render import failure_text, render
 from archytas_nb.tools.tool import BoundCall, Tool
-from archytas_nb.words import clip, shorten
+from archytas_nb.words import truncate_line, truncate_middle
 
 Until = Callable[[Any], Any]
 """Gets the answer (the typed value if a type is required); returns what is wrong with it, or "".
@@ -152,7 +152,7 @@ class Answers:
                 "is wrong with the answer as text (empty if nothing is), True, False or None"
             )
             raise self._mistake(until, value, returned)
-        return clip(result.strip(), _MAX_FAULT)
+        return truncate_middle(result.strip(), _MAX_FAULT)
 
     def _mistake(self, until: Until, value: Any, what: str) -> ConditionError:
         """The error for a condition that cannot judge any answer, with what to do about it."""
@@ -193,7 +193,7 @@ def _check_condition(until: Any) -> None:
 def _shown(value: Any) -> str:
     """A value for an error message."""
     if isinstance(value, str):
-        return repr(shorten(value, _MAX_SHOWN))
+        return repr(truncate_line(value, _MAX_SHOWN))
     return render(value, _MAX_SHOWN).text
 
 

@@ -30,8 +30,8 @@ from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.kernel.permission import NOTEBOOK, Source
 from archytas_nb.kernel.person import Keyboard, Person, person_elsewhere
-from archytas_nb.kernel.reads import Reads
-from archytas_nb.kernel.transaction import Watch
+from archytas_nb.kernel.reads import ReadTracker
+from archytas_nb.kernel.transaction import VariableWatch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
@@ -74,7 +74,7 @@ class Sandbox(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _FallBack:
+class _SwitchToTextProtocol:
     """In place of a reply: the run continues with the text protocol."""
 
     why: str
@@ -139,7 +139,7 @@ class Driver:
         try:
             while ending is None:
                 reply = yield from self._reply(request)
-                if isinstance(reply, _FallBack):
+                if isinstance(reply, _SwitchToTextProtocol):
                     # Nothing was done in this step: continue from the same record.
                     text = f"{reply.why}: continuing with the text protocol"
                     yield from self._emit(ev.Notice("protocol", text))
@@ -153,7 +153,7 @@ class Driver:
                         reply = self._run_requested(request)
                     told = reply
                     if self.disclosure is not None:
-                        told = self.disclosure.told(reply)
+                        told = self.disclosure.redact(reply)
                     try:
                         request = flow.send(told)
                     except StopIteration as ended:
@@ -169,7 +169,7 @@ class Driver:
         finally:
             self._close()
 
-        yield from self._told_late()
+        yield from self._report_unread_messages()
         yield ending
         if deferred.interrupted and not isinstance(ending, ev.Interrupted):
             raise KeyboardInterrupt  # too late for this run, but not for the code after it
@@ -180,7 +180,7 @@ class Driver:
             for event in self._host.take():
                 yield from self._emit(event)
 
-    def _told_late(self) -> Events:
+    def _report_unread_messages(self) -> Events:
         """Say which texts of the person came after the last request."""
         while late := self.inbox.late:
             yield from self._emit(ev.Notice("late", late[0]))
@@ -204,11 +204,13 @@ class Driver:
         except KeyboardInterrupt:
             self._is_stopped = True
 
-    def _reply(self, request: ev.Request) -> Generator[ev.Event, None, ev.Reply | _FallBack]:
+    def _reply(
+        self, request: ev.Request
+    ) -> Generator[ev.Event, None, ev.Reply | _SwitchToTextProtocol]:
         """The reply to a request; None for a notice, and for calls, which are still to be run."""
         why = self._fallback_reason(request)
         if why:
-            return _FallBack(why)
+            return _SwitchToTextProtocol(why)
         yield from self._emit(request)
 
         reply: ev.Reply = None
@@ -221,7 +223,7 @@ class Driver:
 
         why = self._fallback_reason(request, reply)
         if why:
-            return _FallBack(why)
+            return _SwitchToTextProtocol(why)
         return reply
 
     def _run_requested(self, request: ev.Request) -> ev.CallOutcomes | ev.ProgramReply | None:
@@ -263,13 +265,13 @@ class Driver:
         if self.run.reads is not None:
             self.run.reads.code(text)
         if self.disclosure is not None:
-            self.disclosure.begins(text)
+            self.disclosure.record_program(text)
 
     @staticmethod
     def _callers_by_name(request: ev.RunCalls, disclosure: Disclosure) -> dict[str, CallingProgram]:
         """Who makes the calls that name variables as arguments, with the values of these."""
         if request.program:
-            disclosure.noted(request.calls)
+            disclosure.record_program_calls(request.calls)
             return {}
         objects = disclosure.objects(request.calls)
         return {call: CallingProgram(objects=given) for call, given in objects.items()}
@@ -359,7 +361,7 @@ class Driver:
     def _ask_model(
         self, request: ev.AskModel
     ) -> Generator[ev.Event, None, ev.ModelReply | ev.NoReply]:
-        if not request.is_aside:
+        if not request.is_side_request:
             self.messages = request.messages
         if self._missed is not None:
             self.run.error = self._missed
@@ -373,7 +375,7 @@ class Driver:
             reply = yield from self.model.complete(request)
         except KeyboardInterrupt:
             # What is written of a reply to a question aside is not shown.
-            return ev.NoReply("interrupted", "" if request.is_aside else self._written)
+            return ev.NoReply("interrupted", "" if request.is_side_request else self._written)
         except (ModelError, ConfigurationError) as error:
             self.run.error = error
             match getattr(error, "kind", ""):
@@ -657,9 +659,9 @@ def ask(
         run.protocol = prepared.protocol
         run.tools = prepared.tools
         run.namespace = prepared.variables
-        run.reads = Reads(prepared.tools, prepared.variables) if setup.notes_reads else None
+        run.reads = ReadTracker(prepared.tools, prepared.variables) if setup.tracks_reads else None
         watches = prepared.settings.watches(by_setting=prepared.profile.runs_python)
-        run.watch = Watch(prepared.variables) if watches else None
+        run.watch = VariableWatch(prepared.variables) if watches else None
         make = make_executor or partial(notebook_executor, inbox=inbox)
         return Driver(run, prepared, make(prepared, run, show), inbox, show).events()
 

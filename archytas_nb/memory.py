@@ -232,7 +232,7 @@ def _saved(exchange: Exchange) -> SavedQuestion:
         said=exchange.said,
         model=exchange.model,
         # That of a part of the conversation does not hold for all of it.
-        compaction=Compaction() if exchange.is_apart else exchange.compaction,
+        compaction=Compaction() if exchange.hides_earlier_turns else exchange.compaction,
         kept=dict(exchange.kept),
     )
 

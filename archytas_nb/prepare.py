@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 from archytas_nb.answers import Answers, Until
 from archytas_nb.choices import ActiveProtocol, ValuesName
 from archytas_nb.errors import ConfigurationError, argument_error, invalid_argument
-from archytas_nb.kernel.assigned import may_be_assigned
+from archytas_nb.kernel.assigned import is_assigned_by_user
 from archytas_nb.kernel.cells import cells_tool
 from archytas_nb.kernel.context import context_of, look_tools, offers_cells_tool
 from archytas_nb.kernel.failure import last_error
@@ -158,7 +158,7 @@ class RunSetup:
     own_tools: Toolbox = field(default_factory=Toolbox)
     namespace: Namespace | None = None
     instructions: Instructions = _NO_INSTRUCTIONS
-    notes_reads: bool = True
+    tracks_reads: bool = True
     permitted: Permissions | None = None
     make_guards: Callable[..., Guards] = Guards
 
@@ -204,8 +204,8 @@ class RunSetup:
         # The question of a row contains all that it is about.
         setup = self.now().but(context="none", ask_user=False, python="off", undo=False)
         values = setup.settings.values
-        if is_asked_unseen():
-            raise ConfigurationError(ASKED_UNSEEN)
+        if called_with_hidden_values():
+            raise ConfigurationError(VALUES_ARE_HIDDEN)
         if values != "all" and not is_planned:
             raise ConfigurationError(
                 f"values is {values!r}, and the question of each row of a map contains its values: "
@@ -217,7 +217,7 @@ class RunSetup:
             tools=tools,
             own_tools=Toolbox(),
             namespace=setup.variables,
-            notes_reads=False,
+            tracks_reads=False,
         )
 
     @property
@@ -472,7 +472,7 @@ class Prepared:
             summarises=self.summarises,
         )
         request = next(flow)
-        while not isinstance(request, ev.AskModel) or request.is_aside:
+        while not isinstance(request, ev.AskModel) or request.is_side_request:
             reply = None
             if isinstance(request, ev.AskModel) and request.about:
                 reply = ev.ModelReply("(A summary, for which the model is asked first.)")
@@ -520,7 +520,7 @@ def prepare(
     exchange.model = profile.facts.identity
     exchange.rules = setup.instructions.file
     exchange.number = index + 1
-    exchange.is_apart = len(told.past) < index
+    exchange.hides_earlier_turns = len(told.past) < index
     exchange.error = told.error
     exchange.context = told.context
     return Prepared(
@@ -602,9 +602,9 @@ def _context(
     """The variables that are described below a question; None if none may be looked at."""
     hidden = None
     if setup.hides_values:
-        from archytas_nb.kernel.disclosure import made_names
+        from archytas_nb.kernel.disclosure import names_made_in_runs
 
-        hidden = made_names
+        hidden = names_made_in_runs
     variables: Mapping[str, Any] = setup.variables
     if replaced:  # they are deleted before the question is asked again
         variables = {name: variables[name] for name in variables if name not in replaced}
@@ -659,8 +659,8 @@ def _preferred(settings: Settings, own_tools: Toolbox) -> tuple[str, ...]:
 
 def refusal_reason(settings: Settings, exchange: Exchange, protocol: ActiveProtocol) -> str | None:
     """Why a question is not asked that would tell values; None if it is."""
-    if is_asked_unseen():
-        return ASKED_UNSEEN
+    if called_with_hidden_values():
+        return VALUES_ARE_HIDDEN
     if not settings.hides_values:
         return None
     setting = f"values is {settings.values!r}"
@@ -704,14 +704,14 @@ def wire_of(
     return TextProtocol(tools, instructions)
 
 
-ASKED_UNSEEN = (
+VALUES_ARE_HIDDEN = (
     "the values of the run that called this tool stay here, and what a tool tells a model may "
     "contain values: return it instead"
 )
 """Why a tool may not ask or tell a model."""
 
 
-def is_asked_unseen() -> bool:
+def called_with_hidden_values() -> bool:
     """Whether a tool asks, of a run whose model may not see all values."""
     asking = host.get()
     return asking is not None and asking.values != "all"
@@ -809,6 +809,6 @@ def stored_results(earlier: Exchange | None, variables: Namespace) -> dict[str, 
         for _, outcome in step.pairs:
             name = outcome.stored
             is_there = name != "" and name in variables and variables[name] is outcome.value
-            if is_there and not may_be_assigned(name, variables):
+            if is_there and not is_assigned_by_user(name, variables):
                 found[name] = variables[name]
     return found

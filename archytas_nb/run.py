@@ -24,7 +24,7 @@ from archytas_nb.errors import (
     with_users_frames,
 )
 from archytas_nb.hints import OPERATORS, RUN, no_operator, unknown_attribute
-from archytas_nb.kernel.transaction import Watch
+from archytas_nb.kernel.transaction import VariableWatch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.tools.render import failure_text
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from archytas_nb.code.check import Check
     from archytas_nb.code.recorded import Recorded
     from archytas_nb.code.verify import Proof
-    from archytas_nb.kernel.reads import Reads
+    from archytas_nb.kernel.reads import ReadTracker
     from archytas_nb.kernel.shell import Namespace
     from archytas_nb.tools.tool import Tool
 
@@ -114,13 +114,13 @@ class Run(Generic[T_co]):
     ending: ev.Ending | None = None
     seconds: float = 0.0
     error: ModelError | ConditionError | ConfigurationError | None = None
-    watch: Watch | None = None
+    watch: VariableWatch | None = None
     value: Any = None
     pieces: list[ev.Delta] = field(default_factory=list, repr=False)
     price: Any = None
     tools: Mapping[str, Tool] = field(default_factory=dict, repr=False, compare=False)
     namespace: Namespace | None = field(default=None, repr=False, compare=False)
-    reads: Reads | None = field(default=None, repr=False, compare=False)
+    reads: ReadTracker | None = field(default=None, repr=False, compare=False)
     _is_typed: bool = False  # whether a type was required
     _display: Display = "all"
 
@@ -248,7 +248,7 @@ class Run(Generic[T_co]):
         asked: ev.RunCalls | None = None
         for event in self.events:
             match event:
-                case ev.AskModel(step=number) if not event.is_aside:
+                case ev.AskModel(step=number) if not event.is_side_request:
                     made.setdefault(number, Step(number))
                 case ev.RunProgram(step=number):
                     made[number] = _with_program(made[number], event)
@@ -270,7 +270,7 @@ class Run(Generic[T_co]):
     def messages(self) -> list[ev.Message]:
         """The conversation as last sent to the model, with the answer."""
         asked = [each for each in self.events if isinstance(each, ev.AskModel)]
-        asked = [each for each in asked if not each.is_aside]
+        asked = [each for each in asked if not each.is_side_request]
         sent: list[ev.Message] = []
         if asked:
             sent += asked[-1].messages

@@ -33,7 +33,7 @@ from archytas_nb.choices import (
     ValuesName,
 )
 from archytas_nb.errors import ConfigurationError, invalid_argument
-from archytas_nb.words import did_you_mean, nearest, shorten
+from archytas_nb.words import did_you_mean, nearest, truncate_line
 
 if TYPE_CHECKING:
     from archytas_nb.loop.limits import Limits
@@ -147,7 +147,7 @@ class Choice(Kind):
         if name not in self.names:
             guess = did_you_mean(name, self.names) or ";"
             expected = f"unknown{guess} expected one of {', '.join(self.names)}"
-            raise UnreadableSettingError(f"{shorten(text, 80)!r} is {expected}")
+            raise UnreadableSettingError(f"{truncate_line(text, 80)!r} is {expected}")
         return name
 
     def check(self, value: Any) -> Any:
@@ -342,7 +342,7 @@ class Setting:
         except UnreadableSettingError:
             raise
         except (ValueError, TypeError, LookupError, RecursionError):
-            shown = "the value" if self.kind.hides else repr(shorten(text, 80))
+            shown = "the value" if self.kind.hides else repr(truncate_line(text, 80))
             raise UnreadableSettingError(
                 f"{shown} is not {self._or_none(self.kind.expected)}"
             ) from None

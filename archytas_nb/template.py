@@ -36,7 +36,7 @@ from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import MAX_RESULT_CHARS, is_lazy, render
 from archytas_nb.tools.texts import MISSING, cell_text, is_array, is_missing, safe_repr
 from archytas_nb.tools.variables import is_hidden, user_names
-from archytas_nb.words import clip, did_you_mean, one_line
+from archytas_nb.words import collapse_whitespace, did_you_mean, truncate_middle
 
 MAX_SECONDS = 10.0
 """Maximum time for reading the values in a question."""
@@ -382,10 +382,11 @@ def _written(
 ) -> str:
     """A lookup's value as the model reads it; raises LookupFault."""
     try:
-        return clip(_text_of(lookup, namespace, images), MAX_RESULT_CHARS)
+        return truncate_middle(_text_of(lookup, namespace, images), MAX_RESULT_CHARS)
     except LookupFault as fault:
+        written = collapse_whitespace(source, 80)
         raise LookupFault(
-            f"{fault} ({one_line(source, 80)}). In a question {{name}} is replaced with the value "
+            f"{fault} ({written}). In a question {{name}} is replaced with the value "
             "of a variable; write {{name}} for literal braces, or put --raw before the question "
             "to send it as written."
         ) from None
@@ -429,7 +430,7 @@ def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: l
 
 def error_line(error: BaseException) -> str:
     """The type and the message of an exception, on one line."""
-    return one_line(f"{type(error).__name__}: {error}")
+    return collapse_whitespace(f"{type(error).__name__}: {error}")
 
 
 # ── a prompt for many rows ────────────────────────────────────────────────────────────────────────
@@ -573,7 +574,7 @@ def _filled(field: _Field, row: Mapping[str, Any]) -> str:
     except LookupFault as fault:
         raise LookupFault(f"{field.source} is not looked up: {fault}") from None
     except Exception as error:  # the value is the user's and may raise anything
-        shown = one_line(safe_repr(value), 80)
+        shown = collapse_whitespace(safe_repr(value), 80)
         raise LookupFault(
             f"{field.source} cannot be written of {shown}: {error_line(error)}. Correct the field, "
             "or leave out such rows"
@@ -603,5 +604,5 @@ def value_text(value: Any) -> str:
     if isinstance(value, (int, float, complex, Decimal, dt.date, dt.time, dt.timedelta)):
         return str(value)
     if is_array(value):
-        return clip(cell_text(value, _MAX_CHARS), _MAX_CHARS)
+        return truncate_middle(cell_text(value, _MAX_CHARS), _MAX_CHARS)
     return render(value, _MAX_CHARS).text

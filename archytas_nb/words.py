@@ -19,7 +19,7 @@ _CONTROLS = re.compile(
 )
 
 
-def one_line(text: str, limit: int = 300) -> str:
+def collapse_whitespace(text: str, limit: int = 300) -> str:
     """Fold a text into one line of at most `limit` characters, ``…`` at the cut."""
     line = " ".join(text[: 4 * limit].split())
     whole = len(line) <= limit and len(text) <= 4 * limit
@@ -49,7 +49,7 @@ def clock(seconds: float) -> str:
     return f"{rest} s"
 
 
-def clip(text: str, max_chars: int) -> str:
+def truncate_middle(text: str, max_chars: int) -> str:
     """Truncate to ``max_chars`` characters: the head, the number of omitted ones, and the tail."""
     if len(text) <= max_chars:
         return text
@@ -71,11 +71,11 @@ _OMISSION = re.compile(omission(0).strip().replace("0", r"[\d,]+"))
 
 
 def is_omission(line: str) -> bool:
-    """Whether a line stands for characters that `clip` has omitted."""
+    """Whether a line stands for characters that `truncate_middle` has omitted."""
     return _OMISSION.fullmatch(line) is not None
 
 
-def omit_middle(text: str, longest: int) -> str:
+def keep_both_ends(text: str, longest: int) -> str:
     """Both ends of a long text, because the end may matter as much as the beginning."""
     if len(text) <= longest:
         return text
@@ -90,7 +90,7 @@ def omit_middle(text: str, longest: int) -> str:
 
 def edit_in_words(name: str, before: str, after: str) -> str:
     """The change of an argument on one line: ``limit 5 → 10``."""
-    return f"{name} {brief(before)} → {brief(after)}"
+    return f"{name} {truncate_both_ends(before)} → {truncate_both_ends(after)}"
 
 
 def answered_in_words(seconds: float) -> str:
@@ -113,13 +113,13 @@ LINE_BREAK = "⏎"
 """Stands for the end of a line in a text that is shown on one."""
 
 
-def brief(text: str) -> str:
+def truncate_both_ends(text: str) -> str:
     """A value on one line of at most some 40 characters of its own, with both ends."""
-    return omit_middle(text.replace("\n", LINE_BREAK), _BRIEF)
+    return keep_both_ends(text.replace("\n", LINE_BREAK), _BRIEF)
 
 
 def is_brief(text: str) -> bool:
-    """Whether `brief` shows a value as it is."""
+    """Whether `truncate_both_ends` shows a value as it is."""
     return "\n" not in text and len(text) <= _BRIEF
 
 
@@ -182,7 +182,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return ""
 
 
-def shorten(text: str, size: int) -> str:
+def truncate_line(text: str, size: int) -> str:
     """A text on one line, truncated to `size` characters with ``…``."""
     if len(text) > size:
         text = f"{text[: size - 1]}…"
@@ -210,7 +210,7 @@ def tidy(text: str, limit: int = KEEP) -> str:
     if is_clean:
         return text
     if len(text) > limit:
-        text = clip(text, limit)
+        text = truncate_middle(text, limit)
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

@@ -212,7 +212,7 @@ def test_an_endless_conversation_stays_within_the_models_context(
             isinstance(event, Notice) and event.kind == "compaction" for event in run.events
         )
     assert 1 <= notices <= 12
-    asks = [each for each in asked(it) if not each.is_aside]
+    asks = [each for each in asked(it) if not each.is_side_request]
     assert max(len(str(ask.messages)) for ask in asks) < 6000 * 4
     assert all(fault_of(ask.messages) == "" for ask in asks)
     broken = sum(not is_prefix(a.messages, b.messages) for a, b in itertools.pairwise(asks))

@@ -99,7 +99,7 @@ def test_a_tool_asks_the_model_and_what_it_costs_is_counted(protocol: str) -> No
 
 def asked_aside(run: nb.Run) -> list[ev.AskModel]:
     """The requests of a run apart from its conversation."""
-    return [each for each in run.events if isinstance(each, ev.AskModel) and each.is_aside]
+    return [each for each in run.events if isinstance(each, ev.AskModel) and each.is_side_request]
 
 
 def view_of(run: nb.Run) -> RunView:

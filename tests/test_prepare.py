@@ -48,7 +48,7 @@ def _agent(protocol: Any, values: Any, context: Any, *, small: bool) -> nb.Agent
 def _sent_first(agent: nb.Agent, question: str, origin: str) -> AskModel:
     """The first request of a run that is not aside."""
     run = agent.run(question, origin=origin)
-    asked = (each for each in run.events if isinstance(each, AskModel) and not each.is_aside)
+    asked = (each for each in run.events if isinstance(each, AskModel) and not each.is_side_request)
     return replace(next(asked), seconds=None)
 
 

@@ -65,7 +65,7 @@ def kernel(folder: Path) -> Iterator[Kernel]:
         yield started
 
 
-class Watch:
+class VariableWatch:
     """Interrupts when something is so for a while, and notes when."""
 
     def __init__(self, is_so: Callable[[], bool], patience: float = 0.0) -> None:
@@ -82,7 +82,7 @@ class Watch:
         return self.sent - self._since >= self._patience
 
 
-def is_free_after(kernel: Kernel, program: str, watch: Watch) -> float:
+def is_free_after(kernel: Kernel, program: str, watch: VariableWatch) -> float:
     """Seconds from the interrupt of a program until the kernel has run the next cell."""
     stopped = kernel.run(f"begun.clear()\nask({program!r})", interrupt_when=watch)
     assert stopped.status == "error"
@@ -98,7 +98,7 @@ IN_A_CALL = "a = quick(number=7)\nb = endless(number=8)\nanswer([a, b])"
 def test_the_kernel_is_free_soon_after_an_interrupt_while_a_program_computes(
     kernel: Kernel,
 ) -> None:
-    watch = Watch(lambda: True, patience=1.5)
+    watch = VariableWatch(lambda: True, patience=1.5)
     seconds = is_free_after(kernel, COMPUTING, watch)
     print(f"free after {seconds:.2f} s")
     assert kernel.run("begun").result == "[7]"
@@ -106,7 +106,7 @@ def test_the_kernel_is_free_soon_after_an_interrupt_while_a_program_computes(
 
 
 def test_the_kernel_is_free_soon_after_an_interrupt_in_a_call(kernel: Kernel, folder: Path) -> None:
-    seconds = is_free_after(kernel, IN_A_CALL, Watch((folder / "begun").exists))
+    seconds = is_free_after(kernel, IN_A_CALL, VariableWatch((folder / "begun").exists))
     print(f"free after {seconds:.2f} s")
     assert kernel.run("begun").result == "[7, 8]"
     assert kernel.run("agent.run('And now?').answer").result == "'[7, 2]'"

@@ -31,7 +31,7 @@ from archytas_nb.batch.elsewhere import Elsewhere, RowEndError, SentCalls
 from archytas_nb.batch.keys import keys_of
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.parcel import Parcel, pack
-from archytas_nb.batch.row import ask_elsewhere, ask_row, unless_refused
+from archytas_nb.batch.row import ask_elsewhere, ask_row, failed_if_refused
 from archytas_nb.batch.store import OPEN, RowResult, Store, stored
 from archytas_nb.batch.worker import call_there
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
@@ -56,7 +56,7 @@ from archytas_nb.progress import line_writer
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace.controls import Controls
 from archytas_nb.trace.map_panel import MapPanel, map_panel
-from archytas_nb.words import clock, count, one_line, without_values
+from archytas_nb.words import clock, collapse_whitespace, count, without_values
 
 T = TypeVar("T")
 _SAMPLE = 20  # rows after which the cost of all is estimated
@@ -222,7 +222,7 @@ def _failure_of(result: RowResult) -> str:
     return ""
 
 
-class Notes:
+class CostLedger:
     """Notes in the file what a row in progress may have cost or done, to be known after a crash.
 
     Attributes:
@@ -246,7 +246,7 @@ class Notes:
         self._store.begin(self._key, why)
 
 
-AskRow: TypeAlias = Callable[[Any, Notes], RowResult]
+AskRow: TypeAlias = Callable[[Any, CostLedger], RowResult]
 """Asks about a row, given what it is about and what notes what it may have cost or done by now."""
 
 
@@ -461,15 +461,15 @@ class Map:
         if self.todo and not self.limiter.reason:
             self._run()
 
-    def noting(self, key: str) -> Notes:
+    def noting(self, key: str) -> CostLedger:
         """What notes how much a row in progress may have cost by now."""
-        return Notes(key, self._store, is_kept=self.limiter.budget < math.inf)
+        return CostLedger(key, self._store, is_kept=self.limiter.budget < math.inf)
 
     def keep(self, key: str, result: RowResult) -> None:
         """Keep what became of something that was not asked by `run`."""
         self._found[key] = self._store.put(key, result)
 
-    def keep_apart(self, key: str, result: RowResult) -> None:
+    def store_unlisted(self, key: str, result: RowResult) -> None:
         """Keep something in the file, of which there may be too many to know them all."""
         self._store.put(key, result)
 
@@ -650,7 +650,9 @@ class Map:
         if self._panel is not None:
             with self._ending:
                 last = list(self._failures.items())[-_FAILURES_SHOWN:]
-            self._panel.draw([(one_line(str(self.todo[key]), 80), why) for key, why in last])
+            self._panel.draw(
+                [(collapse_whitespace(str(self.todo[key]), 80), why) for key, why in last]
+            )
 
     def _close_panel(self) -> None:
         panel = self._panel
@@ -696,7 +698,9 @@ class Map:
         ended = replace(result, spent=result.spent - notes.total)
         return self._store.put(row.key, ended, row.earlier)
 
-    def ask_singly(self, question: str, note: Notes, effects: Effects | None = None) -> RowResult:
+    def ask_singly(
+        self, question: str, note: CostLedger, effects: Effects | None = None
+    ) -> RowResult:
         """Ask about a row in a conversation of its own.
 
         Args:
@@ -710,7 +714,7 @@ class Map:
             result = ask_row(
                 self.setup, model, question, self.answers, self.on_main, effects, calls
             )
-            return unless_refused(result, effects)
+            return failed_if_refused(result, effects)
 
         return self.have(ask, self._parcel, question, effects)
 
@@ -718,7 +722,7 @@ class Map:
         """The model of one row, whose requests wait for the limiter."""
         return RowModel(self.setup.choice.given, self.limiter, note)
 
-    def calls(self, note: Notes) -> SentCalls | None:
+    def calls(self, note: CostLedger) -> SentCalls | None:
         """What makes the calls of one row in another process; None where they are made here."""
         if self.way != "calls" or self._elsewhere is None or self._parcel is None:
             return None
@@ -777,7 +781,7 @@ class Map:
             if result.status == "unknown":
                 self._lost_now.add(key)
             if result.status == "failed":
-                self._last_failure = self._failures[key] = one_line(result.error, 200)
+                self._last_failure = self._failures[key] = collapse_whitespace(result.error, 200)
             if result.kind in ENDPOINT_FAILURES | REFUSED_FOR_ALL:
                 self.limiter.failure = result.error
             elif result.status == "done":
@@ -883,7 +887,9 @@ class Map:
         if left:
             return f"last failure: {self._last_failure}" if self._last_failure else ""
         results = map(self.result, self.counted)  # in the order of the rows, not of time
-        whys = Counter(one_line(each.error, 200) for each in results if each.status == "failed")
+        whys = Counter(
+            collapse_whitespace(each.error, 200) for each in results if each.status == "failed"
+        )
         [(why, times)] = whys.most_common(1)
         if len(whys) == 1:
             return f"failure: {why}"

@@ -16,7 +16,7 @@ from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice, Usage
 from archytas_nb.loop.limits import REPLY_TOKENS, Clock
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.stop import Stop, sleep
-from archytas_nb.words import one_line
+from archytas_nb.words import collapse_whitespace
 
 _RETRIES = 3  # of a request that failed
 _RATE_RETRIES = 8  # of one that was refused for its rate
@@ -224,7 +224,7 @@ class RowModel:
                 return reply
 
             if failed.kind in ENDPOINT_FAILURES | REFUSED_FOR_ALL:
-                limiter.failure = one_line(str(failed))
+                limiter.failure = collapse_whitespace(str(failed))
             is_rate = failed.kind == "rate_limit"
             if is_rate and limiter.replies != replies:  # the others get on: so will this row
                 retries = 0
@@ -294,7 +294,7 @@ class RowModel:
         cost = limiter.used(limiter.most(self._priced(Usage(output_tokens=tokens))))
         if cost:
             tokens = int(tokens * min(1.0, limiter.budget / _REPLY_SHARE / cost))
-        sent = [list(ask.messages), list(ask.tools), ask.schema, dict(ask.asides)]
+        sent = [list(ask.messages), list(ask.tools), ask.schema, dict(ask.provider_metadata)]
         # No tokenizer makes more of a text than its bytes.
         sent_tokens = len(json.dumps(sent, default=str)) + _TEMPLATE
         expected = self._priced(Usage(1, sent_tokens, 0, tokens))

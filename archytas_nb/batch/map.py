@@ -118,19 +118,19 @@ def _hidden_columns(setup: RunSetup) -> set[str]:
     """The names that were made in runs, perhaps from values that the model may not see."""
     if not setup.hides_values:
         return set()
-    from archytas_nb.kernel.disclosure import made_names
+    from archytas_nb.kernel.disclosure import names_made_in_runs
 
-    return made_names
+    return names_made_in_runs
 
 
 def _code(rows: PlannedRows) -> str:
     """The code of a map that was planned; why there is none, as a comment."""
-    from archytas_nb.code.programs import NotPlain
+    from archytas_nb.code.programs import CannotTranslate
     from archytas_nb.code.rows import code_of_rows
 
     try:
         return code_of_rows(rows).code.text
-    except NotPlain as why:
+    except CannotTranslate as why:
         return f"# not plain Python: {why}"
     except Exception as error:  # noqa: BLE001 - the answers of a map are not lost for a text
         return f"# not plain Python: {type(error).__name__}: {error}"

@@ -24,7 +24,7 @@ from archytas_nb.errors import ExecutorError
 from archytas_nb.kernel.permission import codes_of
 from archytas_nb.tools.tool import Tool
 from archytas_nb.version import __version__
-from archytas_nb.words import one_line
+from archytas_nb.words import collapse_whitespace
 
 MAX_BYTES = 256_000_000
 """The largest parcel."""
@@ -157,8 +157,10 @@ def described(error: BaseException) -> str:
         current = current.__cause__ or current.__context__
     for each in chain:
         if isinstance(each, ImportError) and each.name:
-            return f"the module {each.name!r} is missing there ({one_line(str(each), 200)})"
-    text = one_line(str(error), 300)
+            return (
+                f"the module {each.name!r} is missing there ({collapse_whitespace(str(each), 200)})"
+            )
+    text = collapse_whitespace(str(error), 300)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

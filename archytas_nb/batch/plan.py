@@ -29,13 +29,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from archytas_nb.batch.columns import Columns, Values, row_type
-from archytas_nb.batch.engine import Map, Notes
+from archytas_nb.batch.engine import CostLedger, Map
 from archytas_nb.batch.interval import wilson
 from archytas_nb.batch.program import (
     Job,
     Judgements,
     ProgramRows,
-    Ran,
+    RowRun,
     effects_of,
     kept_effects,
     run_elsewhere,
@@ -70,9 +70,9 @@ from archytas_nb.small.profile import profile_of
 from archytas_nb.syntax.program import Program
 from archytas_nb.tools.declaration import declaration
 from archytas_nb.trace.controls import Controls
-from archytas_nb.words import count, shorten
+from archytas_nb.words import count, truncate_line
 
-By: TypeAlias = Literal["program", "agent"] | None
+AnsweredBy: TypeAlias = Literal["program", "agent"] | None
 Decision: TypeAlias = Literal["run", "rows", "stop", ""]
 
 SAMPLE = 20
@@ -81,7 +81,7 @@ SAMPLE = 20
 _REPAIRS = 3
 _SHOWN = 5  # rows that the model is shown
 _FIRST_TRIED = 3  # rows that are tried before the others
-_WARMER = 0.8  # the temperature after the same program was written twice
+RETRY_TEMPERATURE = 0.8  # the temperature after the same program was written twice
 _RELATIVE = 1e-9  # difference of numbers that are equal
 _MAX_LISTED = 10  # rows on which program and agent disagree
 _CHOICES: Mapping[str, str] = {
@@ -129,7 +129,7 @@ class Disagreement:
 
 
 @dataclass(slots=True)
-class Tried:
+class ProgramTrial:
     """A program and what it did with the sample.
 
     Attributes:
@@ -154,7 +154,7 @@ class Tried:
 
 
 @dataclass(slots=True)
-class Agreement:
+class SampleComparison:
     """How often the program and the ordinary agent agree."""
 
     agree: int = 0
@@ -227,7 +227,7 @@ class PlannedMap:
 
     # ── the whole ─────────────────────────────────────────────────────────────────────────────────
 
-    def results(self) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+    def results(self) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
         """Plan and run; for each row its result, value, and who answered, and what is known."""
         rows = self._map
         rows.know([self._key])
@@ -253,7 +253,7 @@ class PlannedMap:
         self,
         results: Sequence[RowResult],
         values: Sequence[Any],
-        answered_by: Sequence[By],
+        answered_by: Sequence[AnsweredBy],
         expression: str,
         kind: str,
     ) -> PlannedRows:
@@ -299,7 +299,9 @@ class PlannedMap:
         kept = self._map.result(self._key).answer
         return kept if isinstance(kept, dict) else {}
 
-    def _singly(self, why: str) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+    def _singly(
+        self, why: str
+    ) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
         """Ask row by row."""
         if why:
             self._show(f"not planned: {why}; each row is asked singly", final=True)
@@ -307,7 +309,7 @@ class PlannedMap:
         results, values = self._map.results()
         return results, values, ["agent"] * len(results), self._record
 
-    def _unused(self) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+    def _unused(self) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
         """What is returned where the plan is not used."""
         rows = self._map
         decision = self._record.get("decision", "")
@@ -321,7 +323,7 @@ class PlannedMap:
             self._show(f"the plan is not used: {why}. No row was asked", final=True)
         return self._assembled(None)
 
-    def _replayed(self) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+    def _replayed(self) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
         if not self._record.get("used"):
             return self._singly("")
         program = str(self._record["program"])
@@ -339,14 +341,14 @@ class PlannedMap:
 
     # ── the model writes a program ────────────────────────────────────────────────────────────────
 
-    def _decided(self) -> Tried | None:
+    def _decided(self) -> ProgramTrial | None:
         """The program that is to be run for all rows; None if there is none."""
         if self._record.get("used"):  # an earlier run of the map has decided
             return self._tried_anew(str(self._record["program"]))
         if self._record.get("decision") == "rows":
             return None
         wishes: list[str] = []
-        tried: Tried | None = None
+        tried: ProgramTrial | None = None
         while True:
             tried = self._written(wishes, tried)
             if self._map.limiter.reason:
@@ -370,20 +372,20 @@ class PlannedMap:
         # What is done stays as it is: so it is kept as something that is open.
         self._map.keep(self._key, RowResult("open", answer=dict(self._record)))
 
-    def _tried_anew(self, text: str) -> Tried:
+    def _tried_anew(self, text: str) -> ProgramTrial:
         """The program of an earlier run."""
         program = self._program(text)
         keys = self._keys(text)
         self._map.know(keys)
-        return Tried(program, keys, calls=None)
+        return ProgramTrial(program, keys, calls=None)
 
-    def _written(self, wishes: Sequence[str], before: Tried | None) -> Tried | None:
+    def _written(self, wishes: Sequence[str], before: ProgramTrial | None) -> ProgramTrial | None:
         """The best program of at most four; None if none of them answers a row."""
         protocol = self._protocol()
         base = self._first_messages(protocol)
         if wishes and before is not None:
             base += protocol.again(before.program.text, changed_report(wishes[-1]))
-        best: Tried | None = None
+        best: ProgramTrial | None = None
         messages = base
         last = ""
         temperature: float | None = None
@@ -394,7 +396,7 @@ class PlannedMap:
             action = protocol.program_of(reply)
             text = action.program
             is_repeated = bool(text) and text == last
-            temperature = _WARMER if is_repeated else None
+            temperature = RETRY_TEMPERATURE if is_repeated else None
             kept = "" if is_repeated else text  # what a model reads again, it writes again
             last = text
             if not text:
@@ -480,7 +482,7 @@ class PlannedMap:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         key = f"{self._key} {digest}"
 
-        def request(_: Any, note: Notes) -> RowResult:
+        def request(_: Any, note: CostLedger) -> RowResult:
             model = self._map.model(note)
             pieces = model.complete(ask)
             reply: ModelReply
@@ -513,10 +515,10 @@ class PlannedMap:
 
     # ── the program is tried ──────────────────────────────────────────────────────────────────────
 
-    def _try(self, program: RowProgram) -> Tried:
+    def _try(self, program: RowProgram) -> ProgramTrial:
         """Run a program for the sample; the others are not tried where the first ones all fail."""
         keys = self._keys(program.text)
-        tried = Tried(program, keys)
+        tried = ProgramTrial(program, keys)
         first, rest = self._sample[:_FIRST_TRIED], self._sample[_FIRST_TRIED:]
         self._run_program(tried, first, is_sample=True)
         errors = [self._map.result(keys[each]) for each in first]
@@ -532,7 +534,7 @@ class PlannedMap:
         return tried
 
     def _run_program(
-        self, tried: Tried, numbers: Sequence[int], *, is_sample: bool = False
+        self, tried: ProgramTrial, numbers: Sequence[int], *, is_sample: bool = False
     ) -> None:
         """Run a program for the rows with these numbers, as far as that was not done."""
         rows = self._map
@@ -550,11 +552,11 @@ class PlannedMap:
             job = Job(self._run_id, tried.program.text, self._columns.spec, rows.output_type)
             parcel = rows.parcel(run_elsewhere, job)
 
-        def ask(number: int, note: Notes) -> RowResult:
+        def ask(number: int, note: CostLedger) -> RowResult:
             values: Values = self._columns.rows[number]
             made = effects_of(rows.result(keys[number])) | self._made.get(number, {})
 
-            def here() -> Ran:
+            def here() -> RowRun:
                 return runner.run(values, rows.model(note), rows.on_main, made, rows.calls(note))
 
             ran = rows.have(here, parcel, values, made)
@@ -592,17 +594,17 @@ class PlannedMap:
         if len(made) > len(self._made[number]):
             self._made[number].update(made)
             kept = RowResult("open", answer=kept_effects(self._made[number]))
-            self._map.keep_apart(self._effects_key(number), kept)
+            self._map.store_unlisted(self._effects_key(number), kept)
 
     def _effects_key(self, number: int) -> str:
         return f"{self._key} effects {self._identities[number]}"
 
-    def _is_good(self, tried: Tried) -> bool:
+    def _is_good(self, tried: ProgramTrial) -> bool:
         """Whether a program needs no repair: it answers, or says why it does not."""
         has_errors = tried.failed > tried.gave_up
         return not has_errors and tried.gave_up <= self._options.max_fallback * tried.tried
 
-    def _report(self, tried: Tried) -> str:
+    def _report(self, tried: ProgramTrial) -> str:
         """What the model is told: the three rows that failed in the most different ways."""
         failed = []
         hides = self._hides_values
@@ -620,17 +622,17 @@ class PlannedMap:
 
     # ── the program is compared ───────────────────────────────────────────────────────────────────
 
-    def _compared(self, tried: Tried) -> Agreement:
+    def _compared(self, tried: ProgramTrial) -> SampleComparison:
         """Have the ordinary agent answer some rows as well."""
         rows = self._map
-        agreement = Agreement()
+        agreement = SampleComparison()
         if not self._verified:
             return agreement
         self._run_program(tried, self._verified, is_sample=True)
         numbers = {rows.keys[each]: each for each in self._verified}
         rows.counted = list(numbers)
 
-        def ask(number: int, note: Notes) -> RowResult:
+        def ask(number: int, note: CostLedger) -> RowResult:
             effects = Effects(self._made.get(number, {}), is_closed=True)
             return rows.ask_singly(self._questions[number], note, effects)
 
@@ -660,7 +662,7 @@ class PlannedMap:
 
     # ── the decision ──────────────────────────────────────────────────────────────────────────────
 
-    def _trouble(self, tried: Tried, agreement: Agreement) -> str:
+    def _trouble(self, tried: ProgramTrial, agreement: SampleComparison) -> str:
         """Why the plan is not used unless a person says so; empty if it is."""
         options = self._options
         low, _ = wilson(tried.failed, tried.tried)
@@ -678,7 +680,7 @@ class PlannedMap:
             )
         return ""
 
-    def _decision(self, tried: Tried, agreement: Agreement) -> tuple[Decision, str]:
+    def _decision(self, tried: ProgramTrial, agreement: SampleComparison) -> tuple[Decision, str]:
         """The decision; an empty one means that the program is changed as the second text says."""
         trouble = self._trouble(tried, agreement)
         self._record["why"] = trouble
@@ -713,7 +715,7 @@ class PlannedMap:
         self._record["why"] = trouble or "nobody decided"
         return "stop", ""
 
-    def _panel(self, tried: Tried, agreement: Agreement) -> str:
+    def _panel(self, tried: ProgramTrial, agreement: SampleComparison) -> str:
         """The program, what it did, and what all rows will cost."""
         lines = [*block(tried.program.text, whole=True)]
         lines.append(f"tried on {count(tried.tried, 'row')}: ")
@@ -734,7 +736,7 @@ class PlannedMap:
         lines.append(self._estimate(tried))
         return "\n".join(lines)
 
-    def _estimate(self, tried: Tried) -> str:
+    def _estimate(self, tried: ProgramTrial) -> str:
         """What all rows will take, as far as the rows that were tried tell."""
         rows = self._map
         number = len(self._distinct)
@@ -759,7 +761,7 @@ class PlannedMap:
             line += ", above the budget"
         return line
 
-    def _described(self, tried: Tried, agreement: Agreement) -> dict[str, Any]:
+    def _described(self, tried: ProgramTrial, agreement: SampleComparison) -> dict[str, Any]:
         """What is kept of the plan, and stands in the attributes of the frame."""
         found: dict[str, Any] = {
             "program": tried.program.text,
@@ -791,7 +793,9 @@ class PlannedMap:
 
     # ── all rows ──────────────────────────────────────────────────────────────────────────────────
 
-    def _run(self, tried: Tried) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+    def _run(
+        self, tried: ProgramTrial
+    ) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
         """Run the program for all rows, and ask about those that it does not answer."""
         rows = self._map
         keys = tried.keys
@@ -829,12 +833,12 @@ class PlannedMap:
         )
         return confirm(question, Controls(Keyboard())) is True
 
-    def _ask_singly(self, tried: Tried, numbers: Sequence[int]) -> None:
+    def _ask_singly(self, tried: ProgramTrial, numbers: Sequence[int]) -> None:
         rows = self._map
         todo = {rows.keys[each]: each for each in numbers}
         rows.counted = list(todo)
 
-        def ask(number: int, note: Notes) -> RowResult:
+        def ask(number: int, note: CostLedger) -> RowResult:
             made = effects_of(rows.result(tried.keys[number]))
             effects = Effects(made) if made else None
             return rows.ask_singly(self._questions[number], note, effects)
@@ -843,11 +847,11 @@ class PlannedMap:
 
     def _assembled(
         self, keys: Sequence[str] | None
-    ) -> tuple[list[RowResult], list[Any], list[By], dict[str, Any]]:
+    ) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
         """The result of each row, and who answered it; without keys there is no program."""
         rows = self._map
         results: list[RowResult] = []
-        answered_by: list[By] = []
+        answered_by: list[AnsweredBy] = []
         seen = set[str]()
         for number, single_key in enumerate(rows.keys):
             single = rows.result(single_key)
@@ -866,7 +870,7 @@ class PlannedMap:
                 result = result.repeated()
             seen |= {identity, single_key}
             results.append(result)
-            by: By = "agent" if is_single else "program"
+            by: AnsweredBy = "agent" if is_single else "program"
             answered_by.append(None if result.status == "open" else by)
         found, values = rows.with_values(results)
         return found, values, answered_by, self._record
@@ -886,7 +890,7 @@ class _Kept(Judgements):
     def put(self, question: str, result: RowResult) -> None:
         """Keep a judgement in the file; its costs are those of its row."""
         if result.status == "done":
-            self._map.keep_apart(self._name(question), result)
+            self._map.store_unlisted(self._name(question), result)
 
     def _name(self, question: str) -> str:
         digest = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
@@ -915,7 +919,7 @@ def _without_values(result: RowResult) -> str:
 
 
 def _short(result: RowResult) -> str:
-    return shorten(repr(result.answer), 200)
+    return truncate_line(repr(result.answer), 200)
 
 
 def _mean(usages: Sequence[Usage]) -> Usage:

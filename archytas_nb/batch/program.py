@@ -28,7 +28,7 @@ from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.program import Program
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
-from archytas_nb.words import one_line
+from archytas_nb.words import collapse_whitespace
 
 JUDGE = "judge"
 """The function with which a program asks a model about a text."""
@@ -97,7 +97,7 @@ def _type_value(node: ast.expr) -> str:
 # ── a row ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Ran(NamedTuple):
+class RowRun(NamedTuple):
     """What became of a row that the program was run for.
 
     Attributes:
@@ -149,7 +149,7 @@ class ProgramRows:
         on_main: OnMain = run_here,
         made: Mapping[str, CallOutcome] | None = None,
         calls: SentCalls | None = None,
-    ) -> Ran:
+    ) -> RowRun:
         """Run it for a row.
 
         Args:
@@ -169,7 +169,7 @@ class ProgramRows:
         result = replace(result, usage=model.usage, seconds=seconds, spent=model.spent)
         if calls is not None:
             result = calls.ended(result)
-        return Ran(result, row.calls, row.made)
+        return RowRun(result, row.calls, row.made)
 
     def _result(self, ended: ProgramEnded, row: _Row) -> RowResult:
         if ended.interrupted:
@@ -179,26 +179,26 @@ class ProgramRows:
             if not verdict.fault:
                 answer = ended.answer if self.answers.form is not None else as_text(ended.answer)
                 return RowResult("done", answer=answer)
-            answer = one_line(repr(ended.answer), 200)
-            text = one_line(f"its answer {answer} is not right: {verdict.fault}")
+            answer = collapse_whitespace(repr(ended.answer), 200)
+            text = collapse_whitespace(f"its answer {answer} is not right: {verdict.fault}")
             failure = RowFailure("wrong_type", text)
         elif ended.gave_up is not None:
-            failure = RowFailure("gave_up", one_line(ended.gave_up))
+            failure = RowFailure("gave_up", collapse_whitespace(ended.gave_up))
         elif ended.error is not None:
             failure = _failure_of(ended.error, is_bound=ended.stopped)
         else:
             text = ended.lost or "the program ended without an answer for this row"
             failure = RowFailure("lost", text)
         kept = kept_effects(row.made) or None
-        error = one_line(failure.in_words)
+        error = collapse_whitespace(failure.in_words)
         return RowResult("failed", answer=kept, error=error, kind=row.kind, failure=failure)
 
 
 def _failure_of(error: Fault, *, is_bound: bool) -> RowFailure:
     """The failure of a line."""
     kind: Literal["bound", "raised"] = "bound" if is_bound else "raised"
-    source = one_line(error.source, 120)
-    return RowFailure(kind, one_line(error.text), error.line, source, error.raised)
+    source = collapse_whitespace(error.source, 120)
+    return RowFailure(kind, collapse_whitespace(error.text), error.line, source, error.raised)
 
 
 def kept_effects(made: Mapping[str, CallOutcome]) -> list[Json]:
@@ -332,7 +332,7 @@ def run_elsewhere(
     job: Job,
     values: Values,
     made: Mapping[str, CallOutcome],
-) -> Ran:
+) -> RowRun:
     """Run a program for a row in another process, which has a sandbox of its own."""
     with _jobs_lock:
         if job.map not in _jobs:

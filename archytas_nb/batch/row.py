@@ -29,7 +29,7 @@ from archytas_nb.loop.stop import Stop
 from archytas_nb.prepare import ModelChoice, Prepared, Question, RunSetup
 from archytas_nb.run import Run
 from archytas_nb.tools.toolbox import Toolbox
-from archytas_nb.words import one_line
+from archytas_nb.words import collapse_whitespace
 
 T = TypeVar("T")
 
@@ -213,7 +213,7 @@ def _result(run: Run[Any]) -> RowResult:
         faults = [each.reason for each in verdicts if each.fault]
         if faults:  # the limit comes last: what was wrong is what a person looks for
             why = f"answer not accepted: {faults[-1]} ({why})"
-    error = one_line(str(run.error or why))
+    error = collapse_whitespace(str(run.error or why))
     return RowResult("failed", error=error, kind=getattr(run.error, "kind", ""))
 
 
@@ -224,10 +224,10 @@ def ask_elsewhere(
     model = RowModel(setup.choice.given, Limiter())
     answers = Answers(output_type, None, {})
     result = ask_row(setup, model, question, answers, effects=effects)
-    return unless_refused(result, effects)
+    return failed_if_refused(result, effects)
 
 
-def unless_refused(result: RowResult, effects: Effects | None) -> RowResult:
+def failed_if_refused(result: RowResult, effects: Effects | None) -> RowResult:
     """A result; a failure if a call was not made because the row had been done before."""
     if effects is None or not effects.refused or result.status != "done":
         return result

@@ -14,7 +14,7 @@ from archytas_nb.cassettes.match import Request, RequestPart
 from archytas_nb.cassettes.tape import Tape
 from archytas_nb.errors import CassetteMiss, MissCause
 from archytas_nb.loop.events import ANSWER, FAIL, Json
-from archytas_nb.words import shorten
+from archytas_nb.words import truncate_line
 
 _OUTCOME = re.compile(r"^Outcome of (\S+) \(\w+\):", re.MULTILINE)
 _LIMIT = re.compile(r"^The run must end now: its (limit \S+)", re.MULTILINE)
@@ -46,7 +46,7 @@ def explain(request: Request, tape: Tape, path: str, rerun: str) -> CassetteMiss
         )
         return CassetteMiss(message, cause="asked_again")
     found = first_difference(request, nearest.request)
-    end = shorten(_last_text(request), 100)
+    end = truncate_line(_last_text(request), 100)
     lines = [f"{begin} (step {request.step}, ending with {end!r}): {found.text}."]
     if found.diff:
         lines.append(found.diff)

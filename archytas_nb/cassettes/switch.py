@@ -276,7 +276,7 @@ class CassetteModel:
             exchange, reply, refusal = yield from self._recorded(ask)
         if reply is None:
             raise ModelError(_REFUSALS.get(str(refusal), str(refusal)), kind=refusal or "refused")
-        if not ask.is_aside:  # a tool that asks the model has calls of the reply before
+        if not ask.is_side_request:  # a tool that asks the model has calls of the reply before
             self.exchange = exchange
             self.is_replayed = found is not None
         return reply

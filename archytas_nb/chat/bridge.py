@@ -21,7 +21,7 @@ from acp import schema
 from archytas_nb.chat.listener import KIND, MAX_LINE
 from archytas_nb.kernel.registered import Registered, registered
 from archytas_nb.version import __version__
-from archytas_nb.words import shorten
+from archytas_nb.words import truncate_line
 
 _WAITS = "*A cell of the notebook is running; the question is asked when it has ended.*\n\n"
 _NONE = (
@@ -267,7 +267,7 @@ class _Turn:
             await self._update(
                 acp.start_tool_call(
                     f"{self._name}-{message['call']}",
-                    shorten(f"{message['name']} {shown}", 100),
+                    truncate_line(f"{message['name']} {shown}", 100),
                     kind="other",
                     status="in_progress",
                     raw_input=arguments,

@@ -31,7 +31,7 @@ from archytas_nb.errors import ArchytasError, RunInterrupted
 from archytas_nb.kernel.listener import HOST, Connection, Listener
 from archytas_nb.loop import events as ev
 from archytas_nb.untrusted import fault, read
-from archytas_nb.words import omit_middle, visible
+from archytas_nb.words import keep_both_ends, visible
 
 KIND = "chat"
 """As what a kernel that waits for a chat is registered."""
@@ -162,7 +162,7 @@ class Talk:
                 self.send(call=call.id, name=visible(call.name), arguments=call.input)
         elif isinstance(event, ev.CallOutcomes):
             for outcome in event.outcomes:
-                text = omit_middle(outcome.text, _MAX_TEXT)
+                text = keep_both_ends(outcome.text, _MAX_TEXT)
                 self.send(outcome=outcome.call_id, status=outcome.status, text=text)
 
     def _write(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from archytas_nb.code.literals import Literals, NotWritable
 from archytas_nb.code.names import Imports, Names, function_of, own_name
-from archytas_nb.code.programs import NotPlain, Translation, obtained, plain_program
+from archytas_nb.code.programs import CannotTranslate, Translation, awaited_or_listed, plain_program
 from archytas_nb.code.recorded import Recorded, RecordedCall, RecordedProgram, Reply, replies
 from archytas_nb.code.results import Result, Results, digits_of, numbers_in
 from archytas_nb.kernel.context import look_tools
@@ -28,7 +28,7 @@ from archytas_nb.tools import arguments
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import name_of, reference_name
-from archytas_nb.words import one_line, shorten
+from archytas_nb.words import collapse_whitespace, truncate_line
 
 WIDTH = 100
 _LOOKS = {(tool.name, tool.function.__module__) for tool in look_tools()}
@@ -151,7 +151,7 @@ def derive(recorded: Recorded) -> Code:
     """
     try:
         return _Derivation(recorded).code()
-    except NotPlain as why:
+    except CannotTranslate as why:
         return _Derivation(recorded, not_plain=str(why)).code()
 
 
@@ -295,7 +295,7 @@ class _Derivation:
         asked = made.call.input
         if isinstance(asked, dict):
             asked = next(iter(asked.values()), "")
-        self._kept(made, f"you were asked: {one_line(str(asked), 200)}", "said")
+        self._kept(made, f"you were asked: {collapse_whitespace(str(asked), 200)}", "said")
 
     def _kept(self, made: RecordedCall, note: str, stem: str = "") -> None:
         """A value that the code cannot compute stands in it as it was."""
@@ -334,7 +334,7 @@ class _Derivation:
                 positional.append(text)
             else:
                 named.append(f"{parameter.name}={text}")
-        called = obtained(tool, made.outcome, called_text(function, [*positional, *named]))
+        called = awaited_or_listed(tool, made.outcome, called_text(function, [*positional, *named]))
         if made.outcome.unwrapped == "cut":
             islice = f"{self._imports.module('itertools')}.islice"
             return f"list({islice}({called}, {len(made.outcome.value)}))"
@@ -476,7 +476,7 @@ class _Derivation:
                 self._call(made)
             return
         if any(each.outcome.edit is not None for each in program.calls):
-            raise NotPlain("a person changed the arguments of one of them")
+            raise CannotTranslate("a person changed the arguments of one of them")
         done = [each for each in program.calls if each.is_done]
         is_written_again = any(each.call.id in self._repeated for each in done)
         if program.has_failed and is_written_again:
@@ -519,7 +519,7 @@ class _Derivation:
             case ev.Answered():
                 pass
             case ev.Failed(reason=reason):
-                answer.notes.append(f"there was no answer: {one_line(reason, 300)}")
+                answer.notes.append(f"there was no answer: {collapse_whitespace(reason, 300)}")
                 return
             case _:
                 answer.notes.append("there was no answer: the run was stopped")
@@ -709,4 +709,4 @@ def _has_nan(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return shorten(repr(value), 60)
+    return truncate_line(repr(value), 60)

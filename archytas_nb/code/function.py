@@ -22,7 +22,7 @@ from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.schema import choices_of
 from archytas_nb.tools.variables import user_names
-from archytas_nb.words import one_line
+from archytas_nb.words import collapse_whitespace
 
 _SIMPLE = ("bool", "float", "int", "str")
 _MIN_TEXT = 3  # characters of a text that is looked for in other texts
@@ -296,7 +296,7 @@ def _expected(value: Any, recorded: Recorded) -> str:
 def _proof(arguments: list[_Argument], expected: str) -> str:
     """A comment, which no model reads: the docstring of a tool is sent, and this is a value."""
     given = ", ".join(each.given for each in arguments) or "these data"
-    return f"# Proved for {one_line(f'{given}: {expected}', 200)}"
+    return f"# Proved for {collapse_whitespace(f'{given}: {expected}', 200)}"
 
 
 def _docstring(recorded: Recorded, arguments: list[_Argument]) -> str:

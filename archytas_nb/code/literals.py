@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from archytas_nb.code.names import Imports, name_of_object
-from archytas_nb.words import shorten
+from archytas_nb.words import truncate_line
 
 Substitute = Callable[[Any], str | None]
 """Returns the expression to write in place of a value, or None."""
@@ -109,7 +109,7 @@ class Literals:
             return f"{opening}{', '.join(each_text).rstrip() if each_text else ''}{closing}"
         fields = _fields(value)
         if fields is None:
-            shown = shorten(repr(type(value)), 80)
+            shown = truncate_line(repr(type(value)), 80)
             raise NotWritable(f"a value of {shown} cannot be written as code")
         given = [f"{name}={self.text(each, substitute)}" for name, each in fields.items()]
         return f"{self.class_name(cls)}({', '.join(given)})"

@@ -36,7 +36,7 @@ from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.declaration import python_name
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.tool import Tool
-from archytas_nb.words import shorten
+from archytas_nb.words import truncate_line
 
 _SHOWING = (PROGRAM_SHOW, "print")
 _AWAITS = frozenset({"gather"})
@@ -44,7 +44,7 @@ _CONTAINERS = (list, tuple, set, frozenset)
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 
 
-class NotPlain(Exception):
+class CannotTranslate(Exception):
     """A program cannot be written as plain Python; the text is the reason."""
 
 
@@ -76,7 +76,7 @@ class Translation:
 
 
 @dataclass(slots=True)
-class Plain:
+class PlainProgram:
     """A program as plain Python.
 
     Attributes:
@@ -96,7 +96,7 @@ class Plain:
     results: dict[str, Any] = field(default_factory=dict)
 
 
-def obtained(tool: Tool, outcome: CallOutcome | None, called: str) -> str:
+def awaited_or_listed(tool: Tool, outcome: CallOutcome | None, called: str) -> str:
     """The source of what a call gives, which may have to be awaited or read from an iterator."""
     inner = inspect.unwrap(tool.function) if inspect.isroutine(tool.function) else tool.function
     how = outcome.unwrapped if outcome is not None else ""
@@ -109,7 +109,7 @@ def obtained(tool: Tool, outcome: CallOutcome | None, called: str) -> str:
     return called
 
 
-def plain_program(program: RecordedProgram, caller: Translation) -> Plain:
+def plain_program(program: RecordedProgram, caller: Translation) -> PlainProgram:
     """Translate a program that was run.
 
     Raises:
@@ -133,7 +133,7 @@ class _Translation:
         self._caller = caller
         text = Program(program.text)
         if text.error is not None:
-            raise NotPlain(f"it is not plain Python: {text.error}")
+            raise CannotTranslate(f"it is not plain Python: {text.error}")
         self._tree = text.tree
         self._tools = {python_name(tool): tool for tool in caller.tools.values()}
         self._source = _Statements(program.text, self._tree)
@@ -160,11 +160,11 @@ class _Translation:
         """
         tool = self._caller.tools.get(made.call.name)
         if tool is not None and any(each.injected == "run" for each in tool.parameters):
-            raise NotPlain(f"{made.call.name!r} is called with the run itself")
+            raise CannotTranslate(f"{made.call.name!r} is called with the run itself")
         if made.outcome.unwrapped == "cut":
-            raise NotPlain(f"{made.call.name!r} gave more items than were read")
+            raise CannotTranslate(f"{made.call.name!r} gave more items than were read")
 
-    def plain(self) -> Plain:
+    def plain(self) -> PlainProgram:
         body = [each for each in self._tree.body if not _is_end(each, PROGRAM_GIVE_UP)]
         if self._program.has_failed:
             body = self._until_failure(body)
@@ -174,14 +174,14 @@ class _Translation:
             changed += self._statement(statement)
         changed = Substitution(ends={PROGRAM_SHOW: _without_show}).all(changed)
         if _mentions(changed, PROGRAM_SHOW):
-            raise NotPlain("it uses what show returns")
-        plain = Plain("", calls=[each for each in self._calls if each.is_done])
+            raise CannotTranslate("it uses what show returns")
+        plain = PlainProgram("", calls=[each for each in self._calls if each.is_done])
         if self._program.has_answer:
             plain.answer = self._caller.new_name(self._caller.answer_name())
             changed = _with_answer(changed, plain.answer, self._caller.new_name)
             plain.answer_notes = list(self._made_up(body))
         elif _mentions(changed, PROGRAM_ANSWER):
-            raise NotPlain("it names answer, and gave none")
+            raise CannotTranslate("it names answer, and gave none")
         if _mentions(changed, PROGRAM_GIVE_UP):
             changed = Substitution(ends={PROGRAM_GIVE_UP: _raised}).all(changed)
         plain.source = self._source.text(changed)
@@ -208,13 +208,13 @@ class _Translation:
             (each for each in body if each.lineno <= line <= (each.end_lineno or each.lineno)), None
         )
         if failed is None or isinstance(failed, FUNCTIONS):
-            raise NotPlain("it is not known which statement of it failed")
+            raise CannotTranslate("it is not known which statement of it failed")
         there = [each for each in self._calls if self._is_in(each, failed)]
         if any(each.is_done or each.has_failed_late for each in there):
-            raise NotPlain("it failed in a statement of which some calls were made")
+            raise CannotTranslate("it failed in a statement of which some calls were made")
         is_simple = isinstance(failed, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign))
         if not is_simple and Bindings(failed).bound:
-            raise NotPlain("it failed in a statement with several parts")
+            raise CannotTranslate("it failed in a statement with several parts")
         return body[: body.index(failed)]
 
     @staticmethod
@@ -244,7 +244,7 @@ class _Translation:
         for name in bound:
             is_read = name in bindings.read_first and name in self._caller.namespace
             if name in changed and is_read:
-                raise NotPlain(f"it assigns {name!r}, a variable of yours that it has read")
+                raise CannotTranslate(f"it assigns {name!r}, a variable of yours that it has read")
         _renamed(body, bindings.uses, changed)
 
     # ── statements ────────────────────────────────────────────────────────────────────────────────
@@ -342,11 +342,11 @@ class _Translation:
         call: ast.expr = ast.Call(function, args, keywords)
         outcome = next((each.outcome for each in made if each.is_done), None)
         plain = ast.unparse(call)
-        source = obtained(tool, outcome, plain)
+        source = awaited_or_listed(tool, outcome, plain)
         if source == plain:
             return call
         if in_function and ("await " in source or "async " in source):
-            raise NotPlain(f"a function of it calls {tool.name!r}, which is async")
+            raise CannotTranslate(f"a function of it calls {tool.name!r}, which is async")
         return _parsed(source)
 
     def _argument(
@@ -361,7 +361,7 @@ class _Translation:
             self._note_number(literal, parameter)
             equal = self._caller.results.equal(literal)
             if equal is not None:
-                self._notes.append(f"a guess: {shorten(repr(literal), 60)} is {equal}")
+                self._notes.append(f"a guess: {truncate_line(repr(literal), 60)} is {equal}")
                 return _parsed(equal)
         bound, faults = read_value(parameter.type, literal, self._caller.namespace)
         if parameter.type.by_reference and isinstance(literal, str):
@@ -466,8 +466,10 @@ class _Translation:
         tool = self.tool(node)
         if tool is None or not isinstance(node.ctx, ast.Load):
             return None
-        if obtained(tool, None, "f()") != "f()" or any(each.injected for each in tool.parameters):
-            raise NotPlain(f"it passes {tool.name!r} on as a function")
+        if awaited_or_listed(tool, None, "f()") != "f()" or any(
+            each.injected for each in tool.parameters
+        ):
+            raise CannotTranslate(f"it passes {tool.name!r} on as a function")
         return _parsed(self._caller.function(tool))
 
     # ── the answer ────────────────────────────────────────────────────────────────────────────────
@@ -499,7 +501,7 @@ def _parsed(source: str) -> ast.expr:
 def _given(node: ast.Call, visible: Sequence[Parameter]) -> list[tuple[str, str, ast.expr]]:
     """The arguments of a call: name, how it is given, and value."""
     if any(isinstance(each, ast.Starred) for each in node.args):
-        raise NotPlain("it calls a tool with a list of arguments")
+        raise CannotTranslate("it calls a tool with a list of arguments")
     found = [
         (parameter.name, "positional", value)
         for parameter, value in zip(visible, node.args, strict=False)
@@ -510,10 +512,10 @@ def _given(node: ast.Call, visible: Sequence[Parameter]) -> list[tuple[str, str,
         elif isinstance(each.value, ast.Dict):
             for key, value in zip(each.value.keys, each.value.values, strict=True):
                 if not isinstance(key, ast.Constant):
-                    raise NotPlain("it calls a tool with computed names of arguments")
+                    raise CannotTranslate("it calls a tool with computed names of arguments")
                 found.append((str(key.value), "named", value))
         else:
-            raise NotPlain("it calls a tool with computed names of arguments")
+            raise CannotTranslate("it calls a tool with computed names of arguments")
     return found
 
 
@@ -536,7 +538,7 @@ def _set_name(node: ast.AST, name: str) -> None:
         case ast.Name():
             node.id = name
         case ast.alias(name=module, asname=None) if "." in module:
-            raise NotPlain(f"it imports {module!r}, whose first name is a variable of yours")
+            raise CannotTranslate(f"it imports {module!r}, whose first name is a variable of yours")
         case ast.alias():
             node.asname = name
         case ast.MatchMapping():
@@ -600,10 +602,10 @@ def _with_answer(body: list[ast.stmt], name: str, new_name: Callable[[str], str]
     """
     try:
         changed = _answered(body, name, in_loop=False)
-    except NotPlain:
+    except CannotTranslate:
         changed = _raising(body, name, new_name("Answered"), new_name("ended"))
     if _mentions(changed, PROGRAM_ANSWER) and name != PROGRAM_ANSWER:
-        raise NotPlain("it gives its answer inside of an expression")
+        raise CannotTranslate("it gives its answer inside of an expression")
     return changed
 
 
@@ -611,7 +613,7 @@ def _answered_value(call: ast.Call) -> ast.expr:
     """What is given to ``answer``."""
     values = given(call)
     if len(values) != 1:
-        raise NotPlain("it gives its answer in a form of its own")
+        raise CannotTranslate("it gives its answer in a form of its own")
     return values[0]
 
 
@@ -649,9 +651,9 @@ def _answered(body: Sequence[ast.stmt], name: str, *, in_loop: bool) -> list[ast
                 _answered(rest, name, in_loop=True) if in_loop else []
             )]  # fmt: skip
         if not isinstance(statement, (ast.For, ast.While)) or in_loop:
-            raise NotPlain("the answer is given inside of another statement")
+            raise CannotTranslate("the answer is given inside of another statement")
         if statement.orelse or _has_break(statement):
-            raise NotPlain("the answer is given in a loop that is left in several ways")
+            raise CannotTranslate("the answer is given in a loop that is left in several ways")
         statement.body = _answered(statement.body, name, in_loop=True)
         statement.orelse = _answered(rest, name, in_loop=False)
         return [*before, statement]
@@ -671,7 +673,7 @@ def _branched(statement: ast.If, rest: list[ast.stmt], name: str, *, in_loop: bo
         elif ends_second:
             body += _answered(rest, name, in_loop=False)
         else:
-            raise NotPlain("it is not certain whether a branch ends the program")
+            raise CannotTranslate("it is not certain whether a branch ends the program")
     return ast.copy_location(ast.If(statement.test, body, orelse), statement)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from archytas_nb.kernel.reads import Reads
+from archytas_nb.kernel.reads import ReadTracker
 from archytas_nb.kernel.shell import Namespace
-from archytas_nb.kernel.transaction import Watch
+from archytas_nb.kernel.transaction import VariableWatch
 from archytas_nb.loop import events as ev
 from archytas_nb.tools.tool import Tool
 
@@ -37,8 +37,8 @@ class Recorded:
     ending: ev.Ending | None = None
     value: Any = None
     is_typed: bool = False
-    watch: Watch | None = None
-    reads: Reads | None = None
+    watch: VariableWatch | None = None
+    reads: ReadTracker | None = None
     is_watched: bool = True
 
     @property

@@ -12,7 +12,7 @@ from archytas_nb.code.derive import Block, Code
 from archytas_nb.code.function import Function
 from archytas_nb.code.literals import Literals, NotWritable, quoted
 from archytas_nb.code.names import Imports, Names, function_of, own_name
-from archytas_nb.code.programs import NotPlain, Translation, plain_statements
+from archytas_nb.code.programs import CannotTranslate, Translation, plain_statements
 from archytas_nb.code.results import Results
 from archytas_nb.code.substitution import Substitution
 from archytas_nb.code.verify import Difference, Proof
@@ -22,7 +22,7 @@ from archytas_nb.syntax.program import called, given
 from archytas_nb.tools.declaration import type_for_programs
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import user_names
-from archytas_nb.words import one_line
+from archytas_nb.words import collapse_whitespace
 
 DataKind: TypeAlias = Literal["pandas", "polars", "list"]
 
@@ -98,7 +98,9 @@ class RowsCode:
         text = self.planned.prompt.replace("\\", "\\\\").replace('"""', "'''").strip()
         lines = [f'"""{text}', "", "Args:"]
         for name, each in self.columns.items():
-            label = one_line(str(each.label), 60).replace("\\", "\\\\").replace('"""', "'''")
+            label = (
+                collapse_whitespace(str(each.label), 60).replace("\\", "\\\\").replace('"""', "'''")
+            )
             lines.append(f"    {name}: The column {label}")
         lines.append('"""')
         body = textwrap.indent("\n".join([*lines, self.body]), "    ")
@@ -187,7 +189,7 @@ class RowsCode:
                 (*self.imports, *imports.lines),
                 needs_approval=any(each.may_require_approval for each in self.called),
             )
-        raise NotPlain("there is no row whose values can be written as code, for its test")
+        raise CannotTranslate("there is no row whose values can be written as code, for its test")
 
     def proof(self) -> Proof:
         """Call the function for the sample, and compare; tools with side effects are not called."""
@@ -207,7 +209,9 @@ class RowsCode:
                 if not self.planned.is_right(found, number):
                     differences.append(Difference(f"row {number + 1}", expected, found))
         except Exception as error:  # noqa: BLE001 - code of the model and tools of the user
-            return Proof(why=f"it raised {type(error).__name__}: {one_line(str(error), 200)}")
+            return Proof(
+                why=f"it raised {type(error).__name__}: {collapse_whitespace(str(error), 200)}"
+            )
         count = len(self.planned.samples)
         return Proof(count - len(differences), count, tuple(differences))
 
@@ -245,7 +249,7 @@ def code_of_rows(planned: PlannedRows, name: str = "answer_row") -> RowsCode:
     bound = Bindings.of_statements(body).bound
     both = functions & bound
     if both:
-        raise NotPlain(f"it assigns {min(both)!r}, the name of a function that it calls")
+        raise CannotTranslate(f"it assigns {min(both)!r}, the name of a function that it calls")
     parameters = Names([*bound, *functions, *_names_in(body)])
     reads = _Columns(planned.columns, parameters)
     body = Substitution({ast.Expr: _ended}, enters_functions=False).all(body)
@@ -254,13 +258,13 @@ def code_of_rows(planned: PlannedRows, name: str = "answer_row") -> RowsCode:
     tree = ast.Module(body, [])
     left = _names_in(body)
     if "judge" in left:
-        raise NotPlain("it asks a model about texts (judge)")
+        raise CannotTranslate("it asks a model about texts (judge)")
     if "row" in left:
-        raise NotPlain("it uses row as a whole")
+        raise CannotTranslate("it uses row as a whole")
     if left & {program.PROGRAM_ANSWER, program.PROGRAM_GIVE_UP}:
-        raise NotPlain("it calls answer or give_up within another expression")
+        raise CannotTranslate("it calls answer or give_up within another expression")
     if any(isinstance(each, ast.Await) for each in ast.walk(tree)):
-        raise NotPlain("it calls an async function")
+        raise CannotTranslate("it calls an async function")
     code.body = ast.unparse(tree)
     code.columns = {new: each for each, new in reads.found.values()}
     code.imports = list(imports.lines)

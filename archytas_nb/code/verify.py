@@ -26,8 +26,8 @@ from archytas_nb.kernel.output import (
     take_figures,
 )
 from archytas_nb.kernel.python import python
-from archytas_nb.kernel.reads import Noted, Reads, Unchanging
-from archytas_nb.kernel.transaction import Watch, transaction
+from archytas_nb.kernel.reads import Noted, ReadTracker, Unchanging
+from archytas_nb.kernel.transaction import VariableWatch, transaction
 from archytas_nb.loop.events import Diff, NotCovered
 from archytas_nb.loop.reply import as_text
 from archytas_nb.syntax.edits import Edits
@@ -35,7 +35,7 @@ from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.render import drain, is_lazy
 from archytas_nb.tools.tool import Tool, awaited
 from archytas_nb.tools.variables import LiveNamespace
-from archytas_nb.words import count, one_line
+from archytas_nb.words import collapse_whitespace, count
 
 _ANSWER = "the answer"
 _NOTED = "__archytas_noted__"
@@ -120,7 +120,11 @@ def shown(value: Any) -> str:
 
 
 def verify(
-    code: Code, recorded: Recorded, later: Sequence[Watch | None] = (), *, from_now: bool = False
+    code: Code,
+    recorded: Recorded,
+    later: Sequence[VariableWatch | None] = (),
+    *,
+    from_now: bool = False,
 ) -> Proof:
     """Run code and compare its values with those of the run; everything is undone.
 
@@ -268,7 +272,7 @@ class _Comparison:
         self._code = code
         self._from_now = from_now
         self._recorded = recorded
-        self._reads = recorded.reads if recorded.reads is not None else Reads({}, variables)
+        self._reads = recorded.reads if recorded.reads is not None else ReadTracker({}, variables)
         self._variables = variables
         self._live = LiveNamespace(variables)
         self._values: list[_Value] = []  # of the calls, in order
@@ -296,7 +300,9 @@ class _Comparison:
                     if not block.is_assertion:  # the answer is compared
                         self._run_block(block)
             except Exception as error:  # noqa: BLE001 - code of the model and tools of the user
-                self._why = f"it raised {type(error).__name__}: {one_line(str(error), 200)}"
+                self._why = (
+                    f"it raised {type(error).__name__}: {collapse_whitespace(str(error), 200)}"
+                )
                 return
             finally:
                 self._variables.pop(_NOTED, None)

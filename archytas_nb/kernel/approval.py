@@ -54,10 +54,10 @@ from archytas_nb.tools.data import is_data, listing, preview, shape_of
 from archytas_nb.tools.texts import safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
 from archytas_nb.words import (
-    brief,
     edit_in_words,
     escape,
-    omit_middle,
+    keep_both_ends,
+    truncate_both_ends,
     visible,
     visible_code,
 )
@@ -472,7 +472,7 @@ class ApprovalDialogue:
         # No part of the form, which a recording is found by: it has other permissions.
         self._changes = f"{escape(changes)}\n" if changes else ""
         self._caller = caller
-        self._program = visible_code(omit_middle(caller.program, MAX_VALUE))
+        self._program = visible_code(keep_both_ends(caller.program, MAX_VALUE))
         self._sent = self._input = sent  # as the model sent it, and as edited by the person
         self._bound = bound
         self._seconds: float | None = None  # that the person has taken so far
@@ -647,16 +647,18 @@ class ApprovalDialogue:
         """The form with the decision."""
         decision = replace(decision, seconds=self._seconds)
         if decision.reason is not None:
-            decision = replace(decision, reason=omit_middle(escape(decision.reason), _MAX_REASON))
+            decision = replace(
+                decision, reason=keep_both_ends(escape(decision.reason), _MAX_REASON)
+            )
         edited = self._form.edited
         changes = [f", edited {edit_in_words(a.name, a.before or '', a.text)}" for a in edited]
-        self.summary = self._summary(omit_middle(decision.in_words + "".join(changes), 300))
+        self.summary = self._summary(keep_both_ends(decision.in_words + "".join(changes), 300))
         return replace(self._form, decision=decision)
 
     def _summary(self, decision: str) -> str:
         arguments = [each for each in self._form.arguments if not each.is_default]
-        call = f"{self._tool.name}({', '.join(f'{a.name}={brief(a.text)}' for a in arguments)})"
-        return f"{omit_middle(call, 200)}: {decision}"
+        given = ", ".join(f"{a.name}={truncate_both_ends(a.text)}" for a in arguments)
+        return f"{keep_both_ends(f'{self._tool.name}({given})', 200)}: {decision}"
 
 
 def syntax_fault(code: Any) -> str:
@@ -732,7 +734,7 @@ def _lines_of_program(form: ApprovalForm, *, whole: bool) -> list[str]:
         mark = "→" if number == form.line else " "
         source = lines[number - 1]
         if not whole:
-            source = omit_middle(source, _MAX_SHORT_VALUE)
+            source = keep_both_ends(source, _MAX_SHORT_VALUE)
         shown.append(f"  {mark} {number:>2}  {source}")
     if end < len(lines):
         shown.append("       …")
@@ -744,11 +746,11 @@ def _line_of(argument: FormArgument, *, whole: bool) -> str:
     text = argument.text
     before = argument.before
     if not whole:
-        text = omit_middle(text, _MAX_SHORT_VALUE)
+        text = keep_both_ends(text, _MAX_SHORT_VALUE)
     if before is None:
         return f"  {argument.name} = {text}{_note_of(argument)}"
     if not whole:
-        before = omit_middle(before, _MAX_SHORT_VALUE)
+        before = keep_both_ends(before, _MAX_SHORT_VALUE)
     return f"  {argument.name} = {text}  (edited, was {before})"
 
 
@@ -764,7 +766,7 @@ def _lines_of_block(argument: FormArgument, *, whole: bool) -> list[str]:
 def _note_of(argument: FormArgument) -> str:
     """Where the value of an argument that was not edited comes from."""
     if argument.sent is not None:
-        return f"  (sent as {omit_middle(argument.sent, _MAX_SHORT_VALUE)})"
+        return f"  (sent as {keep_both_ends(argument.sent, _MAX_SHORT_VALUE)})"
     if argument.is_default:
         return "  (default)"
     return ""
@@ -774,7 +776,7 @@ def _lines(value: Any) -> str:
     """A value with every character visible: multi-line text as it is, anything else as a repr."""
     text = _as_text(value)
     if text:
-        return visible(omit_middle(text, MAX_VALUE))
+        return visible(keep_both_ends(text, MAX_VALUE))
     return visible(bounded_repr(value))
 
 
@@ -791,7 +793,7 @@ def _in_short(value: Any, sent: Json) -> str:
     if is_data(value):
         what = f"{what}, {' × '.join(map(str, shape_of(value)))}"
     if type(sent) is str:
-        what = f"{omit_middle(sent, _MAX_SHORT_VALUE)} ({what})"
+        what = f"{keep_both_ends(sent, _MAX_SHORT_VALUE)} ({what})"
     return escape(what)
 
 
@@ -802,13 +804,13 @@ def bounded_repr(value: Any, most: int = MAX_VALUE) -> str:
     """The repr of a value; for a long one both ends, and the middle is never computed."""
     if is_data(value):
         try:
-            return omit_middle(_data(value), most)
+            return keep_both_ends(_data(value), most)
         except STOPS:
             raise
         except BaseException:  # noqa: BLE001, S110 - the repr is shown instead
             pass
     if not _is_long(value, most):
-        return omit_middle(safe_repr(value), most)
+        return keep_both_ends(safe_repr(value), most)
     kind = type(value)
     size = len(value)
     ends = (most * 2 // 3, most // 3)

@@ -20,7 +20,7 @@ _OUT = re.compile(r"--out[=\s]\s*(\w+)")
 """The option of a magic that assigns a variable."""
 
 
-def may_be_assigned(name: str, namespace: Namespace) -> bool:
+def is_assigned_by_user(name: str, namespace: Namespace) -> bool:
     """Whether a variable of the person's own may have this name.
 
     That is so where their code assigns it or contains its name as a text, and where the code is

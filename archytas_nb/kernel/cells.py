@@ -25,7 +25,7 @@ from archytas_nb.tools.render import Rendered, output_text, render
 from archytas_nb.tools.texts import without_addresses
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace
-from archytas_nb.words import clip
+from archytas_nb.words import truncate_middle
 
 MAX_CELL_CHARS = 4000
 """Characters of a result of the tool."""
@@ -112,7 +112,7 @@ def _written(read: list[_Cell], left: list[int], *, has_outputs: bool) -> Render
     """The result of the tool: the cells that were read, and the numbers of those that were not."""
     if not read:
         return "There is no such cell."
-    parts = [clip(each.text, MAX_CELL_CHARS - _REST) for each in read]
+    parts = [truncate_middle(each.text, MAX_CELL_CHARS - _REST) for each in read]
     if left:
         more = ", …" if len(left) > _LISTED else ""
         listed = ", ".join(map(str, left[:_LISTED]))
@@ -149,13 +149,13 @@ class _Session:
     def cell(self, number: int, mask: Mask, part: int) -> _Cell:
         """A cell as text; ``part`` is how many characters of its source and of an output."""
         source = bounded(self._sources[number].strip("\n"), mask)
-        texts = [f"[{number}]\n{clip(source, part)}"]
+        texts = [f"[{number}]\n{truncate_middle(source, part)}"]
         whole = [source]
         images: list[str] = []
         for text, picture in self._outputs(number, source):
             shown = without_addresses(bounded(text, mask)).strip("\n")
             if shown:
-                texts.append(f"Output:\n{clip(shown, part)}")
+                texts.append(f"Output:\n{truncate_middle(shown, part)}")
                 whole.append(shown)
             if picture:
                 images.append(picture)

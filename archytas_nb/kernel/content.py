@@ -34,7 +34,7 @@ from archytas_nb.kernel.values import (
     same_value,
     same_values,
 )
-from archytas_nb.words import shorten
+from archytas_nb.words import truncate_line
 
 _WORDED = 8  # maximum number of differences that are described
 _EXAMINED = 1000  # maximum number of parts that are compared for the description
@@ -89,7 +89,7 @@ def short_key(key: Any) -> str:
     if type(key) in ATOMS or (type(key) is tuple and only_atoms(key)):
         with contextlib.suppress(ValueError):  # an integer with too many digits for a text
             text = repr(key)
-    return shorten(text, 40)
+    return truncate_line(text, 40)
 
 
 # ── kinds of objects ──────────────────────────────────────────────────────────────────────────────
@@ -188,7 +188,7 @@ def _change(place: str, before: Any, now: Any) -> str:
     what = "values"
     if old_text != new_text:
         what = f"{old_text} → {new_text}"
-    return f"{shorten(place, 60)}: {what}"
+    return f"{truncate_line(place, 60)}: {what}"
 
 
 def _of_keyed(kind: Kind, old: Parts, new: Parts) -> tuple[list[str], bool]:
@@ -243,12 +243,12 @@ def _of_places(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
             continue
         old_name = _renamed(gone, now)
         if old_name is None:
-            found.append(f"{shorten(place, 60)} added")
+            found.append(f"{truncate_line(place, 60)} added")
         else:
             gone.pop(old_name)
-            name = shorten(place.removeprefix("column "), 60)
-            found.append(f"{shorten(old_name, 60)} → {name}")
-    found += [f"{shorten(place, 60)} removed" for place in gone]
+            name = truncate_line(place.removeprefix("column "), 60)
+            found.append(f"{truncate_line(old_name, 60)} → {name}")
+    found += [f"{truncate_line(place, 60)} removed" for place in gone]
 
     is_resized = one.get("rows") != other.get("rows")  # different rows have different values
     for place, before in one.items():

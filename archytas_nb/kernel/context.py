@@ -36,7 +36,7 @@ from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_o
 from archytas_nb.tools.texts import cell_text, in_line, is_missing
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace, is_code, resolve, user_names, why_not_passed
-from archytas_nb.words import count, did_you_mean, shorten
+from archytas_nb.words import count, did_you_mean, truncate_line
 
 What: TypeAlias = Literal["head", "describe", "columns", "values"]
 
@@ -139,7 +139,7 @@ def _digest(
             break
         lines.append(line)
         # There may be no room for a column.
-        columns += [f"{name}.{each}" for each in found if shorten(each, _MAX_COLUMN) in line]
+        columns += [f"{name}.{each}" for each in found if truncate_line(each, _MAX_COLUMN) in line]
     return "\n".join(lines), columns
 
 
@@ -352,19 +352,19 @@ def _columns(table: Table, names: Sequence[str], hidden: Collection[str] | None 
         if sum(map(len, lines)) > _MAX_COLUMNS:
             lines[-1] = f"\n  … {len(names) - place} more columns"
             break
-    return shorten(", ".join(names), _MAX_COLUMNS // 2) + "".join(lines)
+    return truncate_line(", ".join(names), _MAX_COLUMNS // 2) + "".join(lines)
 
 
 def _line(column: Column, hidden: Collection[str] | None = None, name: str = "") -> str:
     """A column with its name and type."""
     kind = column.type_text if hidden is None else f"{_bare(column.dtype):.60}"
-    return f"  {shorten(name or column.label, _MAX_COLUMN)}: {kind}"
+    return f"  {truncate_line(name or column.label, _MAX_COLUMN)}: {kind}"
 
 
 def _by(table: Table, hidden: Collection[str] | None) -> str:
     """What the columns of a pivot stand for: the names of their levels."""
     levels = [each for each in table.levels if each not in (hidden or ())]
-    return shorten(f" by {', '.join(levels)}", _MAX_COLUMN) if levels else ""
+    return truncate_line(f" by {', '.join(levels)}", _MAX_COLUMN) if levels else ""
 
 
 def _index_lines(index: Iterable[Column], hidden: Collection[str] | None = None) -> list[str]:

@@ -71,7 +71,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-made_names: set[str] = set()
+names_made_in_runs: set[str] = set()
 """The names of columns and variables that were made in runs in this process, perhaps from values.
 
 A model reads the places of the columns; the variables are not described to it."""
@@ -116,7 +116,7 @@ class Disclosure:
         self._code_tools = frozenset(code_tools)
         self._has_policy = has_policy
         self._columns = columns_in(namespace)
-        self._known = set(shown_names(namespace)) - made_names
+        self._known = set(shown_names(namespace)) - names_made_in_runs
         self._calls: dict[str, ev.ToolCall] = {}
         self._by_reference: set[str] = set()  # the ids of calls with values as arguments
         self._by_program: set[str] = set()  # the ids of calls of programs
@@ -125,7 +125,7 @@ class Disclosure:
     def end(self) -> None:
         """The run has ended: what was made in it may be named after values."""
         columns = columns_in(self._namespace) - self._columns - self._written()
-        made_names.update(self._made(), columns)
+        names_made_in_runs.update(self._made(), columns)
 
     def _made(self) -> set[str]:
         """The variables that were made in the run, without those that the model named."""
@@ -158,11 +158,11 @@ class Disclosure:
                 self._by_reference.add(call.id)
         return found
 
-    def begins(self, program: str) -> None:
+    def record_program(self, program: str) -> None:
         """Remember the text of a program."""
         self._programs.append(program)
 
-    def noted(self, calls: Iterable[ev.ToolCall]) -> None:
+    def record_program_calls(self, calls: Iterable[ev.ToolCall]) -> None:
         """Remember calls of a program, whose arguments are values."""
         for call in calls:
             self._calls[call.id] = call
@@ -186,7 +186,7 @@ class Disclosure:
 
     # ── to the model ──────────────────────────────────────────────────────────────────────────────
 
-    def told(self, reply: ev.Reply) -> ev.Reply:
+    def redact(self, reply: ev.Reply) -> ev.Reply:
         """A reply of the driver as the loop may have it."""
         if isinstance(reply, ev.CallOutcomes):
             return ev.CallOutcomes(tuple(map(self._outcome, reply.outcomes)))
@@ -214,7 +214,7 @@ class Disclosure:
         stored = outcome.stored
         if outcome.status == "done" and outcome.value is None:
             text = "Done. It returned nothing."
-        elif outcome.status == "done" and self._may_leave(outcome.value):
+        elif outcome.status == "done" and self._may_be_disclosed(outcome.value):
             self._count("numbers and booleans")
             text = outcome.result
         elif outcome.status == "done":
@@ -253,7 +253,7 @@ class Disclosure:
             return True
         return call.name in self._code_tools and call.id in self._by_reference
 
-    def _may_leave(self, value: Any) -> bool:
+    def _may_be_disclosed(self, value: Any) -> bool:
         """Whether a value may be told: numbers, booleans and members of enumerations.
 
         An enumeration that was made while running may have values as members.
@@ -302,7 +302,7 @@ class Disclosure:
     def _unnamed(self, text: str) -> str:
         """A text without the names that may have been made from values."""
         shown = shown_names(self._namespace)
-        names = made_names.intersection(shown) | self._made()
+        names = names_made_in_runs.intersection(shown) | self._made()
         kinds = {type(self._namespace[name]) for name in shown}
         names |= {each.__name__ for each in kinds} - {written_type(each) for each in kinds}
         for name in names:

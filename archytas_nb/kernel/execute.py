@@ -40,7 +40,7 @@ from archytas_nb.kernel.person import (
     seconds_taken,
 )
 from archytas_nb.kernel.shell import Namespace, current_shell
-from archytas_nb.kernel.transaction import Watch
+from archytas_nb.kernel.transaction import VariableWatch
 from archytas_nb.kernel.turns import turn
 from archytas_nb.loop.events import (
     PRINTED,
@@ -60,7 +60,7 @@ from archytas_nb.tools.render import MAX_RESULT_CHARS
 from archytas_nb.tools.texts import type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox, UnknownToolError
-from archytas_nb.words import clip
+from archytas_nb.words import truncate_middle
 
 T = TypeVar("T")
 
@@ -227,7 +227,7 @@ class KernelExecutor:
         on_display: Callable[[Output], Any] | None = None,
         on_ended: Callable[[CallOutcome], Any] | None = None,
         allow: Collection[str] = (),
-        watch: Watch | None = None,
+        watch: VariableWatch | None = None,
         clock: Clock | None = None,
         source: Source = NOTEBOOK,
         permitted: Permissions | None = None,
@@ -724,7 +724,7 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
         outcome = replace(
             outcome,
             outputs=outputs,
-            printed=clip(ready.capture.text(), max(room, 0)),
+            printed=truncate_middle(ready.capture.text(), max(room, 0)),
             images=_distinct(outcome.images, ready.capture),
         )
     return replace(

@@ -16,7 +16,7 @@ from archytas_nb.kernel.shell import contained, current_shell
 from archytas_nb.loop.record import LastError
 from archytas_nb.tools.render import is_users_file, leaves_of, message_of
 from archytas_nb.tools.texts import type_name, without_addresses
-from archytas_nb.words import omit_middle, one_line, shorten
+from archytas_nb.words import collapse_whitespace, keep_both_ends, truncate_line
 
 Mask: TypeAlias = Callable[[str], str]
 """Replaces the secrets in a text."""
@@ -92,7 +92,7 @@ def _masked_lines(source: str, line: int, mask: Mask) -> tuple[list[str], int]:
     above = mask("\n".join(lines[begin:at]))  # a secret may have several lines
     masked = text.split("\n")
     index = above.count("\n") + 1 if at > begin else 0
-    return [omit_middle(each, _MAX_LINE) for each in masked], min(index, len(masked) - 1)
+    return [keep_both_ends(each, _MAX_LINE) for each in masked], min(index, len(masked) - 1)
 
 
 def _around(lines: list[str], at: int, size: int) -> str:
@@ -142,7 +142,7 @@ def _raised(error: BaseException, mask: Mask) -> Iterator[str]:
     if isinstance(notes, (list, tuple)):
         texts = [each for each in notes[:_MAX_CAUSES] if isinstance(each, str)]
         for note in texts:
-            yield f"note: {one_line(bounded(note, mask), _MAX_LINE)}"
+            yield f"note: {collapse_whitespace(bounded(note, mask), _MAX_LINE)}"
 
 
 def _headline(error: BaseException, mask: Mask) -> str:
@@ -152,8 +152,8 @@ def _headline(error: BaseException, mask: Mask) -> str:
         message = f"{error.msg} (line {error.lineno})"
     message = without_addresses(bounded(message, mask))
     if len(message) > _MAX_MESSAGE:
-        message = omit_middle(message, _MAX_MESSAGE)
-    return f"{shorten(mask(type_name(error)[:_MAX_READ]), _MAX_NAME)}: {message}".rstrip(": ")
+        message = keep_both_ends(message, _MAX_MESSAGE)
+    return f"{truncate_line(mask(type_name(error)[:_MAX_READ]), _MAX_NAME)}: {message}".rstrip(": ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +227,14 @@ def _listed(frames: list[_Frame], mask: Mask) -> Iterator[str]:
         if left_out:
             yield f"  … {left_out} frames"
             left_out = 0
-        code = f": {one_line(mask(frame.code[:_MAX_READ]), _MAX_LINE)}" if frame.code else ""
+        code = (
+            f": {collapse_whitespace(mask(frame.code[:_MAX_READ]), _MAX_LINE)}"
+            if frame.code
+            else ""
+        )
         function = "" if frame.function == "<module>" else f", in {frame.function}"
-        function = shorten(mask(function[:_MAX_READ]), _MAX_NAME)
-        place = shorten(mask(frame.place[:_MAX_READ]), _MAX_NAME)
+        function = truncate_line(mask(function[:_MAX_READ]), _MAX_NAME)
+        place = truncate_line(mask(frame.place[:_MAX_READ]), _MAX_NAME)
         yield f"  {place}, line {frame.line}{function}{code}"
 
 

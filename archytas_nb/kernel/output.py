@@ -40,7 +40,7 @@ from archytas_nb.loop.events import Json, Output
 from archytas_nb.tools.data import MAX_IMAGES, figures_in, fitting, picture
 from archytas_nb.tools.render import output_text, rich_name
 from archytas_nb.tools.tables import table_of
-from archytas_nb.words import clip, omission
+from archytas_nb.words import omission, truncate_middle
 
 MAX_OUTPUT_CHARS = 4000
 """Maximum number of characters of a call's output that the model reads."""
@@ -215,7 +215,7 @@ class Capture:
     def text(self) -> str:
         """What the model reads: all text as a person sees it, truncated in the middle."""
         parts = [output_text(output) for output in self.outputs()]
-        return clip(
+        return truncate_middle(
             "\n".join(part.rstrip("\n") for part in parts if part.strip()), MAX_OUTPUT_CHARS
         )
 

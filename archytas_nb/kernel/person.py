@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import UNSEEN, ApprovalForm, UserQuestion
-from archytas_nb.words import escape, omit_middle, visible
+from archytas_nb.words import escape, keep_both_ends, visible
 
 ASKS = "The agent asks: "
 """How the prompt of a question of the agent begins."""
@@ -251,7 +251,7 @@ def _answer(person: Person, asked: UserQuestion) -> str:
     if choices:
         how = "Answer with a number or in your own words: "
     if asked.default:
-        how = f"Press Enter for {escape(omit_middle(asked.default, 80))}, or answer: "
+        how = f"Press Enter for {escape(keep_both_ends(asked.default, 80))}, or answer: "
     question = f"{ASKS}{quoted(asked.text)}\n{listed}"
     prompt = f"{question}{how}"
     for is_second in (False, True):
@@ -282,7 +282,7 @@ _BLOCK = 1500  # maximum number of characters of a block, unless it is shown who
 def block(text: str, *, whole: bool = False) -> list[str]:
     """Lines of code, SQL or prose, marked so that none can imitate a line of the prompt."""
     if not whole:
-        text = omit_middle(text, _BLOCK)
+        text = keep_both_ends(text, _BLOCK)
     return [f"    │ {row}" for row in visible(text).split("\n")]
 
 

@@ -30,7 +30,7 @@ from archytas_nb.kernel.values import is_from_library
 from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.tools.tool import Tool, definition_of
 from archytas_nb.tools.variables import is_hidden
-from archytas_nb.words import one_line, shorten
+from archytas_nb.words import collapse_whitespace, truncate_line
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
@@ -133,7 +133,7 @@ class Noted:
 
 
 @dataclass(slots=True)
-class Reads:
+class ReadTracker:
     """What the calls of a run have read.
 
     Of values that may change, only fingerprints are kept; small ones that cannot are kept as they
@@ -173,7 +173,7 @@ class Reads:
             for code in compiled(text):
                 self._code(code, self.namespace, "the code")
 
-    def copy(self) -> Reads:
+    def copy(self) -> ReadTracker:
         """What has been noted so far, for a program that turns out not to run."""
         kept = {"effects": dict(self.effects), "_variables": dict(self._variables)}
         return replace(self, **kept)  # type: ignore[arg-type]
@@ -354,7 +354,7 @@ def shown(value: Any) -> str:
     is_small = isinstance(value, (list, tuple, dict, set)) and len(value) <= 10
     is_plain = value is None or isinstance(value, (bool, int, float, str))
     if is_plain or is_small or _is_scalar(value):
-        return shorten(one_line(_Bounded().repr(value)), 100)
+        return truncate_line(collapse_whitespace(_Bounded().repr(value)), 100)
     return short_value(value)
 
 

@@ -33,7 +33,7 @@ from archytas_nb.kernel.turns import turn
 from archytas_nb.kernel.values import same_value
 from archytas_nb.loop.events import CallOutcome, Change, Diff, Json, Kept, NotCovered
 from archytas_nb.tools.tool import BoundCall, Tool
-from archytas_nb.words import clip
+from archytas_nb.words import truncate_middle
 
 _NOT_THE_USERS = re.compile(
     r"__\w+__|_+|_i{1,3}|_i?\d+|_[io]h|_dh|_exit_code|In|Out|get_ipython|exit|quit|open"
@@ -287,7 +287,7 @@ Call: TypeAlias = tuple[Tool, BoundCall, Json]
 _NAME = re.compile(r"\\.|([^\W\d]\w*)")  # or an escaped character
 
 
-class Watch:
+class VariableWatch:
     """Watches the user's variables during the calls of a run, and can undo their changes.
 
     Args:
@@ -323,7 +323,9 @@ class Watch:
         if diff:
             self._transactions.append(transaction)
             if calls[-1][0].function is python:
-                last = replace(last, changed=clip(str(replace(diff, not_watched=())), 1000))
+                last = replace(
+                    last, changed=truncate_middle(str(replace(diff, not_watched=())), 1000)
+                )
         notes = tuple(each for each in diff.not_watched if each not in self._listed)
         self._listed.update(notes)
         if diff or notes:

@@ -264,16 +264,16 @@ def _asides(wire: Wire, exchange: Exchange) -> dict[int, Json]:
     """What the replies of an exchange had that is not ours, by the index of the message."""
     if not (exchange.kept or any(step.kept or step.extras for step in exchange.steps)):
         return {}
-    asides: dict[int, Json] = {}
+    provider_metadata: dict[int, Json] = {}
     at = 1  # after the question
     for step in exchange.steps:
         messages = wire.messages(step)
         if aside := _aside(wire, step, messages):
-            asides[at] = aside
+            provider_metadata[at] = aside
         at += len(messages)
     if exchange.ending is not None and exchange.kept and wire.sends_replies:
-        asides[at] = replace_surrogates(dict(exchange.kept))
-    return asides
+        provider_metadata[at] = replace_surrogates(dict(exchange.kept))
+    return provider_metadata
 
 
 def _aside(wire: Wire, step: StepRecord, messages: Sequence[Message]) -> dict[str, Json]:
@@ -284,13 +284,13 @@ def _aside(wire: Wire, step: StepRecord, messages: Sequence[Message]) -> dict[st
     return aside
 
 
-class Conversation:
+class ContextWindow:
     """The messages of a run, which grow with the record and are compacted if it is too long."""
 
     messages: list[Message]  # what is sent next
     tokens: int  # their estimated number of tokens
     tool_tokens: int  # estimated tokens of the tools that are sent in a separate field
-    asides: dict[int, Json]  # see `AskModel.asides`
+    provider_metadata: dict[int, Json]  # see `AskModel.provider_metadata`
 
     def __init__(
         self,
@@ -307,7 +307,7 @@ class Conversation:
         self.reply_tokens = reply_tokens
         self._exchange = exchange
         self._exchanges = [*past, exchange]
-        if not exchange.steps and past and not exchange.is_apart:
+        if not exchange.steps and past and not exchange.hides_earlier_turns:
             exchange.compaction = _last_compaction(past, exchange)
         self.rebuild(wire)
 
@@ -318,11 +318,11 @@ class Conversation:
             self.tool_tokens = json_tokens(wire.tool_specs)
         self.messages = [self._wire.system]
         self.tokens = message_tokens(self.messages)
-        self.asides = {}
+        self.provider_metadata = {}
         for exchange in compacted_view(self._exchanges, self._exchange.compaction):
-            messages, tokens, asides = self._cached_messages(exchange)
+            messages, tokens, provider_metadata = self._cached_messages(exchange)
             start = len(self.messages)
-            self.asides |= {start + at: aside for at, aside in asides.items()}
+            self.provider_metadata |= {start + at: aside for at, aside in provider_metadata.items()}
             self.messages += messages
             self.tokens += tokens
 
@@ -330,7 +330,7 @@ class Conversation:
         """Add the messages of a step that was added to the exchange."""
         more = replace_surrogates(self._wire.messages(step))
         if aside := _aside(self._wire, step, more):
-            self.asides = {**self.asides, len(self.messages): aside}
+            self.provider_metadata = {**self.provider_metadata, len(self.messages): aside}
             self.tokens += json_tokens(aside)
         self.messages += more
         self.tokens += message_tokens(more)
@@ -415,16 +415,16 @@ class Conversation:
         is_own = exchange.model == self._exchange.model
         state = exchange.ending, len(exchange.steps), is_own
         cached_state, *parts = exchange.message_cache.get(self._wire.name, (None, [], 0, {}))
-        messages, tokens, asides = parts
+        messages, tokens, provider_metadata = parts
         if cached_state != state:
             messages = _messages(self._wire, exchange)
             tokens = message_tokens(messages)
-            asides = _asides(self._wire, exchange) if is_own else {}
-            if asides:
-                tokens += json_tokens(list(asides.values()))
+            provider_metadata = _asides(self._wire, exchange) if is_own else {}
+            if provider_metadata:
+                tokens += json_tokens(list(provider_metadata.values()))
             if exchange.ending is not None:
-                exchange.message_cache[self._wire.name] = state, messages, tokens, asides
-        return messages, tokens, asides
+                exchange.message_cache[self._wire.name] = state, messages, tokens, provider_metadata
+        return messages, tokens, provider_metadata
 
 
 def _summary_tokens(budget: int) -> int:
@@ -434,7 +434,7 @@ def _summary_tokens(budget: int) -> int:
 
 def _last_compaction(past: Sequence[Exchange], exchange: Exchange) -> Compaction:
     """The last compaction for the model of an exchange: another may have a longer context."""
-    own = [each for each in past if each.model == exchange.model and not each.is_apart]
+    own = [each for each in past if each.model == exchange.model and not each.hides_earlier_turns]
     if not own:
         return Compaction()
     compaction = own[-1].compaction

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.decision import Decision
-from archytas_nb.words import clip
+from archytas_nb.words import truncate_middle
 
 T = TypeVar("T")
 
@@ -278,7 +278,7 @@ class CallOutcome:
         """What the model reads."""
         text = self.result + self.hint
         if self.edit is not None:
-            given = clip(json.dumps(self.edit.input, ensure_ascii=False), _MAX_EDITED)
+            given = truncate_middle(json.dumps(self.edit.input, ensure_ascii=False), _MAX_EDITED)
             changed = "The user changed the input before the call was run."
             text = f"{changed} It was run with: {given}\n{text}"
         if self.printed:
@@ -368,13 +368,13 @@ class AskModel:
     max_tokens: int | None = None  # of the reply; None for the model's default
     thinking_tokens: int | None = None  # the same after a reply that contained only reasoning
     seconds: float | None = field(default=None, compare=False)  # time left, including retries
-    asides: Mapping[int, Json] = field(default_factory=dict, compare=False, repr=False)
+    provider_metadata: Mapping[int, Json] = field(default_factory=dict, compare=False, repr=False)
     about: str = field(default="", compare=False)  # what else than the next step it is for
     # Whether the run can go on with the text protocol, if the endpoint refuses the tools.
     has_text_form: bool = field(default=False, compare=False, repr=False)
 
     @property
-    def is_aside(self) -> bool:
+    def is_side_request(self) -> bool:
         """Whether it is apart from the conversation, so that its reply is no step of the run."""
         return not self.step or bool(self.about)
 

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 
 from archytas_nb.loop.calls_made import CallsOfPrograms, call_key
 from archytas_nb.loop.code_block import CodeRequests, block_in
-from archytas_nb.loop.conversation import Conversation, messages_of
+from archytas_nb.loop.conversation import ContextWindow, messages_of
 from archytas_nb.loop.events import (
     Answered,
     AskModel,
@@ -80,7 +80,7 @@ LAST_TURN_SECONDS = 30.0
 MAX_CALLS = 100
 """Maximum number of calls that are run from one reply."""
 
-_WARMER = 0.8
+RETRY_TEMPERATURE = 0.8
 """The temperature after a faulty program was written twice: at 0 it would be written again."""
 
 SHOWN_TO_USER = "(its value is not shown to you)"
@@ -120,8 +120,8 @@ def react_loop(
         wire = wire.without_tools(exchange.context.tools)
     tokens = guards.limits.reply_tokens(profile.reply_tokens)
     facts = profile.facts
-    conversation = Conversation(wire, past, exchange, facts, tokens, summarises=summarises)
-    loop = _Loop(
+    conversation = ContextWindow(wire, past, exchange, facts, tokens, summarises=summarises)
+    loop = ReactRun(
         wire, guards, past, exchange, conversation, facts, profile.strategy(), checks,
         guards.limits.thinking_tokens(profile.thinking_tokens), told=told,
     )  # fmt: skip
@@ -135,14 +135,14 @@ def react_loop(
 
 
 @dataclass(slots=True)
-class _Loop:
+class ReactRun:
     """The state of one run."""
 
     wire: Wire
     guards: Guards
     past: Sequence[Exchange]
     exchange: Exchange
-    conversation: Conversation
+    conversation: ContextWindow
     facts: ModelFacts
     strategy: Strategy
     checks_answers: bool
@@ -276,7 +276,7 @@ class _Loop:
             thinking_tokens=self.thinking_tokens,
             seconds=seconds,
             temperature=self.temperature,
-            asides=conversation.asides,
+            provider_metadata=conversation.provider_metadata,
         )
         ask = self.wire.with_actions(ask, self.exchange.form, disabled, last)
         return ask if last else self.strategy.shape(ask, self)
@@ -464,6 +464,7 @@ class _Loop:
         self.add(StepRecord(action.thought, correction=correction, reasoning=action.reasoning))
 
     def add(self, step: StepRecord) -> None:
+        """Add a step to the record and to what is sent."""
         if not step.said:
             step = replace(step, kept=self.kept)
             self.kept = {}
@@ -554,7 +555,7 @@ class _Loop:
             if step.program in self.failed_programs and not has_done:
                 steps[index] = replace(step, is_left_out=True)
         self.note(report)
-        self.temperature = _WARMER
+        self.temperature = RETRY_TEMPERATURE
 
     def note(self, report: str) -> None:
         """Tell the model, below the question, about a program that is not sent any more."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from archytas_nb.loop.events import AskModel, Message, ModelReply, ProgramFaults
 from archytas_nb.loop.program_protocol import ProgramProtocol, faults_report, fenced
 from archytas_nb.loop.reply import Action
-from archytas_nb.words import clip, count, shorten
+from archytas_nb.words import count, truncate_line, truncate_middle
 
 _RULES = """
 You write one short Python program that is run once for each row of a table. It runs without you, \
@@ -173,15 +173,15 @@ def faults_of_program(faults: ProgramFaults) -> str:
 def tried_report(answered: int, tried: int, failed: Sequence[UnansweredRow]) -> str:
     """What the model is told about a program that did not answer all rows of the sample."""
     lines = [f"It was tried on {count(tried, 'row')} and answered {answered}. Not answered:"]
-    lines += [f"{each.row}: {shorten(each.error, _MAX_ERROR)}" for each in failed]
-    return clip("\n".join([*lines, _WHOLE]), _MAX_FAILURES)
+    lines += [f"{each.row}: {truncate_line(each.error, _MAX_ERROR)}" for each in failed]
+    return truncate_middle("\n".join([*lines, _WHOLE]), _MAX_FAILURES)
 
 
 def unseen_report(failed: Sequence[UnansweredRow]) -> str:
     """The same for a model that may not see values: without numbers of rows, which are values."""
     lines = ["It was tried on some of the rows, and did not answer all of them. Not answered:"]
     lines += dict.fromkeys(f"{each.row}: {each.error}" for each in failed)
-    return clip("\n".join([*lines, _WHOLE]), _MAX_FAILURES)
+    return truncate_middle("\n".join([*lines, _WHOLE]), _MAX_FAILURES)
 
 
 def changed_report(wish: str) -> str:

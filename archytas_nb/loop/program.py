@@ -26,7 +26,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.program_protocol import WrittenCall, call_written
 from archytas_nb.loop.record import StepRecord, call_id
-from archytas_nb.words import one_line
+from archytas_nb.words import collapse_whitespace
 
 
 @dataclass(slots=True)
@@ -71,7 +71,9 @@ class ProgramRunner:
         """The calls as the model reads them."""
         return [
             WrittenCall(
-                self._call_text(call), one_line(outcome.text, 200), outcome.status != "done"
+                self._call_text(call),
+                collapse_whitespace(outcome.text, 200),
+                outcome.status != "done",
             )
             for call, outcome in zip(self.calls, self.outcomes, strict=True)
         ]
@@ -85,7 +87,9 @@ class ProgramRunner:
         return list(dict.fromkeys(self.made)) if self.hides_values else self.made
 
     def _call_text(self, call: ToolCall) -> str:
-        return f"{call.name}(…)" if self.hides_values else one_line(call_written(call), 200)
+        return (
+            f"{call.name}(…)" if self.hides_values else collapse_whitespace(call_written(call), 200)
+        )
 
     def run(
         self, text: str, thought: str = "", *, is_part: bool = False, refusal: str = ""

@@ -34,7 +34,7 @@ from archytas_nb.loop.wire import (
     user_content,
 )
 from archytas_nb.syntax.program import PROGRAM_ANSWER, PROGRAM_ENDINGS, Program
-from archytas_nb.words import clip, one_line
+from archytas_nb.words import collapse_whitespace, truncate_middle
 
 MAX_REPORT = 6000
 """Maximum number of characters of the report about a program."""
@@ -305,7 +305,7 @@ class WrittenCall(NamedTuple):
 def faults_report(faults: ProgramFaults) -> str:
     """What the model is told about a program that was not run."""
     lines = [
-        f"Line {each.line} `{one_line(each.source, 120)}`: {each.text}"
+        f"Line {each.line} `{collapse_whitespace(each.source, 120)}`: {each.text}"
         for each in faults.faults[:_MAX_FAULTS]
     ]
     return "\n".join(["Nothing was run.", *lines, _AGAIN])
@@ -327,13 +327,13 @@ def interrupted_report(calls: Sequence[WrittenCall]) -> str:
     parts = ["The user interrupted this program: what was left of it was not run."]
     if done:
         parts += ["Done before (do not repeat it):", done]
-    return clip("\n".join(parts), MAX_REPORT)
+    return truncate_middle("\n".join(parts), MAX_REPORT)
 
 
 def _error_report(error: Fault, *, is_stopped: bool) -> str:
     if not error.line:  # that of a function of an earlier program is not known
         return f"The program was stopped: {error.text}"
-    source = one_line(error.source, 120)
+    source = collapse_whitespace(error.source, 120)
     if is_stopped:
         return f"The program was stopped in line {error.line} `{source}`: {error.text}"
     return f"Line {error.line} `{source}` raised {error.text}"
@@ -344,7 +344,7 @@ def ended_report(end: ProgramEnded, calls: Sequence[WrittenCall]) -> str:
     done = calls_report(calls)
     shown = [f"shown: {text}" for text in end.shown]
     if end.error is None and not end.lost:
-        return clip("\n".join([*filter(None, [done]), *shown, _GO_ON]), MAX_REPORT)
+        return truncate_middle("\n".join([*filter(None, [done]), *shown, _GO_ON]), MAX_REPORT)
     parts = []
     if end.lost:
         parts.append(f"The program was stopped: {end.lost}")
@@ -355,4 +355,4 @@ def ended_report(end: ProgramEnded, calls: Sequence[WrittenCall]) -> str:
     if end.assigned:
         values = ", ".join(f"{name} = {text}" for name, text in end.assigned_texts.items())
         parts.append(f"These variables have their values: {values}")
-    return clip("\n".join([*parts, *shown, _WHAT_IS_LEFT]), MAX_REPORT)
+    return truncate_middle("\n".join([*parts, *shown, _WHAT_IS_LEFT]), MAX_REPORT)

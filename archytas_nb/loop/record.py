@@ -79,7 +79,7 @@ class StepRecord:
 
     @property
     def aside(self) -> dict[str, Json]:
-        """What the reply had that is not ours, in its places; see `AskModel.asides`."""
+        """What the reply had that is not ours, in its places; see `AskModel.provider_metadata`."""
         aside = dict(self.kept)
         if self.extras:
             aside["tool_calls"] = [self.extras.get(call.id) or {} for call in self.calls]
@@ -160,7 +160,7 @@ class Exchange:
     form: AnswerForm | None = None  # of the answer; None for text
     origin: str = ""  # such as a cell: a question of the same origin replaces this one
     number: int = 0  # of the question in the conversation, from 1; 0 if it is not known
-    is_apart: bool = False  # the model may not read all questions before it
+    hides_earlier_turns: bool = False  # the model may not read all questions before it
     hint: str = ""  # text for the model below the question
     context: Context | None = None
     error: LastError | None = None  # of the cell before it

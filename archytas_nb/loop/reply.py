@@ -28,7 +28,7 @@ from archytas_nb.loop.lenient import UnreadableError, read_json, replace_surroga
 from archytas_nb.loop.markup import read_markup
 from archytas_nb.loop.record import AnswerForm
 from archytas_nb.loop.thoughts import split_thoughts
-from archytas_nb.words import one_line
+from archytas_nb.words import collapse_whitespace
 
 _ENDS = (ANSWER, FAIL)
 _MAX_SHOWN = 300
@@ -141,7 +141,7 @@ def read_action(
         action = _fault(ask, error.why)
 
     if finish == REFUSED and action.fault:
-        return _fault(ask, f"the server refused it ({one_line(text)})")
+        return _fault(ask, f"the server refused it ({collapse_whitespace(text)})")
     if truncated and action.fault and not action.truncated:
         action = _truncated_action(action, found, ask)
     return replace(action, reasoning=found.thoughts)

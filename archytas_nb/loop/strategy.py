@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 
-from archytas_nb.loop.conversation import Conversation
+from archytas_nb.loop.conversation import ContextWindow
 from archytas_nb.loop.events import (
     AskModel,
     Ending,
@@ -53,7 +53,7 @@ class RunningLoop(Protocol):
     guards: Guards
     past: Sequence[Exchange]
     exchange: Exchange
-    conversation: Conversation
+    conversation: ContextWindow
     programs: ProgramRunner
     facts: ModelFacts
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from archytas_nb.loop.record import Exchange, StepRecord, Summary
-from archytas_nb.words import omit_middle
+from archytas_nb.words import keep_both_ends
 
 Place: TypeAlias = tuple[int, int]
 """So many exchanges from the beginning, and so many steps of the next one."""
@@ -62,7 +62,7 @@ def prompt_for(
 
 def summary_of(exchanges: Sequence[Exchange], to: Place, text: str) -> Summary:
     """A summary with the text that the model wrote."""
-    return Summary(omit_middle(text, _CHARS), *to, _checksum(exchanges, to))
+    return Summary(keep_both_ends(text, _CHARS), *to, _checksum(exchanges, to))
 
 
 def is_valid(summary: Summary, exchanges: Sequence[Exchange]) -> bool:
@@ -115,4 +115,4 @@ def _parts_of(step: StepRecord, length: int | None) -> Iterator[str]:
 
 
 def _cut(text: str, length: int | None) -> str:
-    return text if length is None else omit_middle(text, length)
+    return text if length is None else keep_both_ends(text, length)

@@ -457,7 +457,7 @@ class ArchytasNB(SettingTraits, Magics):
 
     def _assign(self, name: str, run: Run) -> None:
         """Assign the answer to a variable, so that it can be undone with the run."""
-        from archytas_nb.kernel.transaction import Watch
+        from archytas_nb.kernel.transaction import VariableWatch
 
         if run.incomplete:
             error = RunError(
@@ -467,7 +467,7 @@ class ArchytasNB(SettingTraits, Magics):
             error.run = run
             raise error
         if run.watch is None:
-            run.watch = Watch(self.shell.user_ns, covers_calls=False)
+            run.watch = VariableWatch(self.shell.user_ns, covers_calls=False)
         run.watch.assign(name, run.output)
 
     def _settings(self, given: dict[str, Any]) -> Settings:

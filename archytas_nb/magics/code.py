@@ -20,13 +20,13 @@ from archytas_nb.tools.names import legal_name
 if TYPE_CHECKING:
     from archytas_nb.code.files import FilePart
     from archytas_nb.code.rows import PlannedRows
-    from archytas_nb.magics.history import Asked, History
+    from archytas_nb.magics.history import AskedRun, History
 
 _CELL_NAMES = ("tool", "asyncio")
 """What the cell of a tool imports, which is made from a run."""
 
 
-def chosen_runs(history: History, which: str) -> list[Asked]:
+def chosen_runs(history: History, which: str) -> list[AskedRun]:
     """The runs that ``--runs`` names, in the order of time.
 
     Raises:
@@ -124,7 +124,7 @@ def _write_rows(
 ) -> Any:
     """Put the code of a map that was planned into the next cell or a file."""
     from archytas_nb.code.files import FilePart
-    from archytas_nb.code.programs import NotPlain
+    from archytas_nb.code.programs import CannotTranslate
     from archytas_nb.code.rows import code_of_rows
 
     if name is not None:
@@ -134,7 +134,7 @@ def _write_rows(
     try:
         code = code_of_rows(planned, name or "answer_row")
         text = code.code.text if name is None else code.function.cell
-    except NotPlain as why:
+    except CannotTranslate as why:
         reason = f"the program of the map cannot be written as plain Python: {why}"
         raise UsageError(reason) from None
     proof = str(code.proof())
@@ -161,7 +161,7 @@ def _check_name(shell: Any, name: str) -> None:
             raise UsageError(f"--as: {each!r} is a variable already; choose another name")
 
 
-def _later(history: History, asked: Asked) -> list[Any]:
+def _later(history: History, asked: AskedRun) -> list[Any]:
     """What the runs after one have changed, the last one first."""
     return [each.run.watch for each in reversed(history.runs) if each.number > asked.number]
 
@@ -174,10 +174,10 @@ def _parts(
     from archytas_nb.code.files import FilePart, cell_part
     from archytas_nb.kernel.ran import failed_in
 
-    asked: dict[int, list[Asked]] = {}
+    asked: dict[int, list[AskedRun]] = {}
     for each in history.runs:
         asked.setdefault(each.cell, []).append(each)
-    calls: dict[int, list[Asked]] = {}  # by other programs
+    calls: dict[int, list[AskedRun]] = {}  # by other programs
     for each in history.asked:
         if each.is_call and each.run.diff:
             calls.setdefault(each.cell, []).append(each)
@@ -200,7 +200,7 @@ def _parts(
     return parts, chosen
 
 
-def _write_function(shell: Any, history: History, asked: Asked, name: str) -> Any:
+def _write_function(shell: Any, history: History, asked: AskedRun, name: str) -> Any:
     """Put the code of a run into the next cell as a tool, and say whether that is proved."""
     from archytas_nb.code.derive import derive
     from archytas_nb.code.function import as_function
@@ -240,7 +240,7 @@ def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> 
     return TextResult(text)
 
 
-def _changed(shell: Any, history: History, name: str, since: Asked) -> str:
+def _changed(shell: Any, history: History, name: str, since: AskedRun) -> str:
     """How a variable changed since a run: in which cell, if that was seen."""
     from archytas_nb.kernel.reads import variables_of
 

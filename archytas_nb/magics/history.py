@@ -74,7 +74,7 @@ class Turn:
 
 
 @dataclass(eq=False)
-class Asked:
+class AskedRun:
     """A question that was asked, or a call by another program.
 
     Attributes:
@@ -119,7 +119,7 @@ class Removed(NamedTuple):
     question: str
     turn: Turn | None
     exchange: Exchange | None
-    asked: Asked | None  # None where it was loaded from a file
+    asked: AskedRun | None  # None where it was loaded from a file
 
 
 class History:
@@ -141,13 +141,13 @@ class History:
     def __init__(self) -> None:
         self._turns: list[Turn] = []
         self._at: Turn | None = None  # the last question; None after a reset
-        self.asked: list[Asked] = []
-        self.past: list[Asked] = []
+        self.asked: list[AskedRun] = []
+        self.past: list[AskedRun] = []
         self.removed: list[Removed] = []
         self._count = 0  # the questions so far
         self.last: Run | None = None
         self.is_running = False
-        self.runs: list[Asked] = []
+        self.runs: list[AskedRun] = []
         self.planned: PlannedRows | None = None
         self._asked = ("", 0)  # the last execution of a cell that asked, and how often it did
 
@@ -188,7 +188,7 @@ class History:
 
     def forget_last(self) -> Removed | None:
         """Remove the question that was asked last, and return it; None where there is none."""
-        last: Asked | None = None
+        last: AskedRun | None = None
         exchange: Exchange | None = None
         self.last = None
         if self.asked:
@@ -386,7 +386,7 @@ class History:
             self._forget_removed()
             self._count += 1
             self.last = run
-            made = Asked(self._count, after, run, is_call=True)
+            made = AskedRun(self._count, after, run, is_call=True)
             self.asked.append(made)
             self.past.append(made)
             self._discard_old()
@@ -414,7 +414,7 @@ class History:
         exchange = turn.exchange if is_kept else None
         in_cell = (each.part for each in self.past if each.cell == cell.number and not each.is_call)
         part = max(in_cell, default=0) + 1
-        made = Asked(self._count, cell.number, run, exchange, turn.origin, part)
+        made = AskedRun(self._count, cell.number, run, exchange, turn.origin, part)
         self.past.append(made)
         self.runs = [each for each in self.runs if not turn.origin or each.origin != turn.origin]
         self.runs.append(made)

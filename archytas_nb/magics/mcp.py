@@ -487,13 +487,13 @@ class ServedNotebook:
 
     def _hidden(self) -> Collection[str] | None:
         """The names that are not told; None if values may be told as well."""
-        from archytas_nb.kernel.disclosure import made_names
+        from archytas_nb.kernel.disclosure import names_made_in_runs
         from archytas_nb.settings import value
 
         if value("values") == "all":
             return None
 
-        return made_names
+        return names_made_in_runs
 
     def described(self, name: str) -> Future[str]:
         """A description of a variable, or of all; without values if these stay here."""

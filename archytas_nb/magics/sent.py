@@ -7,7 +7,7 @@ import time
 from IPython.core.error import UsageError
 
 from archytas_nb.models import sent
-from archytas_nb.words import clip, count, shorten
+from archytas_nb.words import count, truncate_line, truncate_middle
 
 MAX_SHOWN = 200_000
 """Characters of a request that are shown."""
@@ -26,7 +26,7 @@ def requests_table() -> str:
                 time.strftime("%H:%M:%S", time.localtime(each.time)),
                 f"{each.size:,}",
                 about.values,
-                shorten(" ".join(about.question.split()), _MAX_NAMES),
+                truncate_line(" ".join(about.question.split()), _MAX_NAMES),
                 "; ".join(about.kinds),
                 learned,
             )
@@ -59,4 +59,4 @@ def request_text(number: str) -> str:
     body = sent.requests[index - 1].body
     if body is None:
         raise UsageError(f"the text of request {number} is no longer kept: it is too long ago")
-    return clip(body.decode("utf-8", "replace"), MAX_SHOWN)
+    return truncate_middle(body.decode("utf-8", "replace"), MAX_SHOWN)

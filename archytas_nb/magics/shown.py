@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.magics.overview import Overview, TextResult
-from archytas_nb.words import count, counted, one_line
+from archytas_nb.words import collapse_whitespace, count, counted
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
     from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
     from archytas_nb.loop.record import Exchange
-    from archytas_nb.magics.history import Asked, Paid, Removed
+    from archytas_nb.magics.history import AskedRun, Paid, Removed
     from archytas_nb.run import Run
 
 
@@ -31,7 +31,11 @@ def history(exchanges: Sequence[Exchange], numbers: Sequence[str]) -> Overview:
         called = counted(call.name for step in exchange.steps for call in step.calls)
         said = ending_title(exchange.ending), outline(ending_text(exchange.ending))
         ending = ": ".join(filter(None, said))
-        shown = one_line(exchange.question, 60), one_line(called, 60), one_line(ending, 80)
+        shown = (
+            collapse_whitespace(exchange.question, 60),
+            collapse_whitespace(called, 60),
+            collapse_whitespace(ending, 80),
+        )
         rows.append((number, *shown))
     return Overview(("cell", "question", "tools called", "answer"), tuple(rows))
 
@@ -91,7 +95,7 @@ _SHOWN = 10  # exchanges of a cassette that would be removed
 def never_used(cassette: Cassette) -> str:
     """The exchanges that this kernel has not used, a line for each of the first ones."""
     entries = cassette.tape.never_used
-    lines = [f"  {one_line(_asks(each), 90)}" for each in entries[:_SHOWN]]
+    lines = [f"  {collapse_whitespace(_asks(each), 90)}" for each in entries[:_SHOWN]]
     if len(entries) > _SHOWN:
         lines.append(f"  … and {len(entries) - _SHOWN:,} more")
     return "\n".join(lines)
@@ -171,7 +175,7 @@ def changes(diff: Diff) -> Overview:
     return Overview(("variable", "", "change"), tuple(rows), empty)
 
 
-def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> str | None:
+def why(name: str, asked: Sequence[AskedRun], cells: Sequence[str], shell: Any) -> str | None:
     """Which runs and cells changed a variable, the last one first.
 
     None if nothing is known, and there is no variable of this name.
@@ -198,7 +202,7 @@ def why(name: str, asked: Sequence[Asked], cells: Sequence[str], shell: Any) -> 
     return "\n".join([known, *notes])
 
 
-def _not_watched(name: str, asked: Sequence[Asked]) -> Iterator[str]:
+def _not_watched(name: str, asked: Sequence[AskedRun]) -> Iterator[str]:
     """Which runs may have changed a variable without being seen, and what of it."""
     unseen = [
         each.place + (" (removed)" if each.is_undone else "")
@@ -224,14 +228,14 @@ def _names_of_the_same(name: str, namespace: Mapping[str, Any]) -> list[str]:
     return [each for each in user_names(namespace) if each != name and namespace[each] is value]
 
 
-def _changes_in(asked: Asked, name: str) -> Iterator[str]:
+def _changes_in(asked: AskedRun, name: str) -> Iterator[str]:
     """The changes of a variable by a run; of one that was undone, those that were kept."""
     kept = {each.name for each in asked.kept}
     for where, call, diff in _diffs(asked.run):
         for change in diff.changes:
             names = {_root(change.name), *change.also}
             if name in names and not (asked.is_undone and change.name not in kept):
-                words = one_line("; ".join(change.words), 100)
+                words = collapse_whitespace("; ".join(change.words), 100)
                 place = f"{asked.place}, {where}{_line(call, names)}"
                 yield f"{place}: {change.name} {change.label} ({words})"
 

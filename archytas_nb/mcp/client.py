@@ -38,7 +38,7 @@ from archytas_nb.mcp.reading import MAX_MESSAGE, Described, Page, Reader, take
 from archytas_nb.tools.foreign import checkable, tool_of
 from archytas_nb.tools.tool import Tool
 from archytas_nb.untrusted import fault
-from archytas_nb.words import one_line, shorten, visible
+from archytas_nb.words import collapse_whitespace, truncate_line, visible
 
 SECONDS_TO_CONNECT = 60.0
 """A server that is started by npx is downloaded first."""
@@ -235,7 +235,7 @@ class ServerConnection:
         self._added = {each.name: each for each in listed.tools}
         self.left_out = dict(listed.left_out)
         for each in listed.tools:
-            called = visible(shorten(each.name, 100))
+            called = visible(truncate_line(each.name, 100))
             name = f"{self.name}_{re.sub(r'[^A-Za-z0-9_]', '_', each.name)}"
             if len(name) > _MAX_NAME:
                 self.left_out[called] = f"longer than {_MAX_NAME} characters"
@@ -253,7 +253,7 @@ class ServerConnection:
                     invalid=_Check,
                 )
             except Exception as error:  # noqa: BLE001 - one tool costs no other
-                self.left_out[called] = one_line(visible(str(error)), 200)
+                self.left_out[called] = collapse_whitespace(visible(str(error)), 200)
             else:
                 self.tools.append(made)
 
@@ -347,7 +347,7 @@ class ServerConnection:
         self._lost = "it has ended"
         if status is not None:
             self._lost += f" with the exit status {status}"
-        last = one_line(self._last_output(200), 200)
+        last = collapse_whitespace(self._last_output(200), 200)
         if last:
             self._lost += f" ({last})"
 
@@ -436,7 +436,7 @@ class _Check:
         if error is None:
             return ""
         path = error.json_path.removeprefix("$").removeprefix(".")
-        return shorten(": ".join(filter(None, [path, error.message])), 300)
+        return truncate_line(": ".join(filter(None, [path, error.message])), 300)
 
 
 async def _set(event: asyncio.Event) -> None:
@@ -492,7 +492,7 @@ def _reason(error: BaseException) -> str:
         text = str(error)
     elif hasattr(error, "errors"):  # of pydantic
         text = f"its answer is not valid: {fault_of(error)}"
-    return visible(one_line(text, 500))
+    return visible(collapse_whitespace(text, 500))
 
 
 def value_of(result: Any) -> Any:

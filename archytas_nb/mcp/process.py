@@ -22,7 +22,7 @@ import psutil  # type: ignore[import-untyped]
 from mcp.shared.message import SessionMessage
 
 from archytas_nb.mcp.reading import MAX_MESSAGE, NotReadError, Reader
-from archytas_nb.words import one_line
+from archytas_nb.words import collapse_whitespace
 
 _SHOWN = 200  # bytes of each end of a line, in which its id is looked for
 _MAX_LOG = 1_000_000  # bytes of the log after which no line of stdout goes into it
@@ -181,7 +181,9 @@ def fault_of(error: Any) -> str:
     """The first fault of an answer that is not valid, as ``place: what``."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     fault = next((each for each in faults if "JSONRPCResponse" in each["loc"]), faults[0])
-    return one_line(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".removeprefix(": "), 300)
+    return collapse_whitespace(
+        f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".removeprefix(": "), 300
+    )
 
 
 async def _send(stdin: Any, to_send: Any, received: Any) -> None:

@@ -20,7 +20,7 @@ import mcp_types as types
 from mcp_types.methods import validate_server_result
 
 from archytas_nb.untrusted import fault, read
-from archytas_nb.words import one_line, shorten, visible
+from archytas_nb.words import collapse_whitespace, truncate_line, visible
 
 MAX_MESSAGE = 32_000_000
 """How long a message of a server may be, in bytes."""
@@ -194,7 +194,7 @@ def _called(tool: Any, number: int) -> str:
     """What a tool is called that cannot be read."""
     name = tool.get("name") if isinstance(tool, dict) else None
     if isinstance(name, str) and name:
-        return visible(shorten(name, _MAX_SHOWN))
+        return visible(truncate_line(name, _MAX_SHOWN))
     return f"tool {number:,} of the list"
 
 
@@ -242,7 +242,9 @@ def _stub(tool: Described) -> JsonObject:
         page = {"tools": [stub], **_COMPLETE}
         validate_server_result("tools/list", types.LATEST_PROTOCOL_VERSION, page)
     except ValueError as error:  # of pydantic
-        raise NotReadError(f"its schema is not valid: {one_line(str(error), 200)}") from None
+        raise NotReadError(
+            f"its schema is not valid: {collapse_whitespace(str(error), 200)}"
+        ) from None
     return stub
 
 
@@ -358,7 +360,7 @@ def _of_status(
     after = headers.get("retry-after", "")
     if after.isdigit():
         words += f" (retry after {after[:9]} s)"
-    reason = one_line(error["message"], 300)
+    reason = collapse_whitespace(error["message"], 300)
     return {**error, "message": f"{words}: {reason}" if reason else words}
 
 

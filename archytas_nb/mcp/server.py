@@ -29,7 +29,7 @@ from archytas_nb.kernel.listener import HOST, Connection, Listener
 from archytas_nb.loop.events import CallOutcome, Json
 from archytas_nb.tools.tool import Tool
 from archytas_nb.version import __version__
-from archytas_nb.words import shorten, visible
+from archytas_nb.words import truncate_line, visible
 
 T = TypeVar("T")
 
@@ -409,7 +409,7 @@ def _caller(context: Any) -> str:
     params = context.session.client_params
     if params is None or not params.client_info.name:
         return "another program"
-    return shorten(visible(params.client_info.title or params.client_info.name), _MAX_CALLER)
+    return truncate_line(visible(params.client_info.title or params.client_info.name), _MAX_CALLER)
 
 
 def _raise_exit(error: BaseException | None) -> None:

@@ -181,7 +181,7 @@ def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
             role = "assistant"
         if role == "assistant" and message.get("content") == SHOW_IMAGES:
             continue  # only for APIs that do not accept images in tool results
-        aside = ask.asides.get(at) if form.extras != "unwanted" else None
+        aside = ask.provider_metadata.get(at) if form.extras != "unwanted" else None
         if not (blocks := _blocks(message, aside or {})):
             continue
         if turns and turns[-1]["role"] == role:

@@ -121,9 +121,10 @@ def reply_tokens(ask: AskModel, form: Capabilities) -> int:
 def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
     """The conversation in the form that the endpoint accepts; `ask.messages` is not changed."""
     messages = with_images(ask.messages, form.images, form.unseen)
-    if ask.asides or form.thoughts or form.extras == "required":
+    if ask.provider_metadata or form.thoughts or form.extras == "required":
         messages = tuple(
-            _with_aside(each, ask.asides.get(at), form) for at, each in enumerate(messages)
+            _with_aside(each, ask.provider_metadata.get(at), form)
+            for at, each in enumerate(messages)
         )
     if not form.null_content:
         messages = tuple({**each, "content": each.get("content") or ""} for each in messages)
@@ -162,7 +163,7 @@ def _with_aside(message: Message, aside: Json, form: Capabilities) -> Message:
 def returned_fields(ask: AskModel) -> frozenset[str]:
     """The names of all fields of earlier replies that go back with a request."""
     names: set[str] = set()
-    for aside in ask.asides.values():
+    for aside in ask.provider_metadata.values():
         names |= aside.keys() - {"tool_calls"}
         for call in aside.get("tool_calls", ()):
             names |= call.keys() - {"function"} | call.get("function", {}).keys()

@@ -410,7 +410,7 @@ def _returned(request: Request, form: Capabilities, text: str) -> Iterator[Chang
             NAMED,
             is_grouped=False,
         )
-    if request.ask.asides and (form.extras != "unwanted" or form.thoughts):
+    if request.ask.provider_metadata and (form.extras != "unwanted" or form.thoughts):
         yield Change(
             "returned",
             "",
@@ -423,7 +423,7 @@ def _returned(request: Request, form: Capabilities, text: str) -> Iterator[Chang
 
 def _quotes_an_id(ask: AskModel, text: str) -> bool:
     """Whether a text has the id of an item that goes back."""
-    items = [item for aside in ask.asides.values() for item in aside.get(ITEMS, ())]
+    items = [item for aside in ask.provider_metadata.values() for item in aside.get(ITEMS, ())]
     return any(str(each["id"]) in text for each in items if each.get("id"))
 
 

@@ -39,7 +39,7 @@ from archytas_nb.models import refusals
 from archytas_nb.models.body import reply_tokens
 from archytas_nb.models.capabilities import Capabilities, Change, InText
 from archytas_nb.models.features import NAMED, SPOKEN_OF, Request, changes_of, images_in
-from archytas_nb.words import clip, without_values
+from archytas_nb.words import truncate_middle, without_values
 
 MOST_REQUESTS = 6
 """How many further requests a search makes at most."""
@@ -265,7 +265,7 @@ class Search:
         images = images_in(ask, self.form) if refusals.count_images(ask.messages) else None
         has_null = any(each.get("content") is None for each in ask.messages)
         passed = (
-            ask.tools, ask.schema, bool(ask.asides), images, has_null, self.form.changes
+            ask.tools, ask.schema, bool(ask.provider_metadata), images, has_null, self.form.changes
         )  # fmt: skip
         if passed not in seen.passed:
             seen.passed = [*seen.passed[-_PASSED:], passed]
@@ -277,9 +277,11 @@ class Search:
         """Give some changes back that may not be needed, with a later request of the question."""
         seen = self._seen
         ask = self._request.ask
-        if ask.step == 1 and not ask.is_aside:  # of another question, which is not to be refused
+        if (
+            ask.step == 1 and not ask.is_side_request
+        ):  # of another question, which is not to be refused
             seen.doubted = []
-        if not seen.doubted or seen.base is None or ask.is_aside or seen.refusals_left <= 0:
+        if not seen.doubted or seen.base is None or ask.is_side_request or seen.refusals_left <= 0:
             return
         self._trial = seen.doubted.pop()
         kept = [each for each in self.form.changes if each not in self._trial]
@@ -520,7 +522,7 @@ class Search:
         if is_in_text:
             tried.append("tools")
         if tried:
-            less = clip(", ".join(tried), _MAX_LISTED)
+            less = truncate_middle(", ".join(tried), _MAX_LISTED)
             failed = failed.with_advice(f"It was refused without these as well: {less}.")
         raise failed from None
 

@@ -19,7 +19,7 @@ from archytas_nb.models.providers import is_local
 from archytas_nb.models.secrets import mask_secrets, replaced
 from archytas_nb.models.waits import MAX_WAIT_SECONDS
 from archytas_nb.settings import where_to_set
-from archytas_nb.words import nearest, one_line
+from archytas_nb.words import collapse_whitespace, nearest
 
 _NETWORK = "Check the network, too, and the variables HTTPS_PROXY, ALL_PROXY and NO_PROXY."
 
@@ -238,7 +238,7 @@ class EndpointErrors:
             return self.timed_out(timeout, during)
         is_of_client = "APIConnectionError" in {each.__name__ for each in type(error).__mro__}
         if not (is_of_client or is_of_transport(error)):
-            text = f"the request to {self._url!r} failed: {one_line(why)}."
+            text = f"the request to {self._url!r} failed: {collapse_whitespace(why)}."
             return ModelError(f"{text} Check the server's log.", kind="server")
         if "Connect" in kind:
             return self.unreachable(why)
@@ -256,7 +256,7 @@ class EndpointErrors:
         text = self.clean(error.message)
         # Matched before secrets are hidden: a key such as "token" occurs in the words of a server.
         raw = f"{error.message[: SEARCHED_CHARS - len(error.codes) - 1]} {error.codes}"
-        reason = one_line(_page_title(text)) or "no reason given"
+        reason = collapse_whitespace(_page_title(text)) or "no reason given"
         if not reason.endswith((".", "!", "?", "…")):
             reason += "."
         if error.wait is not None and error.wait > MAX_WAIT_SECONDS:
@@ -289,7 +289,7 @@ class EndpointErrors:
                 f"Start it. If it has another address, set {self._url_name} to that address, and "
                 f"use the model's name without '{self.prefix}:'."
             )
-        text = f"no server answers at {self._url!r} ({one_line(why)}). {advice}"
+        text = f"no server answers at {self._url!r} ({collapse_whitespace(why)}). {advice}"
         return ModelError(text, kind="unreachable", passing=not is_untrusted)
 
     def timed_out(self, seconds: float, during: str) -> ModelError:
@@ -316,7 +316,8 @@ class EndpointErrors:
     def dropped(self, why: str) -> ModelError:
         """The connection was closed before the reply was complete."""
         advice = "Ask again, or check the server's log."
-        text = f"{self._at} disconnected before its reply was complete ({one_line(why)}). {advice}"
+        cause = collapse_whitespace(why)
+        text = f"{self._at} disconnected before its reply was complete ({cause}). {advice}"
         return ModelError(text, kind="unreachable", passing=True, may_be_paid=True)
 
     def unusable(self, what: str, kind: ModelErrorKind = "server", advice: str = "") -> ModelError:
@@ -331,7 +332,7 @@ class EndpointErrors:
         what = "something that is not a chat completion"
         if page:
             what = "a web page"
-        text = f"{self._at} responded with {what}: {one_line(_page_title(body), 120)!r}."
+        text = f"{self._at} responded with {what}: {collapse_whitespace(_page_title(body), 120)!r}."
         if passing:
             text += " Try again later, or check the log of the server or proxy."
         return ModelError(text, kind="bad_reply", status=200, passing=passing)

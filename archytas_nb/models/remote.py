@@ -57,7 +57,7 @@ from archytas_nb.models.refusals import CONNECT_SECONDS, EndpointErrors, is_of_t
 from archytas_nb.models.secrets import mask_secrets
 from archytas_nb.models.shapes import shaped, unshaped
 from archytas_nb.models.waits import MAX_WAIT_SECONDS
-from archytas_nb.words import one_line
+from archytas_nb.words import collapse_whitespace
 
 FIRST_WAIT_SECONDS = 0.5
 """Seconds before the first retry, unless the server says otherwise; doubled for each retry."""
@@ -584,7 +584,7 @@ def with_retries(
         wait = failed.wait
         if wait is None:
             wait = FIRST_WAIT_SECONDS * 2**retries
-        what = one_line(str(failed).partition(". ")[0], 160)
+        what = collapse_whitespace(str(failed).partition(". ")[0], 160)
         left = deadline.left
         most = max_retries if failed.retries is None else min(failed.retries, max_retries)
         is_final = not failed.passing or retries >= most or wait > MAX_WAIT_SECONDS

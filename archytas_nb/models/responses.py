@@ -174,7 +174,9 @@ def _input(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
             case "assistant" if message.get("content") == SHOW_IMAGES:
                 is_shown = True
             case "assistant":
-                aside = ask.asides.get(at + left_out) if form.extras != "unwanted" else None
+                aside = (
+                    ask.provider_metadata.get(at + left_out) if form.extras != "unwanted" else None
+                )
                 items += _reply(message, aside or {}, ids)
             case "tool":
                 call_id = message["tool_call_id"]

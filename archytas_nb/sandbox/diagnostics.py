@@ -25,7 +25,7 @@ from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.declaration import python_name, records, stubs
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.tool import Tool
-from archytas_nb.words import did_you_mean, nearest, shorten, with_article
+from archytas_nb.words import did_you_mean, nearest, truncate_line, with_article
 
 FORMAT = "concise"
 """The format of the diagnostics that `faults_of` reads."""
@@ -147,7 +147,7 @@ class _Diagnostics:
         if is_item and quoted and _is_in_record(quoted[-1]):
             return _NOT_CHANGED
         if kind == "invalid-syntax":
-            return f"this is not valid Python: {shorten(said.replace('`', ''), _MAX_WHAT)}"
+            return f"this is not valid Python: {truncate_line(said.replace('`', ''), _MAX_WHAT)}"
         return self._of_call(line, column, kind, quoted, said)
 
     # ── names ─────────────────────────────────────────────────────────────────────────────────────
@@ -254,9 +254,8 @@ class _Diagnostics:
         for value in values:
             _, faults = read_value(parameter.type, value)
             if faults:
-                return (
-                    f"{label} is {shorten(repr(value), 80)}: {shorten(faults[0].reason, _MAX_WHAT)}"
-                )
+                why = truncate_line(faults[0].reason, _MAX_WHAT)
+                return f"{label} is {truncate_line(repr(value), 80)}: {why}"
         if values or _may_fit(expected, found):
             return ""
         return f"{label} is {_one(found)}: expected {parameter.type.text}"

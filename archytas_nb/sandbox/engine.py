@@ -44,14 +44,14 @@ from archytas_nb.sandbox.snapshots import (
     MAX_MESSAGE,
     NO_METHODS,
     RETURN_NONE,
+    exception_text,
     function_named,
     looks_up_name,
     named,
+    outcome_reply,
     raised,
     raised_by,
-    reply_of,
     resumed,
-    text_of,
     waits_for_calls,
 )
 from archytas_nb.sandbox.source import CHECKPOINT, Source
@@ -63,7 +63,7 @@ from archytas_nb.syntax.program import (
     PROGRAM_SHOW,
 )
 from archytas_nb.tools.tool import Tool
-from archytas_nb.words import clip, count, did_you_mean, shorten
+from archytas_nb.words import count, did_you_mean, truncate_line, truncate_middle
 
 _MAX_PRINTED = 20_000  # characters that are kept of what a program prints
 _MAX_LINE = 500  # characters of one printed line
@@ -186,7 +186,7 @@ class Engine:
         if snapshot is None or len(outcomes) != len(calls):
             given = count(len(outcomes), "outcome")
             raise ValueError(f"{given} for {count(len(calls), 'call')}")
-        replies = [reply_of(each, self.around.handles) for each in outcomes]
+        replies = [outcome_reply(each, self.around.handles) for each in outcomes]
         if waits_for_calls(snapshot):
             reply: Any = dict(zip(self._requested, replies, strict=True))
         else:
@@ -237,7 +237,7 @@ class Engine:
             self.left = "a request"
             self.request = snapshot
         except MontyCrashedError as error:
-            self._lose(error)
+            self._record_lost_worker(error)
         except MontyError as error:
             self._fail(error)
         return None
@@ -370,14 +370,14 @@ class Engine:
         lines = self._printed.splitlines()
         self._printed = ""
         most = _MAX_SHOWN - len(self._shown)
-        self._shown += [shorten(each, _MAX_LINE) for each in lines][:most]
+        self._shown += [truncate_line(each, _MAX_LINE) for each in lines][:most]
 
     def _show_last(self, complete: MontyComplete) -> None:
         """Show the value of the last expression, if there is one."""
         try:
             value = complete.output
         except Exception as error:  # noqa: BLE001 - nested too deeply, or a value that Python lacks
-            self._show(f"<a value that cannot be shown: {shorten(str(error), 100)}>")
+            self._show(f"<a value that cannot be shown: {truncate_line(str(error), 100)}>")
             return
         if value is not None:
             self._show(short(from_sandbox(value, self.around.handles)))
@@ -407,10 +407,10 @@ class Engine:
         if bound:
             self._stop_at(lines[-1], self.around.bounds.text(bound))
         else:
-            text = clip(text_of(error), MAX_MESSAGE)
+            text = truncate_middle(exception_text(error), MAX_MESSAGE)
             self._error = self.source.fault(lines[-1], text, raised_by(error))
 
-    def _lose(self, error: MontyCrashedError) -> None:
+    def _record_lost_worker(self, error: MontyCrashedError) -> None:
         """The worker's process ended."""
         self.left = "no worker"
         if not error.timed_out:

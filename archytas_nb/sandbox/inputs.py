@@ -21,7 +21,7 @@ from archytas_nb.sandbox.values import (
     scalar,
 )
 from archytas_nb.tools.tool import Tool
-from archytas_nb.words import did_you_mean, shorten, with_article
+from archytas_nb.words import did_you_mean, truncate_line, with_article
 
 _MAX_INT_BITS = 14_000  # about 4,200 digits
 _AS_TEXT = (uuid.UUID, PurePath)  # pydantic reads them from their text
@@ -168,7 +168,7 @@ def _text_of(value: bytes | bytearray) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        shown = shorten(repr(bytes(value)), 60)
+        shown = truncate_line(repr(bytes(value)), 60)
         raise TypeError(f"{shown} cannot be passed to a tool: expected UTF-8 text") from None
 
 
@@ -210,7 +210,7 @@ def _key(key: Any) -> str:
     make = _AS_JSON.get(type(key))
     if make is None:
         raise TypeError(
-            f"a dict with the key {shorten(repr(key), 60)} cannot be passed to a tool:"
+            f"a dict with the key {truncate_line(repr(key), 60)} cannot be passed to a tool:"
             " expected keys that are text, numbers or dates"
         )
     if key is None or key is True or key is False:

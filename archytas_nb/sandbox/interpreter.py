@@ -72,7 +72,7 @@ class Interpreter:
         """The value of an expression, between programs."""
         return self.session.feed_run(expression, skip_type_check=True)
 
-    def surely(self, work: Callable[[], T]) -> T:
+    def retry_after_crash(self, work: Callable[[], T]) -> T:
         """Do something between programs; again in a new worker if the worker is lost meanwhile."""
         if self._session is None:
             self.go_back_to_start()
@@ -136,7 +136,7 @@ class Interpreter:
         self.names = self._bound_names()
         self._last = self._before = _Saved(self.session.dump())
 
-    def keep_at(self, snapshot: FunctionSnapshot | FutureSnapshot) -> None:
+    def checkpoint_at(self, snapshot: FunctionSnapshot | FutureSnapshot) -> None:
         """Keep the session at a request of the program.
 
         A large session is not kept if it has just been: to write it takes time.

@@ -27,7 +27,7 @@ class NotebookVariables:
     """
 
     def __init__(self, variables: Mapping[str, Any], handles: Handles, *, is_open: bool) -> None:
-        self.lent: set[str] = set()
+        self.borrowed_names: set[str] = set()
         self._variables = variables
         self._handles = handles
         self._is_open = is_open
@@ -45,11 +45,11 @@ class NotebookVariables:
         """The variables that a program may name."""
         return [name for name in user_names(self._variables) if self.has(name)]
 
-    def claim(self, names: Iterable[str]) -> None:
+    def reserve_names(self, names: Iterable[str]) -> None:
         """Variables of earlier programs with names of the notebook's are no longer theirs."""
-        self.lent.update(filter(self.has, names))
+        self.borrowed_names.update(filter(self.has, names))
 
     def lend(self, name: str) -> Any:
         """The value of a variable as the sandbox gets it."""
-        self.lent.add(name)
+        self.borrowed_names.add(name)
         return to_sandbox(self._variables[name], self._handles)

@@ -39,7 +39,7 @@ from archytas_nb.sandbox.values import to_sandbox
 from archytas_nb.syntax.program import PROGRAM_ANSWER, Program
 from archytas_nb.tools.declaration import by_python_name
 from archytas_nb.tools.tool import Tool
-from archytas_nb.words import clip
+from archytas_nb.words import truncate_middle
 
 ROW = "row"
 """The name of the row in its program."""
@@ -136,7 +136,9 @@ class RowProgram:
                 break
         if ended.error is None:
             return ended
-        return replace(ended, error=replace(ended.error, text=clip(ended.error.text, _MAX_MESSAGE)))
+        return replace(
+            ended, error=replace(ended.error, text=truncate_middle(ended.error.text, _MAX_MESSAGE))
+        )
 
     def _run(
         self,

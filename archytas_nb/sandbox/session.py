@@ -112,7 +112,7 @@ class Session:
             self._handles,
             self._bounds,
             object_in_answer=_rendered,
-            keep=self._interpreter.keep_at,
+            keep=self._interpreter.checkpoint_at,
             names=lambda: self._interpreter.names,
             is_stopping=lambda: self._thread.is_stopping,
         )
@@ -172,7 +172,7 @@ class Session:
     # ── the beginning ─────────────────────────────────────────────────────────────────────────────
 
     def _run(self, text: str, *, is_part: bool) -> ProgramFaults | ProgramWaits | ProgramEnded:
-        self._interpreter.surely(partial(self._begin, is_part=is_part))
+        self._interpreter.retry_after_crash(partial(self._begin, is_part=is_part))
         source = prepare(
             text,
             self._tools,
@@ -183,14 +183,14 @@ class Session:
         )
         if isinstance(source, ProgramFaults):
             return source
-        file = self._interpreter.surely(lambda: next_file(self._interpreter.session))
+        file = self._interpreter.retry_after_crash(lambda: next_file(self._interpreter.session))
         self._program = engine = Engine(source, file, self._around)
         waits = engine.start(
             lambda: self._interpreter.session.feed_start(
                 source.fed, print_callback=engine.print, skip_type_check=True
             )
         )
-        return waits or self._over()
+        return waits or self._finish_program()
 
     def _begin(self, *, is_part: bool) -> None:
         if is_part:
@@ -198,18 +198,18 @@ class Session:
             return
         self._around.spent = Spent()
         if self._is_new:  # what is described below the question is what its programs read
-            self._notebook.claim(self._interpreter.names)
+            self._notebook.reserve_names(self._interpreter.names)
             self._is_new = False
-        self._take_back()
+        self._unbind_borrowed()
 
-    def _take_back(self) -> None:
+    def _unbind_borrowed(self) -> None:
         """Unbind the notebook's variables, which the next program reads again, and functions.
 
         A variable of an earlier program may have the name of a function that came later.
         """
-        self._interpreter.unbind({*self._notebook.lent, *self._around.functions})
+        self._interpreter.unbind({*self._notebook.borrowed_names, *self._around.functions})
         self._interpreter.keep()
-        self._notebook.lent.clear()
+        self._notebook.borrowed_names.clear()
 
     # ── between the calls ─────────────────────────────────────────────────────────────────────────
 
@@ -220,15 +220,15 @@ class Session:
         return self._program
 
     def _resume(self, outcomes: Sequence[CallOutcome]) -> ProgramWaits | ProgramEnded:
-        return self._running.resume(outcomes) or self._over()
+        return self._running.resume(outcomes) or self._finish_program()
 
     def _stopped(self) -> ProgramEnded:
         self._running.interrupt()
-        return self._over()
+        return self._finish_program()
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────
 
-    def _over(self) -> ProgramEnded:
+    def _finish_program(self) -> ProgramEnded:
         """Describe how the program ended, and keep the session."""
         program = self._running
         self._leave(program)
@@ -242,8 +242,8 @@ class Session:
                 why = _too_large(self._bounds)
             program.lost = program.lost or why
             self._interpreter.go_back()
-            self._interpreter.surely(self._interpreter.keep)
-        self._notebook.lent -= program.source.bound
+            self._interpreter.retry_after_crash(self._interpreter.keep)
+        self._notebook.borrowed_names -= program.source.bound
         ended = program.ended(self._assigned(program.source.assigned))
         self._program = None
         return ended
@@ -282,7 +282,7 @@ class Session:
         return Shown("…")
 
     def _closed(self) -> State:
-        self._interpreter.surely(self._take_back)
+        self._interpreter.retry_after_crash(self._unbind_borrowed)
         return State(self._interpreter.close(), self._handles)
 
 

@@ -18,7 +18,7 @@ from archytas_nb.sandbox.values import (
     scalar,
 )
 from archytas_nb.tools.render import is_written_as_text
-from archytas_nb.words import escape, shorten
+from archytas_nb.words import escape, truncate_line
 
 MAX_SHORT = 200
 """Maximum number of characters of a value that the model reads."""
@@ -27,7 +27,7 @@ MAX_SHORT = 200
 def short(value: Any) -> str:
     """A repr of at most 200 characters, on one line, of a value that a program gave."""
     text = _Repr(MAX_SHORT).text(value)
-    return shorten(escape(text), MAX_SHORT)
+    return truncate_line(escape(text), MAX_SHORT)
 
 
 def kind_of(value: Any) -> ValueKind:

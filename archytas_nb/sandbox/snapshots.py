@@ -30,7 +30,7 @@ from archytas_nb.sandbox.bounds import bound_of
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.source import CHECKPOINT
 from archytas_nb.sandbox.values import to_sandbox
-from archytas_nb.words import clip
+from archytas_nb.words import truncate_middle
 
 MAX_MESSAGE = 2_000
 """Characters of an error in a program."""
@@ -65,10 +65,10 @@ def looks_up_name(snapshot: Any) -> bool:
 def raised(name: str, message: str) -> Any:
     """An exception, by the name of its class."""
     whole = message.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
-    return {"exc_type": name, "message": clip(whole, MAX_MESSAGE)}
+    return {"exc_type": name, "message": truncate_middle(whole, MAX_MESSAGE)}
 
 
-def reply_of(outcome: CallOutcome, handles: Handles) -> Any:
+def outcome_reply(outcome: CallOutcome, handles: Handles) -> Any:
     """The outcome of a call."""
     if outcome.status == "done":
         return {"return_value": to_sandbox(outcome.value, handles)}
@@ -134,7 +134,7 @@ def resumed(snapshot: Any, reply: Any) -> SyncSnapshot:
 _NO_CALL = re.compile(r"external function '(\w+)' cannot suspend in this synchronous context")
 
 
-def text_of(error: Any) -> str:
+def exception_text(error: Any) -> str:
     """What a program raised: the class and the message."""
     text: str = error.display("type-msg")
     found = _NO_CALL.search(text)

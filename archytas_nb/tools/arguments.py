@@ -21,7 +21,7 @@ from archytas_nb.tools.annotation import ALSO, ENUM, NotPassed, is_by_name
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_name
 from archytas_nb.tools.variables import reference_name
-from archytas_nb.words import did_you_mean, shorten, with_article
+from archytas_nb.words import did_you_mean, truncate_line, with_article
 
 Path = tuple[str | int, ...]
 Variables = Mapping[str, Any] | None
@@ -60,19 +60,21 @@ class ArgumentFault:
 
     def __str__(self) -> str:
         path = "$" + "".join(map(_step_text, self.path))
-        return f"{shorten(self.reason, _MAX_REASON)} @ {shorten(path, _MAX_REASON)}"
+        return f"{truncate_line(self.reason, _MAX_REASON)} @ {truncate_line(path, _MAX_REASON)}"
 
     @property
     def for_person(self) -> str:
         """The fault in words for a person: ``limit: expected an integer``."""
         path = "".join(map(_step_text, self.path)).removeprefix(".")
-        return ": ".join(filter(None, [shorten(path, 60), shorten(self.reason, _MAX_REASON)]))
+        return ": ".join(
+            filter(None, [truncate_line(path, 60), truncate_line(self.reason, _MAX_REASON)])
+        )
 
     def in_words(self, whole: str) -> str:
         """The fault of a part of one argument, as in ```stars` in the answer: expected …``."""
-        reason = shorten(self.reason, _MAX_REASON)
+        reason = truncate_line(self.reason, _MAX_REASON)
         path = "".join(map(_step_text, self.path[1:])).removeprefix(".")
-        return f"`{shorten(path, 60)}` {whole}: {reason}" if path else reason
+        return f"`{truncate_line(path, 60)}` {whole}: {reason}" if path else reason
 
 
 def _step_text(step: Any) -> str:
@@ -105,7 +107,7 @@ def _received(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return f"received a {type(value).__name__}"
-    return f"received {shorten(text, 80)}{_KINDS.get(type(value), ('',))[0]}"
+    return f"received {truncate_line(text, 80)}{_KINDS.get(type(value), ('',))[0]}"
 
 
 # ── all arguments ─────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from archytas_nb.errors import CassetteMiss, ToolError
 from archytas_nb.loop.events import Delta, Finish, InnerRun, Message, Usage
-from archytas_nb.words import shorten
+from archytas_nb.words import truncate_line
 
 T = TypeVar("T")
 
@@ -175,7 +175,7 @@ class CurrentRun:
         Raises:
             ToolError: The call has ended.
         """
-        line = shorten(str(text), _LINE)
+        line = truncate_line(str(text), _LINE)
         with self._lock:
             self._check("say anything")
             self._said.append(line)

@@ -19,7 +19,7 @@ from typing import Any
 from archytas_nb.errors import STOPS, argument_error
 from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_of
 from archytas_nb.tools.texts import array_text, in_line, is_array
-from archytas_nb.words import shorten, with_article
+from archytas_nb.words import truncate_line, with_article
 
 MAX_IMAGES = 5
 """Maximum number of images of a call that the model gets; each costs about a page of text."""
@@ -139,7 +139,7 @@ def _table(kind: str, table: Table) -> str:
             facts += ", missing values not counted"
         elif table.size:
             facts += _missing(column)
-        lines.append(f"  {shorten(column.label, _NAME)} ({facts})")
+        lines.append(f"  {truncate_line(column.label, _NAME)} ({facts})")
     if columns > shown:
         lines.append(f"  … {columns - shown} more columns")
     rows = table.size or 0
@@ -337,7 +337,7 @@ def encode_image(value: Any) -> str:
         data = _decoded(picture(value) or "") or b""
     if not data.startswith((_PNG, _JPEG)):
         shown = repr(value)
-        what = shorten(shown, 60)
+        what = truncate_line(shown, 60)
         if "\n" in shown:
             what = with_article(type(value).__name__)
         forms = "bytes, base64 or the path of a file that exists"

@@ -18,7 +18,7 @@ from archytas_nb.errors import ToolError
 from archytas_nb.tools.meaning import Rest
 from archytas_nb.tools.parameter import OMITTED
 from archytas_nb.tools.tool import Tool
-from archytas_nb.words import shorten, visible
+from archytas_nb.words import truncate_line, visible
 
 MAX_SCHEMA = 20_000
 """How long the schema of one argument may be, in characters; a longer one is shown as its type."""
@@ -117,7 +117,7 @@ def tool_of(
 
     function.__name__ = function.__qualname__ = name
     # In one line, because a section in it would be read as one of a docstring.
-    text = shorten(" ".join(description.split()), MAX_TEXT)
+    text = truncate_line(" ".join(description.split()), MAX_TEXT)
     function.__doc__ = text or f"The tool {name}."
     function.__annotations__ = {each.name: each.annotation for each in parameters}
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -157,7 +157,7 @@ def _annotation(schema: Mapping[str, Any], invalid: Invalid | None) -> Any:
         annotation = Annotated[annotation, WithJsonSchema(shown)]
     if invalid is not None:
         annotation = Annotated[annotation, AfterValidator(_check(invalid(_checked(schema))))]
-    described = shorten(str(schema.get("description", "")), MAX_TEXT)
+    described = truncate_line(str(schema.get("description", "")), MAX_TEXT)
     return Annotated[annotation, Field(description=described)]
 
 

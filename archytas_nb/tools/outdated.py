@@ -27,7 +27,7 @@ from archytas_nb.tools.annotation import Unusable
 from archytas_nb.tools.meaning import evaluated, parts_of, raw_annotations
 from archytas_nb.tools.render import is_users_file
 from archytas_nb.tools.schema import argument_type
-from archytas_nb.words import one_line, shorten
+from archytas_nb.words import collapse_whitespace, truncate_line
 
 _LINES = 3  # of what is new
 _LINE = 80
@@ -106,7 +106,7 @@ def _checked(thing: Any) -> str | None:
     name = f"{thing.__qualname__!r} of {Path(file.path).name!r}"
     if after is None:
         return f"{name} is not in the file any more; this notebook still has it."
-    new = [shorten(each, _LINE) for each in after if each not in before][:_LINES]
+    new = [truncate_line(each, _LINE) for each in after if each not in before][:_LINES]
     news = f" The file has now: {'; '.join(new)}" if new else ""
     return f"{name} was changed in the file, and this notebook still has the earlier one.{news}"
 
@@ -164,7 +164,7 @@ def _defined(tree: ast.Module, qualname: str) -> tuple[str, ...] | None:
         if not named:
             return None
         scope = named[-1]
-    return tuple(one_line(ast.unparse(each)) for each in _counting(scope))
+    return tuple(collapse_whitespace(ast.unparse(each)) for each in _counting(scope))
 
 
 def _statements(scope: Any) -> Iterator[ast.AST]:

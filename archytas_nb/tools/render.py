@@ -28,7 +28,7 @@ from archytas_nb.loop.events import Output
 from archytas_nb.tools import data
 from archytas_nb.tools.data import MAX_IMAGES, picture
 from archytas_nb.tools.texts import is_scalar, safe_repr, safe_str
-from archytas_nb.words import clip
+from archytas_nb.words import truncate_middle
 
 NO_OUTPUT = "(no output)"
 MAX_RESULT_CHARS = 8000
@@ -91,7 +91,7 @@ def render(value: Any, max_chars: int = MAX_RESULT_CHARS) -> Rendered:
         text = "(only white space)"
     if not text.isascii():  # half a surrogate pair cannot be sent
         text = text.encode("utf-8", "replace").decode("utf-8")
-    clipped = clip(text, max_chars)
+    clipped = truncate_middle(text, max_chars)
     return Rendered(clipped, shown.images, shown.whole and clipped == text)
 
 
@@ -180,7 +180,7 @@ def output_text(output: Output) -> str:
     """
     mime = rich_media_type(output)
     if mime:
-        text = clip(str(output.data[mime]), 16_000)
+        text = truncate_middle(str(output.data[mime]), 16_000)
         if mime == "text/html":
             return _MARKUP.sub("", text)
         return text
@@ -301,7 +301,7 @@ class _Plain:
         value = data.unstyled(value)
         if data.is_data(value):
             self.whole = False
-            return clip(data.preview(value), _MAX_DATA)
+            return truncate_middle(data.preview(value), _MAX_DATA)
         return self._container(value, kind)
 
     def _container(self, value: Any, kind: Any) -> Any:
@@ -446,7 +446,7 @@ def failure_text(error: BaseException, max_chars: int = MAX_RESULT_CHARS) -> str
 
     Without colours, frames of this package or of libraries, and absolute paths. Never raises.
     """
-    return clip("\n".join(_with_causes(error, set())), max_chars)
+    return truncate_middle("\n".join(_with_causes(error, set())), max_chars)
 
 
 def _with_causes(error: BaseException, seen: set[int]) -> list[str]:

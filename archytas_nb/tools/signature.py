@@ -39,7 +39,7 @@ from archytas_nb.tools.outdated import outdated
 from archytas_nb.tools.parameter import MISSING, OMITTED, Parameter, type_line
 from archytas_nb.tools.schema import ArgumentType, argument_type
 from archytas_nb.tools.variables import LiveNamespace
-from archytas_nb.words import nearest, shorten
+from archytas_nb.words import nearest, truncate_line
 
 
 class _Draft:
@@ -61,7 +61,7 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
     """The fields of a `Tool` for a callable; raises ToolError with all faults."""
     if isinstance(f, type) or not callable(f):
         why = "expected a function (Toolbox(…) turns the methods of a class or object into tools)"
-        raise ToolError(f"{shorten(repr(f), 60)} cannot be a tool; {why}")
+        raise ToolError(f"{truncate_line(repr(f), 60)} cannot be a tool; {why}")
     draft = _Draft(f, name)
     wire_name = ""
     doc = Docstring()
@@ -415,7 +415,7 @@ def _fitting(draft: _Draft, name: str, default: Any, kind: ArgumentType) -> Any:
     if not faults:
         return default
     draft.issues.append(
-        f"the default of {name!r} is {shorten(repr(default), 60)}, which is not of the type "
+        f"the default of {name!r} is {truncate_line(repr(default), 60)}, which is not of the type "
         f"{kind.text!r}: the argument is required"
     )
     return MISSING

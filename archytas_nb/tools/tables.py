@@ -29,7 +29,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from archytas_nb.errors import STOPS
-from archytas_nb.words import shorten
+from archytas_nb.words import truncate_line
 
 _Read = TypeVar("_Read")
 Family: TypeAlias = Literal["pandas", "other", "lazy", ""]
@@ -312,7 +312,7 @@ class Column:
     @property
     def type_text(self) -> str:
         """The type of its values as it is written: an enumeration may have thousands of names."""
-        return shorten(str(self.dtype), _MAX_TYPE)
+        return truncate_line(str(self.dtype), _MAX_TYPE)
 
     def missing(self) -> int:
         """The number of missing values."""
@@ -391,7 +391,7 @@ class _ColumnOfNarwhals(Column):
         if type(self.dtype).__name__ != "Unknown":  # narwhals knows fewer than the libraries have
             return super().type_text
         own = self.native
-        return shorten(str(own.dtype if hasattr(own, "dtype") else own.type), _MAX_TYPE)
+        return truncate_line(str(own.dtype if hasattr(own, "dtype") else own.type), _MAX_TYPE)
 
     @functools.cached_property
     def _missing(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from archytas_nb.errors import STOPS
 from archytas_nb.tools.tables import column_of, table_of
-from archytas_nb.words import shorten
+from archytas_nb.words import truncate_line
 
 MISSING = "(missing)"
 """A missing value of a table, in every text for a model, whatever its library calls it."""
@@ -108,7 +108,7 @@ def safe_str(value: Any) -> str:
 def in_line(value: Any, size: int | None = None) -> str:
     """A value of a table on one line of at most so many characters."""
     text = _CONTROL.sub(lambda found: repr(found[0])[1:-1], cell_text(value, size))
-    return text if size is None else shorten(text, size)
+    return text if size is None else truncate_line(text, size)
 
 
 def cell_text(value: Any, most: int | None = None) -> str:

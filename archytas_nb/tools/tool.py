@@ -35,7 +35,7 @@ from archytas_nb.tools.render import (
     render,
 )
 from archytas_nb.tools.variables import keep, name_of
-from archytas_nb.words import clip, did_you_mean
+from archytas_nb.words import did_you_mean, truncate_middle
 
 if TYPE_CHECKING:
     from archytas_nb.tools.parameter import Parameter
@@ -366,7 +366,7 @@ class Tool(ToolLike):
             why = f"{self.name} was not called: its tool_input is wrong."
             error = ToolError(why, arguments.fault_lines(faults))
             error.arguments = tuple(faults)
-            expected = clip(self._expected(), MAX_RESULT_CHARS // 4)
+            expected = truncate_middle(self._expected(), MAX_RESULT_CHARS // 4)
             return CallOutcome(
                 "error",
                 f"{error}\nExpected tool_input: {expected}",

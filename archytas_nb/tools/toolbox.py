@@ -11,7 +11,7 @@ from archytas_nb.errors import ToolError
 from archytas_nb.tools.data import is_data
 from archytas_nb.tools.registry import ToolLike
 from archytas_nb.tools.tool import OPTIONS, Approval, Tool
-from archytas_nb.words import did_you_mean, shorten, with_article
+from archytas_nb.words import did_you_mean, truncate_line, with_article
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -221,7 +221,7 @@ def methods(source: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
     chosen = chosen or [name for name in found if not name.startswith("_")]
     if not chosen:
         expected = "expected a function, a tool, or an object with public methods"
-        raise ToolError(f"{shorten(repr(source), 60)} cannot be a tool; {expected}")
+        raise ToolError(f"{truncate_line(repr(source), 60)} cannot be a tool; {expected}")
     return [(getattr(source, name), _METHODS.get(found[name], {})) for name in chosen]
 
 

@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.reply import read_partial
 from archytas_nb.trace.view import RunView
-from archytas_nb.words import clock, count, counted, one_line, shorten, tidy, visible_code
+from archytas_nb.words import (
+    clock,
+    collapse_whitespace,
+    count,
+    counted,
+    tidy,
+    truncate_line,
+    visible_code,
+)
 
 _STREAMED = 6_000
 _OUTPUT = 4_000
@@ -88,10 +96,10 @@ class Activity:
             if event.text or event.form:
                 self.form = event.form
         elif event.kind == "status":
-            self._doing = one_line(tidy(event.text), 160)
+            self._doing = collapse_whitespace(tidy(event.text), 160)
             self._wait = 0
         elif event.kind == "progress":
-            self._progress = one_line(tidy(event.text), 60)
+            self._progress = collapse_whitespace(tidy(event.text), 60)
         elif event.outcome is not None:
             self._outcomes[event.outcome.call_id] = event.outcome
         elif event.kind == "output":
@@ -126,14 +134,14 @@ class Activity:
         if isinstance(event, ev.Started):
             self._writes_programs = event.protocol == "program"
         elif isinstance(event, ev.AskModel):
-            self._aside = event.is_aside
+            self._aside = event.is_side_request
             self._writes_line = event.is_continued
             if self._aside:
                 self._doing = event.about or "checking whether a tool fits"
         elif isinstance(event, ev.RunCalls):
             self._calls = event.calls
         elif isinstance(event, ev.Notice):
-            self._doing = one_line(tidy(event.text), 160)
+            self._doing = collapse_whitespace(tidy(event.text), 160)
             self._wait = event.seconds
 
     @property
@@ -148,7 +156,7 @@ class Activity:
             return "waiting for you"
         if self._calls:
             running = [call.name for call in self._calls if call.id not in self._outcomes]
-            return f"running {one_line(counted(running), 80)}"
+            return f"running {collapse_whitespace(counted(running), 80)}"
         if self._wait and self._left <= 0:
             return "trying again"
         return self._doing
@@ -192,7 +200,7 @@ class Activity:
 
     def _printed(self) -> str:
         lines = tidy(self._output).split("\n")[-_LINES:]
-        shown = [shorten(line, _LINE) for line in lines]
+        shown = [truncate_line(line, _LINE) for line in lines]
         above = self._lines - len(lines) + (not self._output.endswith("\n"))
         if above > 0 and self._output:
             shown.insert(0, f"… {count(above, 'line')} above")

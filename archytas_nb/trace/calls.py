@@ -21,9 +21,9 @@ from archytas_nb.words import (
     KEEP,
     LINE_BREAK,
     answered_in_words,
+    collapse_whitespace,
     counted,
-    omit_middle,
-    one_line,
+    keep_both_ends,
     tidy,
     visible,
 )
@@ -53,7 +53,7 @@ def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
     """A call as the user decided on it, with their edits; all of an approved text is kept."""
     decision = ""
     if outcome.decision is not None and outcome.decision.kind != "stopped":  # which is its result
-        decision = one_line(tidy(outcome.decision.in_words), 300)
+        decision = collapse_whitespace(tidy(outcome.decision.in_words), 300)
     call = replace(call, status=outcome.status, decision=decision, asked=_asked(outcome))
     given = call.input
     if outcome.edit is not None:
@@ -132,7 +132,7 @@ def _approved_texts(texts: dict[str, str]) -> Iterator[tuple[str, str]]:
     for name, text in texts.items():
         shown = visible(text)
         if _has_lines(text) or len(shown) > _LINE or shown != text:
-            yield name, omit_middle(shown, _APPROVED)
+            yield name, keep_both_ends(shown, _APPROVED)
 
 
 def with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
@@ -207,7 +207,11 @@ def _row(change: ev.Change) -> tuple[str, str, str]:
     name = change.name
     if change.also:
         name += f" (also {', '.join(change.also)})"
-    return one_line(name, 80), change.label, one_line("; ".join(change.words), 300)
+    return (
+        collapse_whitespace(name, 80),
+        change.label,
+        collapse_whitespace("; ".join(change.words), 300),
+    )
 
 
 def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
@@ -228,7 +232,7 @@ def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
 
 def _first(notes: Sequence[object]) -> str:
     """The first of some notes about variables, and how many there are besides."""
-    named = ", ".join(one_line(str(each), 80) for each in notes[:_NOTES])
+    named = ", ".join(collapse_whitespace(str(each), 80) for each in notes[:_NOTES])
     more = len(notes) - _NOTES
     if more <= 0:
         return named

@@ -10,7 +10,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.trace.calls import call_view, literal, with_outcome
 from archytas_nb.trace.safe import table_of
 from archytas_nb.trace.view import LINE_VALUE, CallView, Note, ProgramView, RunView, StepView
-from archytas_nb.words import one_line, tidy, visible_code
+from archytas_nb.words import collapse_whitespace, tidy, visible_code
 
 _PROGRAM = 100_000  # characters of a program
 _SHOWN_VALUES = 50  # maximum number of values that a program showed
@@ -39,20 +39,20 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
             protocol = event.protocol or view.protocol
             told = tuple(map(tidy, event.told))
             return replace(view, model=model, protocol=protocol, server=event.server, told=told)
-        case ev.AskModel() if event.is_aside:  # only its cost is shown
-            return replace(view, is_aside=True)
+        case ev.AskModel() if event.is_side_request:  # only its cost is shown
+            return replace(view, is_side_request=True)
         case ev.AskModel():
             return _asked(view, event)
         case ev.ModelReply():
-            if view.steps and not view.is_aside:
+            if view.steps and not view.is_side_request:
                 view = _with_last(view, _with_reply(last, event))
             usage = view.usage + replace(event.usage, requests=event.usage.requests or 1)
             seconds = view.seconds + event.seconds
             model = event.model or view.model
-            view = replace(view, api=tidy(event.api) or view.api, is_aside=False)
+            view = replace(view, api=tidy(event.api) or view.api, is_side_request=False)
             return replace(view, model=model, usage=usage, seconds=seconds)
-        case ev.NoReply() if view.is_aside:
-            return replace(view, is_aside=False)
+        case ev.NoReply() if view.is_side_request:
+            return replace(view, is_side_request=False)
         case ev.NoReply():
             if event.kind == "interrupted" or not event.text:
                 return view
@@ -138,7 +138,7 @@ def _with_calls(view: RunView, last: StepView, asked: ev.RunCalls) -> StepView:
 
 def _judged(view: RunView, last: StepView, verdict: ev.Verdict) -> RunView:
     """An answer was accepted, or not."""
-    answer = one_line(last.reply or "", 200)
+    answer = collapse_whitespace(last.reply or "", 200)
     last = replace(last, reply=None)
     if verdict.fault:
         fault = f"{answer} was not accepted: {tidy(verdict.reason)}"
@@ -278,7 +278,7 @@ def _with_end(step: StepView, end: ev.ProgramFaults | ev.ProgramEnded) -> StepVi
     values = program.values
     if program.by_lines and end.assigned:
         value = ", ".join(end.assigned_texts.values())
-        values = (*values, (program.begin + 1, one_line(tidy(value), LINE_VALUE)))
+        values = (*values, (program.begin + 1, collapse_whitespace(tidy(value), LINE_VALUE)))
     program = replace(program, shown=shown, values=values)
     reply = step.reply
     if end.has_answer:  # until it is accepted
@@ -293,5 +293,5 @@ def _fault(program: ProgramView, fault: ev.Fault) -> tuple[int, str]:
     if program.begin < line <= program.text.count("\n") + 1:
         return line, text
     if fault.source:
-        text = f"{one_line(tidy(fault.source), 120)}: {text}"
+        text = f"{collapse_whitespace(tidy(fault.source), 120)}: {text}"
     return 0, text

@@ -26,7 +26,7 @@ from archytas_nb.trace import form_page as page
 from archytas_nb.trace import front_end
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.safe import CODE_SHEET, Html, element, stylesheet
-from archytas_nb.words import NOBODY_ANSWERED, count, omit_middle
+from archytas_nb.words import NOBODY_ANSWERED, count, keep_both_ends
 
 _POLL = 0.1  # seconds; so an interrupt arrives on Windows too
 _MOMENT = 5.0  # seconds in which a hint is shown
@@ -466,7 +466,7 @@ class ApprovalSheet(Sheet):
     def _brief_html(self) -> Html:
         """The name and the first line of a call that is higher than the window."""
         lines = [line for each in self.form.arguments for line in each.text.split("\n")]
-        first = omit_middle(lines[0].strip(), 80) if lines else ""
+        first = keep_both_ends(lines[0].strip(), 80) if lines else ""
         more = len(lines) - 1
         parts = [
             element("code", f"{self.form.tool} · {first}", style=draw.CODE),
@@ -514,7 +514,7 @@ class QuestionSheet(Sheet):
         if self._choices:
             own = "Or answer in your own words" if question.is_of_model else "Or type the answer"
         if question.default:
-            own = f"{own}; Enter takes {omit_middle(question.default, 80)!r}"
+            own = f"{own}; Enter takes {keep_both_ends(question.default, 80)!r}"
         field = self._line_field(_REASON, own, "enter")
         answer = self._button("Answer", "enter").add_class(page.GO)
         rows.append(self._row(field, answer))
@@ -598,11 +598,11 @@ def _was(field: FormField, new: Json) -> Html:
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         pairs = difflib.ndiff(old.split("\n"), new.split("\n"))
         gone = [line[2:] for line in pairs if line.startswith("- ")]
-        old = omit_middle("\n".join(gone), 2_000) if gone else None
+        old = keep_both_ends("\n".join(gone), 2_000) if gone else None
         if old is None:
             return element("div", "lines were added", style=_HINT)
     else:
-        old = omit_middle(str(_shown(field)), 2_000)
+        old = keep_both_ends(str(_shown(field)), 2_000)
     text = element("span", old, style=f"{draw.CODE};white-space:pre-wrap")
     return element("div", "was: ", text, style=_HINT)
 

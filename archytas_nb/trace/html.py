@@ -19,7 +19,14 @@ from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, LineView, ProgramView, RunView, Shown, StepView
-from archytas_nb.words import brief, clip, clock, count, is_brief, one_line
+from archytas_nb.words import (
+    clock,
+    collapse_whitespace,
+    count,
+    is_brief,
+    truncate_both_ends,
+    truncate_middle,
+)
 
 CLASS = safe.CLASS
 FOLDED_ONLY = "archytas-nb-folded"
@@ -216,7 +223,7 @@ def head_html(view: RunView) -> Html:
 
 def question_html(view: RunView) -> Html:
     """The question; with lookups as it was written, and what the model read when unfolded."""
-    question = _question(clip(view.question, _LARGEST_TEXT), view.written)
+    question = _question(truncate_middle(view.question, _LARGEST_TEXT), view.written)
     return element("div", question, *map(_thumbnail, view.images[:_THUMBNAILS]))
 
 
@@ -231,8 +238,8 @@ def _thumbnail(image: str) -> Html:
 
 def facts_of(view: RunView) -> str:
     """What a question continues, the model, and after the run its time and tokens."""
-    facts = [view.beside, view.model_name, view.protocol, one_line(view.api, 60)]
-    facts.append(one_line(view.server, 200))
+    facts = [view.beside, view.model_name, view.protocol, collapse_whitespace(view.api, 60)]
+    facts.append(collapse_whitespace(view.server, 200))
     tokens = view.usage.input_tokens + view.usage.output_tokens
     if view.ending is not None and view.seconds >= 1:
         facts.append(f"model {clock(view.seconds)}")
@@ -258,7 +265,7 @@ def _question(text: str, written: str) -> Html:
     is_short = len(text) <= _LONG_QUESTION and text.count("\n") < _QUESTION_LINES
     if is_short and not written:
         return element("strong", text, style=style, **heading)
-    first = one_line(written or text, _LONG_QUESTION // 2)
+    first = collapse_whitespace(written or text, _LONG_QUESTION // 2)
     title = element("strong", first, style="font-weight:600", **heading)
     whole = element("div", text, style="white-space:pre-wrap;margin:.2em 0 .4em 1.2em")
     summary = element("summary", title, style="cursor:pointer")
@@ -408,7 +415,7 @@ def _program_title(step: StepView, *, unfolded: bool) -> Iterator[Html]:
     if step.calls:
         facts.append(count(len(step.calls), "call"))
     facts.append(program.result)
-    code = element("code", one_line(first, _LINE_WIDTH - _OUTCOME), style=CODE)
+    code = element("code", collapse_whitespace(first, _LINE_WIDTH - _OUTCOME), style=CODE)
     yield _folded(code, " · ", unfolded=unfolded)
     yield element("span", " · ".join(filter(None, facts)), style=f"{DIM};flex:none")
     for each in dict.fromkeys(note.mark for note in step.notes):
@@ -419,7 +426,7 @@ def _titled(step: StepView, doing: str, *, unfolded: bool) -> Html:
     """What a step without calls is about."""
     topic = doing
     if not doing or step.failed:
-        topic = one_line(_topic(step), 120)
+        topic = collapse_whitespace(_topic(step), 120)
     style = DIM
     is_below = step.thought and not (doing or step.rejected)
     if is_below:
@@ -455,7 +462,7 @@ def _summary_of(
     left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
     if result:
         yield " "
-        yield _folded(one_line(result, left), unfolded=unfolded, style=DIM)
+        yield _folded(collapse_whitespace(result, left), unfolded=unfolded, style=DIM)
 
 
 def _is_in_summary(call: CallView) -> bool:
@@ -472,8 +479,8 @@ def _decided(call: CallView) -> Iterator[Html | str]:
 def _edits(arguments: tuple[FormArgument, ...]) -> Iterator[str]:
     for each in arguments:
         yield f", edited {each.name} "
-        yield element("span", brief(each.before or ""), style=_STRUCK)
-        yield f" → {brief(each.text)}"
+        yield element("span", truncate_both_ends(each.before or ""), style=_STRUCK)
+        yield f" → {truncate_both_ends(each.text)}"
 
 
 def _topic(step: StepView) -> str:
@@ -493,16 +500,16 @@ def _topic(step: StepView) -> str:
 
 def _body(step: StepView, limits: PageLimits) -> Iterator[Html]:
     if step.reasoning:
-        reasoning = _block(clip(step.reasoning, limits.each), PRE)
+        reasoning = _block(truncate_middle(step.reasoning, limits.each), PRE)
         yield _details(element("em", "Reasoning", style=DIM), reasoning)
     if step.thought:
-        yield thought_html(clip(step.thought, limits.each))
+        yield thought_html(truncate_middle(step.thought, limits.each))
     for note in step.notes:
         style = f"{_text_colour(_COLOURS[note.mark])};font-weight:600"
         word = element("span", f"{note.mark} {note.kind} ", style=style)
-        yield element("p", word, clip(note.text, limits.each), style="margin:.3em 0")
+        yield element("p", word, truncate_middle(note.text, limits.each), style="margin:.3em 0")
     for reply in step.rejected:
-        yield _block(clip(reply, limits.each), PRE + _edge(_BAD))
+        yield _block(truncate_middle(reply, limits.each), PRE + _edge(_BAD))
     if step.program is not None:
         yield from _program(step, step.program, limits)
         return
@@ -538,9 +545,9 @@ def _program(step: StepView, program: ProgramView, limits: PageLimits) -> Iterat
         general.insert(0, "Nothing was run.")
     for text in general:
         mark = element("span", "✗ ", style=f"{BAD};font-weight:600")
-        yield element("div", mark, clip(text, limits.each), style=PROSE)
+        yield element("div", mark, truncate_middle(text, limits.each), style=PROSE)
     if program.shown:
-        shown = clip("\n".join(program.shown), limits.each)
+        shown = truncate_middle("\n".join(program.shown), limits.each)
         yield _block(shown, f"{PRE};max-height:9em;{DIM}")
 
 
@@ -574,7 +581,7 @@ def _line(line: LineView, code: Html, limits: PageLimits) -> Html:
         beside = element("span", f"  # {line.value}", style=DIM)
     shown = element("span", code, beside, style=style)
     faults = [
-        element("div", f"{' ' * 6}{clip(each, limits.each)}", style=f"{_FAULT}{tint}")
+        element("div", f"{' ' * 6}{truncate_middle(each, limits.each)}", style=f"{_FAULT}{tint}")
         for each in line.faults
     ]
     if not line.calls:
@@ -675,7 +682,7 @@ def _long_arguments(
             continue
         line = value
         if name:
-            line = f"{name} = {clip(value, limits.each)}"
+            line = f"{name} = {truncate_middle(value, limits.each)}"
         yield _block(line, PRE)
 
 
@@ -684,7 +691,7 @@ def _texts(call: CallView, limits: PageLimits) -> Iterator[Html]:
     for name, value in call.texts:
         if name and len(call.arguments) > 1:
             yield element("div", name, style=_SMALL)
-        shown = clip(value, limits.each)
+        shown = truncate_middle(value, limits.each)
         coloured = None
         if call.is_approved:  # as it was shown then
             shown = value
@@ -711,10 +718,10 @@ def _is_short(call: CallView) -> bool:
 def _outcome(call: CallView, limits: PageLimits) -> Html:
     if call.status is None:
         return element("div", "…", style=DIM)
-    result = clip(call.prefix + call.text, limits.each)
+    result = truncate_middle(call.prefix + call.text, limits.each)
     if call.table or call.shown_result:
         title = element("em", "what the model read", style=_SMALL)
-        read = _details(title, _block(clip(call.read or call.text, limits.each), PRE))
+        read = _details(title, _block(truncate_middle(call.read or call.text, limits.each), PRE))
         return join(_table(call.table) if call.table else None, read)
     if call.status == "done" and call.shown and call.text == NO_OUTPUT:
         return join()
@@ -752,14 +759,14 @@ def _shown(item: Shown, limits: PageLimits, call: str) -> Html:
             return element("div", drawn)
         size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: too large to show here]"
         return element("p", size, style=DIM)
-    value = clip(item.text, limits.each)
+    value = truncate_middle(item.text, limits.each)
     if item.name:
         more = ": too large to be shown here"
         if item.display:
             more = ""
         return element("div", f"▦ {item.name}{more}", style=f"{CALL};{DIM}")
     if item.prose:
-        prose = safe.markdown(clip(item.prose, limits.each))
+        prose = safe.markdown(truncate_middle(item.prose, limits.each))
         return element("div", prose, style="margin:.35em 0")
     style = _edge(_WARN) if item.kind == "stderr" else f";{DIM}"
     return _block(value, f"{PRE};max-height:9em{style}")
@@ -776,7 +783,7 @@ def _ending(view: RunView, *, reason: bool) -> Html:
         if reason and text:
             body = element("p", text, style=PROSE)
     elif text and view.typed:
-        body = element("pre", clip(text, _LARGEST_TEXT), style=PRE)
+        body = element("pre", truncate_middle(text, _LARGEST_TEXT), style=PRE)
     elif text:
         body = answer_html(views.answer_markdown(view.ending))
     grid = None
@@ -836,7 +843,7 @@ def call_html(form: ApprovalForm) -> Html:
     lines = form.program.split("\n")
     if 0 < form.line <= len(lines):  # the program is in the step above
         number = element("span", f"line {form.line}  ", style=DIM)
-        code = safe.code(clip(lines[form.line - 1].strip(), _LARGEST_TEXT), "python")
+        code = safe.code(truncate_middle(lines[form.line - 1].strip(), _LARGEST_TEXT), "python")
         why = join(element("div", number, code, style=f"{_VALUE};margin:.3em 0"), why)
     body = body or [element("em", "no arguments", style=DIM)]
     return join(why, *body)
@@ -845,9 +852,9 @@ def call_html(form: ApprovalForm) -> Html:
 def _argument(argument: FormArgument) -> Iterator[Html]:
     note = _origin_of(argument)
     name = element("span", argument.name, style=_BESIDE)
-    text = clip(argument.text, _LARGEST_VALUE)
+    text = truncate_middle(argument.text, _LARGEST_VALUE)
     is_edited = argument.before is not None
-    before = clip(argument.before or "", _LARGEST_VALUE)
+    before = truncate_middle(argument.before or "", _LARGEST_VALUE)
     faded = DIM if argument.is_default else ""
     line = ""
     if argument.name in _CODE_ARGUMENTS:
@@ -885,7 +892,7 @@ def _origin_of(argument: FormArgument) -> Html | None:
     if argument.is_default:
         notes.append("default")
     if argument.sent is not None:
-        notes.append(f"sent as {clip(argument.sent, 300)}")
+        notes.append(f"sent as {truncate_middle(argument.sent, 300)}")
     if not notes:
         return None
     return element("span", f"  ({', '.join(notes)})", style=_BESIDE)

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from archytas_nb.tools.render import IMAGES
 from archytas_nb.tools.texts import type_name
 from archytas_nb.trace.footnotes import read_footnotes
-from archytas_nb.words import KEEP, count, one_line, tidy
+from archytas_nb.words import KEEP, collapse_whitespace, count, tidy
 
 CLASS = "archytas-nb-trace"
 """The class of a trace."""
@@ -139,7 +139,9 @@ def _levels(names: list[Any]) -> Iterator[list[Any]]:
 
 
 def _cells(row: Sequence[Any]) -> tuple[str, ...]:
-    cells = tuple(one_line(tidy(_cell_text(each)), MAX_CELL) for each in row[: MAX_COLUMNS + 1])
+    cells = tuple(
+        collapse_whitespace(tidy(_cell_text(each)), MAX_CELL) for each in row[: MAX_COLUMNS + 1]
+    )
     if len(cells) <= MAX_COLUMNS:
         return cells
     return (*cells[: MAX_COLUMNS - 1], "…")

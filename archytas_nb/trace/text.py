@@ -23,7 +23,7 @@ from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Table
 from archytas_nb.trace.view import CallView, LineView, RunView, Shown, StepView
-from archytas_nb.words import count, is_omission, one_line, shorten, tidy
+from archytas_nb.words import collapse_whitespace, count, is_omission, tidy, truncate_line
 
 WIDTH = 110
 """Maximum number of characters of a line, without its indent."""
@@ -116,11 +116,11 @@ def head_lines(step: StepView, *, retries: bool = True) -> list[str]:
     """The lines above the calls of a step: thought, notes, replies that could not be used."""
     lines = []
     if step.thought.strip():
-        lines.append(one_line(step.thought, 300))
+        lines.append(collapse_whitespace(step.thought, 300))
     notes = [note for note in step.notes if note.title]
     if not retries:
         notes = [note for note in notes if note.kind not in _AT_ONCE]
-    lines += [f"{note.mark} {one_line(note.title, 300)}" for note in notes]
+    lines += [f"{note.mark} {collapse_whitespace(note.title, 300)}" for note in notes]
     lines += [f"✗ {views.UNUSABLE}" for _ in step.rejected]
     return lines
 
@@ -144,7 +144,7 @@ def program_lines(step: StepView) -> list[str]:
 
 def source_line(line: LineView) -> str:
     """A line of a program, with its value as a comment; marked if it is wrong or waits."""
-    source = shorten(line.source, 2 * WIDTH)
+    source = truncate_line(line.source, 2 * WIDTH)
     if line.value:
         source += f"  # {line.value}"
     return f"{line.mark} {source}".lstrip(" ") if line.mark else source
@@ -171,7 +171,7 @@ def call_below(call: CallView) -> list[str]:
 
 def faults_below(line: LineView) -> list[str]:
     """What was wrong with a line."""
-    return [f"    {one_line(text, 2 * WIDTH)}" for text in line.faults]
+    return [f"    {collapse_whitespace(text, 2 * WIDTH)}" for text in line.faults]
 
 
 def end_of_program(step: StepView) -> list[str]:
@@ -182,7 +182,9 @@ def end_of_program(step: StepView) -> list[str]:
     lines = []
     if not program.was_run:
         lines.append("✗ nothing was run")
-    lines += [f"✗ {one_line(text, 2 * WIDTH)}" for line, text in program.faults if not line]
+    lines += [
+        f"✗ {collapse_whitespace(text, 2 * WIDTH)}" for line, text in program.faults if not line
+    ]
     for text in program.shown:
         lines += [f"┆ {line}" for line in _first_lines(text, _SHOWN_LINES)]
     return lines
@@ -245,7 +247,7 @@ def _inner_lines(run: RunView) -> list[str]:
 
 def _first_lines(text: str, most: int) -> list[str]:
     lines = text.split("\n")
-    kept = [shorten(line, WIDTH) for line in lines[:most]]
+    kept = [truncate_line(line, WIDTH) for line in lines[:most]]
     more = len(lines) - len(kept)
     if more:
         # If characters were left out before, the lines cannot be counted.
@@ -273,7 +275,7 @@ def _answer_text(view: RunView) -> str:
 def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -> list[str]:
     """A table as aligned lines of at most `width` characters, with at most as many `rows`."""
     written = [row for row in (*table.above, table.head, *table.rows[:rows]) if row]
-    cells = [[one_line(text, cell) for text in row] for row in written]
+    cells = [[collapse_whitespace(text, cell) for text in row] for row in written]
     sizes = [max(map(len, column)) for column in zip_longest(*cells, fillvalue="")]
     fits = len(sizes)
     if sum(sizes) + 2 * (fits - 1) > width:
@@ -297,7 +299,7 @@ def grid_lines(table: Table, rows: int, *, width: int = WIDTH, cell: int = 24) -
 
 def escaped(value: str) -> str:
     """A text as one line in which every character is literal in Markdown."""
-    return _PUNCTUATION.sub(r"\\\1", one_line(value, 2_000))
+    return _PUNCTUATION.sub(r"\\\1", collapse_whitespace(value, 2_000))
 
 
 def fenced(value: str) -> str:

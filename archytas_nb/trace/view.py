@@ -15,7 +15,7 @@ from typing import Literal
 from archytas_nb.loop import events as ev
 from archytas_nb.tools.render import NO_OUTPUT
 from archytas_nb.trace.safe import Table
-from archytas_nb.words import edit_in_words, one_line, tidy
+from archytas_nb.words import collapse_whitespace, edit_in_words, tidy
 
 MARKS: dict[str | None, str] = {
     "done": "✓", "error": "✗", "refused": "⊘", "interrupted": "■", "not_run": "–", None: "…",
@@ -130,7 +130,7 @@ class CallView:
         pairs = []
         for name, (_, value), at in zip(names, self.arguments, differs, strict=True):
             pairs.append(name + _cut(value, limit, at))
-        return one_line(f"{self.name}({', '.join(pairs)})", 3 * width)
+        return collapse_whitespace(f"{self.name}({', '.join(pairs)})", 3 * width)
 
     @property
     def decided(self) -> str:
@@ -186,7 +186,7 @@ class CallView:
         if self.status == "error" and first.endswith(":") and rest:
             second, _, rest = rest.partition("\n")
             first = f"{first} {second.strip(' -')}"
-        line = one_line(self.prefix + first, limit)
+        line = collapse_whitespace(self.prefix + first, limit)
         if line.endswith("…") or not rest:
             return line
         return f"{line} …"
@@ -390,7 +390,9 @@ class RunView:
     told: tuple[str, ...] = ()  # what the model reads beside the question
     images: tuple[str, ...] = ()  # sent with the question, PNG or JPEG in base64
     written: str = ""  # the question as the person wrote it, if that is not what the model reads
-    is_aside: bool = field(default=False, compare=False)  # whether the next reply is no step's
+    is_side_request: bool = field(
+        default=False, compare=False
+    )  # whether the next reply is no step's
 
     @property
     def displays(self) -> Iterator[ev.Output]:
@@ -411,8 +413,8 @@ class RunView:
     @property
     def beside(self) -> str:
         """What the question continues, and what is sent with it; empty if that is obvious."""
-        parts = [one_line(self.continues, 60)] if self.continues else []
-        parts += [f"with {one_line(each, 80)}" for each in self.told]
+        parts = [collapse_whitespace(self.continues, 60)] if self.continues else []
+        parts += [f"with {collapse_whitespace(each, 80)}" for each in self.told]
         return ", ".join(parts)
 
     @property
@@ -427,11 +429,11 @@ class RunView:
 def _cut(value: str, limit: int, differs: int) -> str:
     """Cut a value to `limit` characters, but not the place where it differs."""
     if len(value) <= limit or differs + 4 < limit:
-        return one_line(value, limit)
+        return collapse_whitespace(value, limit)
     head = limit // 3
     tail = limit - head - 1
     begin = min(differs - 4, len(value) - tail)
-    return f"{value[:head]}…{one_line(value[begin:], tail)}"
+    return f"{value[:head]}…{collapse_whitespace(value[begin:], tail)}"
 
 
 def ends_of(calls: Sequence[CallView], first: int, last: int) -> Iterator[CallView | int]:

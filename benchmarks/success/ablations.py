@@ -263,7 +263,7 @@ def _call_memory() -> AbstractContextManager[Any]:
 
 @_piece("program-note", "the error of the first program is not told below the question")
 def _program_note() -> AbstractContextManager[Any]:
-    return patch.object(loop._Loop, "note", lambda *_: None)
+    return patch.object(loop.ReactRun, "note", lambda *_: None)
 
 
 # ── chance ────────────────────────────────────────────────────────────────────────────────────────

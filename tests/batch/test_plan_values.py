@@ -147,7 +147,7 @@ def test_columns_that_a_run_made_from_values_are_not_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = CANARIES.text()
-    monkeypatch.setattr(disclosure, "made_names", {made})
+    monkeypatch.setattr(disclosure, "names_made_in_runs", {made})
     model = Planner("answer(older(age=row.column_7))")
     out = mapped(model, FRAME.assign(**{made: range(30)}))
     assert list(out["answer"]) == list(range(1, 31))

@@ -113,7 +113,7 @@ def test_any_data_have_a_loop_of_their_own(data: Any) -> None:
 )
 def test_a_program_that_is_no_plain_function_says_so(program: str) -> None:
     _, found = planned(FRAME, "answer(row.unit_number)")
-    with pytest.raises(rows.NotPlain):
+    with pytest.raises(rows.CannotTranslate):
         rows.code_of_rows(replace(found, program=program))
 
 

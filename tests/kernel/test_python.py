@@ -17,7 +17,7 @@ from archytas_nb.agent import Agent
 from archytas_nb.kernel import transaction
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.python import names_used, python_tool
-from archytas_nb.kernel.transaction import Watch
+from archytas_nb.kernel.transaction import VariableWatch
 from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
@@ -34,7 +34,9 @@ def run(
     names = {} if names is None else names
     box = Toolbox(*tools)
     box.add(python_tool(mode))
-    executor = KernelExecutor(box, names, person=person, watch=Watch(names) if watched else None)
+    executor = KernelExecutor(
+        box, names, person=person, watch=VariableWatch(names) if watched else None
+    )
     [outcome] = executor.run([ToolCall("q01s01c01", "python", {"code": code})], seconds)
     return outcome
 

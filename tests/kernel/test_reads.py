@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.kernel.fingerprint import fingerprint
-from archytas_nb.kernel.reads import Reads
+from archytas_nb.kernel.reads import ReadTracker
 from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
@@ -21,7 +21,7 @@ VALUES = PLAIN | st.lists(PLAIN, max_size=3) | st.just("long" * 1000)
 
 @given(VALUES)
 def test_what_is_noted_of_a_result_is_its_content(value: Any) -> None:
-    reads = Reads({}, {})
+    reads = ReadTracker({}, {})
     reads.outcomes([CallOutcome("done", "it", call_id="a", value=value)])
     noted = reads.returned["a"].content
     assert (noted.digest, noted.unread) == (fingerprint(value).digest, fingerprint(value).unread)
@@ -29,7 +29,7 @@ def test_what_is_noted_of_a_result_is_its_content(value: Any) -> None:
 
 def test_what_is_noted_of_a_result_does_not_change_with_it() -> None:
     value = [1]
-    reads = Reads({}, {})
+    reads = ReadTracker({}, {})
     reads.outcomes([CallOutcome("done", "it", call_id="a", value=value)])
     value.append(2)
     assert reads.returned["a"].content.digest == fingerprint([1]).digest
@@ -79,7 +79,7 @@ def test_a_function_that_was_changed_in_place_is_another_one(
     function = _tool(default)
     before = fingerprint(function).digest
     tools = Toolbox(Tool.from_function(function))
-    reads = Reads(tools, {})
+    reads = ReadTracker(tools, {})
     reads.calls([ToolCall("a", "grow", {"number": 1})])
     reads.end(Diff(()))
     assert reads.changed() == []
@@ -88,7 +88,7 @@ def test_a_function_that_was_changed_in_place_is_another_one(
 
 
 def test_a_function_that_is_defined_again_is_the_same() -> None:
-    reads = Reads(Toolbox(_tool()), namespace := {"grow": _tool()})
+    reads = ReadTracker(Toolbox(_tool()), namespace := {"grow": _tool()})
     reads.calls([ToolCall("a", "grow", {"number": 1})])
     reads.end(Diff(()))
     namespace["grow"] = _tool()

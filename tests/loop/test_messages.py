@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.conversation import Conversation, messages_of
+from archytas_nb.loop.conversation import ContextWindow, messages_of
 from archytas_nb.loop.events import Answered, CallOutcome, ToolCall
 from archytas_nb.loop.limits import REPLY_TOKENS
 from archytas_nb.loop.record import Compaction, Exchange, StepRecord
@@ -42,8 +42,8 @@ def sending(
     past: list[Exchange],
     exchange: Exchange,
     context: int | None = None,
-) -> Conversation:
-    return Conversation(wire(protocol), past, exchange, Holds(context), REPLY)
+) -> ContextWindow:
+    return ContextWindow(wire(protocol), past, exchange, Holds(context), REPLY)
 
 
 @over_protocols
@@ -82,7 +82,7 @@ def test_messages_reply_and_tools_stay_within_the_context(
 def test_a_context_length_that_is_known_later_applies_from_then_on(protocol: Protocol) -> None:
     model = Holds(None)
     running = Exchange("Well?", [step(1, n) for n in range(20)])
-    it = Conversation(wire(protocol), [], running, model, REPLY)
+    it = ContextWindow(wire(protocol), [], running, model, REPLY)
     assert it.compact() == ""
     model.context_tokens = 1500
     assert it.compact()
@@ -109,7 +109,7 @@ def test_reserves_at_most_a_quarter_of_the_context_for_the_reply(
     protocol: Protocol, context: int
 ) -> None:
     running = Exchange("Well?")
-    it = Conversation(wire(protocol), [], running, Holds(context), REPLY_TOKENS)
+    it = ContextWindow(wire(protocol), [], running, Holds(context), REPLY_TOKENS)
     while it.tokens < context // 2:
         running.steps.append(step(1, len(running.steps), 50))
         it.add(running.steps[-1])
@@ -165,13 +165,13 @@ def test_messages_of_finished_exchanges_are_built_once(protocol: Protocol) -> No
     past: list[Exchange] = []
     for n in range(200):
         running = Exchange(f"Question {n}?")
-        it = Conversation(form, past, running, Holds(10**9), REPLY)
+        it = ContextWindow(form, past, running, Holds(10**9), REPLY)
         running.steps.append(step(n, 1, words=3))
         it.add(running.steps[-1])
         running.ending = Answered("done")
         past.append(running)
     assert made <= 2 * 200
-    assert Conversation(form, past, Exchange("Last?"), None, REPLY).messages == messages_of(
+    assert ContextWindow(form, past, Exchange("Last?"), None, REPLY).messages == messages_of(
         wire(protocol), [*past, Exchange("Last?")]
     )
 
@@ -181,13 +181,13 @@ def test_messages_of_a_changed_exchange_are_rebuilt(
     protocol: Protocol,
 ) -> None:
     first, last = Exchange("One?", [step(1, 1)], Answered("1")), Exchange("Two?")
-    Conversation(wire(protocol), [first], last, None, REPLY)
+    ContextWindow(wire(protocol), [first], last, None, REPLY)
     first.ending = Answered("another")
     first.steps.append(step(1, 2))
-    it = Conversation(wire(protocol), [first], last, None, REPLY)
+    it = ContextWindow(wire(protocol), [first], last, None, REPLY)
     assert it.messages == messages_of(wire(protocol), [first, last])
     other = "native" if protocol == "react" else "react"
-    assert Conversation(wire(other), [first], last, None, REPLY).messages == messages_of(
+    assert ContextWindow(wire(other), [first], last, None, REPLY).messages == messages_of(
         wire(other), [first, last]
     )
 

@@ -602,7 +602,7 @@ def conversation(seed: int, wires: dict[str, Wire], folder: Path, values: str = 
         agent.exchanges[:] = _asked_before(world, wires["openai"]).exchanges
     for each in wires.values():
         each.recorder.forget()
-    for known in (disclosure.made_names, disclosure.results):  # as in a new kernel
+    for known in (disclosure.names_made_in_runs, disclosure.results):  # as in a new kernel
         known.clear()
     capabilities_of.cache_clear()
     cassette = folder / f"{seed}.jsonl"
@@ -780,7 +780,7 @@ def test_without_the_setting_values_are_sent(wires: dict[str, Wire], tmp_path: P
 
 
 _outcome = Disclosure._outcome
-_told = Disclosure.told
+_told = Disclosure.redact
 
 
 def _with_images(self: Disclosure, outcome: ev.CallOutcome) -> ev.CallOutcome:
@@ -821,7 +821,7 @@ LEAKS: dict[str, Callable[[], Any]] = {
         ProgramRunner, "_call_text", lambda _, call: repr(call.input)
     ),
     "the answer in the next question": _replaced(driver_module.Driver, "_filled", _answer_kept),
-    "what is wrong with an answer": _replaced(Disclosure, "told", _with_faults),
+    "what is wrong with an answer": _replaced(Disclosure, "redact", _with_faults),
     "columns that were made": _replaced(Disclosure, "end", lambda _: None),
     "a tool that is taken for one of ours": _replaced(
         prepare_module.Prepared, "disclosure", _with_open_tool

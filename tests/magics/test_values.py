@@ -47,7 +47,7 @@ from tests.servers.server import Server
 def bodies(model: ScriptedModel) -> bytes:
     """All that a model was sent."""
     asked = [
-        [list(each.messages), list(each.tools), each.grammar, dict(each.asides)]
+        [list(each.messages), list(each.tools), each.grammar, dict(each.provider_metadata)]
         for each in model.asked
     ]
     plain = json.dumps(asked, default=repr)
@@ -1038,7 +1038,7 @@ def test_the_list_says_which_kinds_of_data_and_which_columns_were_sent(
 ) -> None:
     namespace = {"stays": pd.DataFrame({"ward": ["b"], "days": [1]}), "plan": CANARY}
     replies = Say(calls=(("_prints", {}),)), Say(calls=(("_fails", {}),)), Say("Done.")
-    monkeypatch.setattr(disclosure, "made_names", set())  # of other tests
+    monkeypatch.setattr(disclosure, "names_made_in_runs", set())  # of other tests
     monkeypatch.setattr(sent, "requests", sent.Requests())
     with Server(*replies) as server:
         monkeypatch.setenv("ARCHYTAS_NB_BASE_URL", server.url)

@@ -302,8 +302,8 @@ def test_any_conversation_becomes_a_valid_request(
     calls = [at for at, message in enumerate(messages) if message.get("tool_calls")]
     thought = [signed("Hm."), {"type": "text", "text": "so"}]
     thoughtful = data.draw(st.sets(st.sampled_from(calls))) if calls else ()
-    asides = {at: {"tool_calls": [{"anthropic": thought}]} for at in thoughtful}
-    ask = AskModel(9, messages, max_tokens=99, asides=asides)
+    provider_metadata = {at: {"tool_calls": [{"anthropic": thought}]} for at in thoughtful}
+    ask = AskModel(9, messages, max_tokens=99, provider_metadata=provider_metadata)
     ask = wire(protocol).with_actions(ask, None, last="max_steps=9" if is_last else "")
     before = json.dumps(ask.messages)
     body = body_of(ask, capabilities_of("", "", "anthropic"), {"thinking": BUDGET})
@@ -311,7 +311,7 @@ def test_any_conversation_becomes_a_valid_request(
     assert json.dumps(ask.messages) == before, "the history itself is not changed"
     sent = [block for turn in body["messages"] for block in turn["content"]]
     assert sum(block["type"] == "thinking" for block in sent) == (
-        len(asides) if protocol == "native" else 0
+        len(provider_metadata) if protocol == "native" else 0
     )
 
 

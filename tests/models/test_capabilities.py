@@ -296,8 +296,8 @@ EXTRA = {"tool_calls": [{"extra_content": {"s": 1}}, {"extra_content": {"s": 2}}
 ASIDES = {2: {"reasoning_content": "Hm.", **EXTRA}}
 
 
-def sent(messages: Any, asides: Any = None, **form: Any) -> Any:
-    ask = AskModel(1, messages, asides=asides or {})
+def sent(messages: Any, provider_metadata: Any = None, **form: Any) -> Any:
+    ask = AskModel(1, messages, provider_metadata=provider_metadata or {})
     return body_of(ask, Capabilities(**form), {}, stream=False)["messages"]
 
 
@@ -348,15 +348,20 @@ def test_extra_content_of_calls_is_sent_back() -> None:
 
 def test_fields_that_are_not_ours_are_sent_back_unless_the_endpoint_rejects_them() -> None:
     details = [{"type": "reasoning.encrypted", "data": "Ab", "index": 0, "note": None}]
-    asides = {5: {"reasoning_details": details, "tool_calls": [{"function": {"sign": "S"}}]}}
-    said = sent(TALK, asides)[5]
+    provider_metadata = {
+        5: {"reasoning_details": details, "tool_calls": [{"function": {"sign": "S"}}]}
+    }
+    said = sent(TALK, provider_metadata)[5]
     assert said["reasoning_details"] == details
     assert said["tool_calls"][0]["function"] == {**call("c")["function"], "sign": "S"}
-    assert returned_fields(AskModel(1, TALK, asides=asides)) == {"reasoning_details", "sign"}
-    without = sent(TALK, asides, without=frozenset({"reasoning_details"}))[5]
+    assert returned_fields(AskModel(1, TALK, provider_metadata=provider_metadata)) == {
+        "reasoning_details",
+        "sign",
+    }
+    without = sent(TALK, provider_metadata, without=frozenset({"reasoning_details"}))[5]
     assert "reasoning_details" not in without
     assert without["tool_calls"] == said["tool_calls"]
-    assert sent(TALK, asides, extras="unwanted") == TALK
+    assert sent(TALK, provider_metadata, extras="unwanted") == TALK
 
 
 def test_where_a_signature_is_required_the_first_call_of_a_reply_has_one() -> None:

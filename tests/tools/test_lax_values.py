@@ -309,7 +309,7 @@ def test_a_class_of_strings_or_numbers_is_created_from_the_value() -> None:
 # ── references ────────────────────────────────────────────────────────────────────────────────────
 
 
-class Reads(Protocol):
+class ReadTracker(Protocol):
     size: int
 
     def read(self) -> str: ...
@@ -325,9 +325,9 @@ class File:
 
 def test_a_protocol_accepts_only_objects_with_its_members() -> None:
     there = {"file": File(), "five": 5, "wrong": object()}
-    assert value(Reads, "file", there) is there["file"]
-    refused(Reads, "five", there)
-    refused(Reads, "wrong", there)
+    assert value(ReadTracker, "file", there) is there["file"]
+    refused(ReadTracker, "five", there)
+    refused(ReadTracker, "wrong", there)
 
 
 def test_rejects_a_frame_for_a_list() -> None:

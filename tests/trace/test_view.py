@@ -50,7 +50,7 @@ from archytas_nb.trace.fold import advance, fold, with_outcomes
 from archytas_nb.trace.html import PageLimits, step_html
 from archytas_nb.trace.safe import MAX_COLUMNS, MAX_ROWS, Table, table_of
 from archytas_nb.trace.view import CallView, RunView
-from archytas_nb.words import one_line, tidy
+from archytas_nb.words import collapse_whitespace, tidy
 from tests.trace.samples import SAMPLES, ask, call, frame, long_run, png
 
 TEXT = st.text(max_size=40)
@@ -465,7 +465,7 @@ def test_tidy_text_can_be_encoded_and_has_no_control_characters(text: str) -> No
 @given(ANY, st.integers(2, 50))
 def test_one_line_is_one_line(text: str, limit: int) -> None:
     """A folded text has no newline and fits."""
-    line = one_line(text, limit)
+    line = collapse_whitespace(text, limit)
     assert len(line) <= limit
     assert "\n" not in line
 
