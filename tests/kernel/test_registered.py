@@ -42,8 +42,12 @@ REGISTER = """
 import os, sys, time
 from archytas_nb.kernel.registered import register
 register("test", "http://127.0.0.1:1", "token")
-if "fork" in sys.argv and not os.fork():
-    time.sleep(3600)
+if "fork" in sys.argv:
+    begins, tells = os.pipe()
+    if not os.fork():
+        os.write(tells, b"!")
+        time.sleep(3600)
+    os.read(begins, 1)
 print("ready", flush=True)
 time.sleep(3600)
 """
