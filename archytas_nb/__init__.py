@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         TaskFailed,
         ToolError,
     )
-    from archytas_nb.kernel.transaction import transaction
     from archytas_nb.loop.events import CallOutcome
     from archytas_nb.models.anthropic import AnthropicModel
     from archytas_nb.models.endpoint import OpenAIModel
@@ -36,12 +35,13 @@ if TYPE_CHECKING:
     from archytas_nb.tools.tool import Tool
     from archytas_nb.tools.toolbox import Toolbox, tool, toolbox
     from archytas_nb.tools.variables import ByName
+    from archytas_nb.undo.transaction import transaction
 
 _NAMES = {
     "agent": "Agent",
     "cassettes.match": "cassette_scrub",
     "errors": "ArchytasError CassetteMiss ConfigurationError ModelError RunInterrupted TaskFailed",
-    "kernel.transaction": "transaction",
+    "undo.transaction": "transaction",
     "loop.events": "CallOutcome",
     "models.anthropic": "AnthropicModel",
     "models.endpoint": "OpenAIModel",

@@ -47,7 +47,6 @@ from archytas_nb.errors import (
 )
 from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
 from archytas_nb.kernel.person import current_person, person_elsewhere
-from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.model import (
@@ -55,6 +54,7 @@ from archytas_nb.loop.model import (
     is_model,
 )
 from archytas_nb.loop.record import Exchange, Inbox
+from archytas_nb.namespace import Namespace
 from archytas_nb.prepare import (
     VALUES_ARE_HIDDEN,
     ModelChoice,

@@ -13,8 +13,8 @@ from typing import Any
 
 from archytas_nb.errors import STOPS, ConditionError, ToolError, argument_error
 from archytas_nb.loop.events import ANSWER, CallOutcome, Json, Verdict
+from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.loop.record import AnswerForm
-from archytas_nb.loop.reply import as_text
 from archytas_nb.tools.meaning import signature_of
 from archytas_nb.tools.render import failure_text, render
 from archytas_nb.tools.tool import BoundCall, Tool

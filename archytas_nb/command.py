@@ -19,7 +19,8 @@ from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import AskModel, Notice
 from archytas_nb.loop.model import ModelFacts, ends_of, forget_crash, served_by
-from archytas_nb.models import choose, learnt, process, weights
+from archytas_nb.models import choose, learnt
+from archytas_nb.models.embedded import process, weights
 from archytas_nb.models.published import PROVIDERS, defaults_at, is_same
 from archytas_nb.models.secrets import mask_secrets, shown_url
 from archytas_nb.tools.names import is_secret
@@ -359,7 +360,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
     from traitlets.config import Config
 
     from archytas_nb.magics.settings import SettingTraits, model_settings
-    from archytas_nb.models.embedded import EmbeddedModel
+    from archytas_nb.models.embedded.model import EmbeddedModel
     from archytas_nb.models.remote import close_clients
 
     try:

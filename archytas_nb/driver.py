@@ -25,19 +25,17 @@ from archytas_nb.errors import (
     ToolError,
     ToolTimeout,
 )
+from archytas_nb.interrupts import defer_interrupts
 from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
-from archytas_nb.kernel.interrupts import defer_interrupts
 from archytas_nb.kernel.permission import NOTEBOOK, Source
 from archytas_nb.kernel.person import Keyboard, Person, person_elsewhere
-from archytas_nb.kernel.reads import ReadTracker
-from archytas_nb.kernel.transaction import VariableWatch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
 from archytas_nb.loop.model import Model, ModelFacts, person_of, start_question, told_to
+from archytas_nb.loop.reading.reply import prose_of
 from archytas_nb.loop.record import Exchange, Inbox, columns_in, index_of, kinds_in
-from archytas_nb.loop.reply import prose_of
 from archytas_nb.models import sent
 from archytas_nb.prepare import Prepared, Question, RunSetup, origin_and_execution, prepare
 from archytas_nb.run import (
@@ -49,6 +47,8 @@ from archytas_nb.run import (
     run_events,
 )
 from archytas_nb.tools.current import follow_into_threads, host
+from archytas_nb.undo.reads import ReadTracker
+from archytas_nb.undo.transaction import VariableWatch
 
 T = TypeVar("T")
 

@@ -19,17 +19,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 from archytas_nb.answers import Answers, Until
+from archytas_nb.cells.failure import last_error
+from archytas_nb.cells.ran import last_failure
+from archytas_nb.cells.reader import cells_tool
 from archytas_nb.choices import ActiveProtocol, ValuesName
 from archytas_nb.errors import ConfigurationError, argument_error, invalid_argument
 from archytas_nb.kernel.assigned import is_assigned_by_user
-from archytas_nb.kernel.cells import cells_tool
 from archytas_nb.kernel.context import context_of, look_tools, offers_cells_tool
-from archytas_nb.kernel.failure import last_error
 from archytas_nb.kernel.permission import Permissions
 from archytas_nb.kernel.person import Keyboard, confirm
 from archytas_nb.kernel.python import python_tool
-from archytas_nb.kernel.ran import last_failure
-from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.calls_made import CallsOfReplies
 from archytas_nb.loop.conversation import messages_of
@@ -46,6 +45,7 @@ from archytas_nb.loop.record import Context, Exchange, LastError, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import Wire
 from archytas_nb.models.secrets import mask_in
+from archytas_nb.namespace import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.rules import Instructions, read_instructions
 from archytas_nb.run import AnswerCheck
 from archytas_nb.settings import Settings

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 
 from archytas_nb.kernel.output import current_capture
-from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Event
+from archytas_nb.namespace import current_shell
 from archytas_nb.run import Observer
 
 _line_lock = threading.Lock()

@@ -24,10 +24,10 @@ from archytas_nb.errors import (
     with_users_frames,
 )
 from archytas_nb.hints import OPERATORS, RUN, no_operator, unknown_attribute
-from archytas_nb.kernel.transaction import VariableWatch
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.tools.render import failure_text
+from archytas_nb.undo.transaction import VariableWatch
 from archytas_nb.words import count
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from archytas_nb.code.check import Check
     from archytas_nb.code.recorded import Recorded
     from archytas_nb.code.verify import Proof
-    from archytas_nb.kernel.reads import ReadTracker
-    from archytas_nb.kernel.shell import Namespace
+    from archytas_nb.namespace import Namespace
     from archytas_nb.tools.tool import Tool
+    from archytas_nb.undo.reads import ReadTracker
 
     T = TypeVar("T", default=str)
     T_co = TypeVar("T_co", covariant=True, default=Any)

@@ -72,7 +72,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def embedded_models_are_given_back() -> Iterator[None]:
     """No server of a test outlives the run; one that another program uses goes on."""
     yield
-    process = sys.modules.get("archytas_nb.models.process")
+    process = sys.modules.get("archytas_nb.models.embedded.process")
     if process is not None:
         process.stop()
         for child in process._children.values():

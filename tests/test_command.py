@@ -14,8 +14,8 @@ from unittest import mock
 import pytest
 
 from archytas_nb.command import main
-from archytas_nb.models.process import Engine
-from archytas_nb.models.weights import EMBEDDED
+from archytas_nb.models.embedded.process import Engine
+from archytas_nb.models.embedded.weights import EMBEDDED
 from tests.live_kernel import NO_ENDPOINT, live_kernel
 from tests.models.fake_machine import weights
 from tests.servers.plays import Say, Status

@@ -14,10 +14,10 @@ import pytest
 import archytas_nb as nb
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Notice
-from archytas_nb.models import process
-from archytas_nb.models.embedded import REPEAT_TEMPERATURE, EmbeddedModel, temperature_for
-from archytas_nb.models.weights import EMBEDDED, locate
-from tests.models.test_process import ask as ask_server
+from archytas_nb.models.embedded import process
+from archytas_nb.models.embedded.model import REPEAT_TEMPERATURE, EmbeddedModel, temperature_for
+from archytas_nb.models.embedded.weights import EMBEDDED, locate
+from tests.models.embedded.test_process import ask as ask_server
 
 stock = {"apples": 17, "pears": 4}
 

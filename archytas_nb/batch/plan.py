@@ -63,7 +63,7 @@ from archytas_nb.loop.plan_protocol import (
     tried_report,
     unseen_report,
 )
-from archytas_nb.loop.reply import as_text
+from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.progress import line_writer
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.small.profile import profile_of

@@ -21,7 +21,7 @@ from archytas_nb.batch.store import OPEN, RowFailure, RowResult
 from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.loop.calls_made import SharedCalls, call_key
 from archytas_nb.loop.events import CallOutcome, Fault, Json, ProgramCall, ProgramEnded, ToolCall
-from archytas_nb.loop.reply import as_text
+from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.prepare import RunSetup
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.syntax.edits import Edits

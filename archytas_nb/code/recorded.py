@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from archytas_nb.kernel.reads import ReadTracker
-from archytas_nb.kernel.shell import Namespace
-from archytas_nb.kernel.transaction import VariableWatch
 from archytas_nb.loop import events as ev
+from archytas_nb.namespace import Namespace
 from archytas_nb.tools.tool import Tool
+from archytas_nb.undo.reads import ReadTracker
+from archytas_nb.undo.transaction import VariableWatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,6 @@ from typing import Any
 
 from archytas_nb.code.derive import Block, Code
 from archytas_nb.code.recorded import Recorded
-from archytas_nb.kernel import reads
-from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
 from archytas_nb.kernel.guard import tools_refused
 from archytas_nb.kernel.output import (
     Capture,
@@ -26,15 +24,17 @@ from archytas_nb.kernel.output import (
     take_figures,
 )
 from archytas_nb.kernel.python import python
-from archytas_nb.kernel.reads import Noted, ReadTracker, Unchanging
-from archytas_nb.kernel.transaction import VariableWatch, transaction
 from archytas_nb.loop.events import Diff, NotCovered
-from archytas_nb.loop.reply import as_text
+from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.render import drain, is_lazy
 from archytas_nb.tools.tool import Tool, awaited
 from archytas_nb.tools.variables import LiveNamespace
+from archytas_nb.undo import reads
+from archytas_nb.undo.fingerprint import Fingerprint, fingerprint
+from archytas_nb.undo.reads import Noted, ReadTracker, Unchanging
+from archytas_nb.undo.transaction import VariableWatch, transaction
 from archytas_nb.words import collapse_whitespace, count
 
 _ANSWER = "the answer"

@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 from archytas_nb.choices import Policy
 from archytas_nb.errors import STOPS
-from archytas_nb.kernel.fingerprint import Fingerprint, fingerprint
 from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.permission import (
     IN_NOTEBOOK,
@@ -38,7 +37,6 @@ from archytas_nb.kernel.person import (
     recording_of,
     seconds_taken,
 )
-from archytas_nb.kernel.shell import Namespace
 from archytas_nb.loop.decision import Decision, Scope
 from archytas_nb.loop.events import (
     Answer,
@@ -50,9 +48,11 @@ from archytas_nb.loop.events import (
     Json,
     ToolCall,
 )
+from archytas_nb.namespace import Namespace
 from archytas_nb.tools.data import is_data, listing, preview, shape_of
 from archytas_nb.tools.texts import safe_repr, type_name
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool
+from archytas_nb.undo.fingerprint import Fingerprint, fingerprint
 from archytas_nb.words import (
     edit_in_words,
     escape,

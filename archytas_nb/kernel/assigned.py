@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from archytas_nb.kernel.shell import Namespace, current_shell
+from archytas_nb.namespace import Namespace, current_shell
 from archytas_nb.syntax.bindings import Bindings
 
 _OUT = re.compile(r"--out[=\s]\s*(\w+)")

@@ -31,7 +31,7 @@ from types import BuiltinMethodType, FrameType, FunctionType, MethodType, Module
 from typing import Any, TypeAlias
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
+from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 
 _CANCEL_SECONDS = 2.0  # how long a cancelled coroutine may take to clean up
 _POLL = 0.05  # seconds between two checks for an interrupt

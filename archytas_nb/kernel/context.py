@@ -27,8 +27,8 @@ from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from archytas_nb.choices import ContextName
-from archytas_nb.kernel.shell import contained, current_shell
 from archytas_nb.loop.record import Context, Exchange
+from archytas_nb.namespace import contained, current_shell
 from archytas_nb.tools import data
 from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import is_lazy, render

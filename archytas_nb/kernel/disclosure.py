@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
+from archytas_nb.cells.ran import last_failure
 from archytas_nb.kernel.context import columns_in, shown_names, type_and_shape, written_type
-from archytas_nb.kernel.ran import last_failure
-from archytas_nb.kernel.shell import Namespace, contained
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import LastError
+from archytas_nb.namespace import Namespace, contained
 from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace, keep, reference_name

@@ -21,10 +21,10 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.kernel import output, turns
+from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
+from archytas_nb.kernel import output
 from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Clearance
 from archytas_nb.kernel.guard import guard_tools
-from archytas_nb.kernel.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel.kept import kept
 from archytas_nb.kernel.origin import as_tool, is_of_code, run_as_tool
 from archytas_nb.kernel.output import Capture
@@ -39,9 +39,6 @@ from archytas_nb.kernel.person import (
     recording_of,
     seconds_taken,
 )
-from archytas_nb.kernel.shell import Namespace, current_shell
-from archytas_nb.kernel.transaction import VariableWatch
-from archytas_nb.kernel.turns import turn
 from archytas_nb.loop.events import (
     PRINTED,
     ApprovalForm,
@@ -54,12 +51,16 @@ from archytas_nb.loop.events import (
     UserQuestion,
 )
 from archytas_nb.loop.limits import Clock
+from archytas_nb.namespace import Namespace, current_shell
 from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.data import MAX_IMAGES
 from archytas_nb.tools.render import MAX_RESULT_CHARS
 from archytas_nb.tools.texts import type_name
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.toolbox import Toolbox, UnknownToolError
+from archytas_nb.undo import turns
+from archytas_nb.undo.transaction import VariableWatch
+from archytas_nb.undo.turns import turn
 from archytas_nb.words import truncate_middle
 
 T = TypeVar("T")

@@ -33,8 +33,8 @@ from archytas_nb.kernel import door, origin
 from archytas_nb.kernel.approval import Approver, Clearance
 from archytas_nb.kernel.door import Door
 from archytas_nb.kernel.permission import all_codes
-from archytas_nb.kernel.shell import Namespace, current_shell, live_namespace
 from archytas_nb.loop.events import ToolCall
+from archytas_nb.namespace import Namespace, current_shell, live_namespace
 from archytas_nb.tools.meaning import signature_of
 from archytas_nb.tools.registry import former_tools, on_register, tools_that_exist
 from archytas_nb.tools.render import is_users_file

@@ -29,7 +29,7 @@ from weakref import WeakSet
 
 from archytas_nb.kernel import door, origin
 from archytas_nb.kernel.door import Door
-from archytas_nb.kernel.shell import Namespace, current_shell
+from archytas_nb.namespace import Namespace, current_shell
 
 _STREAMS = ("stdin", "stdout", "stderr")
 _ATTRIBUTES = ("keep_running", "keepkernel_on_exit")  # of a shell in a terminal, and of a kernel

@@ -35,8 +35,8 @@ from typing import Any, Literal
 
 from archytas_nb.kernel import descriptors, origin
 from archytas_nb.kernel.descriptors import Kind
-from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import Json, Output
+from archytas_nb.namespace import current_shell
 from archytas_nb.tools.data import MAX_IMAGES, figures_in, fitting, picture
 from archytas_nb.tools.render import output_text, rich_name
 from archytas_nb.tools.tables import table_of

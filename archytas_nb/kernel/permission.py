@@ -27,11 +27,11 @@ from json import dumps  # as it is now: code of a model may put a tool in its pl
 from typing import Any, Literal
 from weakref import ReferenceType, ref
 
-from archytas_nb.kernel.content import DICT, FUNCTION
-from archytas_nb.kernel.fingerprint import fingerprint
-from archytas_nb.kernel.shell import FROM_OUTSIDE
-from archytas_nb.kernel.values import is_atom, is_from_library
+from archytas_nb.namespace import FROM_OUTSIDE
+from archytas_nb.objects.equality import is_atom, is_from_library
 from archytas_nb.tools.tool import Tool
+from archytas_nb.undo.content import DICT, FUNCTION
+from archytas_nb.undo.fingerprint import fingerprint
 
 # ── who gave it ───────────────────────────────────────────────────────────────────────────────────
 

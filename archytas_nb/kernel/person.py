@@ -12,8 +12,8 @@ from dataclasses import replace
 from types import BuiltinFunctionType
 from typing import Any, ClassVar, Protocol
 
-from archytas_nb.kernel.shell import current_shell
 from archytas_nb.loop.events import UNSEEN, ApprovalForm, UserQuestion
+from archytas_nb.namespace import current_shell
 from archytas_nb.words import escape, keep_both_ends, visible
 
 ASKS = "The agent asks: "

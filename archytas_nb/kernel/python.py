@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 from archytas_nb.choices import PythonMode
 from archytas_nb.kernel import origin
-from archytas_nb.kernel.shell import current_shell
+from archytas_nb.namespace import current_shell
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace

@@ -24,8 +24,8 @@ from dataclasses import replace
 
 from archytas_nb.loop import summary
 from archytas_nb.loop.events import AskModel, CallOutcome, Json, Message
-from archytas_nb.loop.lenient import replace_surrogates
 from archytas_nb.loop.model import ModelFacts
+from archytas_nb.loop.reading.lenient import replace_surrogates
 from archytas_nb.loop.record import Compaction, Exchange, StepRecord
 from archytas_nb.loop.tokens import json_tokens, message_tokens
 from archytas_nb.loop.wire import Wire

@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from archytas_nb.choices import ActiveProtocol
-from archytas_nb.loop.calls import resolve_name
 from archytas_nb.loop.events import (
     ANSWER,
     FAIL,
@@ -21,8 +20,8 @@ from archytas_nb.loop.events import (
     ModelReply,
     WireCall,
 )
-from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
-from archytas_nb.loop.reply import (
+from archytas_nb.loop.reading.calls import resolve_name
+from archytas_nb.loop.reading.reply import (
     Action,
     TruncatedPart,
     only_value,
@@ -31,7 +30,8 @@ from archytas_nb.loop.reply import (
     read_arguments,
     with_reasoning,
 )
-from archytas_nb.loop.thoughts import split_thoughts
+from archytas_nb.loop.reading.thoughts import split_thoughts
+from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 from archytas_nb.loop.wire import (
     GIVE_UP,
     ToolCard,

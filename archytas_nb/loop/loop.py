@@ -65,10 +65,10 @@ from archytas_nb.loop.program_protocol import (
     faults_report,
     interrupted_report,
 )
+from archytas_nb.loop.reading.reply import Action, as_text, prose_of, rejection_text, written
+from archytas_nb.loop.reading.thoughts import split_thoughts
 from archytas_nb.loop.record import Exchange, StepRecord, call_id
-from archytas_nb.loop.reply import Action, as_text, prose_of, rejection_text, written
 from archytas_nb.loop.strategy import RunEndedError, Strategy
-from archytas_nb.loop.thoughts import split_thoughts
 from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.wire import Wire, last_instruction, repeats_example
 

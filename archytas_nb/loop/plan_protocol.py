@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from archytas_nb.loop.events import AskModel, Message, ModelReply, ProgramFaults
 from archytas_nb.loop.program_protocol import ProgramProtocol, faults_report, fenced
-from archytas_nb.loop.reply import Action
+from archytas_nb.loop.reading.reply import Action
 from archytas_nb.words import count, truncate_line, truncate_middle
 
 _RULES = """

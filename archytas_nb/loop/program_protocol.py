@@ -22,9 +22,9 @@ from archytas_nb.loop.events import (
     ProgramFaults,
     ToolCall,
 )
+from archytas_nb.loop.reading.reply import Action, TruncatedPart, with_reasoning
+from archytas_nb.loop.reading.thoughts import split_thoughts
 from archytas_nb.loop.record import AnswerForm, Context, Exchange, StepRecord
-from archytas_nb.loop.reply import Action, TruncatedPart, with_reasoning
-from archytas_nb.loop.thoughts import split_thoughts
 from archytas_nb.loop.wire import (
     ToolCard,
     Wire,

@@ -24,8 +24,8 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.program import ProgramRunner
+from archytas_nb.loop.reading.reply import Action
 from archytas_nb.loop.record import Exchange, StepRecord
-from archytas_nb.loop.reply import Action
 from archytas_nb.loop.wire import Wire
 
 

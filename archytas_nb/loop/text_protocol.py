@@ -22,8 +22,8 @@ from archytas_nb.loop.events import (
     ModelReply,
     ToolCall,
 )
+from archytas_nb.loop.reading.reply import Action, read_action, with_reasoning
 from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
-from archytas_nb.loop.reply import Action, read_action, with_reasoning
 from archytas_nb.loop.wire import (
     GIVE_UP,
     ToolCard,

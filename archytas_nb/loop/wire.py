@@ -20,9 +20,9 @@ from archytas_nb.loop.events import (
     Message,
     ModelReply,
 )
-from archytas_nb.loop.lenient import replace_surrogates
+from archytas_nb.loop.reading.lenient import replace_surrogates
+from archytas_nb.loop.reading.reply import Action
 from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
-from archytas_nb.loop.reply import Action
 
 GIVE_UP = "Give up, when the task cannot be done with these tools."
 VARIABLES = "Variables of the notebook, as they are now (what is written here needs no tool):"

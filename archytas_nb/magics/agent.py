@@ -18,6 +18,7 @@ from IPython.core.magic import (
 )
 from traitlets import observe
 
+from archytas_nb.cells import ran
 from archytas_nb.errors import (
     ArchytasError,
     ConfigurationError,
@@ -25,7 +26,6 @@ from archytas_nb.errors import (
     RunInterrupted,
     ToolTimeout,
 )
-from archytas_nb.kernel import ran
 from archytas_nb.magics.history import Cell, History, cell_of, cells_of
 from archytas_nb.magics.line import (
     parser_of,
@@ -457,7 +457,7 @@ class ArchytasNB(SettingTraits, Magics):
 
     def _assign(self, name: str, run: Run) -> None:
         """Assign the answer to a variable, so that it can be undone with the run."""
-        from archytas_nb.kernel.transaction import VariableWatch
+        from archytas_nb.undo.transaction import VariableWatch
 
         if run.incomplete:
             error = RunError(

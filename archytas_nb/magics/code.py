@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.lib.pretty import pretty
 
+from archytas_nb.cells.ran import bound_in
 from archytas_nb.errors import AnswerChanged, ConfigurationError, FileError, ToolError
-from archytas_nb.kernel.ran import bound_in
 from archytas_nb.magics.line import without_frames
 from archytas_nb.magics.overview import NO_QUESTIONS, TextResult
 from archytas_nb.tools.names import legal_name
@@ -170,9 +170,9 @@ def _parts(
     shell: Any, history: History, numbers: set[int]
 ) -> tuple[list[FilePart], list[FilePart]]:
     """The cells of the notebook with the code of runs in the places of their questions."""
+    from archytas_nb.cells.ran import failed_in
     from archytas_nb.code.derive import comment, derive
     from archytas_nb.code.files import FilePart, cell_part
-    from archytas_nb.kernel.ran import failed_in
 
     asked: dict[int, list[AskedRun]] = {}
     for each in history.runs:
@@ -242,7 +242,7 @@ def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> 
 
 def _changed(shell: Any, history: History, name: str, since: AskedRun) -> str:
     """How a variable changed since a run: in which cell, if that was seen."""
-    from archytas_nb.kernel.reads import variables_of
+    from archytas_nb.undo.reads import variables_of
 
     seen = bound_in(shell, name)
     for each in history.past:

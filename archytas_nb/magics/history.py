@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
-from archytas_nb.kernel.shell import running_cell
+from archytas_nb.namespace import running_cell
 
 if TYPE_CHECKING:
     from archytas_nb.code.rows import PlannedRows

@@ -239,7 +239,7 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
         UsageError: It is not an expression, or it uses a variable that does not exist now.
     """
     from archytas_nb.answers import REJECTING
-    from archytas_nb.loop.reply import as_text
+    from archytas_nb.loop.reading.reply import as_text
     from archytas_nb.syntax.bindings import Bindings
     from archytas_nb.template import error_line
 

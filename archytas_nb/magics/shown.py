@@ -219,7 +219,7 @@ def _not_watched(name: str, asked: Sequence[AskedRun]) -> Iterator[str]:
 
 def _names_of_the_same(name: str, namespace: Mapping[str, Any]) -> list[str]:
     """The other variables that are bound to the object of this one, if it can change."""
-    from archytas_nb.kernel.values import only_atoms
+    from archytas_nb.objects.equality import only_atoms
     from archytas_nb.tools.variables import user_names
 
     value = namespace.get(name)

@@ -14,7 +14,6 @@ from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument
 
 from archytas_nb.errors import ArchytasError, ToolError
-from archytas_nb.kernel.shell import running_cell
 from archytas_nb.magics.line import (
     arguments,
     line_magic_with,
@@ -24,6 +23,7 @@ from archytas_nb.magics.line import (
 )
 from archytas_nb.magics.overview import Overview, TextResult
 from archytas_nb.magics.settings import integer, number
+from archytas_nb.namespace import running_cell
 
 if TYPE_CHECKING:
     from archytas_nb.tools.tool import Tool

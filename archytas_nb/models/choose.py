@@ -157,8 +157,8 @@ def _no_endpoint(name: str) -> str:
 
 
 def _embedded_model(settings: ModelSettings, why_no_other: str = "") -> Any:
-    from archytas_nb.models.embedded import EmbeddedModel
-    from archytas_nb.models.process import Engine
+    from archytas_nb.models.embedded.model import EmbeddedModel
+    from archytas_nb.models.embedded.process import Engine
 
     embedded = EmbeddedModel(settings.local_model or None, Engine(safe=bool(settings.local_safe)))
     if why_no_other:

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 from archytas_nb.errors import ModelError, ModelErrorKind
 from archytas_nb.loop.events import REFUSED, AskModel, Message, ModelReply, Notice, Usage
 from archytas_nb.loop.model import ReplyStream
-from archytas_nb.loop.reply import read_action
+from archytas_nb.loop.reading.reply import read_action
 from archytas_nb.loop.tokens import message_tokens
 from archytas_nb.models import refusals
 from archytas_nb.models.body import reply_tokens

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any
 
 from archytas_nb.loop.events import Json, WireCall
-from archytas_nb.loop.lenient import MAX_DEPTH
+from archytas_nb.loop.reading.lenient import MAX_DEPTH
 from archytas_nb.models.kept import joined
 
 _OF_A_CALL = frozenset({"id", "index", "type", "function", "name", "arguments"})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from archytas_nb.loop.events import AskModel, Requests
-from archytas_nb.loop.reply import Action, as_text
+from archytas_nb.loop.reading.reply import Action, as_text
 from archytas_nb.loop.wire import ToolCard, Wire
 
 MAX_TOOLS = 8

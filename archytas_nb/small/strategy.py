@@ -32,9 +32,9 @@ from archytas_nb.loop.program_protocol import (
     interrupted_report,
     texts_answered,
 )
-from archytas_nb.loop.reply import Action
+from archytas_nb.loop.reading.reply import Action
+from archytas_nb.loop.reading.thoughts import split_thoughts
 from archytas_nb.loop.strategy import RunEndedError, RunningLoop, Strategy
-from archytas_nb.loop.thoughts import split_thoughts
 from archytas_nb.small.checks import (
     MAX_QUESTION,
     MAX_TOOLS,

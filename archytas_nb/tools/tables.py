@@ -7,7 +7,7 @@
                                                query, which nobody but its owner starts
 
 The class of a value decides, by `isinstance` against the libraries that are loaded; none of them is
-imported. What a table contains exactly, for undo, is read in `kernel/tables.py`: narwhals gives
+imported. What a table contains exactly, for undo, is read in `undo/tables.py`: narwhals gives
 values, and no buffers.
 
 A name is written so that it is one word of a line, whatever it contains (`label_of`). A value that

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.reply import read_partial
+from archytas_nb.loop.reading.reply import read_partial
 from archytas_nb.trace.view import RunView
 from archytas_nb.words import (
     clock,

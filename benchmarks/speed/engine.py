@@ -26,8 +26,8 @@ from unittest import mock
 import psutil
 
 from archytas_nb.loop.events import AskModel
-from archytas_nb.models.embedded import EmbeddedModel
-from archytas_nb.models.process import Engine, usable_cores
+from archytas_nb.models.embedded.model import EmbeddedModel
+from archytas_nb.models.embedded.process import Engine, usable_cores
 from benchmarks.success.runner import Timed
 
 READ, READ_BESIDE = 150, 40

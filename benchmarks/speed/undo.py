@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from archytas_nb.kernel.transaction import transaction
+from archytas_nb.undo.transaction import transaction
 
 Names = dict[str, Any]
 

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from archytas_nb.loop import calls_made, loop, text_protocol
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.loop.model import ModelFacts
-from archytas_nb.models import embedded
+from archytas_nb.models.embedded import model as embedded
 from archytas_nb.sandbox import prepared
 from archytas_nb.small import checks, grammar, strategy
 from archytas_nb.tools.tool import Tool

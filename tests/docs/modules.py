@@ -46,8 +46,9 @@ def lines() -> Iterator[str]:
         for name in sorted(set(names) - set(alone)):
             folder = PACKAGE / name
             yield f"## {name}\n\n{sentence(folder / '__init__.py')}\n"
-            files = sorted(file for file in folder.glob("*.py") if file.name != "__init__.py")
-            yield "\n".join(f"- `{file.name}`: {sentence(file)}" for file in files) + "\n"
+            files = sorted(file for file in folder.rglob("*.py") if file != folder / "__init__.py")
+            named = ((file.relative_to(folder).as_posix(), file) for file in files)
+            yield "\n".join(f"- `{name}`: {sentence(file)}" for name, file in named) + "\n"
 
 
 def page() -> str:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from archytas_nb.batch.program import judge_tool
+from archytas_nb.cells.reader import cells_tool
 from archytas_nb.kernel.approval import _OTHER_WORDS, CHOICES, read_answer
-from archytas_nb.kernel.cells import cells_tool
 from archytas_nb.kernel.context import look_tools
 from archytas_nb.kernel.disclosure import compare_tool
 from archytas_nb.kernel.python import python_tool

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 BENCHMARKS = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
 CODE = [each for block in TEXT.split("\n") for each in re.findall(r"`([^`]+)`", block)]
-INSIDE = [each.parent for each in ROOT.glob("*/*/__init__.py")]
+INSIDE = [each.parent for each in ROOT.glob("*/**/__init__.py")]
 FOLDERS = (ROOT, ROOT / "archytas_nb", *INSIDE)
 PATHS = sorted(
     {each for each in CODE if re.fullmatch(r"[\w.*/-]+(?:/|\.(?:py|md|ipynb|json|txt))", each)}

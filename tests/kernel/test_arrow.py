@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.kernel.tables import Contents
-from archytas_nb.kernel.transaction import Transaction
+from archytas_nb.undo.tables import Contents
+from archytas_nb.undo.transaction import Transaction
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")

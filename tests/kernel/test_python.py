@@ -14,14 +14,14 @@ import pandas as pd
 import pytest
 
 from archytas_nb.agent import Agent
-from archytas_nb.kernel import transaction
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.python import names_used, python_tool
-from archytas_nb.kernel.transaction import VariableWatch
 from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.undo import transaction
+from archytas_nb.undo.transaction import VariableWatch
 from tests.scripted import Scripted
 
 Names = dict[str, Any]

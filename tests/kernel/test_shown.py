@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.kernel.reads import shown
+from archytas_nb.undo.reads import shown
 
 
 @given(st.floats(allow_nan=False), st.integers(-(2**63), 2**63 - 1), st.text(max_size=20))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from archytas_nb.kernel import cells
+from archytas_nb.cells import reader as cells
 from archytas_nb.kernel.context import offers_cells_tool
 from archytas_nb.models.secrets import mask_in
 from tests.live_kernel import Kernel, live_kernel

@@ -10,7 +10,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb.agent import Agent
-from archytas_nb.kernel import failure
+from archytas_nb.cells import failure
 from archytas_nb.models.secrets import mask_in
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from archytas_nb.models import endpoint, process, remote
+from archytas_nb.models import endpoint, remote
 from archytas_nb.models.capabilities import capabilities_of
+from archytas_nb.models.embedded import process
 from tests.models.fake_machine import PATIENCE
 
-ROOT = Path(process.__file__).parents[2]
+ROOT = Path(process.__file__).parents[3]
 
 
 @pytest.fixture

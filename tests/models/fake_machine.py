@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from archytas_nb.models.process import Engine
+from archytas_nb.models.embedded.process import Engine
 
 PATIENCE = 20.0  # seconds until a test that waits for something gives up
 FAKE = Engine(module="fake_engine", grace_seconds=0, load_seconds=PATIENCE, threads=3)

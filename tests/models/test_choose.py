@@ -31,7 +31,7 @@ from archytas_nb.models.choose import (
     served_at,
     served_names,
 )
-from archytas_nb.models.embedded import EmbeddedModel
+from archytas_nb.models.embedded.model import EmbeddedModel
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.providers import Served, is_small
 from archytas_nb.models.published import PROVIDERS

@@ -23,7 +23,7 @@ from archytas_nb.models.completion import (
     from_stream,
     price_of,
 )
-from archytas_nb.models.embedded import EmbeddedModel
+from archytas_nb.models.embedded.model import EmbeddedModel
 from archytas_nb.models.endpoint import OpenAIModel
 from archytas_nb.models.usage import tokens_in
 from tests.growth import assert_linear

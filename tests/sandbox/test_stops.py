@@ -358,7 +358,7 @@ def test_without_the_sandbox_the_embedded_model_makes_one_call_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from archytas_nb.agent import Agent
-    from archytas_nb.models.embedded import EmbeddedModel
+    from archytas_nb.models.embedded.model import EmbeddedModel
 
     setup = Agent([], EmbeddedModel())._setup.now()
     assert setup.protocol(setup.choice.choose()) == "program"

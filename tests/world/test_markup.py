@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.reply import read_action
-from archytas_nb.loop.thoughts import HTML_ELEMENTS, split_thoughts
+from archytas_nb.loop.reading.reply import read_action
+from archytas_nb.loop.reading.thoughts import HTML_ELEMENTS, split_thoughts
 
 TOOLS: dict[str, Any] = {
     "add_up": {

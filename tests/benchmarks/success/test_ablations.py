@@ -10,7 +10,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.loop.events import AskModel
-from archytas_nb.models import embedded
+from archytas_nb.models.embedded import model as embedded
 from archytas_nb.testing import ScriptedModel
 from benchmarks.success.ablations import PIECES, ablated, names_of_tasks
 from benchmarks.success.task import KINDS, REGISTRY

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from archytas_nb.models.embedded import EmbeddedModel
+from archytas_nb.models.embedded.model import EmbeddedModel
 from benchmarks.success.runner import Settings, attempt
 from benchmarks.success.task import REGISTRY
 from benchmarks.success.tasks import selected

@@ -1,0 +1,1 @@
+"""What is known about objects of any type."""

@@ -1,0 +1,1 @@
+"""Undo: what the variables contain, what a run has changed in them, and how it is put back."""
