@@ -447,7 +447,7 @@ ALLOWED = {
     "models/embedded/serve.py": {"fdopen", "os.open", "replace"},
     # The folder of its user alone, in which a key is kept; the log before the last one.
     "models/embedded/process.py": {"mkdir", "replace"},
-    "batch/claims.py": {"tempfile.mkdtemp", "mkdir"},  # empty directories in a folder of its own
+    "batch/claims.py": {"tempfile.mkdtemp", "mkdir", "rename"},  # empty directories in a folder of its own
     "sandbox/pool.py": {"tempfile.mkdtemp"},  # a folder of its own for a script
 }
 
