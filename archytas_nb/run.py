@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+import json
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -28,7 +29,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.tools.render import failure_text
 from archytas_nb.undo.transaction import VariableWatch
-from archytas_nb.words import count
+from archytas_nb.words import count, truncate_line
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from archytas_nb.code.recorded import Recorded
     from archytas_nb.code.verify import Proof
     from archytas_nb.namespace import Namespace
+    from archytas_nb.provenance import Span
     from archytas_nb.tools.tool import Tool
     from archytas_nb.undo.reads import ReadTracker
 
@@ -47,6 +49,8 @@ else:
 
     T = TypeVar("T")
     T_co = TypeVar("T_co", covariant=True)
+
+_MAX_ARGUMENTS = 60  # characters of the arguments of a call, where a number comes from
 
 Display: TypeAlias = Literal["all", "answer", "status", "nothing"]
 """The parts of a run that are displayed."""
@@ -265,6 +269,29 @@ class Run(Generic[T_co]):
                     last = max(made)
                     made[last] = replace(made[last], thought=thought)
         return list(made.values())
+
+    @property
+    def sources(self) -> tuple[Span, ...]:
+        """The numbers and quoted names of the answer, each with the result that it comes from.
+
+        A number whose origin is ``"nowhere"`` is in no result of this run, so the model made it up
+        or worked it out by itself. An origin is no proof of the truth.
+        """
+        from archytas_nb.provenance import Source, link
+
+        found: list[Source] = []
+        given = [self.question]
+        for step in self.steps:
+            for call, outcome in step.calls:
+                if outcome.status == "done":
+                    arguments = json.dumps(call.input, ensure_ascii=False, default=str)
+                    shown = f"{call.name}({truncate_line(arguments[1:-1], _MAX_ARGUMENTS)})"
+                    found.append(Source(shown, outcome.text, outcome.value, step.number))
+                    tool = self.tools.get(call.name)
+                    # The numbers in code are the model's own.
+                    if tool is None or not tool.runs_code:
+                        given.append(arguments)
+        return link(self.answer, found, given)
 
     @property
     def messages(self) -> list[ev.Message]:

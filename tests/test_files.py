@@ -447,7 +447,8 @@ ALLOWED = {
     "models/embedded/serve.py": {"fdopen", "os.open", "replace"},
     # The folder of its user alone, in which a key is kept; the log before the last one.
     "models/embedded/process.py": {"mkdir", "replace"},
-    "batch/claims.py": {"tempfile.mkdtemp", "mkdir", "rename"},  # empty directories in a folder of its own
+    # Empty directories in a folder of its own.
+    "batch/claims.py": {"tempfile.mkdtemp", "mkdir", "rename"},
     "sandbox/pool.py": {"tempfile.mkdtemp"},  # a folder of its own for a script
 }
 

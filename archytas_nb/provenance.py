@@ -1,0 +1,439 @@
+"""Where the numbers and names of an answer come from: results of the run, or nowhere.
+
+    result      a result that the model read contains it, as it is rounded here
+    derived     it is the sum, difference, ratio, share, … of a few numbers of one result
+    question    the person wrote it, or it was an argument of a call
+    nowhere     no result has it, so the model made it up, or worked it out by itself
+
+It proves an origin, and no truth. Nothing is asked and nothing is sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from archytas_nb.numbers import Number, Reading, numbers_in, values_in
+from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_of
+
+Origin: TypeAlias = Literal["result", "derived", "question", "nowhere"]
+
+_MAX_CELLS = 100_000  # of a value, in which a number is searched
+_MAX_SERIES = 24  # numbers of which two are combined
+_FEW = 3  # numbers that people compare at a glance
+_MAX_LISTED = 400  # numbers of which the sum and the mean are told
+_MAX_SCALARS = 8  # results that are one number, of which two are combined
+_MAX_NAMING = 4  # columns of which one names the rows
+_MAX_DEPTH = 4
+_BY_CHANCE = 0.15  # derived numbers that may equal one of the answer by chance, before it counts
+_CODE = re.compile(
+    r"(?ms)^(`{3,}|~{3,})[^\n]*\n.*?^\1[`~]*\s*$|`[^`\n]*`|https?://\S+|\]\([^)\s]*\)"
+)
+_MARK = re.compile(r"(?m)^[ \t>]*(\d+)[.)](?=\s)|\[\^?\d+\]|^#+ *\d+(?:\.\d+)*(?=[. ])")
+_NAME = re.compile(
+    r"\*\*([^*\n]{2,60})\*\*|“([^”\n]{2,60})”|\"([^\"\n]{2,60})\"|«\s?([^»\n]{2,60}?)\s?»|„([^“”\n]{2,60})[“”]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A result of a run.
+
+    Attributes:
+        call: The call, for a person: ``mean_by("mass")``.
+        text: What the model read of it.
+        value: The object itself, for the place of a number in it; None if it is not there.
+        step: The number of its step, from 1.
+    """
+
+    call: str
+    text: str
+    value: Any = field(default=None, compare=False, repr=False)
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A number or a name in an answer, with its origin.
+
+    Attributes:
+        start: Where it begins in the answer.
+        end: Where it ends.
+        text: How the answer writes it.
+        origin: Where it comes from.
+        source: The result; None if it comes from none.
+        place: Where in the result, such as ``Gentoo, body_mass_g``; empty if that is not known.
+        formula: How it is derived from numbers of the result; empty if it is not.
+    """
+
+    start: int
+    end: int
+    text: str
+    origin: Origin
+    source: Source | None = None
+    place: str = ""
+    formula: str = ""
+
+
+def link(answer: str, sources: Sequence[Source], given: Sequence[str] = ()) -> tuple[Span, ...]:
+    """Find where the numbers and quoted names of an answer come from.
+
+    Args:
+        answer: The answer, as Markdown; its code and its addresses are left out.
+        sources: The results of the run, in order.
+        given: What the person wrote: the question, and the arguments of calls.
+
+    Returns:
+        The spans in their order. Names that no result has are left out.
+    """
+    prose = _blanked(answer)
+    pool = _Pool(sources, given)
+    found = [pool.span_of(number) for number in numbers_in(prose)]
+    taken = {place for span in found for place in range(span.start, span.end)}
+    for match in _NAME.finditer(prose):
+        group = next(number for number, text in enumerate(match.groups(), 1) if text)
+        start, end = match.span(group)
+        source = pool.named(match[group])
+        if source is not None and not taken.intersection(range(start, end)):
+            found.append(Span(start, end, match[group], "result", source))
+    return tuple(sorted(found, key=lambda span: span.start))
+
+
+def nowhere(spans: Sequence[Span]) -> tuple[str, ...]:
+    """The numbers that come from nowhere, each once."""
+    return tuple(dict.fromkeys(each.text for each in spans if each.origin == "nowhere"))
+
+
+class _Pool:
+    """The numbers that the model could have read."""
+
+    def __init__(self, sources: Sequence[Source], given: Sequence[str]) -> None:
+        self._sources = sources
+        pairs = [
+            (abs(value), number)
+            for number, source in enumerate(sources)
+            for value in values_in(source.text)
+        ]
+        pairs.sort()
+        self._values = [value for value, _ in pairs]
+        self._owners = [number for _, number in pairs]
+        self._given = [value for text in given for value in values_in(text)]
+        self._texts = [_folded(each.text) for each in sources]
+        self._derived: list[list[_Derived]] | None = None
+
+    def span_of(self, number: Number) -> Span:
+        """Where a number of the answer comes from."""
+        at = (number.start, number.end, number.text)
+        for reading in number.plain:
+            if any(reading.is_of(each) for each in self._given):
+                return Span(*at, "question")
+        for reading in number.readings:
+            owner = self._owner(reading)
+            if owner is not None:
+                source = self._sources[owner]
+                return Span(*at, "result", source, _place(source.value, reading))
+        derived = self._derived_as(number)
+        if derived is not None:
+            return Span(*at, "derived", derived.source, formula=derived.formula)
+        return Span(*at, "nowhere")
+
+    def _derived_as(self, number: Number) -> _Derived | None:
+        """How a number is worked out, if that is unlikely to be so by chance."""
+        if self._derived is None:
+            self._derived = [list(tier) for tier in _derived(self._sources)]
+        by_chance = 0.0
+        for tier in self._derived:
+            for reading in number.readings:
+                near = [each for each in tier if reading.is_near(each.value)]
+                by_chance += len(near) * reading.width
+            for reading in number.readings:
+                for each in tier:
+                    is_apt = reading.half >= each.half
+                    if is_apt and reading.is_of(each.value) and by_chance <= _BY_CHANCE:
+                        return each
+        return None
+
+    def named(self, name: str) -> Source | None:
+        """The last result that has a name; None if none has."""
+        wanted = _folded(name)
+        for source, text in zip(reversed(self._sources), reversed(self._texts), strict=True):
+            if wanted in text:
+                return source
+        return None
+
+    def _owner(self, reading: Reading) -> int | None:
+        """The last result with such a number, one that is equal before one that is rounded."""
+        margin = reading.half + 2e-9 * reading.value
+        start = bisect_left(self._values, reading.value - margin)
+        best: tuple[bool, int] | None = None
+        for value, owner in zip(
+            itertools.islice(self._values, start, None),
+            itertools.islice(self._owners, start, None),
+            strict=True,
+        ):
+            if value > reading.value + margin:
+                break
+            if reading.is_of(value):
+                found = (value == reading.value, owner)
+                best = max(best, found) if best else found
+        return best[1] if best else None
+
+
+# ── derived numbers ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    value: float
+    formula: str
+    source: Source
+    half: float = 0.0  # of a count, which nobody writes with a point
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """Numbers of one kind in a result: a column, a list, the values of a dictionary."""
+
+    name: str
+    labels: Sequence[str]
+    values: Sequence[float]
+    length: int
+    is_column: bool = False
+
+
+_Work: TypeAlias = Callable[[_Series], Iterator[tuple[str, float]]]
+
+
+def _derived(sources: Sequence[Source]) -> Iterator[list[_Derived]]:
+    """What people work out of results in their heads, in tiers: likely ones first."""
+    last_first = list(reversed(sources))
+    scalars = [
+        (each.call, float(each.value), each) for each in last_first if _is_number(each.value)
+    ]
+    pairs = list(itertools.combinations(scalars[:_MAX_SCALARS], 2))
+    found = [
+        (each, source)
+        for source in last_first
+        if not _is_number(source.value)
+        for each in _series(source)
+    ]
+    yield [_Derived(each.length, f"number of {each.name}", source, 0.5) for each, source in found]
+    yield _tier((_totals, each, source) for each, source in found if each.is_column)
+    yield _tier((_compared_in, each, source) for each, source in found if len(each.values) <= _FEW)
+    yield [
+        _Derived(value, formula, source)
+        for (name, one, source), (other_name, other, _) in pairs
+        for formula, value in _compared(name, one, other_name, other)
+    ]
+    few = [(each, source) for each, source in found if len(each.values) <= _MAX_SERIES]
+    yield _tier((_shares, each, source) for each, source in few)
+    yield _tier((_totals, each, source) for each, source in found if not each.is_column)
+    yield _tier((_compared_in, each, source) for each, source in few if len(each.values) > _FEW)
+
+
+def _tier(parts: Iterable[tuple[_Work, _Series, Source]]) -> list[_Derived]:
+    return [
+        _Derived(value, formula, source)
+        for work, series, source in parts
+        for formula, value in work(series)
+    ]
+
+
+def _totals(series: _Series) -> Iterator[tuple[str, float]]:
+    values = series.values
+    if 2 <= len(values) <= _MAX_LISTED:
+        yield f"sum of {series.name}", math.fsum(values)
+        yield f"mean of {series.name}", math.fsum(values) / len(values)
+        yield f"range of {series.name}", max(values) - min(values)
+
+
+def _shares(series: _Series) -> Iterator[tuple[str, float]]:
+    total = math.fsum(series.values)
+    if total and len(series.values) > 1:
+        for label, value in zip(series.labels, series.values, strict=True):
+            yield f"{label} / sum of {series.name}", value / total
+
+
+def _compared_in(series: _Series) -> Iterator[tuple[str, float]]:
+    pairs = zip(series.labels, series.values, strict=True)
+    for (name, one), (other_name, other) in itertools.combinations(pairs, 2):
+        yield from _compared(name, one, other_name, other)
+
+
+def _compared(name: str, one: float, other_name: str, other: float) -> Iterator[tuple[str, float]]:
+    yield f"{name} - {other_name}", one - other
+    for first, a, second, b in ((name, one, other_name, other), (other_name, other, name, one)):
+        if b:
+            yield f"{first} / {second}", a / b
+            yield f"({first} - {second}) / {second}", (a - b) / b
+
+
+def _series(source: Source) -> Iterator[_Series]:
+    if source.value is not None:
+        yield from _series_in("", source.value, 0)
+    else:
+        values = list(values_in(source.text))
+        if len(values) <= _MAX_SERIES:
+            yield _Series("the numbers", [f"{each:g}" for each in values], values, len(values))
+
+
+def _series_in(name: str, value: Any, depth: int) -> Iterator[_Series]:
+    table = table_of(value)
+    if table is not None:
+        if table.size is not None:
+            yield _Series("rows", (), (), table.size)
+            for place in range(min(table.width, _MAX_LISTED)):
+                yield from _of_column(table.column(place), table.size, _row_names(table))
+        return
+    column = column_of(value)
+    if column is not None:
+        if column.size is not None:
+            yield from _of_column(column, column.size, _names_of_index(index_of(value)))
+    elif isinstance(value, Mapping):
+        yield from _of_pairs(name, [(str(key), each) for key, each in value.items()], depth)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        pairs = [(f"{name}[{place}]", each) for place, each in enumerate(value)]
+        yield from _of_pairs(name or "the values", pairs, depth)
+
+
+def _of_column(column: Column, size: int, names: Callable[[int], str]) -> Iterator[_Series]:
+    if column.kind != "number" or size > _MAX_LISTED:
+        return
+    values = column.values(slice(None))
+    kept = [
+        (names(row) or f"{column.label} {row}", float(each))
+        for row, each in enumerate(values)
+        if _is_number(each)
+    ]
+    yield _Series(
+        column.label or "the values",
+        [a for a, _ in kept],
+        [b for _, b in kept],
+        size,
+        is_column=True,
+    )
+
+
+def _names_of_index(index: Sequence[Column]) -> Callable[[int], str]:
+    """How a row is called: by its index, or by its place."""
+    if not index:
+        return lambda row: f"row {row}"
+    return lambda row: ", ".join(
+        str(each) for level in index for each in level.values(slice(row, row + 1))
+    )
+
+
+def _row_names(table: Table) -> Callable[[int], str]:
+    """How a row is called: by its index, its first column of texts, or its place."""
+    if table.index:
+        return _names_of_index(table.index)
+    for place in range(min(table.width, _MAX_NAMING)):
+        column = table.column(place)
+        if column.kind == "other":
+            return lambda row: str(next(iter(column.values(slice(row, row + 1))), row))
+    return _names_of_index(())
+
+
+def _of_pairs(name: str, pairs: Sequence[tuple[str, Any]], depth: int) -> Iterator[_Series]:
+    numbers = [(key, float(each)) for key, each in pairs if _is_number(each)]
+    yield _Series(
+        name, [key for key, _ in numbers], [each for _, each in numbers], length=len(pairs)
+    )
+    if depth < _MAX_DEPTH:
+        for key, each in pairs[:_MAX_LISTED]:
+            if not _is_number(each) and not isinstance(each, str):
+                yield from _series_in(key, each, depth + 1)
+
+
+# ── places ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _place(value: Any, reading: Reading) -> str:
+    """Where in a result a number is: row and column, or keys; empty if it is not found."""
+    left = [_MAX_CELLS]
+    return next(_places(value, reading, "", left, 0), "")
+
+
+def _places(value: Any, reading: Reading, way: str, left: list[int], depth: int) -> Iterator[str]:
+    if depth > _MAX_DEPTH or left[0] <= 0:
+        return
+    if _is_number(value):
+        left[0] -= 1
+        if reading.is_of(float(value)):
+            yield way
+        return
+    table, column = table_of(value), column_of(value)
+    if table is not None and table.size is not None:
+        yield from _places_in_table(table, table.size, reading, way, left)
+    elif column is not None and column.size is not None:
+        names = _names_of_index(index_of(value))
+        yield from _rows_of(column, column.size, names, reading, way, left)
+    else:
+        for step, each in _items(value):
+            yield from _places(each, reading, _joined(way, step), left, depth + 1)
+
+
+def _items(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from ((str(key), each) for key, each in value.items())
+    elif isinstance(value, (list, tuple)):
+        yield from ((f"[{number}]", each) for number, each in enumerate(value))
+
+
+def _places_in_table(
+    table: Table, size: int, reading: Reading, way: str, left: list[int]
+) -> Iterator[str]:
+    names = _row_names(table)
+    for place in range(table.width):
+        column = table.column(place)
+        for row in _rows_of(column, size, names, reading, way, left):
+            yield f"{row}, {column.label}"
+
+
+def _rows_of(
+    column: Column,
+    size: int,
+    names: Callable[[int], str],
+    reading: Reading,
+    way: str,
+    left: list[int],
+) -> Iterator[str]:
+    left[0] -= size
+    if column.kind != "number" or left[0] < 0:
+        return
+    for row, each in enumerate(column.values(slice(None))):
+        if _is_number(each) and reading.is_of(float(each)):
+            yield _joined(way, names(row))
+
+
+def _joined(way: str, step: str) -> str:
+    return f"{way}, {step}" if way else step
+
+
+# ── texts ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _blanked(answer: str) -> str:
+    """An answer without its code, addresses and numbers of lists, each character in its place."""
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", match[0])
+
+    return _MARK.sub(blank, _CODE.sub(blank, answer))
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _is_number(value: Any) -> bool:
+    is_scalar = isinstance(value, (int, float)) or getattr(value, "shape", None) == ()
+    try:
+        return is_scalar and not isinstance(value, bool) and math.isfinite(value)
+    except (TypeError, OverflowError):
+        return False

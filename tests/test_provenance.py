@@ -1,0 +1,113 @@
+"""The numbers of an answer have the origin that they really have."""
+
+from __future__ import annotations
+
+import itertools
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb import Agent
+from archytas_nb.provenance import Source, link, nowhere
+from archytas_nb.testing import ScriptedModel
+from archytas_nb.tools.render import render
+
+MASSES = pd.DataFrame(
+    {"species": ["Adelie", "Chinstrap", "Gentoo"], "mass_g": [3700.66, 3733.09, 5092.44]}
+)
+
+
+def source(call: str, value: object, step: int = 1) -> Source:
+    return Source(call, render(value).text, value, step)
+
+
+def origins(answer: str, *sources: Source, given: tuple[str, ...] = ()) -> dict[str, str]:
+    return {each.text: each.origin for each in link(answer, sources, given)}
+
+
+@given(
+    value=st.floats(-1e9, 1e9).filter(lambda x: abs(x) > 1e-3),
+    digits=st.integers(0, 4),
+    locale=st.sampled_from([",.", ".,"]),
+)
+def test_a_result_is_found_in_the_digits_that_the_answer_gives(
+    value: float, digits: int, locale: str
+) -> None:
+    shown = f"{value:,.{digits}f}".translate(str.maketrans(",.", locale))
+    [span] = link(f"The mean is {shown}.", [source("mean()", value)])
+    assert (span.origin, span.source is not None) == ("result", True)
+
+
+@given(st.floats(100, 1e6), st.floats(1.02, 9.0))
+def test_a_number_that_no_result_has_comes_from_nowhere(value: float, factor: float) -> None:
+    wrong = f"{value * factor:.6g}"
+    assert nowhere(link(f"The mean is {wrong}.", [source("mean()", value)])) == (wrong,)
+
+
+def test_a_number_is_found_with_its_row_and_column() -> None:
+    [gentoo, number] = link('"Gentoo" weigh 5,092 g.', [source("mean_by()", MASSES)])
+    assert gentoo.origin == number.origin == "result"
+    assert number.place == "Gentoo, mass_g"
+    assert number.source is not None
+    assert number.source.call == "mean_by()"
+
+
+@pytest.mark.parametrize(
+    ("answer", "number", "origin"),
+    [
+        ("They weigh 5.1 kg.", "5.1", "result"),
+        ("Gentoo are 1391.8 g heavier.", "1391.8", "derived"),
+        ("Gentoo are 37.6 % heavier.", "37.6 %", "derived"),
+        ("That is 40.65 % of all.", "40.65 %", "derived"),
+        ("There are 3 species.", "3", "result"),
+        ("Gentoo weigh 5,192 g.", "5,192", "nowhere"),
+        ("Of those above 4321 g.", "4321", "question"),
+    ],
+)
+def test_origins(answer: str, number: str, origin: str) -> None:
+    found = origins(answer, source("mean_by()", MASSES), given=("Which weigh more than 4321 g?",))
+    assert found == {number: origin}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "1. first\n2. second",
+        "```python\nx = 987\n```",
+        "Use `head(987)`.",
+        "See https://example.org/987 and [this](https://example.org/654).",
+        "It says so.[^9]",
+    ],
+)
+def test_code_addresses_and_marks_are_no_statements(answer: str) -> None:
+    assert link(answer, [source("mean_by()", MASSES)]) == ()
+
+
+@given(st.text(max_size=200), st.lists(st.one_of(st.text(max_size=40), st.floats(), st.integers())))
+def test_spans_are_parts_of_the_answer_in_order(answer: str, values: list[object]) -> None:
+    spans = link(answer, [source(f"call{n}()", each) for n, each in enumerate(values)])
+    assert all(answer[each.start : each.end] == each.text for each in spans)
+    assert all(one.end <= other.start for one, other in itertools.pairwise(spans))
+
+
+def test_the_sources_of_a_run_are_its_calls() -> None:
+    def mean_mass(species: str) -> float:
+        """The mean.
+
+        Args:
+            species: Which species
+        """
+        return 5092.4372
+
+    model = ScriptedModel(
+        ("mean_mass", {"species": "Gentoo"}),
+        ("final_answer", "Gentoo weigh 5,092.4 g, and 18.3 mm is their bill."),
+    )
+    run = Agent([mean_mass], model=model).run("How heavy are they?")
+    linked, missing = run.sources
+    assert (linked.text, linked.origin) == ("5,092.4", "result")
+    assert linked.source is not None
+    assert linked.source.call == 'mean_mass("species": "Gentoo")'
+    assert (missing.text, missing.origin) == ("18.3", "nowhere")
