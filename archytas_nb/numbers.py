@@ -20,8 +20,11 @@ _POINTS = ",.٫"
 _BETWEEN = f",{_SPACES}"
 """What may separate two numbers, and not only the digits of one."""
 _SIGNS = "-−–"
+_LETTERS = "A-Za-z\u00aa-\u1fff"
+"""Of scripts that write spaces between words: with them digits are parts of a word."""
 _RUN = re.compile(
-    rf"(?<![^\W\d_])(?<![\d_])[{_SIGNS}]?(?:\d+(?:[{_GROUPS}٫]\d+)*|[{_POINTS}]\d+)(?![^\W\d_]*_\w)"
+    rf"(?<![{_LETTERS}\d_])[{_SIGNS}]?"
+    rf"(?:\d+(?:[{_GROUPS}٫]\d+)*|[{_POINTS}]\d+(?![{_LETTERS}]))(?![{_LETTERS}]*_\w)"
     r"(?P<power>[eE][-+]?\d+|\s?[×x·]\s?10(?:\^?[-−]?\d+|[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+))?"
 )
 _PER = {"%": 100, "٪": 100, "％": 100, "‰": 1000}
@@ -96,6 +99,11 @@ class Number:
         if self.behind[:1] in _PREFIXES and self.behind and self.digits <= _SHORTENED:
             return (*self.plain, *(one.times(scale) for scale in _SCALES for one in self.plain))
         return self.plain
+
+    @property
+    def sign(self) -> int:
+        """-1 with a minus before it, else 1; a dash between two numbers is no minus."""
+        return -1 if self.text[0] in "-−" else 1
 
     @property
     def digits(self) -> int:

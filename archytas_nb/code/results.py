@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from archytas_nb import numbers
+
 MAX_ITEMS = 2_000
 """How many values inside of one result are looked at."""
 
 _MAX_DEPTH = 4
 _SMALL = 20  # smaller integers inside of results are equal to others by chance
 _MAX_FORMULAS = 8  # results of which two are combined
-_NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,\u202f]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 @dataclass(slots=True)
@@ -143,14 +144,10 @@ class Results:
 
 
 def numbers_in(text: str) -> Iterator[tuple[float, str]]:
-    """The numbers in a text, each with its spelling."""
-    for found in _NUMBER.findall(text):
-        shown = found.rstrip(",\u202f")
-        plain = shown.replace(",", "").replace("\u202f", "").replace("−", "-")
-        try:
-            yield float(plain), shown
-        except ValueError:  # digits that are not ASCII
-            continue
+    """The numbers in a text, each with its spelling; of two readings the first."""
+    for number in numbers.numbers_in(text):
+        shown = number.text.rstrip("%‰ \u00a0\u202f")
+        yield number.sign * number.plain[0].value, shown
 
 
 def digits_of(shown: str) -> int:

@@ -6,13 +6,14 @@ None of them depends on the language: the model is asked for yes or no, and numb
 
 from __future__ import annotations
 
-import re
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from archytas_nb.loop.events import AskModel, Requests
 from archytas_nb.loop.reading.reply import Action, as_text
 from archytas_nb.loop.wire import ToolCard, Wire
+from archytas_nb.numbers import Reading, numbers_in, values_in
 
 MAX_TOOLS = 8
 """Maximum number of tools for which the model is asked whether they fit, one request each."""
@@ -25,8 +26,6 @@ MAX_COUNT = 10
 
 Ask: TypeAlias = Callable[[AskModel], Requests[str]]
 """Asks the model for yes or no; the result is ``"yes"``, ``"no"`` or empty."""
-
-_NUMBER = re.compile(r"(?<![A-Za-z0-9_.,])\d+(?:[.,'’\u00a0\u202f]\d+)*")
 
 
 class SmallModelChecks:
@@ -179,39 +178,19 @@ def reasons_to_confirm(
 
 def unsupported_numbers(answer: str, sources: Iterable[str]) -> list[str]:
     """The numbers of an answer that no source contains, even before rounding."""
-    numbers = {text: _readings(text) for text in _NUMBER.findall(answer)}
-    candidates = {
-        text: readings
-        for text, readings in numbers.items()
-        if readings and not any(map(_may_be_count, readings))
-    }
+    candidates = [
+        number for number in numbers_in(answer) if not any(map(_may_be_count, number.plain))
+    ]
     if not candidates:
         return []
-
-    known = set[float]()
-    for source in sources:
-        for text in _NUMBER.findall(source):
-            known.update(value for value, _ in _readings(text))
-
-    def is_supported(reading: tuple[float, int]) -> bool:
-        value, digits = reading
-        return any(value == round(each, digits) for each in known)
-
-    return [text for text, readings in candidates.items() if not any(map(is_supported, readings))]
+    known = set(itertools.chain.from_iterable(map(values_in, sources)))
+    found = [
+        number.text.strip()
+        for number in candidates
+        if not any(reading.is_of(each) for reading in number.readings for each in known)
+    ]
+    return list(dict.fromkeys(found))
 
 
-def _may_be_count(reading: tuple[float, int]) -> bool:
-    value, _ = reading
-    return value in range(MAX_COUNT + 1)
-
-
-def _readings(number: str) -> list[tuple[float, int]]:
-    """The values that a number may have, with its decimals: a comma may be a decimal point."""
-    readings = []
-    for group, point in (",.", ".,"):
-        form = rf"(\d{{1,3}}(?:[{group}'’\u00a0\u202f]\d{{3}})+|\d+)(?:[{point}](\d+))?"
-        if match := re.fullmatch(form, number):
-            whole = re.sub(r"\D", "", match[1])
-            decimals = match[2] or ""
-            readings.append((float(f"{whole}.{decimals}"), len(decimals)))
-    return readings
+def _may_be_count(reading: Reading) -> bool:
+    return reading.value in range(MAX_COUNT + 1)

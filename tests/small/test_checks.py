@@ -304,6 +304,8 @@ def test_asks_nothing_of_a_larger_model() -> None:
         ("About 217.3.", ["217.18699"], ["217.3"]),
         ("There are 3 of them.", ["a, b, c"], []),
         ("Minus −4.5 or -4.5.", ["-4.5"], []),
+        ("It rained on 191 days, 641 were dry.", ["day,count\nrain,191\nsun,640"], ["641"]),
+        ("That is 22.98 %, of 831.", ["0.22984", "rows: 831"], []),
         ("217.2 and 208.5, again 208.5.", ["217.2"], ["208.5"]),
         ("Table t1234 has none, nor has version 1.2.30 of 12.03.2024.", [], []),
         ("", [], []),
