@@ -307,7 +307,8 @@ def test_asks_nothing_of_a_larger_model() -> None:
         ("It rained on 191 days, 641 were dry.", ["day,count\nrain,191\nsun,640"], ["641"]),
         ("That is 22.98 %, of 831.", ["0.22984", "rows: 831"], []),
         ("217.2 and 208.5, again 208.5.", ["217.2"], ["208.5"]),
-        ("Table t1234 has none, nor has version 1.2.30 of 12.03.2024.", [], []),
+        ("Table t1234 has none, nor has version 1.2.30 of 12.03.2024.", ["1.2.30, 2024-03-12"], []),
+        ("It is of 12.03.2024.", ["2023-03-12"], ["2024"]),
         ("", [], []),
     ],
 )
