@@ -140,7 +140,8 @@ def values_in(text: str) -> Iterator[float]:
             yield float(plain)
             continue
         start, end = run.span()
-        yield from (each.value for each in _number(text, start, end).plain)
+        for number in numbers_in(run[0]):
+            yield from (each.value for each in number.plain)
         for mark in sorted(set(run[0]) & set(_BETWEEN)):
             for part in _split(text, start, end, mark):
                 yield from (each.value for each in part.plain)
