@@ -105,10 +105,6 @@ def after_seconds(seconds: float | None) -> str:
     return f" after {clock(seconds)}"
 
 
-NOBODY_ANSWERED = "nobody answered within"
-"""How the reason begins with which a call is refused that has waited for too long."""
-
-
 LINE_BREAK = "⏎"
 """Stands for the end of a line in a text that is shown on one."""
 

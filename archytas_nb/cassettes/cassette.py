@@ -169,7 +169,9 @@ class Cassette:
         asks_again = is_user_there and self.mode == "auto"
 
         def fits(entry: Any) -> bool:
-            if not isinstance(entry, RecordedAnswer) or (entry.answer is None and asks_again):
+            if not isinstance(entry, RecordedAnswer):
+                return False
+            if asks_again and entry.answer is None and entry.seconds is None:
                 return False
             # Earlier versions wrote the line with the choices, too.
             is_older = entry.exchange is None and entry.prompt.startswith(f"{text}\n")
@@ -251,13 +253,13 @@ class Cassette:
         seconds: float | None = None,
         exchange: str | None = None,
     ) -> None:
-        """Record the answer of the user, or None where no user is there.
+        """Record the answer of the user, or None where there is none.
 
         Args:
             prompt: What was asked.
             answer: What was answered.
             origin: The question to the agent in which it was asked.
-            seconds: How long the user took.
+            seconds: How long the user took, or was asked without an answer.
             exchange: The key of the exchange whose reply made the call that is asked about.
         """
         kept = None

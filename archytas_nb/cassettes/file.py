@@ -76,16 +76,18 @@ class RecordedReply:
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """A question to the user and the answer; None where no user was there.
+    """A question to the user and the answer; None where there was none.
 
     Attributes:
+        seconds: How long the user took; without an answer, how long they were asked, and None where
+            no user was there.
         exchange: The key of the exchange whose reply made the call about which the user was asked;
             None where there is none, and in files of earlier versions.
     """
 
     prompt: str
     answer: str | None
-    seconds: float | None = field(default=None, compare=False)  # until it came
+    seconds: float | None = field(default=None, compare=False)
     exchange: str | None = None
 
     @property

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import CassetteMiss, ConfigurationError, ModelError, ModelErrorKind
+from archytas_nb.loop.decision import UnansweredError
 from archytas_nb.loop.events import (
     ApprovalForm,
     AskModel,
@@ -35,7 +36,7 @@ from archytas_nb.settings import UNSET, configured
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
-    from archytas_nb.cassettes.file import RecordedReply
+    from archytas_nb.cassettes.file import RecordedAnswer, RecordedReply
     from archytas_nb.kernel.person import Person
 
 PATH = "ARCHYTAS_NB_CASSETTE"
@@ -441,44 +442,45 @@ class _RecordedPerson:
         """The recorded answer, or the user's.
 
         Raises:
+            UnansweredError: Nobody answered in time, now or when it was recorded.
             EOFError: Nobody answers. Tools may catch it; where a replay lacks the answer, the
                 next reply of the model is a `CassetteMiss`, therefore.
         """
         if _is_answered_inside.get():
             return self._real.ask(prompt, form)
-        cassette = self._cassette
-        exchange = self._model.exchange
         whole = prompt
         if isinstance(form, ApprovalForm):  # the choices are no part of the question
             whole = form.text
         if self._hides_values:
             whole = _NOT_RECORDED
-        found = None
-        replayed = self._replayed
-        if replayed is not None and (not self._hides_values or cassette.mode == "replay"):
-            found = cassette.find_answer(
-                whole, replayed, self._origin, is_user_there=self._real.there
-            )
-        self.answered_from = None
-        answer: str | None = None
+        found = self._recorded(whole)
+        self.answered_from = None if found is None else self._cassette
         if found is not None:
-            answer = found.answer
-            self.seconds = found.seconds
-            self.answered_from = cassette
-        elif cassette.mode == "replay":
-            miss = cassette.miss_answer(whole)
+            answer, self.seconds = found.answer, found.seconds
+        elif self._cassette.mode == "replay":
+            miss = self._cassette.miss_answer(whole)
             if self._model.unanswered is None:  # the first is the cause
                 self._model.unanswered = miss
             raise EOFError(str(miss))
         else:
-            self.seconds = None
-            if self._real.there:
-                answer = self._answer(prompt, form)
+            answer, self.seconds = self._answer(prompt, form)
+            exchange = self._model.exchange
             key = None if exchange is None else exchange.key
-            cassette.add_answer(whole, answer, self._origin, self.seconds, key)
+            self._cassette.add_answer(whole, answer, self._origin, self.seconds, key)
+        if answer is None and self.seconds is not None:
+            raise UnansweredError(self.seconds)
         if answer is None:
             raise EOFError("there is no user to answer")
         return answer
+
+    def _recorded(self, whole: str) -> RecordedAnswer | None:
+        """The recorded answer to a question about a replayed reply."""
+        replayed = self._replayed
+        if replayed is None or (self._hides_values and self._cassette.mode != "replay"):
+            return None
+        return self._cassette.find_answer(
+            whole, replayed, self._origin, is_user_there=self._real.there
+        )
 
     def show(self, form: ApprovalForm) -> None:
         """Show the decision on a call where the outer run shows it, if there is one."""
@@ -486,17 +488,22 @@ class _RecordedPerson:
         if outer is not None:
             outer(form)
 
-    def _answer(self, prompt: str, form: ApprovalForm | UserQuestion | None) -> str:
+    def _answer(
+        self, prompt: str, form: ApprovalForm | UserQuestion | None
+    ) -> tuple[str | None, float | None]:
+        """The user's answer and how long it took; the answer is None if there is none."""
+        if not self._real.there:
+            return None, None
         started = time.monotonic()
         token = _is_answered_inside.set(True)
         try:
             answer = self._real.ask(prompt, form)
+        except UnansweredError as error:
+            return None, error.seconds
         finally:
             _is_answered_inside.reset(token)
-        passed = int(time.monotonic() - started)
-        if passed:  # an answer at once is recorded alike however it was given
-            self.seconds = float(passed)
-        return answer
+        # An answer at once is recorded alike however it was given.
+        return answer, float(int(time.monotonic() - started)) or None
 
 
 _is_answered_inside: ContextVar[bool] = ContextVar("archytas_nb_answered_inside", default=False)

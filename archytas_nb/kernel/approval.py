@@ -37,7 +37,7 @@ from archytas_nb.kernel.person import (
     recording_of,
     seconds_taken,
 )
-from archytas_nb.loop.decision import Decision, Scope
+from archytas_nb.loop.decision import Decision, Scope, UnansweredError
 from archytas_nb.loop.events import (
     Answer,
     ApprovalForm,
@@ -320,8 +320,8 @@ class Approver:
                 if clearance.seen is not None:
                     self._give(answer, clearance.seen.tool)
                 return clearance
-            except (EOFError, OSError):
-                return _refused(tool, "needs approval, and nobody answered")
+            except (EOFError, OSError) as error:
+                return dialogue.unanswered(error)
             finally:
                 with capture_paused():
                     Keyboard.close(dialogue.summary)
@@ -513,9 +513,21 @@ class ApprovalDialogue:
                     note = f"{escape(text)!r} is not clear: nothing was run.\n" if text else ""
             self._seen = _seen(self._tool, self._bound)
             self._form = self._new_form()
-        refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
+        return "unclear", self.unanswered()
+
+    def unanswered(self, error: EOFError | OSError | None = None) -> Clearance:
+        """The refusal of a call about which no clear answer came; `error` is why none can come."""
+        if error is None:
+            form = self._decided(Decision("unanswered"))
+            refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
+            return Clearance(refusal=refusal, edit=self._edited(), form=form)
+        why = "nobody answered"
+        if isinstance(error, UnansweredError):
+            why = str(error)
+            self._seconds = (self._seconds or 0.0) + error.seconds
         form = self._decided(Decision("unanswered"))
-        return "unclear", Clearance(refusal=refusal, edit=self._edited(), form=form)
+        refused = _refused(self._tool, f"needs approval, and {why}")
+        return replace(refused, edit=self._edited(), form=form)
 
     def _is_offered(self, answer: Answer) -> bool:
         return any(each.answer == answer for each in self._choices)

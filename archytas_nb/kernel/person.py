@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import BuiltinFunctionType
 from typing import Any, ClassVar, Protocol
 
+from archytas_nb.loop.decision import UnansweredError
 from archytas_nb.loop.events import UNSEEN, ApprovalForm, UserQuestion
 from archytas_nb.namespace import current_shell
 from archytas_nb.words import escape, keep_both_ends, visible
@@ -31,7 +32,7 @@ class Person(Protocol):
         """Show the form, unless it is shown elsewhere, and the prompt; return the typed line.
 
         Raises:
-            EOFError, OSError: There will be no answer.
+            EOFError, OSError: There will be no answer; an UnansweredError: there was none in time.
             KeyboardInterrupt: The person interrupted instead of answering.
         """
 
@@ -237,10 +238,11 @@ def ask_user(question: str, choices: list[str] | None = None, default: str | Non
         return _answer(
             person, UserQuestion(question, tuple(choices or ()), (default or "").strip())
         )
-    except (EOFError, OSError):
-        raise NobodyThereError(
-            f"The user was asked, and no answer can come: the input has ended. {_GO_ON}"
-        ) from None
+    except (EOFError, OSError) as error:
+        why = "no answer can come: the input has ended"
+        if isinstance(error, UnansweredError):
+            why = str(error)
+        raise NobodyThereError(f"The user was asked, and {why}. {_GO_ON}") from None
 
 
 def _answer(person: Person, asked: UserQuestion) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from archytas_nb.words import after_seconds
+from archytas_nb.words import after_seconds, clock
 
 DecisionKind: TypeAlias = Literal["approved", "refused", "stopped", "unanswered"]
 Scope: TypeAlias = Literal["once", "run", "notebook"]
@@ -23,8 +23,8 @@ class Decision:
 
     Attributes:
         kind: What they decided: to run the call (``"approved"``), not to run it (``"refused"``), or
-            to end the run (``"stopped"``); ``"unanswered"`` if no answer was clear, and the call is
-            not run.
+            to end the run (``"stopped"``); ``"unanswered"`` if they gave no clear answer, or none
+            in time, and the call is not run.
         scope: What an approval is for: this call, the tool in this ``"run"``, or in the
             ``"notebook"``.
         reason: Why they refused, in their words; None if they did not say.
@@ -53,4 +53,16 @@ class Decision:
                 return f"refused{by}" if self.reason is None else f"refused{by}: {self.reason}"
             case "stopped":
                 return "the run was stopped"
-        return "refused, no clear answer"
+        return f"not run, no clear answer{after_seconds(self.seconds) if by else ''}"
+
+
+class UnansweredError(EOFError):
+    """A person was asked, and did not answer in time.
+
+    Attributes:
+        seconds: How long they were asked.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"nobody answered within {clock(seconds)}")
+        self.seconds = seconds

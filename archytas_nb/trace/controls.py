@@ -50,7 +50,7 @@ class Controls:
         """Show the controls and wait; return the line that says the same.
 
         Raises:
-            EOFError, OSError: There will be no answer.
+            EOFError, OSError: There will be no answer; an UnansweredError: there was none in time.
             KeyboardInterrupt: The person interrupted instead of answering.
         """
         lines = self._next

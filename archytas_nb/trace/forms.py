@@ -21,12 +21,13 @@ from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 from archytas_nb import settings
+from archytas_nb.loop.decision import UnansweredError
 from archytas_nb.loop.events import UNSEEN, ApprovalForm, FormField, Json, UserQuestion
 from archytas_nb.trace import form_page as page
 from archytas_nb.trace import front_end
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.safe import CODE_SHEET, Html, element, stylesheet
-from archytas_nb.words import NOBODY_ANSWERED, count, keep_both_ends
+from archytas_nb.words import count, keep_both_ends
 
 _POLL = 0.1  # seconds; so an interrupt arrives on Windows too
 _MOMENT = 5.0  # seconds in which a hint is shown
@@ -126,14 +127,14 @@ class Sheet:
         """Wait for a decision; returns it as lines.
 
         Raises:
-            EOFError: The time in which a question can be answered is over.
+            UnansweredError: The time in which a question can be answered is over.
             KeyboardInterrupt: The person interrupted instead.
         """
         shown = self._shown_at = time.monotonic()
         limit = settings.value("ask_timeout")
         while True:
             if limit is not None and time.monotonic() - shown >= limit:
-                return self._timed_out(limit)
+                raise UnansweredError(limit)
             if self._said_until and time.monotonic() > self._said_until:
                 self._say(self.hint)
                 self._said_until = 0.0
@@ -161,10 +162,6 @@ class Sheet:
     def _take(self, what: str, values: dict[str, Any]) -> list[str] | None:
         """The lines for what was done; None to wait for more."""
         raise NotImplementedError
-
-    def _timed_out(self, limit: float) -> list[str]:
-        """The lines after so many seconds without a decision; raises EOFError if there are none."""
-        raise EOFError(f"{NOBODY_ANSWERED} {limit:g} s")
 
     def _say(self, text: str) -> None:
         """Say something below the controls, where the page may say why it took a press for none."""
@@ -335,9 +332,6 @@ class ApprovalSheet(Sheet):
         self._typed_at = 0.0  # what is typed meanwhile belongs to no press
         values = {each.name: _shown(each) for each in self.form.fields if not each.is_fixed}
         self._inbox.put((what, {**values, _REASON: reason}, time.monotonic() + UNSEEN))
-
-    def _timed_out(self, limit: float) -> list[str]:
-        return [f"n: {NOBODY_ANSWERED} {limit:g} s"]
 
     def _part(self, widget: Any, *views: _View) -> Any:
         """Show a part in some views only: children that come later would redraw the fields."""

@@ -364,8 +364,8 @@ def test_one_line_remains_of_the_dialogue(monkeypatch: pytest.MonkeyPatch) -> No
         "transfer(to='Ann', amount=10): approved by you, always, edited amount 5 → 10",
         f"{call}: refused by you: wrong\\u202e\\nperson",
         f"{call}: the run was stopped",
-        f"{call}: refused, no clear answer",
-        f"{call}: not run",
+        f"{call}: not run, no clear answer",
+        f"{call}: not run, no clear answer",
     ]
     assert lines[-1].endswith("not run")
     assert all("\n" not in line and len(line) < 300 for line in lines)
@@ -586,7 +586,7 @@ def test_the_decision_is_sent_to_observers_and_stored_in_the_outcome() -> None:
         (["amount = 10", "amount = 5", "y"], "done", Decision("approved"), False),
         (["", "", "", ""], "refused", Decision("unanswered"), False),
         (["stop"], "interrupted", Decision("stopped"), False),
-        ([], "refused", None, False),
+        ([], "refused", Decision("unanswered"), False),
     ):
         person = Watcher(*lines)
         box = nb.Toolbox()

@@ -18,6 +18,7 @@ import archytas_nb as nb
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import RunInterrupted
+from archytas_nb.loop.decision import Decision
 from archytas_nb.loop.events import (
     Answered,
     Failed,
@@ -376,8 +377,9 @@ def test_a_run_says_that_its_button_has_ended_it_and_the_next_one_does_not() -> 
         assert agent.exchanges[-1].ending == ending
 
 
-def test_a_call_that_waits_too_long_is_refused_with_that_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("mode", ["replay", "auto"])
+def test_a_call_that_waits_too_long_is_not_run_and_nobody_has_refused_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setenv("ARCHYTAS_NB_ASK_TIMEOUT", "1")
     with acting(monkeypatch, [], ["Run"]), monkeypatch.context() as patched:
@@ -385,8 +387,23 @@ def test_a_call_that_waits_too_long_is_refused_with_that_reason(
     [(_, late), (_, second)] = run.calls
     assert (late.status, second.status) == ("refused", "done")
     assert "nobody answered within 1 s" in late.text
-    replayed = ask(tmp_path / "late", Scripted(there=False), monkeypatch, "replay")
+    assert "refused this call" not in late.text
+    assert late.decision == Decision("unanswered")
+    assert late.decision.seconds == 1
+    assert second.decision == Decision("approved")
+    replayed = ask(tmp_path / "late", Scripted(there=False), monkeypatch, mode)
     assert story(replayed) == story(run)
+    assert [each.decision for _, each in replayed.calls] == [late.decision, second.decision]
+
+
+def test_a_recording_in_which_a_late_call_is_a_refusal_is_replayed_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = Scripted("n: nobody answered within 1 s", "y")
+    run = ask(tmp_path / "earlier", earlier, monkeypatch)
+    replayed = ask(tmp_path / "earlier", Scripted(there=False), monkeypatch, "replay")
+    assert story(replayed) == story(run)
+    assert replayed.calls[0][1].decision == Decision("refused", reason="nobody answered within 1 s")
 
 
 def test_a_question_that_waits_too_long_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
