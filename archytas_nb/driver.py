@@ -109,6 +109,7 @@ class Driver:
     _is_stopped: bool = field(default=False, init=False)  # an interrupt came between two requests
     _host: RunHost | None = field(default=None, init=False)  # once there were calls
     _missed: CassetteMiss | None = field(default=None, init=False)  # what a tool asked in vain
+    _has_said_outdated: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         prepared = self.prepared
@@ -392,10 +393,12 @@ class Driver:
 
     def _outdated_tools(self) -> list[str]:
         """What the files of tools say otherwise than the tools, once in a run."""
-        if any(isinstance(each, ev.Notice) and each.kind == "tool" for each in self.run.events):
+        if self._has_said_outdated:
             return []
         texts = chain.from_iterable(tool.outdated for tool in self.run.tools.values())
-        return list(dict.fromkeys(texts))
+        found = list(dict.fromkeys(texts))
+        self._has_said_outdated = bool(found)
+        return found
 
     def note_miss(self, error: CassetteMiss) -> None:
         """Let the next request fail: a replay differs from its recording in what a tool asked."""

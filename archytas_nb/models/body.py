@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from operator import is_
+from typing import Any
 
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json, Message
@@ -85,6 +87,11 @@ def _constraints(ask: AskModel, form: Capabilities) -> dict[str, Json]:
         schema = {"name": "action", "schema": ask.schema}
         fields["response_format"] = {"type": "json_schema", "json_schema": schema}
     return fields
+
+
+def continues(now: Sequence[Any], before: Sequence[Any]) -> bool:
+    """Whether a list begins with all items of an earlier one: the same objects, in their order."""
+    return len(now) >= len(before) and all(map(is_, now, before))
 
 
 def is_wanted(name: str, value: Json, ask: AskModel) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +14,7 @@ from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import Json
 from archytas_nb.loop.stop import stoppable
 from archytas_nb.models import sent
+from archytas_nb.models.body import continues
 from archytas_nb.models.completion import ServerError
 from archytas_nb.models.refusals import EndpointErrors, is_of_transport
 
@@ -84,7 +85,8 @@ class BoundedConnection:
         self._query = query
         self._headers: dict[str, str] = {}  # those of the client
         self._parts: tuple[bytes, ...] = ()  # of the body that is sent
-        self._items: dict[int, tuple[Json, bytes]] = {}  # in its lists, by id, with their JSON
+        # Its lists, by the names of their fields, with the JSON of their items.
+        self._lists: dict[str, tuple[Sequence[Json], tuple[bytes, ...]]] = {}
         self._errors = errors
         self._socket: Any = None
         self._timeout: float
@@ -131,25 +133,26 @@ class BoundedConnection:
     def _encoded_in_parts(self, body: Mapping[str, Json]) -> tuple[bytes, ...]:
         """A body as JSON, in parts: each item of one of our lists is one.
 
-        A conversation grows, so most items are those of the request before: the same objects, which
-        nobody changes. They are not encoded again, and the list of what was sent shares them.
+        A conversation grows, so a list mostly begins with the items of the request before: the same
+        objects, which nobody changes. They are not encoded again, and the list of what was sent
+        shares them.
         """
         parts = [b"{"]
-        items: dict[int, tuple[Json, bytes]] = {}
+        lists: dict[str, tuple[Sequence[Json], tuple[bytes, ...]]] = {}
         for place, (name, value) in enumerate(body.items()):
             parts.append(f"{',' if place else ''}{_as_json(name)}:".encode())
             if name not in _LISTS or not isinstance(value, (list, tuple)):
                 parts.append(_as_json(value).encode())
                 continue
-            parts.append(b"[")
-            for number, item in enumerate(value):
-                known = self._items.get(id(item))
-                if known is None:
-                    known = item, _as_json(item).encode()
-                items[id(item)] = known
-                parts += (b"," if number else b"", known[1])
-            parts.append(b"]")
-        self._items = items
+            before, encoded = self._lists.get(name, ((), ()))
+            if not continues(value, before):
+                before, encoded = (), ()
+            new = [f",{_as_json(item)}".encode() for item in value[len(before) :]]
+            if new and not encoded:
+                new[0] = new[0][1:]
+            lists[name] = tuple(value), (*encoded, *new)
+            parts += (b"[", *lists[name][1], b"]")
+        self._lists = lists
         return (*parts, b"}")
 
     def abort(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from archytas_nb.choices import ActiveProtocol
+from archytas_nb.loop.events import Message
 from archytas_nb.models import learnt
 from archytas_nb.models.learnt import Learnt
 from archytas_nb.models.providers import OPENAI_URL, reasons
@@ -72,6 +73,22 @@ class InText(NamedTuple):
     used: int
 
 
+class Conversation(NamedTuple):
+    """What decides about a request, of the messages that it sends.
+
+    Attributes:
+        messages: All of them.
+        characters: Their number, about.
+        has_images: Whether one of them has an image.
+        has_null: Whether the content of one of them is null.
+    """
+
+    messages: tuple[Message, ...] = ()
+    characters: int = 1
+    has_images: bool = False
+    has_null: bool = False
+
+
 @dataclass(slots=True)
 class Seen:
     """What this process has seen of a model at an endpoint.
@@ -80,6 +97,7 @@ class Seen:
         accepted: The features, with their values, of requests that were answered.
         passed: What of the last answered requests decides about that.
         largest: Characters of the largest conversation that was answered; 0 before the first.
+        last: The last conversation that was answered.
         failures: How often the server failed in a row.
         vain: The features that were left out in vain, and when; None after a reply.
         is_too_long: Whether the last refusal was taken for one of the length of the conversation.
@@ -94,6 +112,7 @@ class Seen:
     accepted: set[tuple[str, str, str]] = field(default_factory=set)
     passed: list[Any] = field(default_factory=list)
     largest: int = 0
+    last: Conversation = field(default_factory=Conversation)
     failures: int = 0
     vain: tuple[frozenset[tuple[str, str]], float] | None = None
     is_too_long: bool = False

@@ -36,8 +36,8 @@ from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.reading.reply import read_action
 from archytas_nb.loop.tokens import message_tokens
 from archytas_nb.models import refusals
-from archytas_nb.models.body import reply_tokens
-from archytas_nb.models.capabilities import Capabilities, Change, InText
+from archytas_nb.models.body import continues, reply_tokens
+from archytas_nb.models.capabilities import Capabilities, Change, Conversation, InText
 from archytas_nb.models.features import NAMED, SPOKEN_OF, Request, changes_of, images_in
 from archytas_nb.words import truncate_middle, without_values
 
@@ -244,7 +244,8 @@ class Search:
         seen.failures = 0
         seen.vain = None
         seen.is_too_long = False
-        seen.largest = max(seen.largest, _length(self._request.ask.messages))
+        seen.last = read_on(self._request.ask.messages, seen.last)
+        seen.largest = max(seen.largest, seen.last.characters)
         if self._is_failure and self._taken and not seen.unconfirmed:
             seen.unconfirmed = tuple(self._taken)
             return Found(before, needed, is_sure=False)
@@ -262,10 +263,10 @@ class Search:
     def _note_accepted(self) -> None:
         """Note the features of the request that was accepted; nearly all requests have the same."""
         ask, seen = self._request.ask, self._seen
-        images = images_in(ask, self.form) if refusals.count_images(ask.messages) else None
-        has_null = any(each.get("content") is None for each in ask.messages)
+        images = images_in(ask, self.form) if seen.last.has_images else None
         passed = (
-            ask.tools, ask.schema, bool(ask.provider_metadata), images, has_null, self.form.changes
+            ask.tools, ask.schema, bool(ask.provider_metadata), images, seen.last.has_null,
+            self.form.changes,
         )  # fmt: skip
         if passed not in seen.passed:
             seen.passed = [*seen.passed[-_PASSED:], passed]
@@ -488,7 +489,7 @@ class Search:
         if seen.is_too_long:
             return False
         messages = self._request.ask.messages
-        if _length(messages) <= seen.largest:
+        if read_on(messages, seen.last).characters <= seen.largest:
             return False
         context = self._capabilities.context_tokens or _USUAL_CONTEXT
         return message_tokens(messages) > context // 4
@@ -527,9 +528,17 @@ class Search:
         raise failed from None
 
 
-def _length(messages: Sequence[Message]) -> int:
-    """The number of characters of a conversation, about; at least 1."""
-    return 1 + sum(len(each.get("content") or "") for each in messages)
+def read_on(messages: tuple[Message, ...], before: Conversation) -> Conversation:
+    """Read a conversation, and of one that goes on after an earlier one only what is new."""
+    if not continues(messages, before.messages):
+        before = Conversation()
+    new = messages[len(before.messages) :]
+    return Conversation(
+        messages,
+        before.characters + sum(len(each.get("content") or "") for each in new),
+        before.has_images or bool(refusals.count_images(new)),
+        before.has_null or any(each.get("content") is None for each in new),
+    )
 
 
 def _most_spoken_of(changes: Sequence[Change]) -> tuple[Change, ...]:
