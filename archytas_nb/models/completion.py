@@ -18,7 +18,7 @@ from archytas_nb.loop.events import REFUSED, AskModel, Delta, Json, ModelReply, 
 from archytas_nb.models.kept import joined
 from archytas_nb.models.pieces import CallPieces
 from archytas_nb.models.secrets import shown_url
-from archytas_nb.models.sse import events, parsed
+from archytas_nb.models.sse import Repeated, events, parsed
 from archytas_nb.models.usage import Tokens, tokens_in
 from archytas_nb.models.waits import wait_told
 
@@ -34,6 +34,11 @@ class ReplyBuilder:
         self.model = self.finish = ""  # finish: the finish reason, empty before the end
         self.has_begun = self.has_choice = False  # whether it has any part, and one of a reply
         self.is_over = False  # whether the server said that nothing follows
+        self.repeated = Repeated()  # the form of events that `add_text` takes
+
+    def add_text(self, text: str) -> None:
+        """Add the next piece of text, of an event that has nothing else."""
+        raise NotImplementedError
 
     def add(self, part: Any, text: str) -> list[Delta]:
         """Add an event of a stream or a complete body, parsed from `text`; return what to show."""
@@ -63,8 +68,13 @@ class CompletionBuilder(ReplyBuilder):
         """Add a chunk or a complete body; return the pieces of text that it contains."""
         if (piece := _piece_in(part)) and self.has_choice and self.model:
             self._text.append(piece)
+            self.repeated.learn(text, "content", piece)
             return [Delta("text", piece)]
         return self._add_any(part, text)
+
+    def add_text(self, text: str) -> None:
+        """Add the next piece of text, of an event that has nothing else."""
+        self._text.append(text)
 
     def _add_any(self, part: Any, text: str) -> list[Delta]:
         """Add a chunk of any kind, or a complete body."""
@@ -216,8 +226,12 @@ def from_stream(  # noqa: C901 - one loop, for speed
     last = ""  # the last event
     other: list[str] = []
     try:
-        for found in events(chunks, other):
+        for found in events(chunks, other, reply.repeated):
             for event, data in found:
+                if type(event) is Delta and not reply.is_over:
+                    reply.add_text(event.text)
+                    yield event
+                    continue
                 if event is None and data.startswith("[DONE]"):
                     reply.is_over = True
                 if reply.is_over:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
+
+from archytas_nb.loop.events import Delta
 
 _OTHER_FIELDS = (":", "event:", "id:", "retry:")
 """The beginnings of lines that contain no data."""
@@ -13,8 +16,34 @@ _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 """Used for every token of a stream; `json.loads` takes twice as long."""
 
 
+class Repeated:
+    """The form of events that differ in one text only, as nearly all of a streamed reply do.
+
+    JSON is read from left to right. So an event that begins and ends like an earlier one, with one
+    string between, has the same value but for that string.
+
+    Attributes:
+        before: How these events begin, up to the first quote of the text; empty if none is known.
+        after: How they end, from its last quote on.
+    """
+
+    def __init__(self) -> None:
+        self.before = self.after = ""
+
+    def learn(self, data: str, key: str, text: str) -> None:
+        """Note the form of an event in which only one field of this name has this text."""
+        marker = f'"{key}":'
+        if data.count(marker) != 1:
+            return
+        at = data.index(marker) + len(marker)
+        at += len(data) - at - len(data[at:].lstrip())
+        found, end = scanstring(data, at + 1) if data[at] == '"' else (None, 0)
+        if found == text:
+            self.before, self.after = data[: at + 1], data[end:]
+
+
 def events(  # noqa: C901, PLR0912 - one loop, for speed
-    chunks: Iterable[bytes], other: list[str]
+    chunks: Iterable[bytes], other: list[str], repeated: Repeated
 ) -> Iterator[list[tuple[Any, str]]]:
     """The data of the events in each chunk: its JSON value, or None if it is none, and its text.
 
@@ -23,6 +52,7 @@ def events(  # noqa: C901, PLR0912 - one loop, for speed
     Args:
         chunks: The body, cut anywhere.
         other: The lines that do not belong to a stream of events are added here.
+        repeated: The form of events of which only the text is read: their value is the `Delta`.
 
     Raises:
         EOFError: The body is not UTF-8.
@@ -50,11 +80,14 @@ def events(  # noqa: C901, PLR0912 - one loop, for speed
         if has_returns:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         found: list[tuple[Any, str]] = []
+        before, after = repeated.before, repeated.after
         # `str.splitlines` would also split inside JSON strings.
         for line in text[:-1].split("\n"):
             if line.startswith("data:"):
                 data = line[5:].strip()
-                value = None if unfinished else parsed(data)
+                value = None
+                if not unfinished:
+                    value = (before and _text_between(data, before, after)) or parsed(data)
                 if value is None:
                     unfinished.append(data)
                 else:
@@ -68,6 +101,17 @@ def events(  # noqa: C901, PLR0912 - one loop, for speed
         if found:
             yield found
     yield _event(unfinished)
+
+
+def _text_between(data: str, before: str, after: str) -> Delta | None:
+    """The text of an event of a known form; None if it has another form, or no text."""
+    if not (data.startswith(before) and data.endswith(after)):
+        return None
+    try:
+        text, end = scanstring(data, len(before))
+    except ValueError:
+        return None
+    return Delta("text", text) if text and end + len(after) == len(data) else None
 
 
 def _event(lines: list[str]) -> list[tuple[Any, str]]:

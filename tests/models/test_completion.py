@@ -25,6 +25,7 @@ from archytas_nb.models.completion import (
 )
 from archytas_nb.models.embedded.model import EmbeddedModel
 from archytas_nb.models.endpoint import OpenAIModel
+from archytas_nb.models.sse import Repeated
 from archytas_nb.models.usage import tokens_in
 from tests.growth import assert_linear
 
@@ -113,6 +114,73 @@ def test_a_truncated_stream_is_never_taken_for_complete(at: int) -> None:
     at = max(at % (whole - 1), len(b"data:"))
     with pytest.raises(EOFError):
         read([data[:at]])
+
+
+# Pieces that look like the fields around them, and raw events that are hardly of the same form.
+_TRICKY = [
+    "",
+    " ",
+    '"',
+    "\\",
+    '"content":',
+    '{"content":"x"}',
+    "\u2028",
+    "é",
+    "😀",
+    "}]}",
+    "a\nb",
+]
+_EVENTS = st.one_of(
+    st.builds(delta, content=st.sampled_from(_TRICKY) | st.text(max_size=4)),
+    st.builds(delta, content=st.text(max_size=3), role=st.just("assistant")),
+    st.builds(delta, reasoning_content=st.text(max_size=3)),
+    st.builds(lambda text: {**delta(content=text), "id": '"content": "a"'}, st.text(max_size=3)),
+    st.builds(lambda text: {**delta(content=text), "usage": {"total_tokens": 3}}, st.text("ab")),
+    st.just(delta("stop")),
+    st.sampled_from([
+        'data: {"model":"m","choices":[{"index":0,"delta":{"content":"a","content":"b"}}]}',
+        'data: {"model":"m","choices":[{"index":0,"delta":{"content":null}}]}',
+        'data: {"model":"m","choices":[{"index":0,"delta":{"content":"a" }}]}',
+        'data: {"model":"m","choices":[{"index":0,"delta":{"content":"a"}}],"content":"c"}',
+        'data: {"model": "m", "choices": [{"index": 0, "delta": {"content": "a"b"}}]}',
+        'data: {"model": "m", "choices": [{"index": 0, "delta": {"content": "a',
+        "data: [DONE]", ": ping", "data:",
+    ]),
+)  # fmt: skip
+
+
+@given(
+    st.lists(_EVENTS, min_size=1, max_size=12),
+    st.lists(st.integers(0), max_size=4),
+    st.sampled_from([(", ", ": "), (",", ":")]),
+    st.booleans(),
+)
+def test_events_of_a_known_form_are_read_like_any_other(
+    events: list[Any], at: list[int], separators: tuple[str, str], is_ascii: bool
+) -> None:
+    """What is read by its form is what the whole JSON says, with the same end or error."""
+    lines = [
+        each
+        if isinstance(each, str)
+        else f"data: {json.dumps(each, ensure_ascii=is_ascii, separators=separators)}"
+        for each in [delta(content="first"), *events]
+    ]
+    data = stream(*lines)
+
+    def outcome() -> tuple[Any, str]:
+        flow, seen = from_stream(cut(data, at)), []
+        try:
+            while True:
+                seen.append(next(flow))
+        except StopIteration as ended:
+            return (seen, ended.value), ""
+        except (EOFError, NotACompletion, ServerError) as error:
+            return seen, f"{type(error).__name__} {error}"
+
+    by_form = outcome()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Repeated, "learn", lambda *_: None)
+        assert by_form == outcome()
 
 
 def test_ignores_a_connection_that_breaks_after_the_end() -> None:
