@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, get_args
 
 from archytas_nb.choices import EffortName
 from archytas_nb.loop.events import AskModel, Json
-from archytas_nb.models import refusals, shapes
+from archytas_nb.models import refusal_table, refusals, shapes
 from archytas_nb.models.body import ABOUT_TOOLS, LENGTH_FIELDS, OWN_FIELDS, reply_tokens
 from archytas_nb.models.capabilities import Capabilities, Change
 from archytas_nb.models.kept import ITEMS
@@ -82,7 +82,7 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 def changes_of(request: Request, form: Capabilities, text: str) -> list[Change]:
     """All changes that are possible for a request in a form, in the order of the table."""
-    text = text[: refusals.SEARCHED_CHARS]
+    text = text[: refusal_table.SEARCHED_CHARS]
     return [
         change
         for feature in FEATURES
@@ -212,7 +212,7 @@ def _api(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
             NAMED + 2 if re.search(r"chat/?\s?completions?", text, re.IGNORECASE) else 0,
             is_grouped=False,
         )
-    elif _spoken_of("api", text) or refusals.matches("other_api", text) or is_reasoning:
+    elif _spoken_of("api", text) or refusal_table.matches("other_api", text) or is_reasoning:
         yield Change(
             "api",
             "responses",
@@ -390,7 +390,7 @@ def images_in(ask: AskModel, form: Capabilities) -> frozenset[str]:
 
 def _returned(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
     """What an endpoint wants back of its earlier replies, or does not want."""
-    if form.thoughts is False and refusals.matches("wants_thoughts", text):
+    if form.thoughts is False and refusal_table.matches("wants_thoughts", text):
         yield Change(
             "thoughts",
             "",
@@ -400,7 +400,7 @@ def _returned(request: Request, form: Capabilities, text: str) -> Iterator[Chang
             NAMED,
             is_grouped=False,
         )
-    if form.extras != "required" and refusals.matches("wants_signatures", text):
+    if form.extras != "required" and refusal_table.matches("wants_signatures", text):
         yield Change(
             "signatures",
             "",

@@ -1,7 +1,6 @@
 """Creates the errors to raise for the error responses of servers, and reads the numbers in them.
 
-The texts of servers are not standardized: the patterns decide what a person is told. What is left
-out of a refused request is found by trying (`negotiate.py`).
+What a response means is decided by the table in `refusal_table.py`.
 """
 
 from __future__ import annotations
@@ -9,13 +8,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from archytas_nb.errors import ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models.completion import ServerError
 from archytas_nb.models.providers import is_local
+from archytas_nb.models.refusal_table import SEARCHED_CHARS, Refusal, case_of, matches
 from archytas_nb.models.secrets import mask_secrets, replaced
 from archytas_nb.models.waits import MAX_WAIT_SECONDS
 from archytas_nb.settings import where_to_set
@@ -27,10 +27,6 @@ CONNECT_SECONDS = 10.0
 """Maximum time to connect, for all addresses of the host together."""
 MIN_REPLY_TOKENS = 256
 """Minimum number of reply tokens for which a request makes sense."""
-_ACCOUNT_SECONDS = 3.0
-"""Seconds before the second try where an account may have no credit: limits may sound like that."""
-SEARCHED_CHARS = 1000
-"""Number of characters in which patterns are searched; some servers echo the conversation."""
 _CLEANED = 20_000
 """Number of characters that may be shown, without secrets; the rest is dropped."""
 _MIN_SECRET_PREFIX = 10
@@ -39,40 +35,6 @@ _MIN_SECRET = 16
 """Minimum length of a header or query value that is treated as a secret."""
 _MIN_KEY = 4
 """Minimum length of a key that is hidden: any text contains a shorter one."""
-_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-
-_NO = (
-    r"(?:not .{0,20}(?:support|permit|allow|enabl|available)"
-    r"|unsupported|unrecogni[sz]ed|unknown|extra|requires? )"
-)
-_REGEXES = {
-    "overflow": r"context_length_exceeded|exceed_context_size|\bcontext size has been exceeded"
-    r"|prompt(?: is|:)? too long|maximum (?:context|prompt|model|allowed input|input) length"
-    r"|(?:exceed|longer|greater|overflow).{0,60}\bcontext\b|\bcontext\b.{0,40}(?:exceed|overflow)"
-    r"|reached context length|input tokens? .{0,40}exceed|max_model_len"
-    r"|reduce the length of the (?:messages|prompt|input)",
-    # Since gpt-5.4, OpenAI accepts tools only with reasoning_effort="none".
-    "no_reasoning_with_tools": rf"\btools?\b.{{0,20}}\breasoning_effort\b.{{0,20}}{_NO}",
-    "other_api": r"only (?:supported|available) (?:in|with|by|via|through|on) .{0,20}/?responses\b"
-    r"|not (?:a chat model|supported|available).{0,60}/?chat/completions"
-    r"|/?chat/completions.{0,20} not (?:supported|available)"
-    r"|chatCompletion operation does not work with",
-    "no_images": r"image_url is only supported|\bmmproj\b|not a multimodal model"
-    r"|(?:unknown variant|unsupported content).{0,20}image_url|content must be a string"
-    r"|support images?\b(?! (?:format|type|size|of|with|larger))"
-    r"|images?(?: inputs?)? (?:is|are) not (?:supported|enabled)|missing data required for image",
-    "no_model": r"\bmodel\b.{0,120}(?:not (?:found|exist|available)|unknown)"
-    r"|model_not_found|(?:unknown|invalid) model",
-    "filter": r"\bcontent_filter\b|content management policy|ResponsibleAIPolicy",
-    "bad_key": r"api.?key (?:is )?(?:not valid|invalid|not found|expired)"
-    r"|(?:invalid|incorrect|missing) api.?key",
-    "wants_thoughts": r"reasoning_content\b.{0,60}\b(?:missing|required|must be)\b"
-    r"|\bmissing\b.{0,60}\breasoning_content\b",
-    "wants_signatures": r"missing .{0,20}thought_?signature",
-}
-_PATTERNS = {name: re.compile(text, re.IGNORECASE | re.DOTALL) for name, text in _REGEXES.items()}
-_UNLESS = {"other_api": "no_reasoning_with_tools"}
-
 _CONTEXT = re.compile(
     r"maximum (?:context|model|prompt|allowed input) length (?:is|of) ?(\d+)"
     r"|maximum context length \((\d+)\)"
@@ -89,15 +51,6 @@ _MAX_TOKENS = re.compile(
     r"|max[_ ](?:completion_)?tokens`? must be less than or equal to `?(\d+)"
     r"|valid range of max_tokens is \[1, (\d+)\]|can only afford (\d+)|the model limit of (\d+)"
 )
-
-
-def matches(what: str, text: str) -> bool:
-    """Whether the beginning of a server's text matches a pattern of `_REGEXES`."""
-    text = text[:SEARCHED_CHARS]
-    if not _PATTERNS[what].search(text):
-        return False
-    unless = _UNLESS.get(what)
-    return unless is None or not _PATTERNS[unless].search(text)
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
@@ -262,8 +215,8 @@ class EndpointErrors:
         if error.wait is not None and error.wait > MAX_WAIT_SECONDS:
             most = f"longer than the maximum of {MAX_WAIT_SECONDS:.0f} s"
             reason += f" It asked to wait {error.wait:.0f} s, {most}."
-        refusal = _Refusal(error.status, raw, ask, error.wait)
-        case = next(case for case in _CASES if case.applies(refusal))
+        has_image = ask is not None and count_images(ask.messages) > 0
+        case = case_of(Refusal(error.status, raw, error.wait, has_image))
         what = case.what.format(at=self._at, model=f"model {model!r}")
         advice = case.advice.replace("{key}", self.key_name)
         return ModelError(
@@ -336,176 +289,6 @@ class EndpointErrors:
         if passing:
             text += " Try again later, or check the log of the server or proxy."
         return ModelError(text, kind="bad_reply", status=200, passing=passing)
-
-
-class _Refusal(NamedTuple):
-    """What a server's error response says, and to what."""
-
-    status: int
-    raw: str  # the beginning of the server's text, with its codes
-    ask: AskModel | None  # None for a request for the list of models
-    wait: float | None = None  # seconds that it asks to wait
-
-    def matches(self, what: str) -> bool:
-        return matches(what, self.raw)
-
-
-def _rejects_key(refusal: _Refusal) -> bool:
-    is_bad_key = refusal.status == 400 and refusal.matches("bad_key")
-    return refusal.status in (401, 403) or is_bad_key
-
-
-def _is_too_long(refusal: _Refusal) -> bool:
-    # "Request too large" with 429: more tokens than allowed per minute, so waiting does not help.
-    if refusal.status == 413 or refusal.raw.startswith("Request too large"):
-        return True
-    return refusal.status != 429 and refusal.matches("overflow")
-
-
-def _is_unpaid(refusal: _Refusal) -> bool:
-    if refusal.wait is not None:  # a limit of requests or tokens for a time
-        return False
-    if refusal.status == 400:
-        return "credit balance is too low" in refusal.raw  # Anthropic's message
-    if refusal.status == 429:
-        texts = ("insufficient_quota", "exceeded your current quota")
-        return any(text in refusal.raw for text in texts)
-    return refusal.status == 402
-
-
-def _is_too_often(refusal: _Refusal) -> bool:
-    return refusal.status == 429 or (refusal.status == 402 and refusal.wait is not None)
-
-
-def _is_filtered(refusal: _Refusal) -> bool:
-    return refusal.matches("filter")
-
-
-def _refuses_image(refusal: _Refusal) -> bool:
-    if refusal.ask is None or "image" not in refusal.raw.lower():
-        return False
-    return count_images(refusal.ask.messages) > 0
-
-
-def _needs_other_api(refusal: _Refusal) -> bool:
-    return refusal.matches("other_api")
-
-
-def _is_not_found(refusal: _Refusal) -> bool:
-    is_no_model = refusal.status == 400 and refusal.matches("no_model")
-    return refusal.status in (404, 405) or is_no_model
-
-
-def _has_failed_for_now(refusal: _Refusal) -> bool:
-    return refusal.status in _RETRIED
-
-
-def _has_failed(refusal: _Refusal) -> bool:
-    return refusal.status >= 500
-
-
-def _is_any(_refusal: _Refusal) -> bool:
-    return True
-
-
-class _Case(NamedTuple):
-    """What an error response means, and what its error says."""
-
-    applies: Callable[[_Refusal], bool]
-    kind: ModelErrorKind
-    what: str  # what happened
-    advice: str  # what to do next
-    passing: bool = False  # whether it is temporary: the request is then retried
-    wait: float | None = None  # seconds before that, if the server names none
-    retries: int | None = None  # how often at most
-
-
-_REFUSED = "{at} refused the request for {model}"
-_REMOVE_QUESTION = (
-    "If further questions are refused too, remove the last one with agent.forget_last() or "
-    "%agent_undo."
-)
-_LOOK = "Try again later, or check the server's log."
-
-# The first case that applies counts, so what is specific stands before what is general:
-# - a wrong key before everything else, as nothing else can be known then;
-# - what waiting does not help (too long, unpaid) before what it helps, as all three may have 429;
-# - the texts of a refusal before its statuses, as servers use 400, 404 and 500 for anything.
-_CASES = (
-    _Case(
-        _rejects_key,
-        kind="auth",
-        what="{at} rejected the API key",
-        advice="Set {key} to a key for this endpoint.",
-    ),
-    _Case(
-        _is_too_long,
-        kind="overflow",
-        what="the conversation is too long for {model} at {at}",
-        advice="Start over with agent.reset(), or use a model with a longer context.",
-    ),
-    _Case(
-        _is_unpaid,
-        kind="rate_limit",
-        what="{at} is refusing requests",
-        advice="Check the account's credit and its limits, or use another endpoint.",
-        passing=True,
-        wait=_ACCOUNT_SECONDS,
-        retries=1,
-    ),
-    _Case(
-        _is_too_often,
-        kind="rate_limit",
-        what="{at} is temporarily refusing requests",
-        advice="Wait, or use another model or endpoint.",
-        passing=True,
-    ),
-    _Case(
-        _is_filtered,
-        kind="refused",
-        what=_REFUSED,
-        advice=f"Rephrase the question. {_REMOVE_QUESTION}",
-    ),
-    _Case(
-        _refuses_image,
-        kind="refused",
-        what=_REFUSED,
-        advice="Omit the image, use a smaller PNG or JPEG, or use another model. "
-        f"{_REMOVE_QUESTION}",
-    ),
-    _Case(
-        _needs_other_api,
-        kind="refused",
-        what="{at} does not serve {model} through chat completions",
-        advice="Its Responses API was not found or api is 'chat': use another model of this "
-        "endpoint, or api='auto'.",
-    ),
-    _Case(
-        _is_not_found,
-        kind="not_found",
-        what="{at} does not know this path or {model}",
-        advice="",
-    ),
-    _Case(
-        _has_failed_for_now,
-        kind="server",
-        what="{at} failed",
-        advice=_LOOK,
-        passing=True,
-    ),
-    _Case(
-        _has_failed,
-        kind="server",
-        what="{at} failed",
-        advice=_LOOK,
-    ),
-    _Case(
-        _is_any,
-        kind="refused",
-        what=_REFUSED,
-        advice="Change the settings or the model, or check the server's log.",
-    ),
-)
 
 
 def models_hint(names: Sequence[str], wanted: str) -> str:

@@ -14,7 +14,7 @@ from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import Event, Notice, Usage, WireCall
-from archytas_nb.models import refusals
+from archytas_nb.models import refusal_table
 from archytas_nb.models.negotiate import MOST_REQUESTS
 from archytas_nb.run import Run
 from tests.cassettes.tapes import no_model
@@ -375,7 +375,7 @@ def test_a_model_of_another_api_is_an_error_that_says_so() -> None:
 
 def test_other_refusals_do_not_mean_another_api() -> None:
     for said in [*REASONING, "The model `gpt-9` does not exist", "tools are not supported"]:
-        assert not refusals.matches("other_api", said)
+        assert not refusal_table.matches("other_api", said)
 
 
 def test_fields_about_tools_are_sent_only_with_tools() -> None:

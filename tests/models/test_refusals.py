@@ -7,13 +7,15 @@ import json
 from typing import Any
 
 import openai
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import AskModel
-from archytas_nb.models import refusals
+from archytas_nb.models import refusal_table, refusals
 from archytas_nb.models.completion import ServerError
+from archytas_nb.models.refusal_table import CASES, WORDS, Case, Refusal, Sign, case_of
 from archytas_nb.models.refusals import EndpointErrors, models_hint
 
 # Texts of current releases, with the tokens of the context where the text names them.
@@ -73,14 +75,14 @@ OTHER_IMAGES = [
 
 def test_recognises_a_conversation_that_is_too_long_and_its_limit() -> None:
     for text, tokens in TOO_LONG:
-        assert (refusals.matches("overflow", text), refusals.context_tokens(text)) == (
+        assert (refusal_table.matches("overflow", text), refusals.context_tokens(text)) == (
             True,
             tokens,
         ), text
     for text in NOT_TOO_LONG:
-        assert not refusals.matches("overflow", text), text
-    echo = f"Unsupported message: {'x' * refusals.SEARCHED_CHARS} the prompt is too long"
-    assert not refusals.matches("overflow", echo), "what is sent back is not judged"
+        assert not refusal_table.matches("overflow", text), text
+    echo = f"Unsupported message: {'x' * refusal_table.SEARCHED_CHARS} the prompt is too long"
+    assert not refusal_table.matches("overflow", echo), "what is sent back is not judged"
 
 
 def test_recognises_an_endpoint_that_takes_no_images_or_few() -> None:
@@ -106,7 +108,7 @@ def test_reads_the_highest_limit_of_a_reply() -> None:
 
 @given(st.text(max_size=2000))
 def test_any_text_can_be_matched(text: str) -> None:
-    assert refusals.matches("overflow", text) in (True, False)
+    assert refusal_table.matches("overflow", text) in (True, False)
     assert (refusals.context_tokens(text) or 1) > 0
     assert (refusals.image_limit(text) or 0) >= 0
     refusals.token_limit(text)
@@ -128,10 +130,47 @@ HISTORIES = {
 def test_recognises_required_forms_of_the_history() -> None:
     for wish, texts in HISTORIES.items():
         for text in texts:
-            assert [name for name in HISTORIES if refusals.matches(name, text)] == [wish], text
-            assert not any(refusals.matches(name, text) for name in ("overflow", "no_model")), text
+            assert [name for name in HISTORIES if refusal_table.matches(name, text)] == [wish], text
+            assert not any(
+                refusal_table.matches(name, text) for name in ("overflow", "no_model")
+            ), text
     for text in ("Unknown parameter: 'messages[2].reasoning_content'.", "The system is overloaded"):
-        assert not any(refusals.matches(name, text) for name in HISTORIES), text
+        assert not any(refusal_table.matches(name, text) for name in HISTORIES), text
+
+
+def example_of(sign: Sign) -> Refusal:
+    """A response that has nothing but a sign: its last status, the example of its words."""
+    statuses = [status for status in range(400, 600) if status in (sign.statuses or {400})]
+    text = "so it is" if sign.words is None else WORDS[sign.words].example
+    return Refusal(statuses[-1], text, 7.0 if sign.waits else None, sign.has_image or False)
+
+
+@pytest.mark.parametrize(
+    ("case", "sign"),
+    [(case, sign) for case in CASES for sign in case.signs],
+    ids=lambda part: part.kind if isinstance(part, Case) else str(part.words or part.statuses),
+)
+def test_each_row_is_reached_by_its_example(case: Case, sign: Sign) -> None:
+    example = example_of(sign)
+    assert case_of(example) is case
+    told = fault(example.status, example.raw, PICTURES if example.has_image else None)
+    assert told.kind == case.kind
+
+
+def test_each_example_has_the_words_of_its_row_alone() -> None:
+    for name, words in WORDS.items():
+        others = {each for each in WORDS if refusal_table.matches(each, words.example)} - {name}
+        # Other words about images are in the texts which say that there can be none.
+        assert others <= {"image", "no_images"}, name
+        assert refusal_table.matches(name, words.example), name
+        assert words.server, name
+
+
+@given(st.integers(100, 999), st.text(max_size=2000), st.booleans(), st.none() | st.floats(0, 900))
+def test_each_response_has_a_meaning(
+    status: int, text: str, image: bool, wait: float | None
+) -> None:
+    assert case_of(Refusal(status, text, wait, image)) in CASES
 
 
 URL = "http://127.0.0.1:1/v1"
