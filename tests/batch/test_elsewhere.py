@@ -14,6 +14,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from unittest import mock
 
 import pandas as pd
 import pytest
@@ -59,7 +60,9 @@ def size(text: str, unit: Literal["ones", "tens"]) -> int:
 @pytest.fixture(scope="module")
 def dask() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
-    with warnings.catch_warnings():
+    # It sets variables of the environment for its processes in this one, and leaves them there: no
+    # kernel that is started after it would be as the one from which kernels are forked.
+    with mock.patch.dict(os.environ), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its own and of its libraries
         cluster = distributed.LocalCluster(
             n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None
