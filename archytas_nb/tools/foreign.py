@@ -153,7 +153,9 @@ def _annotation(schema: Mapping[str, Any], invalid: Invalid | None) -> Any:
     """A type for the values of a schema without references, which the model sees itself."""
     annotation = _type(schema)
     shown = {key: each for key, each in schema.items() if key not in ("title", "description")}
-    if shown and len(json.dumps(shown, default=str)) <= MAX_SCHEMA:
+    text = json.dumps(shown, default=str)
+    # References were replaced: one that is left stands in a value, where pydantic would follow it.
+    if shown and len(text) <= MAX_SCHEMA and '"$ref"' not in text:
         annotation = Annotated[annotation, WithJsonSchema(shown)]
     if invalid is not None:
         annotation = Annotated[annotation, AfterValidator(_check(invalid(_checked(schema))))]

@@ -174,6 +174,11 @@ _schemas = st.recursive(
 )
 
 
+def test_a_value_that_looks_like_a_reference_is_a_value() -> None:
+    tool, _ = made({"properties": {"where": {"default": {"$ref": "#/$defs/x"}}}})
+    assert tool.schema()["properties"].keys() == {"where"}
+
+
 @given(st.dictionaries(st.text(max_size=6), _schemas, max_size=3))
 def test_any_schema_becomes_a_tool_or_is_refused(properties: dict[str, Any]) -> None:
     try:
