@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.calls_made import CallsOfPrograms, CallsOfReplies, Effects, call_key
+from archytas_nb.loop.calls_made import (
+    CallsOfPrograms,
+    CallsOfReplies,
+    Effects,
+    SharedCalls,
+    call_key,
+)
 from archytas_nb.loop.events import CallOutcome, Output, ToolCall
 
 
@@ -132,3 +138,12 @@ def test_a_tool_that_may_repeat_is_always_called() -> None:
         assert calls.earlier(made) is None
         assert not calls.is_duplicate(made, {call_key(made)})
         calls.record(made, done(made))
+
+
+def test_rows_share_an_outcome_and_a_failed_call_is_made_again_by_the_next_row() -> None:
+    shared = SharedCalls()
+    made = call(1)
+    outcomes = [failed(made), done(made), done(made)]
+    found = [shared.outcome(call_key(made), lambda: outcomes.pop(0)) for _ in range(3)]
+    assert [each.status for each in found] == ["error", "done", "done"]
+    assert len(outcomes) == 1, "the third row has called nothing"

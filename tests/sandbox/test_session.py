@@ -52,6 +52,16 @@ def test_ten_calls_that_are_awaited_together_are_asked_for_at_once(programs: Pro
     assert ended.shown == (f"(1.5, {[n * 1.5 for n in range(10)]}, 6.0)",)
 
 
+def test_a_call_in_an_earlier_program_is_not_awaited_because_one_at_its_place_is(
+    programs: Programs,
+) -> None:
+    earlier = "def f(x):\n     return price( x )\n"
+    later = "both = [f('b'), await price('q')]\nboth"
+    assert earlier.index("price( x )") == later.index("price('q')")
+    programs.run(earlier)
+    assert programs.run(later).shown == ("[1.5, 1.5]",)
+
+
 def test_an_error_of_a_tool_is_raised_where_it_is_called(programs: Programs) -> None:
     ended = programs.run(
         'try:\n    price("nothing")\nexcept ValueError as error:\n    show(str(error))\nprice("own")'
@@ -424,6 +434,7 @@ def test_what_a_program_prints_is_bounded(programs: Programs) -> None:
     assert len(ended.shown) <= 100
     assert max(map(len, ended.shown)) <= 500
     assert ended.shown[0].startswith("0 xxx")
+    assert sum(map(len, ended.shown)) <= 20_000
 
 
 # ── lines ─────────────────────────────────────────────────────────────────────────────────────────
