@@ -147,19 +147,12 @@ class Tape:
         known: dict[str, list[Slot]] = {}
         for slot in self.slots:
             known.setdefault(slot.entry.line(), []).append(slot)
-        missing = [slot for slot in self.slots if not slot.is_in_file]
-        self.slots = []
-        self.at = 0
+        slots: list[Slot] = []
         for entry in entries:
             same = known.get(entry.line())
-            if same:
-                slot = same.pop(0)
-            else:
-                slot = Slot(entry)
-            self.slots.append(slot)
-            if slot.user is not None:
-                self.at = len(self.slots)
-        for slot in missing:
-            if not any(slot is each for each in self.slots):
-                self.slots.append(slot)
-                self.at = len(self.slots)
+            slots.append(same.pop(0) if same else Slot(entry))
+        taken = {id(slot) for slot in slots}
+        unwritten = [slot for slot in self.slots if not slot.is_in_file and id(slot) not in taken]
+        used = [place for place, slot in enumerate(slots, 1) if slot.user is not None]
+        self.slots = [*slots, *unwritten]
+        self.at = len(self.slots) if unwritten else max(used, default=0)

@@ -392,11 +392,10 @@ class _Translation:
             if given and all(isinstance(each.values[parameter.name], str) for each in given):
                 return ast.Subscript(_parsed("globals()"), value, ast.Load())
             return value
-        ways = {self._conversion(parameter, each) for each in given}
-        way = ways.pop() if len(ways) == 1 else "{}"
-        if ways or way == "{}":
+        conversions = {self._conversion(parameter, each) for each in given}
+        if len(conversions) != 1 or conversions == {"{}"}:
             return value
-        return _parsed(way.format(ast.unparse(value)))
+        return _parsed(conversions.pop().format(ast.unparse(value)))
 
     def _conversion(self, parameter: Parameter, made: RecordedCall) -> str:
         """How an argument of a call was converted: the source, with ``{}`` for the argument."""

@@ -201,20 +201,25 @@ def _blocks(message: Message, aside: Mapping[str, Json]) -> list[Json]:
         return [result]
     blocks = list(_parts(content))
     calls = message.get("tool_calls", ())
-    others = [*aside.get("tool_calls", ()), *({} for _ in calls)]
-    kept = [list(each.get(KEY) or ()) for each in others[: len(calls)]]
-    if any(kept):  # the reply with its thinking, verbatim
-        is_text_kept = any(block["type"] == "text" for block in itertools.chain(*kept))
-        if is_text_kept:
-            blocks = []
-        else:  # the thinking precedes the text
-            blocks = [*kept[0], *blocks]
-            kept[0] = []
+    kept = _kept_before(calls, aside)
+    if any(block["type"] == "text" for block in itertools.chain(*kept)):
+        blocks = []
+    elif kept:
+        # The thinking precedes the text.
+        blocks = [*kept[0], *blocks]
+        kept[0] = []
     for call, before in zip(calls, kept, strict=True):
         function = call["function"]
         use = {"type": "tool_use", "id": call["id"], "name": function["name"]}
         blocks += [*before, {**use, "input": json.loads(function["arguments"])}]
     return blocks
+
+
+def _kept_before(calls: Sequence[Json], aside: Mapping[str, Json]) -> list[list[Json]]:
+    """The blocks of the reply, verbatim, before each of its calls: thinking, and text."""
+    asides = [*aside.get("tool_calls", ())][: len(calls)]
+    kept = [list(each.get(KEY) or ()) for each in asides]
+    return kept + [[] for _ in calls[len(kept) :]]
 
 
 def _parts(content: Json) -> Iterator[Json]:

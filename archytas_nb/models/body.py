@@ -187,24 +187,35 @@ def with_images(
     """
     if most is None and not unseen:
         return tuple(messages)
-    result: list[Message] = []
-    left = most
-    for message in reversed(messages):
-        parts = message.get("content")
-        if isinstance(parts, (list, tuple)):
-            kept: list[Json] = []
-            for part in reversed(parts):
-                if is_image(part):
-                    is_seen = not unseen or image_digest(part) not in unseen
-                    if is_seen and left is not None:
-                        left -= 1
-                        is_seen = left >= 0
-                    if not is_seen:
-                        part = {"type": "text", "text": IMAGE_OMITTED}  # noqa: PLW2901 - instead
-                kept.insert(0, part)
-            content: Json = kept
-            if not any(map(is_image, kept)) and (most == 0 or kept != list(parts)):
-                content = "\n".join(str(part.get("text", "")) for part in kept)
-            message = {**message, "content": content}  # noqa: PLW2901 - a copy
-        result.insert(0, message)
-    return tuple(result)
+    shown = [
+        (number, place)
+        for number, message in enumerate(messages)
+        for place, part in enumerate(_parts(message))
+        if is_image(part) and not (unseen and image_digest(part) in unseen)
+    ]
+    last = shown if most is None else shown[max(0, len(shown) - most) :]
+    return tuple(
+        _with_images_at(message, {place for each, place in last if each == number}, most)
+        for number, message in enumerate(messages)
+    )
+
+
+def _parts(message: Message) -> Sequence[Json]:
+    """The parts of the content of a message; none if it is a text."""
+    content = message.get("content")
+    return content if isinstance(content, (list, tuple)) else ()
+
+
+def _with_images_at(message: Message, places: Collection[int], most: int | None) -> Message:
+    """A message with only those of its images that are at these places."""
+    parts = message.get("content")
+    if not isinstance(parts, (list, tuple)):
+        return message
+    omitted = {"type": "text", "text": IMAGE_OMITTED}
+    kept = [
+        omitted if is_image(part) and place not in places else part
+        for place, part in enumerate(parts)
+    ]
+    if not places and (most == 0 or kept != list(parts)):
+        return {**message, "content": "\n".join(str(part.get("text", "")) for part in kept)}
+    return {**message, "content": kept}

@@ -351,8 +351,10 @@ def _images(request: Request, form: Capabilities, text: str) -> Iterator[Change]
     if not found:
         return
     most = refusals.image_limit(text)
-    count = refusals.count_images(request.ask.messages)
-    if most is not None and most < min(count, count if form.images is None else form.images):
+    sent = refusals.count_images(request.ask.messages)
+    if form.images is not None:
+        sent = min(sent, form.images)
+    if most is not None and most < sent:
         few = f"at most {most} images" if most else "no images"
         yield Change(
             "images",

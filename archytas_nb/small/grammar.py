@@ -404,17 +404,18 @@ class ProgramGrammar:
         return rules
 
     def _expressions(self, kind: str, names: Collection[str] | None) -> list[str]:
-        rules = [_EXPRESSIONS.replace("@", kind)]
-        options = ["identifier"]
+        named = ["identifier"]
         if names is not None:
-            options = [quoted(each) for each in names] or ["constant"]
-        rules.append(f"name{kind} ::= {_choice(options)}")
+            named = [quoted(name) for name in names] or ["constant"]
         calls = [self._call(name, kind) for name in self._tools]
-        builtins = _choice(quoted(each) for each in BUILTINS)
         calls.append(f'builtin "(" inputs{kind}? ")"')
-        rules.append(f"call{kind} ::= {_choice(calls)}")
+        rules = [
+            _EXPRESSIONS.replace("@", kind),
+            f"name{kind} ::= {_choice(named)}",
+            f"call{kind} ::= {_choice(calls)}",
+        ]
         if kind == "free":
-            rules.append(f"builtin ::= {builtins}")
+            rules.append(f"builtin ::= {_choice(map(quoted, BUILTINS))}")
         return rules
 
     def _call(self, name: str, kind: str, value: str = "expr") -> str:

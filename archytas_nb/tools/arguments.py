@@ -376,20 +376,25 @@ def _matches(value: Any, schema: Mapping[str, Any]) -> bool:
 def _mismatch(value: Any, schema: Mapping[str, Any], choices: list[Any]) -> str:
     """What the schema expects, if the value violates it and pydantic might accept it."""
     kind = schema.get("type")
-    form = schema.get("format")
-    if kind == "string" and form in _DATES and math.isfinite(_number(value)):
-        return _DATES[form]
-    if kind in _NUMBERS:
-        is_text = kind == "number" and isinstance(value, str) and "i" not in value.lower()
-        if isinstance(value, bool) or (is_text and math.isinf(_number(value))):  # "inf" is allowed
-            return _NUMBERS[kind]
-    cls = schema.get(ENUM)
+    date = _DATES.get(schema.get("format", ""))
+    if kind == "string" and date and math.isfinite(_number(value)):
+        return date
+    is_flag = isinstance(value, bool)
+    if kind in _NUMBERS and (is_flag or (kind == "number" and _is_too_large(value))):
+        return _NUMBERS[kind]
     expected = " or ".join(map(repr, choices))
-    if choices and isinstance(value, bool) and not any(each is value for each in choices):
-        return expected  # True equals 1
+    # True equals 1.
+    if choices and is_flag and not any(each is value for each in choices):
+        return expected
+    cls = schema.get(ENUM)
     if cls and is_by_name(cls) and not isinstance(value, cls):
         return expected + did_you_mean(str(value), choices)
     return ""
+
+
+def _is_too_large(value: Any) -> bool:
+    """Whether a text is a number that overflows to infinity; "inf" itself is permitted."""
+    return isinstance(value, str) and "i" not in value.lower() and math.isinf(_number(value))
 
 
 def _number(value: Any) -> float:
