@@ -22,27 +22,18 @@ from archytas_nb.magics.tool import ToolMagics
 from archytas_nb.settings import SETTINGS, Choice
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference.md"
-MAGICS = {
-    "`%agent`, `%%agent`": ArchytasNB.agent,
-    "`%agent_map`, `%%agent_map`": ArchytasNB.agent_map,
-    "`%%tool`": ToolMagics.tool,
-    "`%tools`": ToolMagics.tools,
-    "`%agent_fix`": ArchytasNB.agent_fix,
-    "`%agent_history`": ConversationMagics.agent_history,
-    "`%agent_undo`": ConversationMagics.agent_undo,
-    "`%agent_diff`": ConversationMagics.agent_diff,
-    "`%agent_why`": ConversationMagics.agent_why,
-    "`%agent_code`": ConversationMagics.agent_code,
-    "`%agent_check`": ConversationMagics.agent_check,
-    "`%agent_reset`": ConversationMagics.agent_reset,
-    "`%agent_answer`": ConversationMagics.agent_answer,
-    "`%agent_cost`": ConversationMagics.agent_cost,
-    "`%agent_save`": ConversationMagics.agent_save,
-    "`%agent_load`": ConversationMagics.agent_load,
-    "`%agent_cassette`": ConversationMagics.agent_cassette,
-    "`%agent_mcp`": McpMagics.agent_mcp,
-    "`%agent_chat`": ChatMagics.agent_chat,
-}
+CLASSES = (ArchytasNB, ToolMagics, ConversationMagics, McpMagics, ChatMagics)
+
+
+def magics() -> dict[str, Any]:
+    """All magics, by how they are written."""
+    found = {}
+    for cls in CLASSES:
+        line, cell = cls.magics["line"], cls.magics["cell"]
+        for name in dict.fromkeys((*line, *cell)):
+            written = [f"`%{name}`"] * (name in line) + [f"`%%{name}`"] * (name in cell)
+            found[", ".join(written)] = getattr(cls, name)
+    return found
 
 
 def page() -> str:
@@ -51,7 +42,7 @@ def page() -> str:
         "# Magics, options and settings",
         "This page is generated from the help texts that `%agent?`, `%agent --help` and `%config ArchytasNB` show.",
     ]
-    for title, magic in MAGICS.items():
+    for title, magic in magics().items():
         parts += [f"## {title}", *_magic(magic)]
         if magic is ArchytasNB.agent:
             parts += ["### `{…}` in a question", inspect.cleandoc(_fenced(template.__doc__ or ""))]

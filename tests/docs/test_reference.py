@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.settings import SettingTraits
-from tests.docs.reference import MAGICS, PAGE, help_of, page
+from tests.docs.reference import PAGE, help_of, magics, page
 
 
 def test_the_reference_is_up_to_date() -> None:
@@ -15,7 +15,7 @@ def test_the_reference_is_up_to_date() -> None:
 
 def test_every_option_and_every_setting_stands_in_it() -> None:
     text = page()
-    for magic in MAGICS.values():
+    for magic in magics().values():
         for action in parser_of(magic)._actions:
             assert all(f"{name}" in text for name in action.option_strings if name.startswith("--"))
             assert help_of(action)
