@@ -70,7 +70,16 @@ def files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_a_flood_takes_no_more_files_than_the_bound(echoing: Listener) -> None:
+def test_a_flood_takes_no_more_files_than_the_bound(
+    echoing: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+
+    def count(connection: Connection) -> None:
+        opened.append(len(echoing._open()))
+        echo(connection)
+
+    monkeypatch.setattr(echoing, "_serve", count)
     before = files()
     held: list[socket.socket] = []
     with suppress(OSError):  # the queue of the system is full, too
@@ -83,6 +92,7 @@ def test_a_flood_takes_no_more_files_than_the_bound(echoing: Listener) -> None:
     until(lambda: files() <= before)
     with connect(echoing) as one:
         assert answered(one)
+    assert max(opened) <= MAX_CONNECTIONS
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTT", b"\x00" * 10])
