@@ -22,7 +22,7 @@ class Words(NamedTuple):
     """How servers say one thing.
 
     Attributes:
-        example: A text that a server sent.
+        example: A text that a server sent, perhaps without the names in it.
         server: That server, with its version, or with the month for one that has none.
         unless: Words beside which these mean something else, or None.
     """
@@ -54,8 +54,8 @@ WORDS = {
     # More tokens than allowed per minute: waiting does not help.
     "too_large": Words(
         _pattern(r"\ARequest too large"),
-        "Request too large for gpt-4o in organization org-1 on tokens per min (TPM): Limit 30000, "
-        "Requested 61337. The input or output tokens must be reduced in order to run successfully.",
+        "Request too large for … in organization … on tokens per min (TPM): Limit 30000, Requested "
+        "61337. The input or output tokens must be reduced in order to run successfully.",
         "OpenAI, 2026-02",
     ),
     "overflow": Words(
@@ -119,7 +119,7 @@ WORDS = {
             r"\bmodel\b.{0,120}(?:not (?:found|exist|available)|unknown)"
             r"|model_not_found|(?:unknown|invalid) model"
         ),
-        "The model `gpt-9` does not exist",
+        "The model `tiny-1` does not exist",
         "vLLM",
     ),
     "wants_thoughts": Words(
