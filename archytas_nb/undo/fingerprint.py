@@ -110,6 +110,7 @@ class _Reading:
         return _joined(parts)
 
     def _composite(self, value: Any, depth: int) -> bytes:
+        """The digest of an object by its name, or by all that it contains."""
         cls: Any = type(value)
         if isinstance(value, _BY_NAME):
             return _named(cls, str(getattr(value, "__qualname__", None) or value).encode())
@@ -121,22 +122,27 @@ class _Reading:
         data = _contents(value, self, depth)
         if data is not None:
             return _named(cls, data)
+        return self._by_kinds(value, depth)
+
+    def _by_kinds(self, value: Any, depth: int) -> bytes:
+        """The digest of an object by its contents; by its identity if none can be read."""
+        cls: Any = type(value)
         kinds, why = kinds_of(value)
         if why and why not in ("class", "module", "function"):
             self.unread.append(why)
         if not kinds:
-            self.unread += [] if why else [cls.__name__]
+            if not why:
+                self.unread.append(cls.__name__)
             return _named(cls, str(id(value)).encode())
         parts = [_named(cls, b"")]
         for kind in kinds:
             read = kind.read(value)
             if isinstance(value, (set, frozenset)):
-                each_digest = sorted(self.digest(each, depth) for each in set(read))
-                parts += each_digest
-            elif not kind.keyed:
-                parts.append(self.all(b"items", read, depth))
-            else:
+                parts += sorted(self.digest(item, depth) for item in set(read))
+            elif kind.keyed:
                 parts.append(self._keyed(kind, read, depth))
+            else:
+                parts.append(self.all(b"items", read, depth))
         return _joined(parts)
 
     def _keyed(self, kind: Any, read: tuple[Any, ...], depth: int) -> bytes:
