@@ -96,3 +96,12 @@ def test_a_variable_that_held_the_result_before_the_question_stays(
     notebook.history_manager.reset(new_session=False)  # nothing says who assigned it
     run(notebook, ASK)
     assert read_meanwhile(notebook) == [notebook.user_ns["_rows"]]
+
+
+def test_a_result_that_is_about_to_be_deleted_is_not_described(notebook: InteractiveShell) -> None:
+    model = "model=ScriptedModel(*ask, *ask)"
+    run(notebook, f"agent = nb.Agent([load, load_new], {model}, context='mentioned')")
+    run(notebook, *["agent.run('Put them into load_1.', origin='cell')"] * 2)
+    assert "load_1" in stored(notebook)
+    first, again = (notebook.user_ns["agent"].model.asked[step].messages for step in (0, 3))
+    assert first == again
