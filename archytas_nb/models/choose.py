@@ -235,7 +235,8 @@ def _listed_names(base_url: str, api_key: str, period: int) -> tuple[str, ...]: 
         name="archytas_nb-models",
         daemon=True,
     )
-    ask.start()  # in a thread, because host name lookup has no timeout
+    # In a thread, because host name lookup has no timeout.
+    ask.start()
     ask.join(_LISTING_SECONDS)
     names: list[str] = []
     for models in answers:
@@ -273,7 +274,8 @@ def _servers(ports: tuple[tuple[str, int], ...]) -> tuple[LocalServer, ...]:
     def look(named_port: tuple[str, int]) -> LocalServer:
         name, port = named_port
         base_url = f"http://127.0.0.1:{port}/v1"
-        try:  # create a client only if something listens on the port
+        try:
+            # Create a client only if something listens on the port.
             socket.create_connection(("127.0.0.1", port), SECONDS).close()
         except OSError:
             return LocalServer(name, base_url, ())
@@ -323,7 +325,8 @@ def _discovered(name: str | None, confirm: Confirm | None) -> _Discovery:
             )
         if answer:
             file = OutputFile(permissions_file(), "the list of servers", is_private=True)
-            with contextlib.suppress(ConfigurationError):  # the next process then asks again
+            with contextlib.suppress(ConfigurationError):
+                # The next process then asks again.
                 file.write(json.dumps({**allowed, server.base_url: server.name}))
             return _Discovery((server, model))
         _refused.add(server.base_url)

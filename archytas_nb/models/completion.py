@@ -99,7 +99,8 @@ class CompletionBuilder(ReplyBuilder):
             message = choice.get("delta") or choice.get("message")
             if isinstance(message, dict):
                 self._add_message(message, deltas)
-                if len(message) > 1 or not message.get("content"):  # as in few pieces
+                if len(message) > 1 or not message.get("content"):
+                    # Nearly all pieces have a text alone.
                     self._add_others(message, is_whole=not choice.get("delta"))
             if choice.get("error") or choice.get("finish_reason"):
                 self._end(choice, text)
@@ -109,14 +110,16 @@ class CompletionBuilder(ReplyBuilder):
         """Read why the reply ends."""
         raise_if_error(choice, text)
         self.finish = finish_of(string(choice.get("finish_reason")))
-        if self.finish == "error":  # from OpenRouter, if the model's provider failed
+        if self.finish == "error":
+            # From OpenRouter, if the model's provider failed.
             self.finish = ""
             raise EOFError("the server aborted the reply: finish_reason is 'error'")
 
     def _add_message(self, message: dict[str, Any], deltas: list[Delta]) -> None:
         text = message.get("content") or message.get("refusal")
         reasoning = message.get("reasoning_content") or message.get("reasoning")
-        if isinstance(text, list):  # Mistral's parts; thoughts contain parts as well
+        if isinstance(text, list):
+            # Mistral's parts; thoughts contain parts as well.
             parts = _dicts(text)
             reasoning = string(reasoning)
             for part in parts:
@@ -135,7 +138,8 @@ class CompletionBuilder(ReplyBuilder):
         for name, value in message.items():
             if name == "tool_calls":
                 self._calls.add_all(_dicts(value), is_whole=is_whole)
-            elif name == "function_call":  # before there were several
+            elif name == "function_call":
+                # The field from before there could be several.
                 self._calls.add_all(_dicts([value]), is_whole=is_whole)
             elif name not in _OF_A_MESSAGE and value:
                 self._others.setdefault(name, []).append(value)
@@ -243,7 +247,8 @@ def from_stream(  # noqa: C901 - one loop, for speed
     except EOFError:
         if not reply.finish:
             raise
-    if other and not reply.has_begun:  # not a stream, or not such a server
+    if other and not reply.has_begun:
+        # It is no stream of events.
         return from_body("\n".join(other), new_builder)
     if not (reply.finish or reply.is_over):
         raise EOFError("the stream ended in the middle of the reply")
@@ -294,7 +299,8 @@ class ServerError(Exception):
     def __init__(
         self, message: str, status: int = 500, codes: str = "", reply: ModelReply | None = None
     ) -> None:
-        super().__init__()  # without text, because older clients log it, and it may contain the key
+        # Without text, because older clients log it, and it may contain the key.
+        super().__init__()
         self.message = message
         self.status = status
         self.codes = codes
@@ -309,7 +315,8 @@ class ServerError(Exception):
         error = cls.from_object(data, body, status)
         error.wait = wait_told(headers, data, body)
         if 300 <= status < 400 and "location" in headers:
-            with contextlib.suppress(ValueError):  # not a URL
+            with contextlib.suppress(ValueError):
+                # It may be no URL.
                 to = shown_url(urllib.parse.urljoin(url, headers["location"]))
                 error.to = to.removesuffix("/chat/completions").removesuffix("/responses")
                 error.to = error.to.removesuffix("/v1/messages")
@@ -324,7 +331,8 @@ class ServerError(Exception):
         raw = str(mapping(error.get("metadata")).get("raw") or "")
         message = str(error.get("message") or error.get("detail") or "")
         provider_error = None
-        if raw:  # the error of the model's provider
+        if raw:
+            # The error of the model's provider.
             provider_error = cls.from_object(parsed(raw.strip()), raw)
         if provider_error and message == "Provider returned error":
             message = f"{message}: {provider_error.message}"
@@ -342,7 +350,8 @@ def _innermost(data: Any) -> Any:
     """The error itself, out of the lists and objects that servers put around it."""
     inner = data
     while True:
-        if isinstance(inner, list) and len(inner) == 1:  # Gemini's
+        if isinstance(inner, list) and len(inner) == 1:
+            # As Gemini does.
             inner = inner[0]
         elif isinstance(inner, dict) and isinstance(inner.get("error"), (dict, str)):
             inner = inner["error"]

@@ -178,7 +178,8 @@ def _reasoning_only(reply: ModelReply) -> bool:
 
 def _note_reply(reply: ModelReply, ask: AskModel, form: Capabilities) -> None:
     """Note in the form how the model calls tools."""
-    if reply.calls:  # a call in the text may then be an example
+    if reply.calls:
+        # A call in the text may then be an example.
         form.calls = "native"
     elif ask.tools and form.calls == "unknown" and reply.finish != REFUSED:
         functions = [each["function"] for each in ask.tools]
@@ -278,9 +279,8 @@ class Search:
         """Give some changes back that may not be needed, with a later request of the question."""
         seen = self._seen
         ask = self._request.ask
-        if (
-            ask.step == 1 and not ask.is_side_request
-        ):  # of another question, which is not to be refused
+        if ask.step == 1 and not ask.is_side_request:
+            # Another question begins, which is not to be refused.
             seen.doubted = []
         if not seen.doubted or seen.base is None or ask.is_side_request or seen.refusals_left <= 0:
             return
@@ -343,7 +343,8 @@ class Search:
             return True
         if self._trial or self._used:
             return status in _ABOUT_REQUEST or status in _MAYBE_ABOUT_REQUEST
-        if failed.kind == "overflow" or status == 402:  # no credit
+        if failed.kind == "overflow" or status == 402:
+            # 402 means that there is no credit.
             if self._limits(failed.refusal):
                 return True
             says_how_long = refusals.context_tokens(failed.refusal) is not None
@@ -356,7 +357,8 @@ class Search:
             seen.failures += 1
             self._is_failure = True
             return bool(seen.unconfirmed) or seen.failures >= _FAILURES
-        if status == 404 and not seen.has_replied:  # or an unknown path or model
+        if status == 404 and not seen.has_replied:
+            # It may also be an unknown path or model.
             return self._is_spoken_of(failed.refusal) or self._is_known()
         return status in _ABOUT_REQUEST or status in _MAYBE_ABOUT_REQUEST
 
@@ -454,7 +456,8 @@ class Search:
         words = without_values(text)
         added = [each.adds for each in self._step if each.adds]
         if added and re.search(rf"(?<!\w){added[0]}(?!\w)", text):
-            self._undo(self._step)  # what it adds is refused, and so was the request without
+            # What it adds is refused, and so was the request without.
+            self._undo(self._step)
             self._is_about_tools = True
         elif self._is_by_words and words == self._words:
             self._undo(self._step)
@@ -466,7 +469,8 @@ class Search:
 
     def _counts(self, change: Change) -> bool:
         """Whether the words speak of a feature enough to leave it out alone."""
-        if change.sent in self._seen.accepted:  # a gateway may ask another server by now
+        if change.sent in self._seen.accepted:
+            # A gateway may ask another server by now.
             return change.score >= NAMED
         return change.score >= SPOKEN_OF
 

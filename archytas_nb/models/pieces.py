@@ -59,7 +59,8 @@ class _Call:
                 case '"':
                     self._in_text = not self._in_text
                     self._has_value = True
-                case "\\":  # the character that it escapes is not there yet
+                case "\\":
+                    # The character that it escapes is not there yet.
                     self._is_escaped = True
                 case "{" | "[" if not self._in_text:
                     self.depth += 1
@@ -86,7 +87,8 @@ class _Call:
 
     def add_name(self, name: str) -> None:
         """Add a name, or a piece of it; once there are arguments, it can only be a repetition."""
-        if name.startswith(self.name) and not self.pieces:  # the first, or all of it up to here
+        if name.startswith(self.name) and not self.pieces:
+            # The first piece, or all of the name up to here.
             self.name = name
         elif not self.pieces or not self.name:
             self.name += name
@@ -159,7 +161,8 @@ class CallPieces:
         """The call that a piece belongs to; None if it begins one."""
         call = self._by_index.get(index)
         if call is not None and index is not None and not (call_id or name):
-            return call  # nearly all pieces
+            # As with nearly all pieces.
+            return call
         last = self._calls[-1] if self._calls else None
         if index is None:
             call = last

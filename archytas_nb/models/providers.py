@@ -67,7 +67,8 @@ def suggestion(name: str) -> str:
     if prefix.isalpha():
         near = nearest(prefix, PROVIDERS)
         candidate = near and f"{near}:{rest}"
-    elif separator == ":":  # a name and a size, as in Ollama
+    elif separator == ":":
+        # A name and a size, as in Ollama.
         candidate = f"ollama:{name}"
     elif vendor:
         candidate = f"{vendor}:{name}"
@@ -189,7 +190,8 @@ def key_of(prefix: str, provider: Provider, name: str | None) -> str:
     if not key:
         shown = f"{prefix}:{name or ''}"
         text = f"model {shown!r} needs an API key, and {provider.key_name} is not set."
-        if name and prefix == "mistral":  # also the name of an Ollama model
+        if name and prefix == "mistral":
+            # Also the name of an Ollama model.
             text += f" (For Ollama's model of that name, use 'ollama:{prefix}:{name}'.)"
         raise ConfigurationError(f"{text} Set it in the environment.")
     return key

@@ -65,7 +65,8 @@ def context_tokens(text: str) -> int | None:
     """The context length in the error for a conversation that is too long."""
     if not matches("overflow", text):
         return None
-    return _number(_CONTEXT, text) or None  # 0 means that the server does not know it
+    # 0 means that the server does not know it.
+    return _number(_CONTEXT, text) or None
 
 
 def prompt_tokens(text: str) -> int | None:
@@ -76,9 +77,11 @@ def prompt_tokens(text: str) -> int | None:
 def token_limit(text: str, asked: int = 0) -> int | None:
     """The highest allowed `max_tokens`, if the refusal of `asked` tokens contains it."""
     text = text[:SEARCHED_CHARS]
-    if found := re.search(r"from 1 \(inclusive\) to (\d{1,12}) \(exclusive\)", text):  # Gemini
+    if found := re.search(r"from 1 \(inclusive\) to (\d{1,12}) \(exclusive\)", text):
+        # As Gemini says it.
         return int(found[1]) - 1
-    if found := re.search(r"\bLimit:? (\d{1,12}), Requested:? (\d{1,12})", text):  # with the prompt
+    if found := re.search(r"\bLimit:? (\d{1,12}), Requested:? (\d{1,12})", text):
+        # The limit is for the prompt and the reply together.
         return int(found[1]) - (int(found[2]) - asked)
     return _number(_MAX_TOKENS, text)
 
@@ -179,7 +182,8 @@ class EndpointErrors:
         `timeout` is in seconds without data; `ask` is None for a request for the list of models.
         """
         cause = error.__cause__ or error
-        for each in (error, cause):  # some client versions wrap the exceptions of hooks
+        for each in (error, cause):
+            # Some client versions wrap the exceptions of hooks.
             if isinstance(each, ModelError):
                 return each
             if isinstance(each, ServerError):
@@ -199,7 +203,8 @@ class EndpointErrors:
 
     def of_server(self, error: ServerError, model: str, ask: AskModel | None = None) -> ModelError:
         """The error for a server's response to a request to a model; `ask` as in `of_client`."""
-        if error.to:  # a conversation is sent only to the configured address
+        if error.to:
+            # A conversation is sent only to the configured address.
             advice = (
                 f"If that is the base URL of the API, set {self._url_name}, or base_url=, to it."
             )

@@ -103,7 +103,8 @@ class RemoteModel:
         query: Mapping[str, str] | None = None,
         **request: Any,
     ) -> None:
-        if self.reads_settings and not base_url:  # a configured key is for the configured URL
+        if self.reads_settings and not base_url:
+            # A configured key is for the configured URL.
             base_url = settings.value("base_url")
             api_key = api_key or str(settings.value("api_key"))
         url = base_url or os.environ.get(self.url_variable) or self.default_url
@@ -201,7 +202,8 @@ class RemoteModel:
         Without a given name, it is the default model of the endpoint, or the first that it lists.
         """
         if self._model is None and self.default.name is not None:
-            return self.default.name  # not kept: it may turn out to be gone
+            # Not kept: it may turn out to be gone.
+            return self.default.name
         if self._model is None:
             self._model = self._first_served()
         return self._model
@@ -217,7 +219,8 @@ class RemoteModel:
         """Whether it is a small model, judged by its name; small models get additional checks."""
         try:
             return is_small(self.name)
-        except (ModelError, ConfigurationError):  # the request will report the error
+        except (ModelError, ConfigurationError):
+            # The request will report the error.
             return False
 
     @property
@@ -365,7 +368,8 @@ class RemoteModel:
         if not (is_of_client or is_of_transport(error) or isinstance(error, ServerError)):
             return error
         failed = self.errors.of_client(error, self.timeout, name, ask)
-        if failed.status:  # it takes precedence over a timeout
+        if failed.status:
+            # It takes precedence over a timeout.
             return failed
         return connection.failure() or failed
 
@@ -414,7 +418,8 @@ class RemoteModel:
                     "response": [connection.on_response],
                 },
             )
-        except (ImportError, OSError, ValueError) as error:  # from a proxy or a certificate
+        except (ImportError, OSError, ValueError) as error:
+            # From a proxy or a certificate.
             why = mask_secrets(str(error)).rstrip(".")
             text = f"cannot create a client for {self.base_url!r} in this environment: {why}"
             advice = "Check HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
@@ -461,9 +466,8 @@ class RemoteModel:
     def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
         """The models that the endpoint serves, with a short timeout; raises `ModelError`."""
         seconds = min(self.timeout, seconds)
-        limits = self._timeouts(
-            seconds, Deadline()
-        )  # imports the client, which is slow the first time
+        # Imports the client, which is slow the first time.
+        limits = self._timeouts(seconds, Deadline())
         deadline = Deadline(seconds)
         with self._connection(seconds, deadline) as connection:
             listing = connection.client.models.with_streaming_response.list
@@ -554,7 +558,8 @@ def _generated(error: BaseException, ask: AskModel) -> ModelReply | None:
     """The model's reply in the error of a server that could not read it, or None."""
     if not isinstance(error, ServerError):
         return None
-    if error.reply is not None or error.status < 500:  # not a failure of the server
+    if error.reply is not None or error.status < 500:
+        # Not a failure of the server.
         return error.reply
     sent = json.dumps([*ask.messages, *ask.tools], ensure_ascii=False, default=str)
     text = written_by_model(error.message, f"{sent} {json.dumps(sent)}")
@@ -603,7 +608,8 @@ def with_retries(
 _CLIENTS: dict[Any, list[BoundedConnection]] = {}
 """The connections that are not in use, by base URL, key, timeout, headers and query."""
 
-if hasattr(os, "register_at_fork"):  # a child process must not share connections
+if hasattr(os, "register_at_fork"):
+    # A child process must not share connections.
     os.register_at_fork(after_in_child=_CLIENTS.clear)
 
 

@@ -63,7 +63,8 @@ def events(  # noqa: C901, PLR0912 - one loop, for speed
     mark = "\ufeff"
     for chunk in chain(chunks, (b"\n",)):
         at = chunk.rfind(b"\n") + 1
-        if b"\r" in chunk:  # at the end of the chunk, its LF may follow
+        if b"\r" in chunk:
+            # At the end of the chunk, its LF may follow.
             has_returns = True
             at = max(at, chunk.rfind(b"\r", 0, -1) + 1)
         if not at:

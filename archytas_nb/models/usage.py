@@ -69,7 +69,8 @@ class Tokens:
                 found[kind] = max(found.get(kind, 0), number)
         cost = usage.get("cost") if isinstance(usage, dict) else None
         usd = 0.0
-        if isinstance(cost, (int, float)) and 0 < cost < 1e6:  # OpenRouter's
+        if isinstance(cost, (int, float)) and 0 < cost < 1e6:
+            # As OpenRouter does.
             usd = float(cost)
         return cls(**found, usd=usd)
 

@@ -51,7 +51,8 @@ def wait_told(headers: Mapping[str, str], body: Any, text: str) -> float | None:
 
 def _in_headers(headers: Mapping[str, str]) -> Iterator[float | None]:
     yield _value("retry-after-ms", headers.get("retry-after-ms", ""))
-    if "retry-after-ms" not in headers:  # it is the more exact one of the two
+    if "retry-after-ms" not in headers:
+        # It is the more exact one of the two.
         yield _value("retry-after", headers.get("retry-after", ""))
     yield from _used_up({str(name).lower(): str(value) for name, value in headers.items()})
 

@@ -263,7 +263,7 @@ class EmbeddedModel:
         path = weights.locate(self._setting, note)
         is_first = self._weights is None
         self._weights = path
-        if is_first and not self._safe and (crash := self.crash()):  # avoid a crash
+        if is_first and not self._safe and (crash := self.crash()):
             self._safe = True
             self._crash = crash
             self._recorded_crash = crash
@@ -345,7 +345,8 @@ def temperature_for(ask: AskModel) -> float:
     """What is asked for, or 0, or more after two identical replies, which would go on at 0."""
     if ask.temperature is not None:
         return ask.temperature
-    if ask.is_continued:  # its last message is no reply, but the beginning of one
+    if ask.is_continued:
+        # Its last message is no reply, but the beginning of one.
         return 0
     replies = [message.get("content") for message in ask.messages if message["role"] == "assistant"]
     if len(replies) > 1 and replies[-1] == replies[-2]:

@@ -130,7 +130,8 @@ def usable_cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     if affinity:
         cores = len(affinity(0))
-    with contextlib.suppress(ImportError, OSError):  # ipykernel depends on psutil
+    with contextlib.suppress(ImportError, OSError):
+        # psutil comes with ipykernel.
         physical = importlib.import_module("psutil").cpu_count(logical=False) or cores
         cores = min(cores, max(physical, 2))  # small virtual machines often report too few
     with contextlib.suppress(OSError, ValueError):
@@ -162,7 +163,8 @@ def run_dir() -> Path:
         temporary = f"archytas-nb-{uid}"
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     candidates = [Path(tempfile.gettempdir()) / temporary]
-    if runtime.is_absolute():  # its specification says to ignore other paths
+    if runtime.is_absolute():
+        # Its specification says to ignore other paths.
         candidates.insert(0, runtime / "archytas-nb")
     for path in candidates:
         with contextlib.suppress(OSError):
@@ -278,7 +280,8 @@ class Server:
     def answers(self, seconds: float) -> bool:
         """Whether it responds at all within this time."""
         try:
-            self._get("/health", seconds)  # it responds even if the engine is busy
+            # It responds even if the engine is busy.
+            self._get("/health", seconds)
         except (OSError, http.client.HTTPException):
             return False
         return True
@@ -288,7 +291,8 @@ class Server:
         try:
             slots = json.loads(self._get("/slots", seconds))
             return bool(slots) and all(slot["is_processing"] for slot in slots)
-        except TimeoutError:  # while it processes a prompt, it responds only between batches
+        except TimeoutError:
+            # While it processes a prompt, it responds only between batches.
             return True
         except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
             return False
@@ -301,7 +305,8 @@ class Server:
 
     def kill(self) -> None:
         """Kill it, for every notebook that uses it, and wait until it has ended."""
-        if self.alive():  # so the pid is still that of the server
+        if self.alive():
+            # So the pid is still that of the server.
             with contextlib.suppress(OSError):
                 os.kill(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
             self.wait_for_end()
@@ -338,7 +343,8 @@ def ensure_server(
     engine = engine or Engine()
     identity = engine.identity(weights)
     began = time.monotonic()
-    while not _start_lock.acquire(timeout=1.0):  # an interrupted question continues loading
+    while not _start_lock.acquire(timeout=1.0):
+        # An interrupted question continues loading.
         progress(f"Loading the local model {weights.stem} ({time.monotonic() - began:.0f} s)")
     try:
         server = _servers.get(identity)
@@ -413,7 +419,8 @@ class _Launcher:
         if child is not None and child.poll() is None:
             if not self.state.exists():
                 return child
-            _children[f"{self.path.name} {child.pid}"] = child  # it is exiting or hanging
+            # It is exiting or hanging.
+            _children[f"{self.path.name} {child.pid}"] = child
         try:
             child = _children[self.path.name] = self._spawn()
         except (OSError, FileError) as error:
@@ -433,7 +440,8 @@ class _Launcher:
             "grace_seconds": self.engine.grace_seconds,
         }
         self.state.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # Windows cannot rename an open file
+        with contextlib.suppress(OSError):
+            # Windows cannot rename an open file.
             self.log.replace(self.log.with_suffix(".log.1"))
         with OutputFile(self.log, "the log of the local model").begin() as out:
             return subprocess.Popen(  # noqa: S603 - our own file, run by our own Python
@@ -472,7 +480,8 @@ class _Launcher:
         else:
             why = f"it exited while loading ({crash or 'unknown reason'})"
             needs_setup = False
-            if "  Timeout (" in text:  # the watchdog in `serve` ended it
+            if "  Timeout (" in text:
+                # The watchdog in `serve` ended it.
                 crash = ""
                 why = f"it was not ready after {self.engine.load_seconds:.0f} s"
         # The engine's error lines are more informative than the traceback below them.

@@ -45,9 +45,8 @@ class Leases:
         self._grace = grace_seconds
         self._changed = threading.Condition()
         self._count = 0
-        self._deadline = (
-            time.monotonic() + startup_seconds
-        )  # without a lease, the process ends then
+        # Without a lease, the process ends then.
+        self._deadline = time.monotonic() + startup_seconds
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._socket.getsockname()[1]
         threading.Thread(target=self._listen, name="leases", daemon=True).start()
@@ -70,7 +69,8 @@ class Leases:
         with Connection(peer.detach()) as connection, contextlib.suppress(*failures):
             deliver_challenge(connection, self._key)
             with self._changed:
-                if self._count < 0:  # the process is shutting down
+                if self._count < 0:
+                    # The process is shutting down.
                     return
                 self._count += 1
             try:
@@ -154,9 +154,11 @@ def main(config: dict[str, Any]) -> None:
     facts = {"pid": os.getpid(), "port": port, "lease_port": leases.port, "api_key": key}
     write_private(Path(config["state"]), facts)
     leases.wait()
-    with contextlib.suppress(OSError):  # the disk of the log is full
+    with contextlib.suppress(OSError):
+        # The disk of the log is full.
         sys.stderr.write("The last notebook that used this model has closed; exiting.\n")
-    os._exit(0)  # not sys.exit, which would wait for a reply that is being generated
+    # Not sys.exit, which would wait for a reply that is being generated.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,8 @@ def _from_hub(setting: str, *, is_local: bool = False) -> Path | None:
     try:
         path = hf_hub_download(repo_id=f"{owner}/{repo}", filename=file, local_files_only=is_local)
         return Path(path)
-    except Exception as error:  # its type depends on the version of the library
+    except Exception as error:
+        # Its type depends on the version of the library.
         if is_local:
             return None
         raise ConfigurationError(
@@ -218,7 +219,8 @@ def _assembled_file(progress: Progress) -> Path:
         with locked(target.with_name(f"{target.name}.lock"), progress, waiting):
             if find() is None:
                 _assemble(parts, file, progress)
-    except OSError as error:  # of the lock
+    except OSError as error:
+        # The file of the lock cannot be made.
         raise file.unwritable(error) from error
     return target
 
