@@ -220,7 +220,8 @@ def _kind(values: Iterable[Any]) -> Any:
     """The type of a column: a union of few, or any."""
     found = dict.fromkeys(map(type, values))
     if {bool, int, float} & found.keys() == {int, float}:
-        del found[int]  # as an argument, an int is a float
+        # As an argument, an int is a float.
+        del found[int]
     kinds = [each for each in found if each is not type(None)]
     if not kinds or len(kinds) > _MAX_KINDS or not _PLAIN.issuperset(kinds):
         return Any

@@ -211,7 +211,8 @@ class Elsewhere:
             order = Order(token, self._claims.folder, may_repeat, parcel.digest, about)
             with self._gate.entered(alone=lost > 0, stopped=stopped):
                 report, why = self._attempt(order, data, what, stopped)
-            if report is None:  # dropped
+            if report is None:
+                # It was dropped.
                 dropped += 1
                 if dropped == _DROPPED:
                     raise failed(f"the executor {_named(self._given)} does not run it: {why}")
@@ -279,7 +280,8 @@ class Elsewhere:
                     self._wait(future, ended, self._stopped)
                     why = described(_error_of(future) or RuntimeError("it was lost"))
                 is_dropped = jobs.pop(token, None) is not None
-                while not job.has_ended and not is_dropped:  # a thread of this process ends
+                while not job.has_ended and not is_dropped:
+                    # A thread of this process ends.
                     ended.wait(_LOOK)
                     if self._stopped():
                         raise KeyboardInterrupt
@@ -493,7 +495,8 @@ class SentCalls:
             self.end = error.result
         except ExecutorError:
             self.end = RowResult("open")
-        except KeyboardInterrupt:  # it has not begun, or may run twice
+        except KeyboardInterrupt:
+            # It has not begun, or may run twice.
             return _NOT_RUN
         else:
             if not may_repeat:

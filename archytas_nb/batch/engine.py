@@ -486,7 +486,8 @@ class Map:
             if each.status == "done":
                 verdict = self.answers.check(each.answer)
                 values[at] = verdict.value
-                if verdict.fault:  # the type's own check has changed, or what it asks
+                if verdict.fault:
+                    # The type's own check has changed, or what it asks.
                     results[at] = replace(each, status="failed", error=verdict.reason)
         return results, values
 
@@ -615,12 +616,14 @@ class Map:
             ends = time.monotonic() + _GRACE
             for each in threads:
                 each.join(max(0.0, ends - time.monotonic()))
-        if self.limiter.reason:  # a replay then knows that these rows belong to the map
+        if self.limiter.reason:
+            # A replay then knows that these rows belong to the map.
             self._store.put_open(key for key in self.todo if self._status(key) == "open")
         if self._error is None:
             return
         is_partial = any(self._status(key) == "done" for key in self.todo)
-        if is_partial and isinstance(self._error, (ModelError, ExecutorError)):  # `line` names it
+        if is_partial and isinstance(self._error, (ModelError, ExecutorError)):
+            # `line` names it.
             return
         raise self._error
 
@@ -746,7 +749,8 @@ class Map:
             found: T = elsewhere.run(parcel, about, "a row")
         except RowEndError as error:
             return error.result
-        except (KeyboardInterrupt, ExecutorError):  # `_attempt` sees which
+        except (KeyboardInterrupt, ExecutorError):
+            # `_attempt` sees which.
             return OPEN
         return found
 
@@ -793,7 +797,8 @@ class Map:
                 failure = ModelError(result.error, kind=result.kind)  # type: ignore[arg-type]
                 self._error = self._error or failure
                 self.limiter.stop(f"the endpoint: {result.error}")
-            elif result.status == "open":  # an interrupt hit a tool on the main thread
+            elif result.status == "open":
+                # An interrupt hit a tool on the main thread.
                 self.limiter.stop("an interrupt", now=not self.limiter.reason)
             is_estimated = self._ask == self.ask_singly
             if is_estimated and self._asked == _SAMPLE < len(self.todo):

@@ -42,7 +42,8 @@ def version_of(function: Callable[..., Any]) -> str:
     """What identifies the code that a call of a function runs."""
     try:
         source = inspect.getsource(function)
-    except (OSError, TypeError):  # typed into an interpreter, written in C, or an object
+    except (OSError, TypeError):
+        # It was typed into an interpreter, is written in C, or is an object.
         source = ""
     written = _written_in_python(function)
     code = None if written is None else code_of(written)
@@ -55,7 +56,8 @@ def version_of(function: Callable[..., Any]) -> str:
 
 def _written_in_python(function: Any) -> Any:
     """The function behind partials, methods, objects that are called, and decorators."""
-    for _ in range(100):  # an object may lead to itself
+    for _ in range(100):
+        # An object may lead to itself.
         if isinstance(function, FunctionType):
             inner: Any = inspect.unwrap(function)
             if inner is function:

@@ -131,7 +131,8 @@ class Limiter:
                     if not self.is_free:
                         self._reserved.append(expected)
                     return
-                elif self._reserved:  # these may cost less in the end
+                elif self._reserved:
+                    # These may cost less in the end.
                     self._changed.wait()
                 else:
                     self.stop_at_budget()
@@ -226,7 +227,8 @@ class RowModel:
             if failed.kind in ENDPOINT_FAILURES | REFUSED_FOR_ALL:
                 limiter.failure = collapse_whitespace(str(failed))
             is_rate = failed.kind == "rate_limit"
-            if is_rate and limiter.replies != replies:  # the others get on: so will this row
+            if is_rate and limiter.replies != replies:
+                # The others get on: so will this row.
                 retries = 0
                 replies = limiter.replies
 
@@ -241,7 +243,8 @@ class RowModel:
                 raise failed
             retries += 1
             if is_rate or failed.wait is not None or failed.status in _OVERLOADED:
-                limiter.hold(wait)  # it holds for all rows
+                # It holds for all rows.
+                limiter.hold(wait)
             else:
                 sleep(wait)
 
@@ -278,7 +281,8 @@ class RowModel:
         else:
             self.usage += listed
         higher = replace(reported, usd=max(reported.usd, listed.usd))
-        if not reported.tokens:  # the endpoint does not report them
+        if not reported.tokens:
+            # The endpoint does not report them.
             most = limiter.most(expected)
             return replace(most, usd=max(most.usd, higher.usd))
         limiter.learn(listed, higher)

@@ -223,7 +223,8 @@ def stored(path: Path | None, keys: Iterable[str]) -> dict[str, RowResult]:
             sqlite3.connect(where, uri=True, timeout=_LOOK, factory=_Patient)
         ) as database,
     ):
-        if not _columns(database):  # another kernel is about to make the table
+        if not _columns(database):
+            # Another kernel is about to make the table.
             return {}
         found = _rows(database, keys)
     return {key: row for key, (row, _) in found.items()}
@@ -321,7 +322,8 @@ class Store:
             The row, with the costs of all attempts. In the file, secrets are masked.
         """
         with self._transaction() as database:
-            if database is None:  # nothing is kept, or nobody waits for this worker any more
+            if database is None:
+                # Nothing is kept, or nobody waits for this worker any more.
                 return attempt
             before, owner = self._get(database, key)
             usage = before.usage + attempt.usage
@@ -356,9 +358,11 @@ class Store:
             database = self._database
             self._database = None
             if database is not None:
-                with contextlib.suppress(sqlite3.Error):  # then the others see that it is gone
+                with contextlib.suppress(sqlite3.Error):
+                    # Then the others see that it is gone.
                     database.execute(_LEAVE, (self._owner,))
-                with contextlib.suppress(sqlite3.Error):  # another kernel has it open, and will
+                with contextlib.suppress(sqlite3.Error):
+                    # Another kernel has it open, and will.
                     database.execute("PRAGMA busy_timeout=0")
                     sqlite3.Connection.execute(database, "PRAGMA journal_mode=DELETE")
                 database.close()
@@ -481,7 +485,8 @@ def _opened(path: Path) -> sqlite3.Connection:
     )
     try:
         # With a write-ahead log a commit takes microseconds, and a killed process loses none.
-        with contextlib.suppress(sqlite3.OperationalError):  # another kernel switches to it
+        with contextlib.suppress(sqlite3.OperationalError):
+            # Another kernel switches to it.
             database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=NORMAL")
         database.execute("BEGIN IMMEDIATE")
@@ -538,7 +543,8 @@ def _held_lock(owner: str) -> FileLock | None:
 def _has_ended(owner: str) -> bool:
     """Whether the process of an owner has certainly ended."""
     path = _lock_path(owner)
-    if not owner.isalnum() or not path.exists():  # on another machine, or without such locks
+    if not owner.isalnum() or not path.exists():
+        # The file may be on another machine, or its system has no such locks.
         return False
     lock = FileLock(path, timeout=0, thread_local=False)
     try:

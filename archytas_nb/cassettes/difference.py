@@ -196,7 +196,8 @@ def _meaning(part: RequestPart, request: Request, line: int) -> tuple[MissCause,
         return "settings", ""
     role = part.content.get("role")
     lines = _text(part).split("\n")
-    if role == "system":  # in the text protocol it contains the texts of the tools
+    if role == "system":
+        # In the text protocol it contains the texts of the tools.
         heads = [each for each in lines[:line] if each and not each.startswith(" ")]
         tool = heads[-1].removesuffix(":") if heads else ""
         if tool in _names(request):

@@ -47,7 +47,8 @@ def last_error(mask: Mask) -> LastError | None:
     failure = last_failure()
     if failure is None:
         return None
-    with contained():  # the exception is of a class of the user's, whose attributes may raise
+    with contained():
+        # The exception is of the user's class, whose attributes may raise.
         return described(failure, mask)
     text = f"The cell that ran before this question, [{failure.number}], failed: {_UNREADABLE}."
     return LastError(f"cell {failure.number}", "", text)
@@ -148,7 +149,8 @@ def _raised(error: BaseException, mask: Mask) -> Iterator[str]:
 def _headline(error: BaseException, mask: Mask) -> str:
     """The type and the message of an exception."""
     message = message_of(error)
-    if isinstance(error, SyntaxError):  # whose text ends with the name of a temporary file
+    if isinstance(error, SyntaxError):
+        # Its text ends with the name of a temporary file.
         message = f"{error.msg} (line {error.lineno})"
     message = without_addresses(bounded(message, mask))
     if len(message) > _MAX_MESSAGE:

@@ -67,7 +67,8 @@ def check(code: Code, recorded: Recorded) -> Check:
             name, what = next(iter(reads.unread.items()))
             return Check("cannot say", f"{name!r} cannot be read as a whole: {what}")
         return Check("holds", "nothing it read has changed")
-    if reads.changed_by_run:  # the code would change it once more
+    if reads.changed_by_run:
+        # The code would change it once more.
         by_run = min(reads.changed_by_run)
         return Check("cannot say", f"the question itself changed {by_run!r}", changed)
     return _compared(code, recorded, changed)
@@ -78,7 +79,8 @@ def _compared(code: Code, recorded: Recorded, changed: tuple[str, ...]) -> Check
     proof = verify(code, recorded, from_now=True)
     if proof.differences:
         return Check("changed", "", changed, proof.differences)
-    if proof.values and proof.why:  # other calls, and the same answer
+    if proof.values and proof.why:
+        # There were other calls, and the same answer.
         return Check("holds", "the answer did not change", changed)
     if proof.was_run and proof.why:
         return Check("changed", proof.why, changed)

@@ -90,7 +90,8 @@ def cell_part(source: str) -> FilePart | None:
         if ours is None:
             lines.append(line)
             continue
-        if ours[1]:  # it may be all that a block consists of
+        if ours[1]:
+            # It may be all that a block consists of.
             lines.append(f"{ours[1]}pass")
         if ours[2]:
             returned.add(ours[2])
@@ -107,7 +108,8 @@ def without_magics(source: str) -> str:
         return ""
     try:
         ast.parse(source)
-    except (SyntaxError, ValueError):  # or it is no Python at all
+    except (SyntaxError, ValueError):
+        # It may be no Python at all.
         return "\n".join(_plain_line(line) for line in source.split("\n"))
     return source
 
@@ -205,7 +207,8 @@ def test_file(parts: Sequence[FilePart], namespace: Mapping[str, Any]) -> str:
         elif code is None:
             texts.append(_plain(part))
         elif not any(each.source for each in code.blocks):
-            texts.append(code.text)  # comments
+            # They are comments.
+            texts.append(code.text)
         else:
             has_run = True
             name = names.take(f"test_{_slug(code.question)}")
@@ -273,9 +276,8 @@ def notebook(parts: Sequence[FilePart], pretty: Callable[[Any], str] = repr) -> 
         shown = _shown_results(code)
         last = code.blocks[-1] if code.blocks else Block("")
         is_displayed = last.is_verbatim and last.value is not None  # as the cell ends with it
-        if code.shows_output or (
-            is_displayed and not _is_shown(last.value)
-        ):  # which is no value, and may differ: nbval does not compare it
+        if code.shows_output or (is_displayed and not _is_shown(last.value)):
+            # It is no value, and may differ: nbval does not compare it.
             ignored = {"tags": ["nbval-ignore-output"]}
             cells.append(v4.new_code_cell(source, metadata=ignored))  # type: ignore[no-untyped-call]
             source = ""

@@ -43,9 +43,11 @@ class _Argument:
         if self.of.type.text in _SIMPLE:
             return self.of.type.text
         made = ast.parse(self.source, mode="eval").body
-        if isinstance(made, ast.Call):  # such as datetime.date(2024, 2, 29)
+        if isinstance(made, ast.Call):
+            # As in datetime.date(2024, 2, 29).
             return ast.unparse(made.func)
-        if isinstance(made, ast.Subscript):  # such as Color["RED"]
+        if isinstance(made, ast.Subscript):
+            # As in Color["RED"].
             return ast.unparse(made.value)
         choices = choices_of(self.of.type.schema)
         if choices and all(type(each) in (str, int, bool) for each in choices):
@@ -87,7 +89,8 @@ class Function:
         """A test function, which calls it with the values of the run."""
         call = f"asyncio.run({self.call})" if self.is_async else self.call
         expected = self.expected
-        if 'float("nan")' in expected:  # which equals nothing
+        if 'float("nan")' in expected:
+            # NaN equals nothing.
             call = f"repr({call})"
             expected = f"repr({expected})"
         return f"def test_{self.name}():\n    assert {call} == {expected}"

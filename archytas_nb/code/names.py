@@ -75,7 +75,8 @@ def function_of(tool: Tool, namespace: Mapping[str, Any]) -> str:
     if name:
         return f"{name}.function"
     name = str(getattr(tool.function, "__name__", "") or tool.source_name)
-    for each in (name, tool.source_name):  # it was defined again since
+    for each in (name, tool.source_name):
+        # It was defined again since.
         found_now = _looked_up(each, namespace)
         if callable(found_now) and not isinstance(found_now, Tool):
             return each

@@ -137,7 +137,8 @@ async def _asked(notebook: str, context: Any, ask: Callable[[Client], Awaitable[
     async with _client(notebook, context) as client:
         try:
             return await ask(client)
-        except MCPError as error:  # the client would wrap it in a group
+        except MCPError as error:
+            # The client would wrap it in a group.
             refused = error
     raise refused
 
@@ -149,7 +150,8 @@ def _passing_on(notebook: str) -> Server[Any]:
     async def list_tools(context: Context, _: Any) -> types.ListToolsResult:
         try:
             return await _asked(notebook, context, Client.list_tools)
-        except ConfigurationError:  # a program that is told of an error may not ask again
+        except ConfigurationError:
+            # A program that is told of an error may not ask again.
             return types.ListToolsResult(tools=[*FIXED_TOOLS])
 
     async def call_tool(

@@ -92,5 +92,6 @@ def run_call(
         return CallOutcome("interrupted", "Not run: the user interrupted here."), run
     if not run.calls:
         return CallOutcome("error", f"{tool} was not called: {run.reason or run.status}."), run
-    [exchange] = agent.exchanges  # in which an outcome is as a model may read it
+    # The outcome is there as a model may read it.
+    [exchange] = agent.exchanges
     return exchange.steps[0].outcomes[0], run

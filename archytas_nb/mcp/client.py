@@ -100,7 +100,8 @@ class _Loop:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    if sys.platform == "win32":  # a kernel chooses another kind, which starts no processes
+    if sys.platform == "win32":
+        # A kernel chooses another kind, which starts no processes.
         return asyncio.ProactorEventLoop()
     return asyncio.new_event_loop()
 
@@ -204,7 +205,8 @@ class ServerConnection:
         if task is None:
             return
         self._task = None
-        if self._client is None:  # it is still connecting
+        if self._client is None:
+            # It is still connecting.
             task.cancel()
         elif self._end is not None:
             _loop.submit(_set(self._end))
@@ -226,7 +228,8 @@ class ServerConnection:
             with self.log.open("rb") as log:
                 log.seek(max(0, self.log.stat().st_size - characters))
                 return visible(log.read().decode(errors="replace").strip())
-        except OSError:  # it was closed, and its log removed
+        except OSError:
+            # It was closed, and its log removed.
             return ""
 
     def _read(self, listed: Page) -> None:
@@ -289,7 +292,8 @@ class ServerConnection:
             return
         invalid = _Check(checkable(declared))
         why = invalid(structured)
-        if why and list(structured) == ["result"]:  # which stands for a value that is no object
+        if why and list(structured) == ["result"]:
+            # The key stands for a value that is no object.
             why = invalid(structured["result"])
         if why:
             raise McpError(
@@ -408,7 +412,8 @@ class ServerConnection:
             return
         folder = Path(jupyter_core.paths.jupyter_runtime_dir())
         for each in folder.glob("archytas_nb-mcp-*.log"):
-            if is_held(each) is False:  # its kernel was killed
+            if is_held(each) is False:
+                # Its kernel was killed.
                 each.unlink(missing_ok=True)
         self.log = folder / f"archytas_nb-mcp-{self.name}-{os.getpid()}.log"
         environment = {**get_default_environment(), **self._environment}
@@ -459,7 +464,8 @@ async def _listed(client: Client, reader: Reader) -> Page:
             break
         known = {each.name for each in page.tools}
         for each in reader.page.tools:
-            if each in listed.tools:  # some servers give a page again in place of the end
+            if each in listed.tools:
+                # Some servers give a page again in place of the end.
                 continue
             if each.name not in known:
                 listed.left_out[visible(each.name)] = "its schema names a header that is not valid"
@@ -490,7 +496,8 @@ def _reason(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, MCPError):
         text = str(error)
-    elif hasattr(error, "errors"):  # of pydantic
+    elif hasattr(error, "errors"):
+        # pydantic's errors are such.
         text = f"its answer is not valid: {fault_of(error)}"
     return visible(collapse_whitespace(text, 500))
 

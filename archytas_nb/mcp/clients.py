@@ -86,7 +86,8 @@ def write_entry(client: str, folder: Path, url: str, token: str) -> Path:
     file = FILES[client]
     path = folder / file.path
     written = _written(path)
-    with written.locked():  # other kernels add their entries
+    with written.locked():
+        # Other kernels add their entries.
         content = _read(path)
         servers = _servers(content, file, path)
         _remove(servers, file)
@@ -114,7 +115,8 @@ def remove_entry(client: str, folder: Path, url: str) -> bool:
         content = _read(path)
         servers = _servers(content, file, path)
         entry = _entry_in(servers, file)
-        if entry is None or entry.get("url") != url:  # that of another kernel
+        if entry is None or entry.get("url") != url:
+            # It is that of another kernel.
             return False
         _remove(servers, file)
         written.write(_text(content))

@@ -90,7 +90,8 @@ async def started(
             write.close()
             with anyio.CancelScope(shield=True):
                 await _stop(process)
-                with anyio.move_on_after(_SECONDS_TO_END):  # its stdout ends with it
+                with anyio.move_on_after(_SECONDS_TO_END):
+                    # Its stdout ends with it.
                     await ended.wait()
             tasks.cancel_scope.cancel()
             received.close()
@@ -116,7 +117,8 @@ async def _receive(stdout: Any, received: Any, log: BinaryIO, reader: Reader) ->
         try:
             await received.send(SessionMessage(message))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            while await stdout.read(1 << 16):  # so that the server can write what it has, and end
+            while await stdout.read(1 << 16):
+                # The server can then write what it has, and end.
                 pass
             return
 
@@ -153,7 +155,8 @@ def _message(line: bytes, reader: Reader) -> Any:
         return made and types.jsonrpc_message_adapter.validate_python(made, by_name=False)
     except NotReadError as error:
         why = f"its answer cannot be read: {error}"
-    except ValueError as error:  # of pydantic
+    except ValueError as error:
+        # pydantic's errors are such.
         why = f"its answer is no message of the protocol: {fault_of(error)}"
     return _failed(line, why)
 
@@ -194,7 +197,8 @@ async def _send(stdin: Any, to_send: Any, received: Any) -> None:
             stdin.write(text.encode() + b"\n")
             await stdin.drain()
     except (OSError, RuntimeError):
-        received.close()  # so that nobody waits for an answer
+        # Nobody then waits for an answer.
+        received.close()
 
 
 async def _stop(process: Process) -> None:

@@ -241,7 +241,8 @@ def _stub(tool: Described) -> JsonObject:
     try:
         page = {"tools": [stub], **_COMPLETE}
         validate_server_result("tools/list", types.LATEST_PROTOCOL_VERSION, page)
-    except ValueError as error:  # of pydantic
+    except ValueError as error:
+        # pydantic's errors are such.
         raise NotReadError(
             f"its schema is not valid: {collapse_whitespace(str(error), 200)}"
         ) from None
@@ -275,7 +276,8 @@ def _outcome(result: JsonObject) -> JsonObject:
         content.append(_text(f"(the structured content cannot be read: {why})"))
     elif isinstance(structured, dict):
         made["structuredContent"] = structured
-    elif structured is not None:  # which only newer versions of the protocol permit
+    elif structured is not None:
+        # Only newer versions of the protocol permit it.
         made["structuredContent"] = {"result": structured}
     if len(faults) == len(content) > 0 and "structuredContent" not in made:
         raise NotReadError(f"no part of its result can be read: {faults[0]}")
@@ -340,7 +342,8 @@ def _error(error: Any) -> JsonObject:
         if data is not None and fault(data) is None:
             made["data"] = data
     is_code = isinstance(code, int) and not isinstance(code, bool) and abs(code) < 1 << 53
-    if not is_code or code == types.CONNECTION_CLOSED:  # by which the library says that itself
+    if not is_code or code == types.CONNECTION_CLOSED:
+        # The library says it so itself.
         code = types.INTERNAL_ERROR
     if not isinstance(message, str):
         message = json.dumps(message) if message is not None else "the server gives no reason"
@@ -505,7 +508,8 @@ class _Events(_Stream):
 
     def _message(self, data: bytes) -> bytes:
         """The message of an event; empty for one that is not used."""
-        if not data:  # it only says where the stream can be continued
+        if not data:
+            # It only says where the stream can be continued.
             return b""
         made: JsonObject | None
         try:

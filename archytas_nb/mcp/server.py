@@ -162,7 +162,8 @@ class NotebookServer:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._server.protocol(connection), connection.socket
             )
-        except OSError:  # it has gone already
+        except OSError:
+            # It has gone already.
             connection.close()
         except BaseException:
             connection.close()

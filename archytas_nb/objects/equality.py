@@ -124,7 +124,8 @@ def _compared(cls: Any) -> Callable[[Any], Parts] | None:
     if issubclass(cls, pathlib.PurePath) and cls in ATOMS:
         return lambda value: (str(value),)
     if issubclass(cls, tuple) and cls.__flags__ & MADE_IN_PYTHON and not cls.__dictoffset__:
-        if hasattr(cls, "n_fields"):  # of `os` and `time`, with hidden elements
+        if hasattr(cls, "n_fields"):
+            # Those of `os` and `time` have hidden elements.
             return None
         return lambda value: tuple(tuple.__iter__(value))
     if not is_atom(cls):
@@ -156,7 +157,8 @@ def same_value(one: Any, other: Any) -> bool:
         if isinstance(parts, bool):
             if not parts:
                 return False
-        elif (id(one), id(other)) not in seen:  # a tuple may be contained in many places
+        elif (id(one), id(other)) not in seen:
+            # A tuple may be contained in many places.
             if isinstance(one, tuple):
                 seen.add((id(one), id(other)))
             todo += parts

@@ -70,7 +70,8 @@ def type_faults(
         except MontyTypingError as error:
             found = faults_of(error, checked, tools, names, typed)
         except MontyError:
-            pass  # the session in which it runs says what it is
+            # The session in which it runs says what it is.
+            pass
     lines = ["", *text.split("\n")]
     return tuple(Fault(each.line - 1, lines[each.line - 1].strip(), each.text) for each in found)
 
@@ -106,7 +107,8 @@ def faults_of(
     found: dict[Fault, None] = {}
     for line, column, kind, said in diagnostics:
         if kind == "missing-argument" and (line, _function_in(said)) in renamed:
-            continue  # it was given under another name
+            # It was given under another name.
+            continue
         what = reader.plain(int(line), int(column), kind, said)
         if what:
             found[fault_at(int(line), what, text)] = None
@@ -303,7 +305,8 @@ def _unknown_member(module: str, name: str) -> str:
     if module in MODULES:
         with suppress(ImportError):
             known = dir(importlib.import_module(module))
-    if name in known:  # Python has it, the sandbox has not
+    if name in known:
+        # Python has it, the sandbox has not.
         return fault
     return f"{fault}{did_you_mean(name, known)}"
 
@@ -334,7 +337,8 @@ def _unknown_of_builtin(owner: str, name: str) -> str:
     kind = _kind_of(owner)
     for each in _BUILTIN_TYPES:
         if each.__name__ == kind:
-            if hasattr(each, name):  # the checker does not know all that the sandbox has
+            if hasattr(each, name):
+                # The checker does not know all that the sandbox has.
                 return ""
             guess = did_you_mean(name, [one for one in dir(each) if not one.startswith("_")])
             return f"{with_article(kind)} has no attribute {name!r}{guess}"

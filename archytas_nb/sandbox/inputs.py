@@ -104,7 +104,8 @@ def _is_json(value: Any) -> bool:
     """Whether JSON has exactly this value."""
     try:
         return _has_json(value)
-    except RecursionError:  # it contains itself, or is nested too deeply
+    except RecursionError:
+        # It contains itself, or is nested too deeply.
         return False
 
 
@@ -193,7 +194,8 @@ def _same(value: Any) -> Json:
 
 
 def _int(value: int) -> int:
-    if value.bit_length() > _MAX_INT_BITS:  # Python refuses to write longer ones
+    if value.bit_length() > _MAX_INT_BITS:
+        # Python refuses to write longer ones.
         raise TypeError("the number has too many digits to be passed: pass a text, or less of it")
     return value
 

@@ -143,6 +143,7 @@ def _quiet(binary: str) -> str:
         ConfigurationError,
         OSError,
         subprocess.SubprocessError,
-    ):  # programs in this folder cannot be run
+    ):
+        # Programs in this folder cannot be run.
         return binary
     return str(script)

@@ -34,7 +34,8 @@ def rewritten(program: Program, tools: Collection[str], bound: Collection[str] =
     """
     try:
         changed = _Rewriting(program, tools, bound).text()
-    except RecursionError:  # it is nested too deeply
+    except RecursionError:
+        # It is nested too deeply.
         return program.text
     return changed if Program(changed).error is None else program.text
 

@@ -182,7 +182,8 @@ class RowProgram:
                         outcome = call(each)
                         made.append(outcome)
                     outcomes.append(outcome)
-                    if outcome.status not in ("done", "error"):  # it ends the program
+                    if outcome.status not in ("done", "error"):
+                        # It ends the program.
                         break
                 waits = engine.resume(outcomes)
         return engine.ended()

@@ -197,7 +197,8 @@ class Session:
             self._interpreter.read_names()
             return
         self._around.spent = Spent()
-        if self._is_new:  # what is described below the question is what its programs read
+        if self._is_new:
+            # What is described below the question is what its programs read.
             self._notebook.reserve_names(self._interpreter.names)
             self._is_new = False
         self._unbind_borrowed()
@@ -251,7 +252,8 @@ class Session:
     def _leave(self, program: Engine) -> None:
         """Have a session without a program in it, whatever the program left behind."""
         match program.left:
-            case "a request":  # which it may catch the end of
+            case "a request":
+                # The program may catch the end.
                 try:
                     if not end(program.request):
                         self._interpreter.go_back_to_start()
@@ -275,7 +277,8 @@ class Session:
                 return Shown(short(read), kind_of(read))
             except RecursionError:
                 break
-            except (MontyError, RuntimeError):  # too large to be sent, or the worker was lost
+            except (MontyError, RuntimeError):
+                # It is too large to be sent, or the worker was lost.
                 self._interpreter.go_back_to_start()
             except Exception:  # noqa: BLE001 - a value that Python lacks
                 break

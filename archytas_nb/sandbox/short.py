@@ -86,7 +86,8 @@ class _Repr:
         kind = type(value)
         if kind in (str, bytes):
             return self._written(repr(value[: MAX_SHORT + 1]))
-        if kind is int and value.bit_length() > 4 * MAX_SHORT:  # int to text is slow, and limited
+        if kind is int and value.bit_length() > 4 * MAX_SHORT:
+            # To write an int as text is slow, and limited.
             return self._written(f"{hex(value)[:MAX_SHORT]}…")
         if kind in SAME or kind in (dt.datetime, dt.time):
             return self._written(repr(value))

@@ -127,7 +127,8 @@ def _with_checkpoints(program: Program, tools: Collection[str]) -> Program:
         if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)):
             continue
         if node is last and isinstance(node, ast.Expr):
-            continue  # its value is the value of the program
+            # Its value is the value of the program.
+            continue
         if any(calls(node, *tools)) or (node in body and _has_call(node)):
             edits.replace(node, node, f"; {CHECKPOINT}()")
     return Program(edits.applied())

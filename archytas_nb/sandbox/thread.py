@@ -56,7 +56,8 @@ class DrivingThread:
         if begun is None:
             return None
         self.is_stopping = True
-        begun.result.cancel()  # an interrupt may come before the thread begins
+        # An interrupt may come before the thread begins.
+        begun.result.cancel()
         while not begun.is_done_after(0):
             end()
             begun.is_done_after(_PATIENCE)

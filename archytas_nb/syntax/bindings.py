@@ -240,7 +240,8 @@ def _uses(tree: ast.AST) -> Iterator[Use]:
             if step.act == "bind":
                 scope.bound.add(step.name)
             elif step.act == "unbind":
-                scope.bound.add(step.name)  # `del` makes a variable local, too
+                # `del` makes a variable local, too.
+                scope.bound.add(step.name)
                 scope.certain.discard(step.name)
             owner = scope.class_of(step.name)
             is_certain = owner is not None and step.name in owner.certain
@@ -302,7 +303,8 @@ def _of_statement(node: ast.stmt, scope: _Scope) -> Iterator[_Step]:
             scope.global_names |= {*names}
         case ast.Nonlocal(names=names):
             scope.outer_names |= {*names}
-        case _ if type(node).__name__ == "TypeAlias":  # from Python 3.12 on
+        case _ if type(node).__name__ == "TypeAlias":
+            # From Python 3.12 on.
             yield node.name, scope  # type: ignore[attr-defined]
             around = scope.around(node)
             yield from ((each, around) for each in node.type_params)  # type: ignore[attr-defined]
@@ -323,7 +325,8 @@ def _assignment(node: ast.stmt, scope: _Scope) -> Iterator[_Step]:
             yield from _stored(target, scope)
         case ast.AnnAssign(target=ast.Name(id=name), value=None):
             yield node.annotation, scope
-            scope.bound.add(name)  # which makes it local, and binds nothing
+            # It makes the name local, and binds nothing.
+            scope.bound.add(name)
         case ast.AnnAssign(target=target, annotation=annotation, value=value):
             yield value, scope
             yield annotation, scope

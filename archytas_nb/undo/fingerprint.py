@@ -211,7 +211,8 @@ def _atom(value: Any) -> bytes:
         return value.encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
     if cls is bytes:
         return value  # type: ignore[no-any-return]
-    if is_of(cls, "pandas", "CategoricalDtype"):  # whose text leaves out some of many categories
+    if is_of(cls, "pandas", "CategoricalDtype"):
+        # The text of the type leaves out some of many categories.
         categories = None if value.categories is None else list(value.categories)
         return repr((categories, value.ordered)).encode("utf-8", "surrogatepass")
     if cls in (dt.datetime, dt.time) and value.tzinfo is not None:

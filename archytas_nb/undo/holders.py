@@ -115,10 +115,12 @@ def _followed(
             continue
         seen[id(value)] = value
         found: list[Any] = []
-        with contained():  # an object may raise anything
+        with contained():
+            # An object may raise anything.
             found += _children(value, instead)
         yield value, found
-        if found and _are_flat_lists(found):  # there may be very many
+        if found and _are_flat_lists(found):
+            # There may be very many.
             seen |= {id(each): each for each in found if id(each) not in border}
         else:
             todo += found
@@ -134,14 +136,16 @@ def _are_flat_lists(values: list[Any]) -> bool:
 def is_simple(value: Any) -> bool:
     """Whether a value cannot change and leads to nothing; false if its class does not say."""
     cls: Any = type(value)
-    with contained():  # a metaclass may raise anything when it is hashed
+    with contained():
+        # A metaclass may raise anything when it is hashed.
         return is_atom(cls)
     return False
 
 
 def memory_of(value: Any) -> Any:
     """What holds the elements of an array; any other object itself."""
-    with contained():  # a class may raise anything when it is hashed
+    with contained():
+        # A class may raise anything when it is hashed.
         while _is_array(value) and value.base is not None:
             value = value.base
     return value

@@ -264,7 +264,8 @@ class Reversal:
         reasons: dict[Item, str] = {}
         if not force:
             found = {each: each.changes() or self._used(each, holders) for each in open_items}
-            while open_items:  # what is kept leads to less that would be lost
+            while open_items:
+                # What is kept leads to less that would be lost.
                 reasons |= {each: why for each, why in found.items() if why}
                 left = [each for each in open_items if each not in reasons]
                 losses = _Losses(self, left, to)

@@ -63,7 +63,8 @@ def turn(
         Whether they may be used; if not, the block should do nothing.
     """
     key = id(namespace)
-    if key in _mine.get():  # a tool or code asks another agent
+    if key in _mine.get():
+        # A tool or code asks another agent.
         yield True
         return
     if seconds is None:
@@ -118,6 +119,7 @@ def _end(key: int, *, alone: bool) -> None:
 
 def _leave(key: int, use: _Use) -> None:
     use.calls -= 1
-    if not use.calls:  # another namespace may get its id
+    if not use.calls:
+        # Another namespace may get its id.
         del _uses[key]
     _changed.notify_all()
