@@ -45,7 +45,7 @@ EXECUTOR_FAILURE = "executor"
 class _NoContext:
     """The context of an error whose message says what happened before: none, to who asks for it.
 
-    IPython prints all frames of an error that has an exception group behind it.
+    IPython prints all frames of an error with an exception group in its chain.
     """
 
     def __get__(self, error: Any, kind: Any = None) -> None:
@@ -67,7 +67,7 @@ class UsersFrames:
 
 
 def _rendered(error: BaseException) -> list[str]:
-    """What IPython shows of an error, without frames of this package, whatever is behind it."""
+    """What IPython shows of an error, without frames of this package, whatever its chain is."""
     shell = sys.modules["IPython"].get_ipython()  # IPython calls this method
     all_frames = [(each, each.__traceback__) for each in _with_causes(error)]
     cause = error.__cause__
@@ -89,12 +89,12 @@ def _rendered(error: BaseException) -> list[str]:
 
 
 def has_group(error: BaseException | None) -> bool:
-    """Whether an error, or one behind it, is a group: IPython prints them to stderr only."""
+    """Whether an error, or one in its chain, is a group: IPython prints them to stderr only."""
     return any(isinstance(each, BaseExceptionGroup) for each in _with_causes(error))
 
 
 def _with_causes(error: BaseException | None) -> list[BaseException]:
-    """An error and those behind it."""
+    """An error and those in its chain."""
     found: list[BaseException] = []
     todo: list[BaseException | None] = [error]
     while todo:

@@ -1,8 +1,8 @@
 """Writes every file of the package; none is left half written, and none is lost.
 
-A file is written beside its target and moved into its place in one step. Until then the target has
+A file is written next to its target and moved into its place in one step. Until then the target has
 its earlier contents, whatever happens: a full disk, an interrupt, a killed process. What a killed
-process leaves beside the target has a name of its own, and the next write removes it.
+process leaves next to the target has a name of its own, and the next write removes it.
 
     .NAME.1a2b3c4d.part    is being written while its process holds a lock on it; else it was left
     NAME                   that says something about a running process is `held` by it: locked in
@@ -41,7 +41,7 @@ if sys.platform != "win32":
 _MAX_LINKS = 40
 """How many links of one path are followed, as by the kernel of an operating system."""
 _MAX_NAME = 200
-"""Bytes of a name that are kept in the name of the file beside it, which may have 255."""
+"""Bytes of a name that are kept in the name of the file next to it, which may have 255."""
 _OPEN = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
@@ -230,7 +230,7 @@ class OutputFile:
     def locked(self) -> Iterator[None]:
         """Keep other processes that ask for this lock from writing into the folder.
 
-        The folder itself is locked, which leaves no file; only Windows needs one beside the file.
+        The folder itself is locked, which leaves no file; only Windows needs one next to the file.
         """
         target = self.check()
         made: list[Path] = []
@@ -266,7 +266,7 @@ class OutputFile:
 
 
 class Part:
-    """The file beside the target, which becomes it."""
+    """The file next to the target, which becomes it."""
 
     def __init__(self, path: Path, file: int) -> None:
         self.path = path
@@ -399,7 +399,7 @@ def _given(file: int, kept: os.stat_result, mode: int) -> int:
 
 
 def _begun(target: Path, *, is_private: bool) -> Part:
-    """A new file beside a target, locked; what killed processes have left there is removed."""
+    """A new file next to a target, locked; what killed processes have left there is removed."""
     name = target.name
     while len(os.fsencode(name)) > _MAX_NAME:
         name = name[:-1]
@@ -423,7 +423,7 @@ def _begun(target: Path, *, is_private: bool) -> Part:
 
 
 def remove_left(folder: Path, names: str) -> None:
-    """Remove what writes that did not end have left beside files, if their processes are gone.
+    """Remove what writes that did not end have left next to files, if their processes are gone.
 
     Args:
         folder: The folder of the files.

@@ -108,7 +108,7 @@ class CallEnd:
     how           begun  running  what happened
     interrupted   False  False    an interrupt came before the tool was called
     interrupted   True   False    an interrupt, or the user's own KeyboardInterrupt, ended it
-    interrupted   True   True     it was told to end, and is still running
+    interrupted   True   True     it was interrupted, and is still running
     error         True   False    it raised `error`, which is a `ToolTimeout` at its limit
     done          True   False    it returned `value`; later interrupts do not change this
     """

@@ -20,7 +20,7 @@ _MAX_READ = 4 * MAX_RULES_CHARS + 4  # bytes
 
 
 class Instructions(NamedTuple):
-    """The text that is added to the system prompt, and the file that it stands in, if one does."""
+    """The text that is added to the system prompt, and the file that contains it, or None."""
 
     text: str
     file: str = ""

@@ -209,7 +209,7 @@ def _value(value: Any) -> Any:
 
 
 def _of_library(value: Any) -> Any:
-    """A scalar of numpy or pandas as Python's own; anything else as it is."""
+    """A scalar of numpy or pandas as Python's own; anything else unchanged."""
     found = to_sandbox(value, Handles())
     if type(found) in _PLAIN:
         return found

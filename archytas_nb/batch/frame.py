@@ -19,7 +19,7 @@ The type of the answers decides the type of a column, so that it is the same wha
 
 A column that would not give back each value as it was answered is one of objects: an integer above
 64 bits, datetimes of several time zones. No library infers a type, because what it infers depends
-on the values, and some values do not survive it (integers beside a missing one).
+on the values, and some values do not survive it (integers next to a missing one).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "seconds": {"type": "number"},
     "by": {"type": "string"},
 }
-"""The schemas of the columns beside the answers."""
+"""The schemas of the columns next to the answers."""
 
 
 def schemas_of(answer: Mapping[str, Any], names: Sequence[str]) -> dict[str, Mapping[str, Any]]:

@@ -55,7 +55,7 @@ def version_of(function: Callable[..., Any]) -> str:
 
 
 def _written_in_python(function: Any) -> Any:
-    """The function behind partials, methods, objects that are called, and decorators."""
+    """The function inside partials, methods, callable objects and decorators."""
     for _ in range(100):
         # An object may lead to itself.
         if isinstance(function, FunctionType):

@@ -101,7 +101,8 @@ _IS_FREE = (
     'and find out with judge(question=f"Is it true that …? {{row.{name}}}", type="bool")'
 )
 _NOT_COMPARED = (
-    "values is {values!r}, so no row can be asked singly to compare; verify=0 uses it all the same"
+    "values is {values!r}, so no row can be asked alone to compare; use the program unchecked with "
+    "verify=0"
 )
 
 
@@ -111,7 +112,7 @@ class PlanOptions(NamedTuple):
     Attributes:
         auto: Whether it is asked row by row where no plan can be used.
         verify: How many rows the ordinary agent answers as well.
-        max_fallback: The largest share of rows that is asked singly without asking the person.
+        max_fallback: The largest share of rows that is asked one by one without asking the person.
     """
 
     auto: bool = False
@@ -166,9 +167,9 @@ class SampleComparison:
     def text(self) -> str:
         """What the person reads."""
         if not self.compared:
-            return "asked singly as well: no row was answered by both"
+            return "also asked one by one: no row was answered by both"
         low, high = wilson(self.agree, self.compared)
-        text = f"asked singly as well: {self.agree} of {self.compared} agree"
+        text = f"also asked one by one: {self.agree} of {self.compared} agree"
         text += f" (95 %: {low:.0%} to {high:.0%})"
         if self.missing:
             text += f"; {self.missing} could not be compared"
@@ -304,7 +305,7 @@ class PlannedMap:
     ) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
         """Ask row by row."""
         if why:
-            self._show(f"not planned: {why}; each row is asked singly", final=True)
+            self._show(f"not planned: {why}; rows are asked one by one", final=True)
             self._record = {**self._record, "used": False, "why": why}
         results, values = self._map.results()
         return results, values, ["agent"] * len(results), self._record
@@ -369,7 +370,7 @@ class PlannedMap:
             return tried if decision == "run" else None
 
     def _keep_record(self) -> None:
-        # What is done stays as it is: so it is kept as something that is open.
+        # What is done stays unchanged, so it is kept as something that is open.
         self._map.keep(self._key, RowResult("open", answer=dict(self._record)))
 
     def _tried_anew(self, text: str) -> ProgramTrial:
@@ -746,7 +747,7 @@ class PlannedMap:
             parts.append(f"about {count(round(tried.calls / tried.tried * number), 'tool call')}")
         singly = 0 if self._hides_values else round(share * number)
         if singly:
-            parts.append(f"about {count(singly, 'row')} asked singly")
+            parts.append(f"about {count(singly, 'row')} asked one by one")
         sample = [rows.result(tried.keys[each]) for each in self._sample]
         single = [rows.result(rows.keys[each]) for each in self._verified]
         judged = _mean([each.usage for each in sample if each.status != "open"])
@@ -762,7 +763,7 @@ class PlannedMap:
         return line
 
     def _described(self, tried: ProgramTrial, agreement: SampleComparison) -> dict[str, Any]:
-        """What is kept of the plan, and stands in the attributes of the frame."""
+        """What is kept of the plan, also in the attributes of the frame."""
         found: dict[str, Any] = {
             "program": tried.program.text,
             "sample": {
@@ -818,18 +819,20 @@ class PlannedMap:
             keys[each] if rows.result(keys[each]).status == "done" else rows.keys[each]
             for each in range(len(keys))
         ]
-        line = f"{done['program']:,} by program · {done['agent']:,} asked singly · {rows.line()}"
+        line = (
+            f"{done['program']:,} by program · {done['agent']:,} asked one by one · {rows.line()}"
+        )
         rows.show(line, final=True)
         return results
 
     def _may_ask(self, number: int) -> bool:
-        """Whether so many rows may be asked about singly."""
+        """Whether so many rows may be asked one by one."""
         share = number / len(self._distinct)
         if share <= self._options.max_fallback:
             return True
         question = (
             f"The program does not answer {number:,} of {len(self._distinct):,} rows. "
-            "Ask about them singly?"
+            "Ask them one by one?"
         )
         return confirm(question, Controls(Keyboard())) is True
 

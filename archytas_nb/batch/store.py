@@ -352,7 +352,7 @@ class Store:
                         self._write(database, key, OPEN, "")
 
     def close(self) -> None:
-        """Close the file; after a clean end no other file is left beside it."""
+        """Close the file; after a clean end no other file is left next to it."""
         self._closed.set()
         with self._lock:
             database = self._database

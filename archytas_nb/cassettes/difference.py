@@ -224,7 +224,7 @@ def _called(request: Request, call_id: Json) -> str:
 
 
 def _specification(part: RequestPart) -> dict[str, Json]:
-    """The specification of a tool, also where it stands in a field of its own."""
+    """The specification of a tool, also if it is in a field of its own."""
     found: dict[str, Json] = part.content.get("function", part.content)
     return found
 

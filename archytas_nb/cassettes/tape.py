@@ -36,7 +36,7 @@ class Tape:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.slots = [Slot(entry) for entry in entries]
-        self.at = 0  # behind the slot that was used last
+        self.at = 0  # after the slot that was used last
 
     @property
     def entries(self) -> list[Entry]:
@@ -66,7 +66,7 @@ class Tape:
     ) -> RecordedAnswer | None:
         """Use the first unused answer that fits, among those about the calls of a reply.
 
-        They stand behind it, before the next reply to the same request. Answers of earlier
+        They follow it, before the next reply to the same request. Answers of earlier
         versions do not name their exchange: it is that of the last reply before them.
         """
         entries = self.entries
@@ -89,7 +89,7 @@ class Tape:
         return None
 
     def add(self, entry: Entry, origin: str = "") -> bool:
-        """Insert a used exchange behind the last used one; return whether that is the end."""
+        """Insert a used exchange after the last used one; return whether that is the end."""
         self.slots.insert(self.at, Slot(entry, origin, is_in_file=False))
         self.at += 1
         return self.at == len(self.slots)

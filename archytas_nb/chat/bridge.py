@@ -156,7 +156,7 @@ def _read(prompt: list[Any]) -> tuple[str, list[str]]:
 
 
 def _path(uri: str) -> str:
-    """The path of an address of a file; any other address as it is."""
+    """The path of an address of a file; any other address unchanged."""
     parts = urlsplit(uri)
     if parts.scheme == "file":
         return unquote(parts.path)

@@ -13,7 +13,7 @@ from jupyter_ai_persona_manager import PersonaDefaults
 class NotebookPersona(BaseAcpPersona):  # type: ignore[misc]
     """The agent of a notebook that runs ``%agent_chat on``."""
 
-    # It would stand above the first question; the agent has the notebook itself.
+    # It would appear above the first question; the agent has the notebook itself.
     NOTEBOOK_EDITING_GUIDANCE: ClassVar[str] = ""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

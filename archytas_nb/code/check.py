@@ -20,7 +20,7 @@ class Check:
 
     Attributes:
         status: ``"holds"``, ``"changed"``, or ``"cannot say"``.
-        reason: What follows from what has changed, or why nothing can be said; may be empty.
+        reason: What follows from the changes, or why nothing is known; may be empty.
         changed: The variables and functions that have changed.
         differences: The values that differ, of those that were compared.
     """
@@ -32,7 +32,7 @@ class Check:
 
     @property
     def why(self) -> str:
-        """What has changed, or why nothing can be said."""
+        """What has changed, or why nothing is known."""
         return self._why({})
 
     def text(self, changed: Mapping[str, str]) -> str:
@@ -98,7 +98,7 @@ def _compared(code: Code, recorded: Recorded, changed: tuple[str, ...]) -> Check
 
 
 def _reason_for_silence(code: Code, recorded: Recorded) -> str:
-    """Why nothing can be said, whatever has changed; empty if something can."""
+    """Why nothing is known, whatever has changed; empty if something is."""
     reads = recorded.reads
     if not recorded.answer:
         return "there is no answer"

@@ -337,7 +337,7 @@ def write(
 
     Args:
         path: The file.
-        parts: What stands in it.
+        parts: Its contents.
         namespace: The variables of the user.
         pretty: Writes a value as an output.
         force: Whether a file is replaced that this did not write, or that was edited since.

@@ -1,4 +1,4 @@
-"""The code of a run as a function: literals that stand in the question become parameters."""
+"""The code of a run as a function: literals of the question become parameters."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Function:
 
     @property
     def cell(self) -> str:
-        """A cell that makes it a tool, with its proof beside it."""
+        """A cell that makes it a tool, with its proof."""
         imports = ["from archytas_nb import tool", *self.imports]
         if self.is_async:
             imports.append("import asyncio")
@@ -164,7 +164,7 @@ def _called(code: Code) -> set[str]:
 
 
 def _arguments(code: Code, recorded: Recorded, tree: ast.Module) -> Iterator[_Argument]:
-    """The literals of the calls that stand in the question, each once."""
+    """The literals of the calls that are in the question, each once."""
     question = Results(recorded.question)
     names = Names(each.id for each in ast.walk(tree) if isinstance(each, ast.Name))
     imports = Imports(recorded.namespace, Names(recorded.namespace))

@@ -40,7 +40,7 @@ class Names:
         return found
 
     def is_free(self, name: str) -> bool:
-        """Whether a name can be taken as it is."""
+        """Whether a name can be used unchanged."""
         return name.isidentifier() and name not in self._taken
 
 

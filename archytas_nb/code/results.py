@@ -41,7 +41,7 @@ class Results:
     """The results of a run so far.
 
     Args:
-        given: The texts that the values of the user stand in: the question.
+        given: The texts with the values of the user: the question.
     """
 
     given: str
@@ -68,7 +68,7 @@ class Results:
     def equal(self, value: Any) -> str | None:
         """The expression for a result, or a part of one, that a literal equals.
 
-        None if there is none, if the value stands in the question, or if it is too common to tell.
+        None if there is none, if the value is in the question, or if it is too common to tell.
         """
         if self.is_given(value) or _is_common(value):
             return None
@@ -84,7 +84,7 @@ class Results:
         return None
 
     def is_given(self, value: Any) -> bool:
-        """Whether a text or a number stands in the question."""
+        """Whether a text or a number is in the question."""
         if isinstance(value, str):
             return bool(value) and value in self.given
         if isinstance(value, (int, float)):
@@ -92,7 +92,7 @@ class Results:
         return False
 
     def count(self, value: Any) -> int:
-        """How often a text or a number stands in the question."""
+        """How often a text or a number is in the question."""
         if isinstance(value, str):
             return self.given.count(value) if value else 0
         return sum(each == value for each, _ in numbers_in(self.given))
@@ -151,7 +151,7 @@ def numbers_in(text: str) -> Iterator[tuple[float, str]]:
 
 
 def digits_of(shown: str) -> int:
-    """How many digits a number has behind its point."""
+    """How many decimal places a number has."""
     return len(re.split(r"[eE]", shown)[0].partition(".")[2])
 
 

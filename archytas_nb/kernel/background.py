@@ -274,7 +274,7 @@ class _Turned:
             if left <= 0:
                 break
             wake = self._loop.call_later(left, _nothing)
-            # Raised in a task that a tool left behind, which has kept it.
+            # Raised in a task that outlives its tool, and has kept it.
             with suppress(SystemExit, KeyboardInterrupt):
                 self._loop._run_once()  # noqa: SLF001
             wake.cancel()
@@ -502,7 +502,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     while not loop.is_closed():
         try:
             loop.run_forever()
-        except (SystemExit, KeyboardInterrupt):  # raised in a task that a tool left behind
+        except (SystemExit, KeyboardInterrupt):  # raised in a task that outlives its tool
             continue
 
 

@@ -247,7 +247,7 @@ def _legal(name: str, at: int) -> str:
 
 
 def _on_first_line(code: CodeType) -> bytes:
-    """A table of lines in which all of some code stands on its first line, in no column."""
+    """A table of lines in which all of some code is on its first line, in no column."""
     left = len(code.co_code) // 2
     table = bytearray()
     while left:

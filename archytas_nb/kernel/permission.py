@@ -1,4 +1,4 @@
-"""What a person permits by "do not ask again", and for whom: a tool as it is when they read it.
+"""What a person permits by "do not ask again", and for whom: a tool as they read it.
 
     given                                covers the calls of
     by the person in this notebook       their own questions, also of replies that are replayed
@@ -6,7 +6,7 @@
     in a recording                       replies of the same recording
     about a call of another program      nothing else
 
-A permission is for the tool as it is now, which is read before each call: its function, its
+A permission is for a state of the tool, which is read before each call: its function, its
 description, its check, and the code that a call can reach. That is, from the function on, each
 function whose name the code mentions: among its global variables, in modules and classes, in what
 it closes over and in what wraps it. Functions of Python and of installed packages are read, but not
@@ -23,7 +23,7 @@ import types
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from json import dumps  # as it is now: code of a model may put a tool in its place
+from json import dumps  # bound now: code of a model may put a tool in its place
 from typing import Any, Literal
 from weakref import ReferenceType, ref
 
@@ -62,7 +62,7 @@ NOTEBOOK = Source("notebook")
 
 @dataclass(frozen=True, slots=True)
 class ToolState:
-    """A tool as it is at one moment: two are equal if a call does the same, as far as is read.
+    """A tool at one moment: two are equal if a call does the same, as far as is read.
 
     Attributes:
         name: Its name.
@@ -94,7 +94,7 @@ _MOST_NAMED = 3
 
 
 def state_of(tool: Tool) -> ToolState:
-    """Read a tool as it is now."""
+    """Read the state of a tool."""
     reading = _Reading()
     reading.parts["its description"] = (
         tool.text,
@@ -143,7 +143,7 @@ class _Reading:
                 self._note(_part(label, "unreadable parts"), type(error).__name__)
 
     def _note(self, label: str, content: object) -> None:
-        """Keep a part; other objects of the same name are told apart by a number."""
+        """Keep a part; other objects of the same name get a number."""
         number = 2
         name = label
         while name in self.parts:
@@ -384,7 +384,7 @@ class Permissions:
         self._given.append(permission)
 
     def covers(self, sources: Iterable[Source], tool: ToolState) -> bool:
-        """Whether a tool may run as it is now without a question."""
+        """Whether a tool in this state may run without a question."""
         if tool.name in self.copied:
             return True
         return any(Permission(each, tool) in self._given for each in sources)

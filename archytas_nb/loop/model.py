@@ -77,7 +77,7 @@ class ModelFacts:
 
     @property
     def is_program(self) -> bool:
-        """Whether another program stands in its place: nobody here has asked the question."""
+        """Whether another program takes its place: nobody here has asked the question."""
         return bool(getattr(self._model, "is_program", False))
 
     @property

@@ -93,7 +93,7 @@ class Strategy:
             otherwise the model is asked once for a shorter one.
         rewrites_in_order: Whether a program that is written again makes the calls of the one before
             it in the same order; see `CallsOfPrograms`.
-        advice: What the model is told besides the reason why the answer of a program is not
+        advice: Advice for the model besides the reason why the answer of a program is not
             accepted; empty for nothing.
     """
 

@@ -1,7 +1,7 @@
 """The summary that takes the place of the beginning of a long conversation, written by the model.
 
 It covers a conversation up to a place: so many exchanges, and so many steps of the next one. The
-record stays complete, so that it can be told later whether a summary is still one of what is there.
+record stays complete, so it is known later whether a summary is still one of what is there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The magics: parse a line, delegate, return a value.
 
-Loading the extension must be fast, so the modules behind a magic are imported on first use.
+Loading the extension must be fast, so the modules of a magic are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``%agent_chat``: the conversation of this notebook in a chat beside it."""
+"""``%agent_chat``: the conversation of this notebook in a chat panel."""
 
 from __future__ import annotations
 

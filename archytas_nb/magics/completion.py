@@ -35,7 +35,7 @@ def matcher(shell: Any, owners: Mapping[str, Any]) -> Any:
     """
 
     def is_ours(head: re.Match[str]) -> bool:
-        """Whether a line begins with one of the magics, and goes on behind its name."""
+        """Whether a line begins with one of the magics, and goes on after its name."""
         name = head["magic"]
         if name not in owners or head.end() == len(head.string):
             return False
@@ -92,7 +92,7 @@ def _place(text: str, parser: Any) -> tuple[str, str]:
 
 
 def _words(magics: Any, name: str, parser: Any, option: str, word: str) -> list[str]:
-    """What may stand in a place of the line."""
+    """What may be in a place of the line."""
     options = options_of(parser)
     names = magics.shell.user_ns
     if option == "-":

@@ -270,7 +270,7 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
     After ``--`` the question may hold anything.
 
     Raises:
-        UsageError: An option is unknown, stands after the question has begun or has no value, or
+        UsageError: An option is unknown, comes after the question has begun or has no value, or
             its value ends where it cannot have been meant to.
     """
     at = 0

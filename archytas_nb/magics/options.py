@@ -127,7 +127,7 @@ MAP_FLAGS = (
         const=True,
         default=False,
         help="Have the model write one program for all rows, which is tried on a sample; rows that "
-        "it does not answer are asked singly. --plan auto does so only if the prompt names a "
+        "it does not answer are asked one by one. --plan auto does so only if the prompt names a "
         "column and there are tools, and asks row by row if the plan cannot be used.",
     ),
     _value(
@@ -139,7 +139,7 @@ MAP_FLAGS = (
     ),
     _value(
         "SHARE",
-        "Largest share of rows of a plan that is asked singly without asking you (0.2).",
+        "Largest share of rows of a plan that is asked one by one without asking you (0.2).",
         "--max-fallback",
         type=share,
         default=0.2,

@@ -71,7 +71,7 @@ class Overview(NamedTuple):
 
 
 def page(*parts: str) -> str:
-    """HTML that stands alone as the output of a cell."""
+    """HTML that is the whole output of a cell."""
     from archytas_nb.trace.safe import element, embedded
 
     # MathJax takes "$5 and $10" for a formula, and TeX can make links: the classes keep it away.

@@ -102,7 +102,7 @@ class _Lines:
 async def _client(notebook: str, context: Any) -> AsyncIterator[Client]:
     """A client of the kernel that serves now, in the name of the program that asks.
 
-    It is made anew for each request, so that a kernel may come, go and be restarted.
+    It is created for each request, so that a kernel may come, go and be restarted.
 
     Raises:
         ConfigurationError: None can be asked.
@@ -151,7 +151,7 @@ def _passing_on(notebook: str) -> Server[Any]:
         try:
             return await _asked(notebook, context, Client.list_tools)
         except ConfigurationError:
-            # A program that is told of an error may not ask again.
+            # A program that gets an error may not ask again.
             return types.ListToolsResult(tools=[*FIXED_TOOLS])
 
     async def call_tool(

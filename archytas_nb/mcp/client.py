@@ -49,7 +49,7 @@ _MAX_PAGES = 100
 _MAX_NAME = 64
 _PNG = b"\x89PNG\r\n\x1a\n"
 
-# A faulty answer is told to whoever made the call; it is not also written below the cell.
+# Whoever made the call gets the fault of an answer; it is not also written below the cell.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
@@ -116,7 +116,7 @@ class ServerConnection:
         name: The name of the server; those of its tools begin with it.
         target: The address of a server, or the command that starts one.
         headers: Headers of each request to an address.
-        environment: Variables of a command, beside a few that every program needs.
+        environment: Variables of a command, besides a few that every program needs.
         allowed: Names of tools, without the server's, that run without approval.
         taken: Names that its tools cannot have.
 

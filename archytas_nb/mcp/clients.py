@@ -1,4 +1,4 @@
-"""How other programs are told of the server of a notebook: a command, or an entry in their file."""
+"""How other programs learn of the server of a notebook: a command, or an entry in their file."""
 
 from __future__ import annotations
 

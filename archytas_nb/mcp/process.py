@@ -1,6 +1,6 @@
 """A server that is started here and talks over its stdin and stdout, one JSON message on a line.
 
-A line that is no message is the answer to a call if an id stands in it; then the call fails with
+A line that is no message is the answer to a call if it contains an id; then the call fails with
 the reason. Everything else that is no message goes into the log.
 """
 
@@ -202,7 +202,7 @@ async def _send(stdin: Any, to_send: Any, received: Any) -> None:
 
 
 async def _stop(process: Process) -> None:
-    """End a server: its stdin ends, then it is told to end, then it is ended."""
+    """End a server: its stdin ends, then it gets SIGTERM, then SIGKILL."""
     children = _children(process.pid)
     if process.stdin is not None:
         process.stdin.close()

@@ -28,7 +28,7 @@ _DEEPEST = 150  # levels of a schema or a result; the library reads a little mor
 _MAX_SHOWN = 100  # characters of a name
 _COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """What newer versions of the protocol require of a result, and older ones ignore."""
-_MAX_FIELDS = 10  # lines of an event beside its data
+_MAX_FIELDS = 10  # lines of an event besides its data
 _MAX_FIELD = 1_000  # bytes of each
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _HEADER = "x-mcp-header"  # in a schema: an argument that the library also sends as a header
@@ -224,7 +224,7 @@ def _described(tool: Any) -> Described:
 
 
 def _used(holder: JsonObject, key: str, kind: type) -> Any:
-    """What stands behind a key; None for nothing."""
+    """The value of a key; None for none."""
     value = holder.get(key)
     if value is not None and not isinstance(value, kind):
         expected = _KINDS[kind]

@@ -1,4 +1,4 @@
-"""Models behind OpenAI-compatible endpoints. Only this module imports openai, on first use."""
+"""Models of OpenAI-compatible endpoints. Only this module imports openai, on first use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["OpenAIModel", "close_clients"]
 
 
 class OpenAIModel(RemoteModel):
-    """A model behind an OpenAI-compatible endpoint, such as OpenAI, vLLM, Ollama or LM Studio.
+    """A model of an OpenAI-compatible endpoint, such as OpenAI, vLLM, Ollama or LM Studio.
 
     Args:
         model: The model's name; None for the default of a known endpoint, or its first model.

@@ -16,7 +16,7 @@ ITEMS = "response_items"
 
 
 def joined(values: Sequence[Json]) -> Json:
-    """The value of a field that came in pieces; a single one is returned as it is.
+    """The value of a field that came in pieces; a single one is returned unchanged.
 
     Texts are concatenated, except for a label, which is the same in each piece. Objects in lists
     belong together if they have the same number and type.

@@ -2,7 +2,7 @@
 
 Each entry is about one feature of requests to one model at one endpoint, with its date. It is used
 for a week, and then the feature is tried again; for a server on this machine, which is often
-started anew with other options, for an hour.
+restarted with other options, for an hour.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 _PARSES = re.compile(
     r"pars(?:e|ing)\b|unmarshal|decod|syntax|unexpected|malformed|invalid character", re.IGNORECASE
 )
-"""Words about reading a text; they must stand outside of the quotation."""
+"""Words about reading a text; they must be outside of the quotation."""
 _OF_REPLY = re.compile(r"tool.?calls?\b|\barguments\b|generated|model.?s? output", re.IGNORECASE)
 _OF_REQUEST = re.compile(r"grammar|schema|template|request|\bbody\b|prompt|messages", re.IGNORECASE)
 _IN_QUOTES = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?=[\s,.;:)\]}]|$)", re.DOTALL)

@@ -218,7 +218,7 @@ _REMOVE_QUESTION = (
 )
 _LOOK = "Try again later, or check the server's log."
 
-# The first case that applies counts, so what is specific stands before what is general:
+# The first case that applies counts, so specific cases precede general ones:
 # - a wrong key before everything else, as nothing else can be known then;
 # - what waiting does not help (too long, unpaid) before what it helps, as all three may have 429;
 # - the texts of a refusal before its statuses, as servers use 400, 404 and 500 for anything.

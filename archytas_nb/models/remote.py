@@ -1,4 +1,4 @@
-"""The base class of models behind an HTTP API: requests, retries, connections, model lists.
+"""The base class of models with an HTTP API: requests, retries, connections, model lists.
 
 A provider's client lists models and says which headers its endpoint expects. Requests for replies
 are sent through its connection, as bytes that are made here, and replies are read as bytes: the
@@ -75,7 +75,7 @@ class Post(NamedTuple):
 
 
 class RemoteModel:
-    """A model behind an HTTP API; subclasses implement the API and document the arguments."""
+    """A model with an HTTP API; subclasses implement the API and document the arguments."""
 
     client = "OpenAI"  # its name in the provider's package
     api: Api = "openai"

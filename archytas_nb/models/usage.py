@@ -42,8 +42,9 @@ class Tokens:
     def usage(self) -> Usage:
         """The usage of one request; the cached tokens are included in the input tokens.
 
-        What the total has beside the prompt and the output is either the cached part of the prompt,
-        if it is exactly that, or output that the server does not count as such, like reasoning.
+        What the total has besides the prompt and the output is either the cached part of the
+        prompt, if it is exactly that, or output that the server does not count as such, like
+        reasoning.
         """
         sent, output = self.input, self.output
         rest = max(0, self.total - sent - output) if sent else 0
@@ -58,7 +59,7 @@ class Tokens:
 
     @classmethod
     def in_object(cls, usage: Json) -> Self:
-        """Read a usage object. Cached tokens and reasoning may also stand in objects inside it."""
+        """Read a usage object. Cached tokens and reasoning may also be in objects inside it."""
         found: dict[str, int] = {}
         for path, number in _numbers(usage, ""):
             outer, _, name = path.rpartition("/")
@@ -76,7 +77,7 @@ class Tokens:
 
 
 def _kind(name: str, path: str, *, is_inside: bool) -> str:
-    """What a number counts, as told by its name and those of the objects around it; or nothing."""
+    """What a number counts, by its name and those of the objects around it; or nothing."""
     if _WRITTEN.search(path):
         return "written"
     if _CACHED.search(path):

@@ -280,7 +280,7 @@ class NotebookRun(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Where it stands."""
+        """Where it is."""
         return self.path, None, f"{self.path.name}: {self.name}"
 
 

@@ -1,4 +1,4 @@
-"""What one program may use, and what it is told when it has used that."""
+"""What one program may use, and the message when it has used that."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Bounds:
         return self.calls * REQUESTS_PER_CALL
 
     def text(self, bound: Bound) -> str:
-        """What a program is told that has reached a bound of the sandbox."""
+        """The message for a program that has reached a bound of the sandbox."""
         if bound == "time":
             return (
                 f"the program computed for more than {self.seconds:g} seconds, the limit of one "
@@ -64,11 +64,11 @@ class Bounds:
         )
 
     def text_of_calls(self) -> str:
-        """What a program is told that makes more calls than it may."""
+        """The message for a program that makes more calls than it may."""
         return _ended_after(count(self.calls, "call"))
 
     def text_of_requests(self) -> str:
-        """What a program is told that makes more requests than it may."""
+        """The message for a program that makes more requests than it may."""
         return _ended_after(f"{self.requests:,} requests")
 
 
@@ -80,17 +80,17 @@ class RowBounds(Bounds):
     seconds: float = 2.0
 
     def text(self, bound: Bound) -> str:
-        """What is told of a program that has reached a bound of the sandbox."""
+        """The same for a person: a bound of the sandbox."""
         if bound == "time":
             return f"it computed for more than {self.seconds:g} seconds for one row"
         return f"its values took more than {self.memory:,} bytes for one row"
 
     def text_of_calls(self) -> str:
-        """What is told of a program that makes more calls than it may."""
+        """The same for a person: too many calls."""
         return f"it was ended after {count(self.calls, 'call')} for one row"
 
     def text_of_requests(self) -> str:
-        """What is told of a program that makes more requests than it may."""
+        """The same for a person: too many requests."""
         return f"it was ended after {self.requests:,} requests for one row"
 
 

@@ -1,6 +1,6 @@
 """Runs one program for many rows, each from the same start.
 
-Nothing is kept between rows: neither their order nor what runs beside them changes an answer. A row
+Nothing is kept between rows: neither their order nor what runs meanwhile changes an answer. A row
 whose worker is lost begins again, and takes the outcomes that its calls already had.
 """
 

@@ -52,7 +52,7 @@ from archytas_nb.tools.tool import Tool
 T = TypeVar("T")
 
 _MAX_RENDERED = 2_000  # characters of an object in an answer
-_MAX_ASSIGNED = 50  # variables that a program is told it assigned
+_MAX_ASSIGNED = 50  # variables in the report of what a program assigned
 _ATTEMPTS = 3  # to read one of them
 _AS_AT_LAST_CALL = "the variables are as they were at the last call"
 

@@ -33,7 +33,7 @@ class Source:
         has_checkpoints: Whether its session is kept while it runs.
 
     Attributes:
-        fed: What the sandbox runs: with a call of `CHECKPOINT` behind each statement that calls a
+        fed: What the sandbox runs: with a call of `CHECKPOINT` after each statement that calls a
             tool, so that its value is in the session before the program goes on.
         bound: The variables that it binds, also to functions, classes and modules.
         assigned: Those that it assigns values, in order.

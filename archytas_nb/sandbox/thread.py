@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_PATIENCE = 2.0  # seconds until a worker that was told to end is told again
+_PATIENCE = 2.0  # seconds between two requests to a worker to end
 _WAIT = 0.2  # seconds of one wait: a timeout is raised only between two
 
 

@@ -1,7 +1,7 @@
-"""Which names code binds, reads and changes, where each stands, and whose variable it is.
+"""Which names code binds, reads and changes, where each is, and whose variable it is.
 
 Python's `symtable` does not serve: it refuses the cells of a notebook that await, does not say
-where a name stands or that ``a += 1`` reads it, and cannot tell two lambdas in one line apart. The
+where a name is or that ``a += 1`` reads it, and cannot tell two lambdas in one line apart. The
 tests hold this reader to what the code does when it runs.
 """
 
@@ -25,7 +25,7 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A name where it stands.
+    """A name at one place.
 
     Attributes:
         name: The name.

@@ -31,7 +31,9 @@ _UNION = re.compile(r"([\w.\[\], ]+\|[\w.\[\], |]+):\s*(.*)", re.DOTALL)
 _OPTIONAL = re.compile(r"\boptional\b(?!\[)|\bdefaults?\b", re.IGNORECASE)
 _DEFAULT = re.compile(r"\bdefaults?\b(?!\s*dict)", re.IGNORECASE)
 _GOOGLE = google.GoogleParser()
-_MASK = "\0"  # stands for a colon in a type, which the parser would mistake for the end of the type
+_MASK = (
+    "\0"  # in place of a colon in a type, which the parser would mistake for the end of the type
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ def _annotation(schema: Mapping[str, Any], invalid: Invalid | None) -> Any:
     annotation = _type(schema)
     shown = {key: each for key, each in schema.items() if key not in ("title", "description")}
     text = json.dumps(shown, default=str)
-    # References were replaced: one that is left stands in a value, where pydantic would follow it.
+    # References were replaced: one that is left is in a value, where pydantic would follow it.
     if shown and len(text) <= MAX_SCHEMA and '"$ref"' not in text:
         annotation = Annotated[annotation, WithJsonSchema(shown)]
     if invalid is not None:
@@ -294,7 +294,7 @@ class _Inlining:
         return _in_one_form(kept)
 
     def _keyword(self, key: str, value: Any, depth: int) -> Any:
-        """What stands behind a keyword; None if it is nothing that it may be."""
+        """The value of a keyword; None if it is none that it may have."""
         if key.startswith(("$", "x-")) or key == "definitions":
             return None
         if key in _TEXTS and not isinstance(value, str):

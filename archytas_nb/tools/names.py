@@ -14,7 +14,7 @@ RESERVED = frozenset({ANSWER, FAIL})
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SECRET = re.compile(
     r"""
-    # These name nothing else, wherever they stand, and also as the end of a word (PGPASSWORD).
+    # These name nothing else, wherever they are, and also as the end of a word (PGPASSWORD).
     (?:password|passwd|passphrase|passcode|pwd|secret|credential|apikey)s?(?:_|$)
     | (?:^|_)creds?(?:_|$)
     # Keys and tokens are secrets also in the plural where the word before says so ...

@@ -125,7 +125,7 @@ def _file_of(thing: Any) -> _File | None:
 
 
 def _live(thing: Any) -> Any:
-    """What counts of a function or a class as it is in this process."""
+    """What counts of a function or a class in this process."""
     if isinstance(thing, FunctionType):
         values = thing.__defaults__, thing.__kwdefaults__
         return thing.__code__, repr(values), repr(raw_annotations(thing)), thing.__doc__

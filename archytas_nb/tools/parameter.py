@@ -30,7 +30,7 @@ class Parameter:
     positional: bool  # whether it can only be passed by position
     simple: bool = False  # whether it is sent as the value itself if it is the only argument
     injected: Literal["", "namespace", "run"] = ""  # what it is given that the model does not see
-    factory: Callable[[], Any] | None = None  # makes the default anew for each call
+    factory: Callable[[], Any] | None = None  # creates the default for each call
     is_rest: bool = False  # whether it stands for all arguments that have no parameter
 
     @property

@@ -188,7 +188,7 @@ class UnknownToolError(KeyError):
     """No tool has that name; the message lists the registered ones.
 
     Attributes:
-        guess: Which one may be meant, to be put behind a sentence; empty if none is similar.
+        guess: Which one may be meant, to be put after a sentence; empty if none is similar.
     """
 
     def __init__(self, message: str, guess: str = "") -> None:

@@ -45,7 +45,7 @@ def _line(state: Any, line: int) -> str:
 
 
 def _mark(state: Any, silent: bool) -> bool:  # noqa: FBT001
-    """Read the mark of a footnote that there is; any other text in brackets stays as it is."""
+    """Read the mark of a footnote that there is; any other text in brackets stays unchanged."""
     found = _MARK.match(state.src, state.pos)
     if found is None or found[1] not in state.env.get("footnotes", ()):
         return False

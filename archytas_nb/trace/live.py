@@ -196,7 +196,7 @@ class Displays:
         self.show(displays)
 
     def take(self, display: ev.Output) -> None:
-        """Show one, or show it as it is now; without data it is taken back."""
+        """Show one, or update it; without data it is removed."""
         key = display.display_id
         is_shown = key in self._sizes
         if not (is_shown or rich_name(display.data, display.metadata)):
@@ -300,7 +300,7 @@ def live_question(view: RunView, number: int = 0) -> Html:
 
 @lru_cache(maxsize=32)  # a finished step is not drawn again
 def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool) -> Html:
-    """A step as it is in the final trace; of a program, also what is being written."""
+    """A step as in the final trace; of a program, also what is being written."""
     if streamed is not None and streamed.program:
         step = writing_program(step, streamed)
     if step.empty:  # what happens in it is in the header and in the pane

@@ -308,7 +308,7 @@ MAX_CODE = 100_000
 """Of an answer that is longer no block of code is read."""
 _PYTHON = ("", "python", "py", "python3", "ipython")
 MAX_BRACKETS = 2_000
-"""Above so many characters, or opening brackets, Markdown takes too long and is shown as it is."""
+"""Above so many characters, or opening brackets, Markdown takes too long: it is shown as text."""
 
 
 def markdown(value: str) -> Html:
@@ -437,7 +437,7 @@ _ADDRESS = re.compile(
 
 
 def _link_addresses(state: Any) -> None:
-    """Make links of the addresses in a text, which stand in no link yet."""
+    """Make links of the addresses in a text, which are in no link yet."""
     for block in state.tokens:
         may_have_one = "://" in block.content or "www." in block.content.lower()
         if block.type != "inline" or not may_have_one:
@@ -588,7 +588,7 @@ def code_lines(value: str, language: str) -> list[Html]:
 
 _COMMAND = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\([A-Za-z]+\*?|.)", re.DOTALL)
 _PAIRS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
-# Single dollar signs are the ends of a formula where they stand like brackets, unlike "$5". No
+# Single dollar signs are the ends of a formula where they are placed like brackets, unlike "$5". No
 # formula begins with what closes or separates, or ends with what opens, as between "($) … ($)".
 _DOLLARS = re.compile(
     r"""(?<![\w$])\$(?=[^$]*[A-Za-z\\^_=<>])(?![\s)\]}'"’”»,;:?*/])"""

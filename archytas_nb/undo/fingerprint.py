@@ -157,7 +157,7 @@ class _Reading:
 
 @functools.lru_cache(maxsize=4096)
 def _code_digest(code: types.CodeType) -> bytes:
-    """The digest of what code does, wherever it stands; code never changes, so it is kept."""
+    """The digest of what code does, wherever it is; code never changes, so it is kept."""
     named = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     constants = tuple(each for each in code.co_consts if not is_mark(each))
     parts = (code.co_code, constants, *named, code.co_flags, code.co_exceptiontable)

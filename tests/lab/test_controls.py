@@ -184,7 +184,7 @@ def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any) -> None:
     for cell in range(2):
         desk.run_cell(cell)
     desk.run_cell(2)
-    desk.wait_for_text("asked singly as well: 10 of 10 agree")
+    desk.wait_for_text("also asked one by one: 10 of 10 agree")
     desk.page.locator(FORM).wait_for()
     desk.page.wait_for_timeout(600)
     desk.picture("plan", 2)
@@ -193,7 +193,7 @@ def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any) -> None:
     field = desk.page.locator(FORM).get_by_placeholder("Your answer")
     field.fill("Twice as much.")
     click(desk, "Answer")
-    desk.wait_for_text("asked singly as well: 0 of 10 agree")
+    desk.wait_for_text("also asked one by one: 0 of 10 agree")
     desk.picture("plan-changed", 2)
     click(desk, "run")
     desk.wait_until_run(2)

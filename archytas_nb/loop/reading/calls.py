@@ -371,7 +371,7 @@ def _input_of(
 
 
 def _check_input(inputs: Sequence[Json], beside: Mapping[str, Json], schema: Json) -> None:
-    """Raise UnreadableError if a call gives two inputs, or an argument beside its input."""
+    """Raise UnreadableError if a call gives two inputs, or an argument next to its input."""
     if len(inputs) > 1 and len(set(map(canonical, inputs))) > 1:
         raise UnreadableError(0, "it gives two different inputs")
     if not isinstance(inputs[0], dict):

@@ -1,4 +1,4 @@
-"""Reads JSON as models write it: valid JSON as it is, and invalid JSON by repairing its tokens.
+"""Reads JSON as models write it: valid JSON unchanged, and invalid JSON by repairing its tokens.
 
 Only unambiguous mistakes are repaired: trailing and missing commas, comments, other quotes, Python
 literals, unquoted keys, raw line breaks, triple quotes around several lines, unescaped

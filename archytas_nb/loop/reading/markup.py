@@ -43,7 +43,7 @@ class _Element:
     """An element: its name without a prefix, and what its tag names."""
 
     name: str
-    values: list[str]  # of its attributes, and what stands after ``=`` in the tag
+    values: list[str]  # of its attributes, and after ``=`` in the tag
     attributes: dict[str, str]
     start: int
     inner: int  # where its content begins
@@ -141,7 +141,7 @@ def _calls_of(value: Json, found: _Resolver, depth: int = 0) -> list[Named]:
 
 
 def _input_among(others: Mapping[str, Json], tool: str, found: _Resolver) -> Json:
-    """The arguments beside the name of a tool: the only object, or the arguments themselves."""
+    """The arguments next to the name of a tool: the only object, or the arguments themselves."""
     fields = found.fields(tool)
     objects = [each for each in map(_decoded, others.values()) if isinstance(each, dict)]
     if len(objects) > 1:
@@ -250,7 +250,7 @@ def _in_elements(text: str, elements: Sequence[_Element], found: _Resolver) -> I
 
 
 def _outside(text: str, elements: Sequence[_Element]) -> str:
-    """What stands beside the elements of a text, apart from special tokens and stray tags."""
+    """The text outside of the elements, apart from special tokens and stray tags."""
     rest = []
     at = 0
     for element in elements:

@@ -119,7 +119,7 @@ def value_in_tags(name: str, raw: str, schema: Json) -> Json:
 
 
 def _value(name: str, raw: str, form: TagForm, schema: Json) -> Json:
-    """The value of an argument: a text as it is, or JSON, depending on the schema."""
+    """The value of an argument: a text unchanged, or JSON, depending on the schema."""
     kinds = _kinds(_schema_of(name, schema), schema)
     try:
         reading = read_json(raw.strip())

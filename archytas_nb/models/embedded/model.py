@@ -59,7 +59,7 @@ class EmbeddedModel:
         self._engine = engine or Engine()
         self._safe = self._engine.safe
         self._crash = self._recorded_crash = self._warning = ""
-        self.instead_of = ""  # why another model is not used, said with the first reply
+        self.instead_of = ""  # why another model is not used, shown with the first reply
         self._weights: Path | None = None
         self._server: process.Server | None = None
         self._loading: threading.Thread | None = None
