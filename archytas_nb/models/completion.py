@@ -182,8 +182,12 @@ def _piece_in(part: Any) -> str | None:
 
 
 def finish_of(reason: str) -> str:
-    """A finish reason as this package names it; servers have several names for the length."""
-    if re.search(r"length|max|token|truncat", reason, re.IGNORECASE):
+    """A finish reason as this package names it: "length" for any that names a maximum.
+
+    Servers have many names for one, such as ``model_length`` and ``MAX_TOKENS``. A token alone is
+    none: ``eos_token`` is the end of a whole reply.
+    """
+    if re.search(r"length|max|limit|exceed|truncat", reason, re.IGNORECASE):
         return "length"
     return reason or "stop"
 

@@ -306,7 +306,9 @@ def test_reads_the_messages_of_all_servers() -> None:
 
 
 def test_reads_why_a_reply_ended() -> None:
-    for finish, read_as in (("model_length", "length"), ("eos", "eos")):
+    maxima = ("model_length", "MAX_TOKENS", "token_limit", "context_window_exceeded", "truncated")
+    ends = ("eos", "eos_token", "stop_sequence", "tool_calls", "content_filter")
+    for finish, read_as in (*((each, "length") for each in maxima), *zip(ends, ends, strict=True)):
         assert from_body(body(finish=finish, content="a")).finish == read_as
         assert read([stream(delta(content="a"), delta(finish))])[1].finish == read_as
     with pytest.raises(EOFError, match="'error'"):
