@@ -105,7 +105,7 @@ def every_scripted_answer_is_asked_for() -> Iterator[None]:
     assert not unused_answers(), "these answers were never asked for"
 
 
-# ── several processes (pytest -n 3) ───────────────────────────────────────────────────────────────────
+# ── several processes (pytest -n 4) ───────────────────────────────────────────────────────────────────
 
 SERIAL = ("pytest.mark.local_model", "tests.chromium", "tests.lab.lab")
 """Files that contain one of these words use the real model or the browser: only one process runs them.
