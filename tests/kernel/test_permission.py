@@ -290,6 +290,22 @@ def test_permissions_of_a_map_are_copied_to_another_process_by_name() -> None:
     assert not copied.covers((NOTEBOOK,), state_of(Tool.from_function(copy)))
 
 
+def test_a_permission_for_a_changed_tool_takes_back_that_for_the_earlier_one() -> None:
+    def first(where: str, name: str = "a") -> str:
+        """Copy a table."""
+        return where + name
+
+    tool = Tool.from_function(first)
+    permitted = Permissions()
+    permitted.give(Permission(NOTEBOOK, state_of(tool)))
+    first.__defaults__ = ("b",)
+    assert not permitted.covers((NOTEBOOK,), state_of(tool))
+    permitted.give(Permission(NOTEBOOK, state_of(tool)))
+    assert permitted.covers((NOTEBOOK,), state_of(tool))
+    first.__defaults__ = ("a",)
+    assert not permitted.covers((NOTEBOOK,), state_of(tool))
+
+
 # ── texts of a check ──────────────────────────────────────────────────────────────────────────────
 
 
