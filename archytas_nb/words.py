@@ -41,6 +41,36 @@ def counted(names: Iterable[str]) -> str:
     return ", ".join(f"{name} × {n:,}" if n > 1 else name for name, n in times.items())
 
 
+_NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]*|[0-9]+)(\D*)", re.DOTALL)
+
+
+def runs(names: Iterable[str]) -> list[str]:
+    """Names in their order, numbered ones that follow each other as ``a1 … a8``."""
+    found: list[str] = []
+    run: list[str] = []
+    for name in names:
+        if run and not _follows(run[-1], name):
+            found += _shortened(run)
+            run = []
+        run.append(name)
+    return found + _shortened(run)
+
+
+def _follows(before: str, name: str) -> bool:
+    """Whether a name is the one before with the next number, also with zeros before it."""
+    one, two = _NUMBERED.fullmatch(before), _NUMBERED.fullmatch(name)
+    if one is None or two is None or (one[1], one[3]) != (two[1], two[3]):
+        return False
+    return two[2] == f"{int(one[2]) + 1:0{len(one[2])}}"
+
+
+def _shortened(run: list[str]) -> list[str]:
+    return run if len(run) < _SHORTEST_RUN else [f"{run[0]} … {run[-1]}"]
+
+
+_SHORTEST_RUN = 3
+
+
 def clock(seconds: float) -> str:
     """A duration in minutes and seconds."""
     minutes, rest = divmod(int(seconds), 60)

@@ -141,6 +141,21 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class CardForm:
+    """How a variable is described to a kind of model; the defaults are those for a large one.
+
+    Attributes:
+        tokens: Maximum number of tokens of one card.
+        has_values: Whether ranges, dates and categories are told where values may be.
+        in_words: Whether sizes are told in words, and the names of all columns before their types.
+    """
+
+    tokens: int = 500
+    has_values: bool = True
+    in_words: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LastError:
     """What a question says of the cell before it, if that cell failed."""
 

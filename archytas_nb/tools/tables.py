@@ -361,6 +361,10 @@ class _ColumnOfPandas(Column):
         return [*counts[counts > 0][:most].items()]  # it also lists categories without a value
 
     def ends(self) -> tuple[Any, Any]:
+        numpy = sys.modules["numpy"]
+        if isinstance(self.dtype, numpy.dtype) and self.kind == "number":
+            values = self.native.to_numpy()  # pandas copies them without what is missing
+            return numpy.fmin.reduce(values), numpy.fmax.reduce(values)
         return self.native.min(), self.native.max()
 
     def mean(self) -> Any:

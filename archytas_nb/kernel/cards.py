@@ -1,0 +1,432 @@
+"""A card: what a model reads of one variable that a question names, of bounded length and time.
+
+A card has the size, the index and the columns of a table, the shape of an array, the keys of a
+dict, the types of items, and what an object is made of. Columns of equal facts stand on one line.
+If a model may read values, it also has ranges, dates and categories, and of a table with very many
+columns these only of the columns that the question names.
+
+How much is counted depends on the sizes alone, and never on time, so that equal values give equal
+cards. What was not counted says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+from archytas_nb.choices import ValuesName
+from archytas_nb.kernel.mentions import columns_named
+from archytas_nb.kernel.shell import contained
+from archytas_nb.loop.record import CardForm
+from archytas_nb.loop.tokens import text_tokens
+from archytas_nb.tools import headline as lines
+from archytas_nb.tools.headline import headline
+from archytas_nb.tools.names import is_secret
+from archytas_nb.tools.tables import Column, Table, column_of, index_of, label_of, table_of
+from archytas_nb.tools.texts import cell_text, in_line, is_array, is_missing
+from archytas_nb.words import count, runs, truncate_line
+
+Mask = Callable[[str], str]
+"""Replaces the secrets in a text."""
+
+_WIDE = 60  # columns of a table of which only those that the question names are told in full
+_VALUES = 8  # maximum number of different values that are listed
+_MAX_VALUE = 60  # characters of one of them
+_MAX_LISTED = 160  # characters of all of them
+_PARTS = 20  # maximum number of keys or attributes that are told
+_SAMPLE = 10_000  # values of a column in which different ones are counted, if not in all
+_MAX_TEXT = 60  # characters of a text that are told
+_DIGITS = 6  # significant digits of a long number
+
+
+@dataclass
+class Effort:
+    """How many values may still be read, for all cards of a question together.
+
+    Attributes:
+        fast: Comparisons with a number, some 0.5 ns each.
+        hashed: Look-ups in a table of values, some 20 ns each.
+    """
+
+    fast: int = 150_000_000
+    hashed: int = 2_000_000
+
+    def may_compare(self, times: int) -> bool:
+        """Whether so many values may be compared; they are then counted as read."""
+        if times > self.fast:
+            return False
+        self.fast -= times
+        return True
+
+    def may_hash(self, times: int) -> bool:
+        """Whether so many values may be looked up; they are then counted as read."""
+        if times > self.hashed:
+            return False
+        self.hashed -= times
+        return True
+
+
+class Card(NamedTuple):
+    """A card, and the columns that it names."""
+
+    text: str
+    columns: tuple[str, ...] = ()
+
+
+def card(
+    name: str,
+    value: Any,
+    question: str = "",
+    *,
+    values: ValuesName = "all",
+    hidden: Collection[str] = (),
+    form: CardForm = CardForm(),  # noqa: B008 - it is frozen
+) -> str:
+    """Describe a variable, whatever the object does.
+
+    Args:
+        name: The name of the variable.
+        value: Its value, which is not changed.
+        question: The columns that it names are told in full, however many there are.
+        values: What the model may learn of values; unless ``"all"``, the card has names, types and
+            sizes only.
+        hidden: The names that are not told, unless ``values`` is ``"all"``.
+        form: The form of the card, and its length.
+
+    Returns:
+        The card: a line for the variable, and mostly a line for each of its parts.
+    """
+    return card_of(name, value, question, None if values == "all" else hidden, form).text
+
+
+def card_of(
+    name: str,
+    value: Any,
+    question: str = "",
+    hidden: Collection[str] | None = None,
+    form: CardForm = CardForm(),  # noqa: B008 - it is frozen
+    effort: Effort | None = None,
+    mask: Mask = str,
+) -> Card:
+    """As `card`, with the columns that are named.
+
+    Args:
+        name: The name of the variable.
+        value: Its value.
+        question: The question.
+        hidden: The names that are not told; None if values may be told.
+        form: The form of the card, and its length.
+        effort: How much may still be counted; None for the effort of one card.
+        mask: Replaces the secrets in a value.
+    """
+    writer = _Writer(question, hidden, form, effort or Effort(), mask)
+    with contained():
+        return writer.card(name, value)
+    return Card(f"{name}: {headline(value, hidden=hidden)}")
+
+
+@dataclass
+class _Writer:
+    question: str
+    hidden: Collection[str] | None
+    form: CardForm
+    effort: Effort
+    mask: Mask
+    sample: int = _SAMPLE
+    counts_all: bool = True
+    columns: list[str] = field(default_factory=list)
+
+    @property
+    def tells_values(self) -> bool:
+        return self.hidden is None and self.form.has_values
+
+    def card(self, name: str, value: Any) -> Card:
+        head = f"{name}: {headline(value, hidden=self.hidden, in_words=self.form.in_words)}"
+        if (table := table_of(value)) is not None:
+            text = self._of_table(head, table)
+        elif (column := column_of(value)) is not None:
+            self._plan([column])
+            facts = self._type(column) + self._facts(column, is_told=not is_secret(name))
+            text = "".join([head, *self._index(index_of(value)), f"\n  values: {facts}"])
+        elif self.hidden is not None:
+            text = head
+        elif is_array(value):
+            text = head + self._of_array(name, value)
+        elif isinstance(value, dict) and dict.__len__(value):
+            kind = lines.type_name(type(value))
+            text = f"{name}: {kind} of {count(dict.__len__(value), 'item')}"
+            text += self._pairs(dict.items(value), dict.__len__(value))
+        else:
+            text = head + self._of_object(name, value)
+        return Card(text, tuple(self.columns))
+
+    # ── tables ────────────────────────────────────────────────────────────────────────────────────
+
+    def _of_table(self, head: str, table: Table) -> str:
+        names = self._names(table)
+        if self.form.in_words:
+            head += f": {truncate_line(', '.join(names), self.form.tokens)}"
+        index = self._index(table.index)
+        asked = set(columns_named(map(str, table.names), self.question))
+        if len(names) <= _WIDE:
+            text = "".join([head, *index, *self._lines(table, names, range(len(names)))])
+            if text_tokens(text) <= self.form.tokens:
+                self.columns = names
+                return text
+        told = [place for place in range(len(names)) if place in asked]
+        begin = "".join([head, *index, *self._lines(table, names, told)])
+        others = [place for place in range(len(names)) if place not in asked]
+        return begin + self._grouped(table, names, others, text_tokens(begin), told)
+
+    def _names(self, table: Table) -> list[str]:
+        """The names of the columns, or their places where they may have been made from values."""
+        if self.hidden is None:
+            return [truncate_line(each, lines.MAX_NAME) for each in table.labels]
+        pairs = zip(map(str, table.names), table.labels, strict=True)
+        return [
+            f"column_{place}" if name in self.hidden else truncate_line(label, lines.MAX_NAME)
+            for place, (name, label) in enumerate(pairs, 1)
+        ]
+
+    def _lines(self, table: Table, names: Sequence[str], places: Sequence[int]) -> Iterator[str]:
+        """A line for each of these columns, or for several in a row of which the same is told."""
+        columns = [table.column(place) for place in places]
+        self._plan(columns)
+        groups: list[tuple[list[str], str]] = []
+        for place, column in zip(places, columns, strict=True):
+            facts = self._type(column) + self._facts(column)
+            if groups and groups[-1][1] == facts and not self.form.in_words:
+                groups[-1][0].append(names[place])
+            else:
+                groups.append(([names[place]], facts))
+        for group, facts in groups:
+            yield f"\n  {', '.join(runs(group))}: {facts}"
+
+    def _plan(self, columns: Iterable[Column]) -> None:
+        """Decide for all these columns alike whether different values are counted in all rows."""
+        sizes = [each.size or 0 for each in columns if each.kind == "other"]
+        self.counts_all = self.hidden is not None or self.effort.may_hash(sum(sizes))
+        if not self.counts_all:
+            self.sample = min(_SAMPLE, self.effort.hashed // len(sizes))
+            self.effort.may_hash(self.sample * len(sizes))
+
+    def _grouped(
+        self,
+        table: Table,
+        names: Sequence[str],
+        places: Sequence[int],
+        used: int,
+        told: Sequence[int],
+    ) -> str:
+        """A line for all columns of which the same is told: their type, and what is missing."""
+        groups: dict[str, list[str]] = {}
+        for place in places:
+            column = table.column(place)
+            facts = self._type(column) + self._missing_part(column)
+            groups.setdefault(facts, []).append(names[place])
+        self.columns = [names[place] for place in told]
+        room = max(self.form.tokens - used, self.form.tokens // 4)
+        text = ""
+        left = sorted(groups.items(), key=lambda each: len(each[1]))
+        many = [(facts, group) for facts, group in left if room >= 0]
+        by_facts: dict[str, str] = {}
+        for number, (facts, group) in enumerate(many):
+            share = room // (len(many) - number)
+            line, named = _within(group, facts, share)
+            self.columns += named
+            room -= text_tokens(line)
+            by_facts[facts] = line
+        for facts in groups:
+            text += by_facts[facts]
+            if text_tokens(text) > self.form.tokens:
+                rest = len(groups) - list(groups).index(facts) - 1
+                return f"{text}\n  … {count(rest, 'more kind')} of columns" if rest else text
+        return text
+
+    def _index(self, index: Iterable[Column]) -> list[str]:
+        """A line for each level of an index."""
+        found = []
+        for place, level in enumerate(index, 1):
+            name = f"index {level.label}" if level.label else "index"
+            if level.name is not None and str(level.name) in (self.hidden or ()):
+                name = f"index level_{place}"
+            self._plan([level])
+            text = self._type(level) + self._facts(level)
+            found.append(f"\n  {truncate_line(name, lines.MAX_NAME)}: {text}")
+        return found
+
+    # ── columns ───────────────────────────────────────────────────────────────────────────────────
+
+    def _type(self, column: Column) -> str:
+        if self.hidden is not None:
+            return lines.bare_type(column.dtype)
+        text = column.type_text
+        if text == "object" and column.size:
+            with contained():
+                present = (each for each in column.values(slice(1000)) if not is_missing(each))
+                kinds = lines.kinds_in(present)
+                return f"object ({kinds})" if kinds else text
+        return text
+
+    def _missing_part(self, column: Column) -> str:
+        if self.hidden is not None or not column.size:
+            return ""
+        if str(column.dtype) in ("object", "Object"):
+            may_count = self.effort.may_hash(column.size)
+        else:
+            may_count = self.effort.may_compare(column.size)
+        if not may_count:
+            return ", missing not counted"
+        with contained():
+            missing = column.missing()
+            if missing == column.size:
+                return ", all missing"
+            return f", {missing:,} missing" if missing else ""
+        return ", missing not counted"
+
+    def _facts(self, column: Column, *, is_told: bool = True) -> str:
+        """What is missing, and how many different values, or which, there are; or their range."""
+        text = self._missing_part(column)
+        if self.hidden is not None or not column.size or text == ", all missing":
+            return text
+        is_told = is_told and self.tells_values and not is_secret(str(column.name))
+        with contained():  # values that cannot be hashed or compared
+            if column.kind == "other":
+                return text + self._different(column, is_told=is_told)
+            steps = 2 if column.kind == "number" else 6
+            if is_told and self.effort.may_compare(steps * column.size):
+                return f"{text}, {self.mask(range_text(*column.ends()))}"
+            if is_told:
+                return f"{text}, range not computed"
+        return text
+
+    def _different(self, column: Column, *, is_told: bool) -> str:
+        size = column.size or 0
+        if self.counts_all or size <= self.sample:
+            number = column.different()
+            where = ""
+            found = column.counts(_VALUES + 3) if is_told and number <= _VALUES else []
+        else:
+            part = Counter(
+                each for each in column.values(slice(self.sample)) if not is_missing(each)
+            )
+            number = len(part)
+            where = f" in the first {self.sample:,} rows"
+            found = part.most_common(_VALUES + 1) if is_told else []
+        text = f", {count(number, 'different value')}{where}"
+        present = [each for each, _ in found if not is_missing(each)]
+        listed = [in_line(label_of(each), _MAX_VALUE + 1) for each in present]
+        is_short = all(len(each) <= _MAX_VALUE for each in listed)
+        values = ", ".join(listed)
+        if listed and len(present) == number <= _VALUES and is_short and len(values) <= _MAX_LISTED:
+            text += f": {self.mask(values)}"
+        return text
+
+    # ── other values ──────────────────────────────────────────────────────────────────────────────
+
+    def _of_array(self, name: str, value: Any) -> str:
+        kind = value.dtype.kind
+        if kind not in "iufmM" or not value.size or not self.effort.may_compare(3 * value.size):
+            return ""
+        present = value.compressed() if hasattr(value, "compressed") else value  # masked
+        if kind in "fmM":
+            present = present[present == present]  # noqa: PLR0124 - NaN is not itself
+        text = ""
+        if missing := value.size - present.size:
+            text = f", {missing:,} missing"
+        if present.size and self.tells_values and not is_secret(name):
+            text += f", {range_text(present.min(), present.max())}"
+        return text
+
+    def _of_object(self, name: str, value: Any) -> str:
+        if isinstance(value, (bool, int, float, complex)) or value is None:
+            is_told = (
+                self.tells_values and not is_secret(name) and type(value).__module__ == "builtins"
+            )
+            return f" = {_number(value)}" if is_told else ""
+        if isinstance(value, str):
+            is_told = self.tells_values and not is_secret(name)
+            text = truncate_line(self.mask(str.__getitem__(value, slice(1000))), _MAX_TEXT)
+            return f": {text!r}" if is_told else ""
+        items = lines.items_of(value)
+        if items is not None:
+            return self._records(items)
+        return self._pairs(_public(lines.attributes_of(value)), None)
+
+    def _pairs(self, pairs: Iterable[tuple[Any, Any]], size: int | None) -> str:
+        """A line for each key of a dict, or each attribute of an object."""
+        read = list(islice(pairs, _PARTS + 1))
+        text = ""
+        for key, value in read[:_PARTS]:
+            label = truncate_line(label_of(key) if isinstance(key, str) else cell_text(key), 60)
+            what = headline(value)
+            if isinstance(value, (bool, int, float)) and self.tells_values:
+                is_told = not is_secret(str(key)) and type(value).__module__ == "builtins"
+                what += f" = {_number(value)}" if is_told else ""
+            text += f"\n  {self.mask(label)}: {what}"
+        if len(read) > _PARTS:
+            text += "\n  …" if size is None else f"\n  … {size - _PARTS:,} more"
+        return text
+
+    def _records(self, items: Collection[Any]) -> str:
+        """A line for each key that the dicts in a list have."""
+        read = list(islice(items, 1000))
+        if not read or not all(isinstance(each, dict) for each in read):
+            return ""
+        kinds: dict[str, list[Any]] = {}
+        for each in read:
+            for key, value in dict.items(each):
+                if isinstance(key, str):
+                    kinds.setdefault(key, []).append(value)
+        text = ""
+        for key, values in islice(kinds.items(), _PARTS):
+            of = "" if len(values) == len(read) else f", in {len(values):,} of {len(read):,}"
+            label = truncate_line(label_of(key), 60)
+            text += f"\n  {self.mask(label)}: {lines.kinds_in(values)}{of}"
+        if len(kinds) > _PARTS:
+            text += f"\n  … {len(kinds) - _PARTS:,} more"
+        return text
+
+
+def _public(attributes: Any) -> list[tuple[str, Any]]:
+    return [(key, value) for key, value in attributes.items() if not str(key).startswith("_")]
+
+
+def _within(names: Sequence[str], facts: str, room: int) -> tuple[str, list[str]]:
+    """A line for columns of which the same is told, in so many tokens, and those that it names."""
+    written = runs(names)
+    line = f"\n  {', '.join(written)}: {facts}"
+    if text_tokens(line) <= room or len(written) <= 1:
+        return line, list(names)
+    shown = len(written)
+    while shown > 1 and text_tokens(line) > room:
+        shown = max(1, shown * 3 // 4)
+        line = f"\n  {', '.join(written[:shown])}, … ({len(names):,} columns): {facts}"
+    return line, [each for each in written[:shown] if " … " not in each]
+
+
+# ── ranges ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def range_text(least: Any, greatest: Any) -> str:
+    """The least and the greatest value, as ``1.5 to 20``, or the only one, as ``always 1.5``."""
+    first, last = _number(least), _number(greatest)
+    if first == last:
+        return f"always {first}"
+    midnight = " 00:00:00"
+    if first.endswith(midnight) and last.endswith(midnight):
+        first, last = first.removesuffix(midnight), last.removesuffix(midnight)
+    return f"{first} to {last}"
+
+
+def _number(value: Any) -> str:
+    """A number with all of its digits, or about, if these are many."""
+    text = in_line(value, 40)
+    if len(text) > _DIGITS + 3 and re.fullmatch(r"-?\d+\.\d+(e[-+]\d+)?", text):
+        short = f"{float(text):.{_DIGITS}g}"
+        return short if float(short) == float(text) else f"~{short}"
+    return text

@@ -1,0 +1,95 @@
+"""Which variables and columns a question names.
+
+A name counts where it stands as a whole word, and not as a word of the sentence: of a single
+letter, which may be a unit or an article, more is required. A column is mostly named in words: its
+name counts in any case, and with any signs between its words (`miles per gallon` names
+``Miles_per_Gallon``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+_Owner = TypeVar("_Owner")
+
+_WORD = re.compile(r"[^\W_]+")
+_UNIT_LENGTH = 2  # letters of a name that behind a number is taken for a unit
+_SHORTEST_COLUMN = 3  # letters of the name of a column that counts as a word
+_MOST_OWNERS = 2
+"""How many variables may have a column that stands for them: a table, and what was made of it."""
+_MOST_WORDS = 12  # of the name of a column
+
+
+def place_of(name: str, question: str) -> int:
+    """Where a question names a variable; -1 if it does not."""
+    for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", question):
+        if not _is_word_of_sentence(name, question[: found.start()], question[found.end() :]):
+            return found.start()
+    return -1
+
+
+def _is_word_of_sentence(name: str, before: str, after: str) -> bool:
+    """Whether a short name is a unit, as in "5 g", or an article, as in "a bird"."""
+    if len(name) <= _UNIT_LENGTH and re.search(r"\d[ \u00a0\u202f]?$", before):
+        return True
+    return len(name) == 1 and re.match(r"['’]?\s*\w", after) is not None
+
+
+def columns_named(names: Iterable[str], question: str) -> list[int]:
+    """The places of the columns that a question names."""
+    words = _Words(question)
+    return [place for place, name in enumerate(names) if words.place(name) >= 0]
+
+
+def owners_named(
+    columns: Mapping[_Owner, Iterable[str]], question: str, without: Collection[str] = ()
+) -> Iterator[tuple[_Owner, int]]:
+    """The owners of columns that a question names, each with a place.
+
+    Args:
+        columns: The names of the columns of each owner.
+        question: The question.
+        without: Names that do not count.
+    """
+    words = _Words(question)
+    found: defaultdict[str, dict[_Owner, int]] = defaultdict(dict)
+    for owner, names in columns.items():
+        for name in names:
+            place = -1 if name in without else words.place(name)
+            if place >= 0:
+                found[name.casefold()][owner] = place
+    for owners in found.values():
+        if len(owners) <= _MOST_OWNERS:
+            yield from owners.items()
+
+
+class _Words:
+    """The words of a question, in which names are looked up."""
+
+    def __init__(self, question: str) -> None:
+        self._question = question
+        found = [(each[0].casefold(), each.start()) for each in _WORD.finditer(question)]
+        self._words = [word for word, _ in found]
+        self._starts = [start for _, start in found]
+        self._known = frozenset(self._words)
+
+    def place(self, name: str) -> int:
+        """Where a column is named; -1 if it is not."""
+        words = _WORD.findall(name[: _MOST_WORDS * 20].casefold())
+        if not words or len(words) > _MOST_WORDS or not self._known.issuperset(words):
+            return -1
+        if sum(map(len, words)) < _SHORTEST_COLUMN or name.isdigit():
+            return self._quoted(name)
+        size = len(words)
+        for at in range(len(self._words) - size + 1):
+            if self._words[at : at + size] == words:
+                return self._starts[at]
+        return -1
+
+    def _quoted(self, name: str) -> int:
+        """Where a short name stands in quotes."""
+        found = re.search(rf"([`'\"]){re.escape(name)}\1", self._question)
+        return -1 if found is None else found.start()
