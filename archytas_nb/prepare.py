@@ -25,13 +25,14 @@ from archytas_nb.cells.reader import cells_tool
 from archytas_nb.choices import ActiveProtocol, ValuesName
 from archytas_nb.errors import ConfigurationError, argument_error, invalid_argument
 from archytas_nb.kernel.assigned import is_assigned_by_user
-from archytas_nb.kernel.context import context_of, look_tools, offers_cells_tool
+from archytas_nb.kernel.context import Reader, context_of
+from archytas_nb.kernel.look import look_tools, offers_cells_tool
 from archytas_nb.kernel.permission import Permissions
 from archytas_nb.kernel.person import Keyboard, confirm
 from archytas_nb.kernel.python import python_tool
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.calls_made import CallsOfReplies
-from archytas_nb.loop.conversation import messages_of
+from archytas_nb.loop.conversation import messages_of, sent_with
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
@@ -579,7 +580,10 @@ def tell(
     if error in [each.error for each in past]:  # it is told once in a conversation
         error = None
     own_tools = setup.offered(profile)
-    context = _context(setup, exchange, error, past, earlier, replaced, own_tools, small=small)
+    sent = past
+    if len(past) == index_of(exchanges, exchange.origin):  # otherwise it is compacted anew
+        sent = tuple(sent_with(past, profile.facts.identity))
+    context = _context(setup, exchange, error, sent, earlier, replaced, own_tools, profile)
     reading = _reading_tools(setup, exchange, error, context, own_tools, protocol, small=small)
     if context is not None:
         names = tuple(each.name for each in reading)
@@ -592,12 +596,11 @@ def _context(
     setup: RunSetup,
     exchange: Exchange,
     error: LastError | None,
-    past: Sequence[Exchange],
+    sent: Sequence[Exchange],
     earlier: Exchange | None,
     replaced: Mapping[str, Any],
     own_tools: Toolbox,
-    *,
-    small: bool,
+    profile: ModelProfile,
 ) -> Context | None:
     """The variables that are described below a question; None if none may be looked at."""
     hidden = None
@@ -608,16 +611,22 @@ def _context(
     variables: Mapping[str, Any] = setup.variables
     if replaced:  # they are deleted before the question is asked again
         variables = {name: variables[name] for name in variables if name not in replaced}
+    reader = Reader(
+        profile.context,
+        profile.sees_all,
+        has_tools=bool(own_tools),
+        hidden=hidden,
+        mask=mask_in(setup.variables),
+        tools=[each.function for each in own_tools.values()],
+    )
     return context_of(
         setup.settings.context,
         variables,
         exchange.question,
-        past,
+        sent,
         earlier,
-        small=small,
-        alone=not own_tools,
         failed="" if error is None else error.source,
-        hidden=hidden,
+        reader=reader,
     )
 
 

@@ -127,7 +127,7 @@ def _value(node: ast.AST | None, names: Mapping[str, Any]) -> Any:  # noqa: C901
                 raise LookupFault(f"the attribute {name!r} is private")
             found = getattr(_value(owner, names), name)
         case ast.Subscript(value=owner, slice=key):
-            from archytas_nb.kernel.context import holds_environment
+            from archytas_nb.kernel.visible import holds_environment
 
             container = _value(owner, names)
             if isinstance(container, _WRAPPERS) and holds_environment(container):
@@ -312,7 +312,8 @@ def _replacement(group: Group, namespace: Mapping[str, Any], images: list[str]) 
 
 def _described(name: str, namespace: Mapping[str, Any]) -> str:
     """A variable with its type, shape and columns; raises LookupFault."""
-    from archytas_nb.kernel.context import described
+    from archytas_nb.kernel.cards import card
+    from archytas_nb.loop.record import ContextForm
 
     why = ""
     if name not in namespace:
@@ -322,7 +323,8 @@ def _described(name: str, namespace: Mapping[str, Any]) -> str:
         why = f"{name!r} is private, belongs to IPython or is named like a secret"
     if why:
         raise LookupFault(f"{why} ({{@{name}}}). In a question {{@name}} describes a variable.")
-    line = described(name, namespace[name]).removeprefix(f"{name}: ").replace("\n ", ";")
+    form = ContextForm(has_values=False)
+    line = card(name, namespace[name], form=form).removeprefix(f"{name}: ").replace("\n ", ";")
     return f"{name} ({line})"
 
 
@@ -393,7 +395,7 @@ def _written(
 
 
 def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: list[str]) -> str:
-    from archytas_nb.kernel.context import holds_environment
+    from archytas_nb.kernel.visible import holds_environment
 
     value = look(lookup.value, namespace)
     spec = _spec(lookup)

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.loop.descriptions import without_versions
 from archytas_nb.loop.events import AskModel, Json, ModelReply, WireCall
 from archytas_nb.models.secrets import known_secrets, mask_all
 
@@ -257,5 +258,5 @@ class Matcher:
         if is_message and key == "url" and value.startswith("data:"):
             return f"{value.partition(',')[0]},{{image}}"
         if is_message and key in self._PROSE:
-            return self.text(value)
+            return self.text(without_versions(value))
         return scrub(value)

@@ -19,7 +19,7 @@ from archytas_nb.code.names import Imports, Names, function_of, own_name
 from archytas_nb.code.programs import CannotTranslate, Translation, awaited_or_listed, plain_program
 from archytas_nb.code.recorded import Recorded, RecordedCall, RecordedProgram, Reply, replies
 from archytas_nb.code.results import Result, Results, digits_of, numbers_in
-from archytas_nb.kernel.context import look_tools
+from archytas_nb.kernel.look import look_tools
 from archytas_nb.kernel.person import ask_user
 from archytas_nb.kernel.python import python
 from archytas_nb.loop import events as ev

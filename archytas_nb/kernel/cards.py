@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 from archytas_nb.choices import ValuesName
 from archytas_nb.kernel.mentions import columns_named
-from archytas_nb.kernel.shell import contained
-from archytas_nb.loop.record import CardForm
+from archytas_nb.loop.record import ContextForm
 from archytas_nb.loop.tokens import text_tokens
+from archytas_nb.namespace import contained
 from archytas_nb.tools import headline as lines
 from archytas_nb.tools.headline import headline
 from archytas_nb.tools.names import is_secret
@@ -84,7 +84,7 @@ def card(
     *,
     values: ValuesName = "all",
     hidden: Collection[str] = (),
-    form: CardForm = CardForm(),  # noqa: B008 - it is frozen
+    form: ContextForm = ContextForm(),  # noqa: B008 - it is frozen
 ) -> str:
     """Describe a variable, whatever the object does.
 
@@ -108,7 +108,7 @@ def card_of(
     value: Any,
     question: str = "",
     hidden: Collection[str] | None = None,
-    form: CardForm = CardForm(),  # noqa: B008 - it is frozen
+    form: ContextForm = ContextForm(),  # noqa: B008 - it is frozen
     effort: Effort | None = None,
     mask: Mask = str,
 ) -> Card:
@@ -133,7 +133,7 @@ def card_of(
 class _Writer:
     question: str
     hidden: Collection[str] | None
-    form: CardForm
+    form: ContextForm
     effort: Effort
     mask: Mask
     sample: int = _SAMPLE

@@ -19,10 +19,11 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from archytas_nb.cells.ran import last_failure
-from archytas_nb.kernel.context import columns_in, shown_names, type_and_shape, written_type
+from archytas_nb.kernel.visible import columns_in, shown_names, told_names
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import LastError
 from archytas_nb.namespace import Namespace, contained
+from archytas_nb.tools.headline import headline, written_type
 from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace, keep, reference_name
@@ -116,7 +117,7 @@ class Disclosure:
         self._code_tools = frozenset(code_tools)
         self._has_policy = has_policy
         self._columns = columns_in(namespace)
-        self._known = set(shown_names(namespace)) - names_made_in_runs
+        self._known = told_names(namespace) - names_made_in_runs
         self._calls: dict[str, ev.ToolCall] = {}
         self._by_reference: set[str] = set()  # the ids of calls with values as arguments
         self._by_program: set[str] = set()  # the ids of calls of programs
@@ -129,7 +130,7 @@ class Disclosure:
 
     def _made(self) -> set[str]:
         """The variables that were made in the run, without those that the model named."""
-        made = set(shown_names(self._namespace)) - self._known - results
+        made = told_names(self._namespace) - self._known - results
         return made - self._written() if made else made
 
     def _written(self) -> set[str]:
@@ -366,7 +367,7 @@ class Disclosure:
 
 def what(value: Any, name: str = "") -> str:
     """A value in words that hold nothing of it: its type, and the shape of an array or frame."""
-    kind = type_and_shape(value)
+    kind = headline(value, hidden=(), in_words=True)
     if name:
         return f"It is kept as the variable {name}, of type: {kind}"
     return kind

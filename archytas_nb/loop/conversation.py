@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from archytas_nb.loop import summary
+from archytas_nb.loop.descriptions import recalled
 from archytas_nb.loop.events import AskModel, CallOutcome, Json, Message
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.reading.lenient import replace_surrogates
@@ -352,8 +353,9 @@ class ContextWindow:
             return ""
         found = compact_further(self._exchanges, compaction, budget, self._size)
         if self._summarises and found.place != compaction.place:
-            room = budget - _summary_tokens(budget)
-            found = compact_further(self._exchanges, compaction, room, self._size)
+            budget -= _summary_tokens(budget)
+            found = compact_further(self._exchanges, compaction, budget, self._size)
+        found = self._recall(found, budget)
         self._exchange.compaction = found
         if self._exchange.compaction != compaction:
             self.rebuild()
@@ -369,6 +371,24 @@ class ContextWindow:
             f"{why}, and none of its {sent:,} tokens can be left out: asking again for a shorter "
             "reply"
         )
+
+    def _recall(self, compaction: Compaction, budget: int) -> Compaction:
+        """Tell again, below the question, of variables that only what is left out told of.
+
+        Returns:
+            The compaction; a stronger one where what is told again needs room.
+        """
+        context = self._exchange.context
+        if context is None or not context.is_offered:
+            return compaction
+        while True:
+            sent = self._exchanges[compaction.dropped : -1]
+            left_out = self._exchanges[: compaction.dropped]
+            self._exchange.context = recalled(context, left_out, sent)
+            found = compact_further(self._exchanges, compaction, budget, self._size)
+            if found.dropped == compaction.dropped:
+                return found
+            compaction = found
 
     def summary_request(self, step: int) -> AskModel | None:
         """The request for a summary of what is dropped; None if none is wanted or possible."""
@@ -430,6 +450,11 @@ class ContextWindow:
 def _summary_tokens(budget: int) -> int:
     """Maximum number of tokens of a summary, for a conversation of at most so many."""
     return min(summary.TOKENS, budget // 4)
+
+
+def sent_with(past: Sequence[Exchange], model: str) -> Sequence[Exchange]:
+    """The exchanges before a question to a model that are sent with it, and not left out."""
+    return past[_last_compaction(past, Exchange("", model=model)).dropped :]
 
 
 def _last_compaction(past: Sequence[Exchange], exchange: Exchange) -> Compaction:

@@ -41,6 +41,9 @@ DataKind = Literal[
 """The kinds of data of a notebook that a request can hold, in words for a person."""
 
 
+DescribedKind = Literal["variable", "function", "library", "date", "gone"]
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
     """The type of the final answer: its text for the model, its schema, and a function spec."""
@@ -127,32 +130,65 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """The description of the notebook's variables that is sent with a question."""
+class Described:
+    """What a model was told of one name of the notebook.
 
-    text: str = ""  # a line for each variable
-    names: tuple[str, ...] = ()  # including variables for which there was no room
-    # The state of each variable, to detect changes later.
-    state: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    tools: tuple[str, ...] = ()  # those that read variables
-    preferred_tools: tuple[str, ...] = ()  # if one fits, a small model uses these
-    is_offered: bool = True  # False if one fits: then neither the text nor the tools are sent
-    columns: tuple[str, ...] = ()  # of the variables that are frames, as ``df.column``
+    Attributes:
+        kind: What has the name; ``"gone"`` if nothing has it any more.
+        line: Its type and size, its signature, or its version.
+        columns: The names of the columns of a table, as they are written behind the line; mostly
+            empty.
+        card: All of its lines; empty if only the line was told.
+        mark: What differs if the line does not tell the same any more.
+    """
+
+    kind: DescribedKind
+    line: str = ""
+    columns: str = ""
+    card: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class CardForm:
-    """How a variable is described to a kind of model; the defaults are those for a large one.
+class Context:
+    """What is told of the notebook below a question.
+
+    Attributes:
+        text: What the model reads.
+        names: The variables that it is about.
+        described: What is told of each name, to know later what is still true.
+        mentioned: The variables that the question names, also those that are not described again.
+        tools: The tools that read variables.
+        preferred_tools: If one of these fits, a small model uses it.
+        is_offered: False if one fits: then neither the text nor the tools are sent.
+        columns: The columns that are named, as ``df.column``.
+    """
+
+    text: str = ""
+    names: tuple[str, ...] = ()
+    described: Mapping[str, Described] = field(default_factory=dict, repr=False, compare=False)
+    mentioned: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    preferred_tools: tuple[str, ...] = ()
+    is_offered: bool = True
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextForm:
+    """How the notebook is described to a kind of model; the defaults are those for a large one.
 
     Attributes:
         tokens: Maximum number of tokens of one card.
         has_values: Whether ranges, dates and categories are told where values may be.
         in_words: Whether sizes are told in words, and the names of all columns before their types.
+        has_notebook: Whether the date, versions and the functions of the notebook are told.
     """
 
     tokens: int = 500
     has_values: bool = True
     in_words: bool = False
+    has_notebook: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -477,7 +477,7 @@ class ServedNotebook:
 
     def names(self) -> list[str]:
         """The variables that may be described."""
-        from archytas_nb.kernel.context import shown_names
+        from archytas_nb.kernel.visible import shown_names
 
         names = shown_names(self._shell.user_ns)
         hidden = self._hidden()
@@ -497,15 +497,18 @@ class ServedNotebook:
 
     def described(self, name: str) -> Future[str]:
         """A description of a variable, or of all; without values if these stay here."""
-        from archytas_nb.kernel.context import digest, look_tools
+        from archytas_nb.kernel.cards import card
+        from archytas_nb.kernel.look import look_tools
 
         listing, looking = look_tools()
         work: Callable[[], str]
         names = self._shell.user_ns
         hidden = self._hidden()
         if hidden is not None:
-            described = [name] if name else self.names()
-            work = lambda: digest(names, described, hidden=hidden)  # noqa: E731
+            shown = [name] if name else self.names()
+            work = lambda: "\n".join(  # noqa: E731
+                card(each, names[each], values="none", hidden=hidden) for each in shown
+            )
         elif name:
             work = lambda: looking.call({"name": name}, names).text  # noqa: E731
         else:

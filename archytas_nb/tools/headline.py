@@ -103,7 +103,7 @@ def _is_foreign_array(value: Any) -> bool:
     """Whether a value is an array of a library, such as a tensor."""
     cls = type(value)
     is_one = any(hasattr(cls, each) for each in _ARRAYS) and hasattr(cls, "shape")
-    return is_one and cls.__module__ != "__main__" and hasattr(cls, "dtype")
+    return is_one and value.shape != () and cls.__module__ != "__main__" and hasattr(cls, "dtype")
 
 
 # ── containers and other objects ──────────────────────────────────────────────────────────────────

@@ -22,8 +22,8 @@ from typing import Any, get_args
 from archytas_nb.batch.program import judge_tool
 from archytas_nb.cells.reader import cells_tool
 from archytas_nb.kernel.approval import _OTHER_WORDS, CHOICES, read_answer
-from archytas_nb.kernel.context import look_tools
 from archytas_nb.kernel.disclosure import compare_tool
+from archytas_nb.kernel.look import look_tools
 from archytas_nb.kernel.python import python_tool
 from archytas_nb.loop.record import DataKind
 from archytas_nb.prepare import ask_user_tool

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.kernel.cards import card, card_of
 from archytas_nb.kernel.mentions import columns_named, owners_named, place_of
-from archytas_nb.loop.record import CardForm
+from archytas_nb.loop.record import ContextForm
 from archytas_nb.loop.tokens import text_tokens
 from archytas_nb.tools.headline import headline
 from archytas_nb.words import runs
@@ -170,7 +170,7 @@ def test_the_length_of_a_card_is_bounded_and_a_column_that_is_named_is_in_it(
     labels = [name.format(place) for place in range(len(kinds))]
     data = {label: pd.Series([1], dtype=kind) for label, kind in zip(labels, kinds, strict=True)}
     asked = labels[len(labels) // 2] if labels else ""
-    form = CardForm(tokens=tokens)
+    form = ContextForm(tokens=tokens)
     found = card_of("wide", pd.DataFrame(data), f"What is `{asked}`?", form=form)
     assert text_tokens(found.text) <= 2 * tokens
     assert not labels or f"\n  {asked}" in found.text or asked in found.columns

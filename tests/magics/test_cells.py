@@ -11,7 +11,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb.cells import reader as cells
-from archytas_nb.kernel.context import offers_cells_tool
+from archytas_nb.kernel.look import offers_cells_tool
 from archytas_nb.models.secrets import mask_in
 from tests.live_kernel import Kernel, live_kernel
 

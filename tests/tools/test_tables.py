@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb import Agent
-from archytas_nb.kernel.context import described, look_tools
+from archytas_nb.kernel.look import look_tools
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.data import is_data, preview
 from archytas_nb.tools.tables import column_of, hides_rows, library_of, table_of, way_to_rows

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.kernel.context import described, look_tools
+from archytas_nb.kernel.look import look_tools
 from archytas_nb.tools.data import preview
 from archytas_nb.tools.tables import label_of, table_of
 from archytas_nb.tools.texts import MISSING, cell_text

@@ -1,0 +1,328 @@
+"""The tools with which a model looks at variables: they only read."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sized
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from archytas_nb.kernel.cards import card
+from archytas_nb.kernel.context import listed_columns
+from archytas_nb.kernel.visible import variables_in, why_not_shown
+from archytas_nb.loop.record import ContextForm
+from archytas_nb.namespace import contained, current_shell
+from archytas_nb.tools import data
+from archytas_nb.tools.headline import headline
+from archytas_nb.tools.render import render
+from archytas_nb.tools.tables import Column, column_of, index_of, table_of
+from archytas_nb.tools.texts import cell_text, in_line, is_missing
+from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.variables import LiveNamespace, resolve
+from archytas_nb.words import count, did_you_mean, runs, truncate_line
+
+What: TypeAlias = Literal["head", "describe", "columns", "values"]
+
+_PAGE = 4000  # characters of a page of `variables`
+_IN_LINE = 50  # names that stand together on a line
+_MAX_COLUMN = 100  # characters of the name of a column
+_HEAD = ContextForm(tokens=1000, has_values=False, in_words=True)
+"""How the result of `look` begins."""
+_DISTINCT_ROWS = 200_000  # maximum number of rows for counting different values
+_FREQUENT = 20  # maximum number of values of a column that are listed
+_MAX_LABEL = 60  # characters of one of them
+_KINDS_OF_MISSING = 3  # which are counted one by one, and told as one
+_CARDS = 40  # maximum number of columns with statistics
+_REPEATED = 500  # maximum length of a question that is repeated below a result
+
+_NAMED_CELL = re.compile(
+    r"\[\s*\d+\s*\]|\b(?:In|Out)\s*\[|(?<!\w)_i?\d+\b|\bcells?\W{0,3}\d", re.IGNORECASE
+)
+
+
+def look_tools(question: str = "") -> tuple[Tool, ...]:
+    """The tools `variables` and `look`, which read the user's variables and change nothing.
+
+    If a question is given, their results end with it: after reading a result about one part of a
+    question, a small model forgets the other parts.
+    """
+    tools = _look_tools()
+    if not question or len(question) > _REPEATED:
+        return tools
+    ending = f"\n\nThe question was: {question}\nWhen you know enough, answer every part of it."
+
+    def repeating(function: Callable[..., str]) -> Callable[..., str]:
+        return lambda *args, **kwargs: function(*args, **kwargs) + ending
+
+    return tuple(replace(each, function=repeating(each.function)) for each in tools)
+
+
+def offers_cells_tool(question: str, *, small: bool) -> bool:
+    """Whether a model gets the tool `cells`: a small one only if the question names a cell.
+
+    It does not depend on which cells ran: a runner may run them without IPython's history, and a
+    replay must send the requests of the recording.
+    """
+    if getattr(current_shell(), "history_manager", None) is None:
+        return False
+    return not small or bool(_NAMED_CELL.search(question))
+
+
+@functools.cache
+def _look_tools() -> tuple[Tool, ...]:
+    return tuple(Tool.from_function(each, repeat=True) for each in (variables, look))
+
+
+def variables(  # noqa: D417 - the model does not see the namespace
+    namespace: LiveNamespace, page: int = 1
+) -> str:
+    """List the variables of the notebook with their types, shapes and columns, the newest first.
+
+    Args:
+        page: Which page of a long list
+    """
+    pages = pages_of(dict(variables_in(namespace)))
+    if not pages:
+        return "The notebook has no variables."
+    if not 1 <= page <= len(pages):
+        raise ValueError(f"page {page} does not exist; expected a number from 1 to {len(pages)}")
+    where = f"\n(page {page} of {len(pages)})" if len(pages) > 1 else ""
+    return pages[page - 1] + where
+
+
+def pages_of(namespace: Mapping[str, Any], *, hidden: Collection[str] | None = None) -> list[str]:
+    """All variables, the newest first, a line for each or for several of which the same is told."""
+    groups: dict[str, list[str]] = {}
+    for name, value in namespace.items():
+        columns = listed_columns(value, hidden)
+        line = headline(value, hidden=hidden) + (f": {columns}" if columns else "")
+        groups.setdefault(line, []).append(name)
+    lines = []
+    for line, names in groups.items():
+        written = runs(names)
+        parts = (written[at : at + _IN_LINE] for at in range(0, len(written), _IN_LINE))
+        lines += [f"{', '.join(part)}: {line}" for part in parts]
+    pages: list[str] = []
+    for line in reversed(lines):
+        if pages and len(pages[-1]) + len(line) < _PAGE:
+            pages[-1] += f"\n{line}"
+        else:
+            pages.append(line)
+    return pages
+
+
+def look(  # noqa: D417 - the model does not see the namespace
+    name: str, namespace: LiveNamespace, what: What = "describe"
+) -> str:
+    """Look at a variable of the notebook; nothing is changed.
+
+    Args:
+        name: The name of the variable
+        what: head: the first rows or items; describe: statistics and frequent values of each column; columns: names, types, missing and different values; values: how often each value of df.column occurs
+    """  # noqa: E501 - the model reads the line as it is
+    name, column = _split(name.strip(), namespace)
+    value = resolve(name, object, namespace)
+    if why := why_not_shown(name, value):
+        raise ValueError(f"{name!r} is not shown: {why}")
+    text = card(name, value, form=_HEAD)
+    table = table_of(value)
+    names = _labels_of(value)
+    head = text.partition("\n")[0]
+    if column:
+        part = _part(value, column, name)
+        if what in ("describe", "columns") or part.size is None:
+            return f"{head}\n{_line(part)}, {_card(part)}"
+        value = part.native
+        name = f"{name}[{column!r}]"
+    elif what == "columns":
+        return text
+    elif what == "describe" and data.is_data(value):
+        return "\n".join([head, *_cards(value)])
+    elif what == "values" and table is not None:
+        example = f"Give the name of one, as in {name}.{names[0]}: " if names else ""
+        which = f"{example}{', '.join(names[:40])}"
+        raise ValueError(f"the values of which column of {name!r}? {which}")
+    if what != "values":
+        return f"{name}: {render(value).text}"
+    found = _counted(value)
+    if found is None and not data.is_data(value):
+        kind = type(value).__name__
+        raise ValueError(f"{name!r} is of type {kind!r}, which holds no values to count")
+    return f"{name}: {_listed(found)}"
+
+
+def _part(value: Any, part: str, name: str) -> Column:
+    """A column of a variable, or a level of its index; raises ValueError if there is none."""
+    table = table_of(value)
+    names = _labels_of(value)
+    for known in (names, _names_of(value)):
+        if table is not None and part in known:
+            return table.column(known.index(part))
+    for level in index_of(value):
+        if part in (level.label or "index", str(level.name)):
+            return level
+    expected = "it has none"
+    if names:
+        expected = f"expected one of {', '.join(names[:40])}"
+    hint = did_you_mean(part, names)
+    raise ValueError(f"{name!r} has no column {part!r}{hint}; {expected}")
+
+
+def _split(name: str, namespace: LiveNamespace) -> tuple[str, str]:
+    """The names of a variable and of a column: from ``df.x``, ``df["x"]`` or ``x`` alone."""
+    found = re.fullmatch(r"""(\w+)(?:\.(.+)|\[(["'])(.+)\3\])""", name)
+    if found and found[1] in namespace:
+        return found[1], found[2] or found[4]
+    owners = [each for each, it in variables_in(namespace) if name in _names_of(it)]
+    if len(owners) == 1 and name not in namespace:
+        return (owners[0], name)
+    return (name, "")
+
+
+def _names_of(value: Any) -> list[str]:
+    """The names of the columns; empty for what is no table."""
+    table = table_of(value)
+    return [] if table is None else [str(each) for each in table.names]
+
+
+def _labels_of(value: Any) -> list[str]:
+    """The names of the columns as they are written; empty for what is no table."""
+    table = table_of(value)
+    return [] if table is None else table.labels
+
+
+def _line(column: Column, name: str = "") -> str:
+    """A column with its name and type."""
+    return f"  {truncate_line(name or column.label, _MAX_COLUMN)}: {column.type_text}"
+
+
+def _cards(value: Any) -> list[str]:
+    """Statistics, with a line for each level of the index and each column of a table."""
+    index = [
+        f"{_line(each, name=data.level_name(each))}, {_card(each)}" for each in index_of(value)
+    ]
+    table = table_of(value)
+    if table is None:
+        column = column_of(value)
+        return [*index, _card_of_array(value) if column is None else _card(column)]
+    shown = [table.column(place) for place in range(min(table.width, _CARDS))]
+    lines = index + [f"{_line(each)}, {_card(each)}" for each in shown]
+    if table.width > _CARDS:
+        lines.append(f"  … {table.width - _CARDS} more columns")
+    return lines
+
+
+def _card(column: Column) -> str:
+    """Missing values, range and mean of numbers, and the frequent values if there are few."""
+    if column.size is None:
+        return "not computed"
+    parts = []
+    with contained():
+        parts.append(f"{column.missing()} missing")
+    if column.kind != "other":  # of values that cannot be compared, there is no range
+        with contained():
+            parts.append(_range(column))
+    is_number = column.kind == "number"
+    with contained():
+        if is_number and (number := column.different()) > _FREQUENT:
+            parts.append(count(number, "different value"))
+        elif column.kind != "time":
+            parts.append(_listed(_frequent(column), with_missing=False))
+    return "; ".join(parts) or "no statistics"
+
+
+def _range(column: Column) -> str:
+    """The least and the greatest value, and the mean of numbers."""
+    first, last = map(in_line, column.ends())
+    if column.kind == "time":
+        return f"from {first} to {last}"
+    return f"min {first}, max {last}, mean {cell_text(column.mean())}"
+
+
+def _card_of_array(value: Any) -> str:
+    """Missing values, range and mean of numbers, and the frequent values if there are few."""
+    parts = []
+    kind = value.dtype.kind
+    with contained():  # values that cannot be compared
+        present = value
+        if hasattr(value, "compressed"):  # masked
+            present = value.compressed()
+        elif kind in "fcmM":
+            present = value[value == value]  # noqa: PLR0124 - NaN is not itself
+        if missing := value.size - present.size:
+            parts.append(f"{missing} missing")
+        if kind in "mM":
+            parts.append(f"from {cell_text(present.min())} to {cell_text(present.max())}")
+            return "; ".join(parts)
+        if kind in "iuf":
+            ends = f"min {cell_text(present.min())}, max {cell_text(present.max())}"
+            parts.append(f"{ends}, mean {cell_text(present.mean())}")
+    with contained():
+        found = _counted(value) if value.size <= _DISTINCT_ROWS else None
+        if found is not None and (kind not in "iuf" or found.number <= _FREQUENT):
+            parts.append(_listed(found, with_missing=False))
+    return "; ".join(parts) or "no statistics"
+
+
+class _Frequent(NamedTuple):
+    """How many different values there are, without missing ones, and the most frequent ones."""
+
+    number: int
+    counts: list[tuple[Any, int]]
+
+
+def _listed(found: _Frequent | None, *, with_missing: bool = True) -> str:
+    """The number of different values, and how often the most frequent ones occur."""
+    if found is None:
+        return "values not counted, there are too many"
+    counts = [each for each in found.counts if with_missing or not is_missing(each[0])]
+    listed = ", ".join(
+        f"{in_line(each, _MAX_LABEL)} {times}×" for each, times in counts[:_FREQUENT]
+    )
+    number = count(found.number, "different value")
+    has_more = found.number > sum(not is_missing(each) for each, _ in counts[:_FREQUENT])
+    return f"{number}: {listed}{', …' * has_more}" if counts else number
+
+
+def _counted(value: Any) -> _Frequent | None:
+    """How often values occur; None if there are none, or too many to count."""
+    column = column_of(value)
+    if column is not None:
+        return _frequent(column)
+    items = value
+    if data.is_data(value) and table_of(value) is None:
+        items = list(getattr(value, "flat", value))
+    if not isinstance(items, (list, tuple, set, dict)):
+        return None
+    return _frequent_of(items)
+
+
+def _frequent(column: Column) -> _Frequent | None:
+    """How often the values of a column occur; what its library cannot count is counted by text."""
+    with contained():
+        counts = column.counts(_FREQUENT + _KINDS_OF_MISSING)
+        return _Frequent(column.different(), _merged(counts))
+    return _frequent_of(column.values(slice(None)))
+
+
+def _frequent_of(items: Collection[Any]) -> _Frequent | None:
+    counts: Counter[Any]
+    try:
+        counts = Counter(items)
+    except TypeError:  # values that cannot be hashed
+        if sum(len(each) if isinstance(each, Sized) else 1 for each in items) > _DISTINCT_ROWS:
+            return None
+        counts = Counter(None if is_missing(each) else cell_text(each) for each in items)
+    number = len(counts) - sum(map(is_missing, counts))
+    return _Frequent(number, _merged(counts.most_common(_FREQUENT + _KINDS_OF_MISSING)))
+
+
+def _merged(counts: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
+    """Frequencies in which all missing values are one, whatever a library has in their place."""
+    missing = [times for each, times in counts if is_missing(each)]
+    if len(missing) < 2:
+        return counts
+    present = [each for each in counts if not is_missing(each[0])]
+    return sorted([*present, (None, sum(missing))], key=lambda each: -each[1])

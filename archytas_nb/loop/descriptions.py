@@ -1,0 +1,120 @@
+"""What a model reads of the notebook below a question, and what it still knows of it later.
+
+Each name of the notebook is told once, and again when it is not the same any more. What was told in
+a part of the conversation that is not sent any more is told again, below the question that is being
+asked when that part is left out. Whatever is told carries its time, so it stays true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from archytas_nb.loop.record import Context, Described, Exchange
+from archytas_nb.words import runs
+
+_TIME = "when this was asked (what is written here needs no tool):"
+_EARLIER = "Variables when earlier questions were asked, which are left out:"
+_DATE = "Date and versions: "
+_LATER = "Imported since: "
+
+_VERSIONS = re.compile(
+    rf"^(?:{re.escape(_DATE)}\d{{4}}-\d\d-\d\d, |{re.escape(_LATER)}).*$", re.MULTILINE
+)
+
+
+def without_versions(text: str) -> str:
+    """A text without the date and the versions of libraries, which differ between machines."""
+    return _VERSIONS.sub("{versions}", text)
+
+
+def described_in(exchanges: Iterable[Exchange]) -> dict[str, Described]:
+    """What these questions tell of each name: the last that is told of it, and its last card.
+
+    A card that was told before a newer line is none any more.
+    """
+    known: dict[str, Described] = {}
+    for exchange in exchanges:
+        if exchange.context is not None and exchange.context.is_offered:
+            for name, each in exchange.context.described.items():
+                before = known.get(name)
+                is_same = before is not None and not each.card and before.mark == each.mark
+                known[name] = replace(each, card=before.card) if before and is_same else each
+    return known
+
+
+def written(described: Mapping[str, Described], *, is_first: bool) -> str:
+    """What a model reads of these names; empty if there are none.
+
+    Args:
+        described: What is told of each name; cards are in the order of the question.
+        is_first: Whether nothing was told before.
+    """
+    if not described:
+        return ""
+    what = "Variables that are new, changed or named here,"
+    if is_first:
+        what = "Variables"
+    if all(each.kind != "variable" for each in described.values()):
+        what = "The notebook"
+    lines = [f"{what} {_TIME}", *_of_variables(described), *_of_notebook(described)]
+    return "\n".join(lines)
+
+
+def _of_variables(described: Mapping[str, Described]) -> Iterator[str]:
+    """Cards of variables, then the others, together those of which the same is told."""
+    lines: dict[str, list[str]] = {}
+    tables: dict[str, list[str]] = {}
+    for name, each in described.items():
+        if each.kind != "variable":
+            continue
+        if each.card:
+            yield each.card
+        elif each.columns:
+            tables.setdefault(f"{each.line}: {each.columns}", []).append(name)
+        else:
+            lines.setdefault(each.line, []).append(name)
+    yield from _grouped(tables)
+    if lines:
+        yield "; ".join(_grouped(lines))
+
+
+def _grouped(groups: Mapping[str, list[str]]) -> list[str]:
+    return [f"{', '.join(runs(names))}: {line}" for line, names in groups.items()]
+
+
+def _of_notebook(described: Mapping[str, Described]) -> Iterator[str]:
+    """What is no variable: functions, what is imported, and what is there no more."""
+    functions = [each.line for each in described.values() if each.kind == "function"]
+    if functions:
+        yield f"Functions of the notebook: {', '.join(functions)}"
+    libraries = [each.line for each in described.values() if each.kind == "library"]
+    date = [each.line for each in described.values() if each.kind == "date"]
+    if date:
+        yield _DATE + ", ".join([*date, *libraries])
+    elif libraries:
+        yield _LATER + ", ".join(libraries)
+    gone = [name for name, each in described.items() if each.kind == "gone"]
+    if gone:
+        yield f"No longer there: {', '.join(runs(gone))}"
+
+
+def recalled(context: Context, left_out: Iterable[Exchange], sent: Iterable[Exchange]) -> Context:
+    """The context of a question with what only the questions told that are left out.
+
+    Args:
+        context: The context of the question that is being asked.
+        left_out: The questions that are not sent any more.
+        sent: Those that are, without the one that is being asked.
+    """
+    known = {**described_in(sent), **context.described}
+    lost = {name: each for name, each in described_in(left_out).items() if name not in known}
+    for name, each in lost.items():
+        if each.card and name not in context.mentioned:
+            lost[name] = replace(each, card="")
+    if not lost:
+        return context
+    again = "\n".join([_EARLIER, *_of_variables(lost), *_of_notebook(lost)])
+    text = f"{context.text}\n\n{again}" if context.text else again
+    return replace(context, text=text, described={**lost, **context.described})
