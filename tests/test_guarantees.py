@@ -497,12 +497,20 @@ def test_a_question_describes_the_columns_that_it_names_and_sends_no_value_of_th
     kinds: list[type], context: Any, rows: int
 ) -> None:
     columns = {f"column_{i}": [kind(918_273)] * rows for i, kind in enumerate(kinds)}
+    names = {"frame": pd.DataFrame(columns), "other": pd.DataFrame({"n": [645_128] * rows})}
     model = ScriptedModel(("final_answer", "Done."))
-    agent = nb.Agent([], model, namespace={"frame": pd.DataFrame(columns)}, context=context)
+    options: dict[str, Any] = {"context": context, "protocol": "native"}
+    agent = nb.Agent([], model, namespace=names, values="none", **options)
     sent = asked(agent, "What is in frame?")
     assert all(each in sent for each in columns)
     assert "918273" not in sent
     assert "918_273" not in sent
+    # With all values, those of other variables are not sent unless the model looks.
+    model = ScriptedModel(("final_answer", "Done."))
+    sent = asked(nb.Agent([], model, namespace=names, **options), "What is in frame?")
+    assert all(each in sent for each in columns)
+    assert "645128" not in sent
+    assert "645_128" not in sent
 
 
 # ── keys are kept out of recordings and errors ────────────────────────────────────────────────────

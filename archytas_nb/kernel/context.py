@@ -149,7 +149,7 @@ def _variables(
         if name in mentioned or name in (reader.hidden or ()):
             continue
         line = headline(value, hidden=reader.hidden)
-        mark = f"{line} {_names_mark(value)}"
+        mark = _mark(line, value)
         before = known.get(name)
         if kind != "all" and before is not None and before.mark == mark:
             continue
@@ -159,13 +159,14 @@ def _variables(
     return dict(reversed([*found.items()]))
 
 
-def _names_mark(value: Any) -> str:
-    """What differs if the columns of a table have other names."""
+def _mark(line: str, value: Any) -> str:
+    """What differs if the line, or the names of the columns, are others."""
+    names: Iterable[str] = ()
     with contained():
         if (table := table_of(value)) is not None:
-            names = "\n".join(map(str, table.names))
-            return f"{zlib.crc32(names.encode('utf-8', 'replace')):x}"
-    return ""
+            names = map(str, table.names)
+    text = "\n".join([line, *names])
+    return f"{zlib.crc32(text.encode('utf-8', 'replace')):x}"
 
 
 def listed_columns(value: Any, hidden: Collection[str] | None = None) -> str:
@@ -202,8 +203,7 @@ def _cards(
         value = variables[name]
         line = headline(value, hidden=reader.hidden)
         card = card_of(name, value, question, reader.hidden, form, effort, reader.mask)
-        mark = f"{line} {_names_mark(value)}"
-        found[name] = Described("variable", line, card=card.text, mark=mark)
+        found[name] = Described("variable", line, card=card.text, mark=_mark(line, value))
         columns += [f"{name}.{each}" for each in card.columns]
     return found
 

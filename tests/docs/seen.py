@@ -102,7 +102,7 @@ def tables() -> str:
 def read_of(name: str, value: Any) -> str:
     """What a model reads of one table."""
     [_, look] = look_tools()
-    shown = [shorter(described(name, value))]
+    shown = [shorter(card(name, value))]
     for what in ("describe", "head"):
         told = look.call({"name": name, "what": what}, {name: value}).text
         shown.append(f"look({name}, {what}):\n{indent(shorter(told), '    ')}")

@@ -1,25 +1,32 @@
-"""What the model may know of the variables: the digest below a question, and the tools that look."""
+"""What a question says of the notebook, and the tools with which a model looks at variables."""
 
 from __future__ import annotations
 
 import copy
 import os
+import re
+import typing
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archytas_nb.kernel.context import context_of, look_tools
-from archytas_nb.loop.record import Context, Exchange
+import archytas_nb as nb
+from archytas_nb.kernel import definitions
+from archytas_nb.kernel.context import Reader, context_of
+from archytas_nb.kernel.look import look_tools
+from archytas_nb.loop.descriptions import described_in
+from archytas_nb.loop.record import Context, ContextForm, Exchange
 from archytas_nb.testing import ScriptedModel
 
 FRAME = pd.DataFrame(
     {"country": ["Peru", "Chad", "Peru", None], "pop": [1, 2, 3, 4], "gdp": [1.5, None, 2.5, 0.5]}
 )
+SMALL = ContextForm(tokens=300, has_values=False, in_words=True, has_notebook=False)
 
 
 def variables(**more: Any) -> dict[str, Any]:
@@ -42,95 +49,196 @@ def look(namespace: dict[str, Any], **arguments: Any) -> Any:
     return tool.call(arguments, namespace)
 
 
-def names(found: Context | None) -> list[str]:
-    """The variables that a digest describes."""
+def told(found: Context | None) -> dict[str, str]:
+    """How each variable is told: by a card, or on a line."""
     assert found is not None
-    return [line.partition(":")[0] for line in found.text.splitlines() if line[:1] != " "]
+    return {
+        name: "card" if each.card else "line"
+        for name, each in found.described.items()
+        if each.kind == "variable"
+    }
 
 
-def digest(namespace: dict[str, Any], question: str, kind: Any = "mentioned") -> str:
-    found = context_of(kind, namespace, question)
+def ask(namespace: dict[str, Any], question: str, past: list[Exchange], **more: Any) -> Context:
+    """The context of a question, which is added to the conversation."""
+    found = context_of("auto", namespace, question, past, **more)
     assert found is not None
-    return found.text
+    past.append(Exchange(question, context=found))
+    return found
 
 
-def asked(question: str, context: Context | None) -> Exchange:
-    return Exchange(question, context=context)
+def names_in(text: str) -> set[str]:
+    """The names of variables in a text, also those that stand in a run of numbered ones."""
+    found = set(re.findall(r"\w+", text))
+    for stem, first, last in re.findall(r"\b([^\W\d]\w*?)(\d+) … \1(\d+)", text):
+        found |= {f"{stem}{number}" for number in range(int(first), int(last) + 1)}
+    return found
 
 
-def test_a_question_gets_the_variables_that_it_mentions_in_order_of_mention() -> None:
+# ── whole by names, deep by need ──────────────────────────────────────────────────────────────────
+
+
+def test_what_a_question_names_gets_a_card_and_all_others_a_line() -> None:
     question = "Has `grid` as many rows as gm? (gmx is another, In too.)"
-    assert names(context_of("mentioned", variables(), question)) == ["grid", "gm"]
+    found = context_of("auto", variables(), question)
+    assert told(found) == {"gm": "card", "grid": "card", "fast": "line", "names": "line"}
+    assert found is not None
+    assert found.text.index("grid: ") < found.text.index("gm: ") < found.text.index("fast: ")
+    only = context_of("mentioned", variables(), question)
+    assert told(only) == {"gm": "card", "grid": "card"}
 
 
-def test_columns_are_named_with_types_missing_and_different_values_but_no_value() -> None:
-    head, *columns = digest(variables(), "gm?").splitlines()
-    assert head == "gm: DataFrame of 4 rows × 3 columns: country, pop, gdp"
-    assert columns[0].endswith(", 1 missing, 2 different values")
-    assert columns[1:] == ["  pop: int64", "  gdp: float64, 1 missing"]
-    assert "Peru" not in columns[0]
+def test_a_column_brings_the_card_of_its_table() -> None:
+    assert told(context_of("auto", variables(), "Which is the richest country?"))["gm"] == "card"
+    assert told(context_of("auto", variables(), "What is it?"))["gm"] == "line"
+    found = context_of("auto", variables(g=[1], a={"x": 1}), "A bird of 5100 g, is it a good one?")
+    assert set(told(found).values()) == {"line"}
 
 
-def test_all_names_no_module_function_secret_or_object_of_this_package() -> None:
-    namespace = variables(model=ScriptedModel(), API_KEY="sk-1", key="a key")
+def test_only_the_cards_of_named_variables_hold_values() -> None:
+    found = context_of("auto", variables(), "gm?")
+    assert found is not None
+    assert ": Peru, Chad" in found.text
+    assert "Lima" not in found.text
+    hidden = context_of("auto", variables(), "gm?", reader=Reader(hidden=()))
+    assert hidden is not None
+    assert "Peru" not in hidden.text
+    assert "missing" not in hidden.text
+
+
+def test_no_module_secret_annotation_or_object_of_this_package_is_a_variable() -> None:
+    annotations = [typing.Literal, typing.Any, typing.Optional, typing.Union, typing.Annotated]
+    annotations += [typing.TypeVar("T"), typing.Callable, list[int], int | str, typing.NamedTuple]
+    more = {f"annotation_{n}": each for n, each in enumerate(annotations)}
+    namespace = variables(model=ScriptedModel(), API_KEY="sk-1", key="a key", nb=nb, **more)
     found = context_of("all", namespace, "password?")
-    assert names(found) == ["gm", "fast", "grid", "names"]
-    with_none = context_of("none", namespace, "gm")
-    assert with_none is None
+    assert set(told(found)) == {"gm", "fast", "grid", "names"}
+    assert found is not None
+    assert "hunter2" not in found.text
+    assert "archytas" not in found.text
+    assert context_of("none", namespace, "gm") is None
 
 
-def test_changed_includes_new_and_reassigned_variables_and_new_shapes() -> None:
+NAME = st.one_of(
+    st.integers(0, 60).map("v{}".format),
+    st.sampled_from(["df", "x", "raw", "model", "cfg", "table_of_all", "Ünïcode", "a1b2"]),
+)
+VALUE = st.sampled_from(
+    [1, 2.5, "text", [1, 2], [1, 2, 3], {"a": 1}, {"b": 1}, (), FRAME, FRAME.head(2), FRAME.T,
+     FRAME.rename(columns={"pop": "people"}), pd.Series([1, 2], name="s"), np.zeros(3)]
+)  # fmt: skip
+
+
+@given(
+    st.dictionaries(NAME, VALUE, max_size=12),
+    st.lists(
+        st.tuples(
+            st.dictionaries(NAME, VALUE, max_size=3),
+            st.lists(NAME, max_size=3),
+            st.lists(NAME, max_size=3),
+            st.integers(0, 2),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_each_variable_is_in_what_is_sent_and_a_card_exactly_if_it_is_not(
+    namespace: dict[str, Any], turns: list[tuple[dict[str, Any], list[str], list[str], int]]
+) -> None:
+    past: list[Exchange] = []
+    for changed, removed, asked, left_out in turns:
+        namespace = {**namespace, **changed}
+        for name in removed:
+            namespace.pop(name, None)
+        del past[:left_out]
+        sent_before = "\n".join(each.context.text for each in past if each.context)
+        question = f"What about {', '.join(f'`{each}`' for each in asked)}?"
+        found = ask(namespace, question, past)
+        sent = f"{sent_before}\n{found.text}"
+        named = names_in(sent)
+        assert set(namespace) <= named
+        for name in set(asked) & set(namespace):
+            fresh = context_of("mentioned", namespace, f"`{name}`")
+            assert fresh is not None
+            card = fresh.described[name].card
+            assert card in sent
+            known = described_in(past[:-1]).get(name)
+            assert (name in found.described) is (known is None or known.card != card)
+        for name, each in found.described.items():
+            assert (each.kind == "gone") is (name not in namespace and name != "(date)")
+
+
+def test_a_variable_is_told_again_when_it_is_not_the_same() -> None:
     namespace = variables(sizes=[1], table=FRAME.copy())
-    first = context_of("changed", namespace, "")
-    assert names(first) == ["gm", "fast", "grid", "names", "sizes", "table"]
-    past = [asked("One?", first)]
-    assert context_of("changed", namespace, "", past) == Context("", ())
-    namespace["new"] = 1
-    namespace["grid"] = np.arange(3)
+    past: list[Exchange] = []
+    ask(namespace, "One?", past)
+    assert ask(namespace, "Two?", past).text == ""
+    namespace |= {"new": 1, "grid": np.arange(3), "table": FRAME.rename(columns={"pop": "n"})}
     namespace["sizes"].append(2)
-    namespace["table"] = FRAME.copy()
-    assert sorted(names(context_of("changed", namespace, "", past))) == [
-        "grid", "new", "sizes", "table",
-    ]  # fmt: skip
+    del namespace["fast"]
+    found = ask(namespace, "Three?", past)
+    assert set(told(found)) == {"grid", "new", "sizes", "table"}
+    assert "No longer there: fast" in found.text
+    assert ask(namespace, "Four?", past).text == ""
+
+
+def test_a_card_is_sent_again_only_if_it_is_another_or_was_left_out() -> None:
+    frame = FRAME.copy()
+    past: list[Exchange] = []
+    assert told(ask({"gm": frame}, "gm?", past)) == {"gm": "card"}
+    assert ask({"gm": frame}, "And gm now?", past).text == ""
+    frame.loc[0, "gdp"] = 99.0
+    assert "99.0" in ask({"gm": frame}, "And gm now?", past).text
+    assert told(context_of("auto", {"gm": frame}, "gm?", past[1:2])) == {"gm": "card"}
 
 
 def test_a_question_that_is_asked_again_describes_the_same_variables() -> None:
     namespace = variables()
-    earlier = asked("And now?", context_of("all", namespace, "And now?"))
+    found = context_of("all", namespace, "And now?")
+    earlier = Exchange("And now?", context=found)
     del namespace["fast"]
     namespace |= {"later": 1, "grid": np.arange(5.0)}
     again = context_of("changed", namespace, "And now?", (), earlier)
-    assert names(again) == ["gm", "grid", "names"]
+    assert set(told(again)) == {"gm", "grid", "names"}
     assert again is not None
-    assert "grid: ndarray of 5 values" in again.text
-    assert "later" in names(context_of("changed", namespace, "And later?", (), earlier))
+    assert "grid: ndarray 5 float64" in again.text
+    assert "later" in told(context_of("changed", namespace, "And later?", (), earlier))
 
 
-def test_auto_describes_only_mentioned_variables_to_a_small_model() -> None:
-    def auto(question: str, past: Any = (), *, alone: bool = False) -> Context | None:
-        return context_of("auto", variables(), question, past, small=True, alone=alone)
+def test_a_small_model_is_told_only_of_mentioned_variables() -> None:
+    def auto(question: str, past: Any = (), *, has_tools: bool = True) -> Context | None:
+        reader = Reader(SMALL, sees_all=False, has_tools=has_tools)
+        return context_of("auto", variables(), question, past, reader=reader)
 
     assert auto("How many?") is None
-    assert names(auto("How many rows has gm?")) == ["gm"]
-    assert auto("How many?", alone=True) == Context("")
-    followed = auto("And columns?", [asked("How many rows has gm?", Context("gm: …", ("gm",)))])
+    found = auto("How many rows has gm?")
+    assert told(found) == {"gm": "card"}
+    assert found is not None
+    lines = found.text.splitlines()
+    assert lines[1] == "gm: DataFrame of 4 rows × 3 columns: country, pop, gdp"
+    assert lines[2:] == [
+        "  country: str, 1 missing, 2 different values",
+        "  pop: int64",
+        "  gdp: float64, 1 missing",
+    ]
+    assert auto("How many?", has_tools=False) == Context("")
+    followed = auto("And columns?", [Exchange("How many rows has gm?", context=found)])
     assert followed == Context("")
-    assert len(names(context_of("auto", variables(), "How many?"))) == 4
 
 
-@given(st.integers(0, 300), st.integers(0, 200))
-def test_the_size_of_a_digest_is_limited_and_omissions_are_counted(many: int, columns: int) -> None:
+@given(st.integers(0, 300), st.integers(0, 500), st.sampled_from(["v{}", "of_{}_kind", "x{}y"]))
+@settings(max_examples=20, deadline=None)
+def test_many_variables_are_all_named_in_few_lines(many: int, columns: int, name: str) -> None:
     wide = pd.DataFrame(np.zeros((1, columns)), columns=[f"column_{n}" for n in range(columns)])
-    namespace = {"wide": wide, **{f"variable_{n}": n for n in range(many)}}
-    found = digest(namespace, "wide", "all")
-    assert len(found) <= 1500
-    assert found.startswith("wide: ")
-    lines = [line for line in found.splitlines() if not line.startswith(" ")]
-    if lines[-1].startswith("…"):
-        left_out = int(lines[-1].split()[2])
-        assert left_out + len(lines) - 1 == many + 1
-    else:
-        assert len(lines) == many + 1
+    namespace = {"wide": wide, **{name.format(n): n for n in range(many)}}
+    found = context_of("auto", namespace, "wide?")
+    assert found is not None
+    assert len(found.text) <= 1500
+    assert "more variables" not in found.text
+    shown = re.findall(r"(\w+) … (\w+): int", found.text)
+    if many > 3:
+        assert (name.format(0), name.format(many - 1)) in shown
 
 
 class Rude:
@@ -143,7 +251,82 @@ class Rude:
 
 
 def test_an_object_whose_methods_raise_is_described_by_its_type() -> None:
-    assert digest({"rude": Rude()}, "rude") == "rude: Rude"
+    found = context_of("mentioned", {"rude": Rude()}, "rude")
+    assert found is not None
+    assert found.text.endswith("\nrude: Rude")
+
+
+def test_a_secret_in_a_name_or_a_value_is_masked() -> None:
+    def mask(text: str) -> str:
+        return text.replace("hunter2", "{secret}")
+
+    namespace = {
+        "cfg": {"hunter2": 1},
+        "df": pd.DataFrame({"hunter2": ["hunter2"] * 2}),
+        "t": "hunter2",
+    }
+    found = context_of("auto", namespace, "cfg, df and `t`?", reader=Reader(mask=mask))
+    assert found is not None
+    assert "hunter2" not in found.text
+    assert "hunter2" not in repr(found.described)
+    past = [Exchange("?", context=found)]
+    again = context_of("auto", namespace, "cfg, df and `t`?", past, reader=Reader(mask=mask))
+    assert again is not None
+    assert again.text == ""
+
+
+# ── functions, libraries, the date ────────────────────────────────────────────────────────────────
+
+
+def clean(
+    df: Any, column: str, *rows: int, z: float = 3.0, key: str = "s3cret", **more: Any
+) -> None:
+    """Clean it."""
+
+
+class Loader:
+    def __init__(self, path: str, limit: int | None = None) -> None:
+        pass
+
+
+def test_functions_and_libraries_are_told_once_and_new_ones_when_they_come() -> None:
+    namespace: dict[str, Any] = {"clean": clean, "Loader": Loader, "np": np, "pd": pd, "re": re}
+    past: list[Exchange] = []
+    text = ask(namespace, "One?", past).text
+    assert "clean(df, column, *rows, z=3.0, key=…, **more)" in text
+    assert "Loader(path, limit=None)" in text
+    assert f"numpy {np.__version__} (np)" in text
+    assert f"pandas {pd.__version__} (pd)" in text
+    assert f"Date and versions: {definitions.today()}" in text
+    assert "s3cret" not in text
+    assert ask(namespace, "Two?", past).text == ""
+    namespace |= {"pl": pl, "clean": lambda df: df}
+    text = ask(namespace, "Three?", past).text
+    assert f"Imported since: polars {pl.__version__} (pl)" in text
+    assert "clean(df)" in text
+    assert "numpy" not in text
+    assert "Date" not in text
+
+
+def test_a_tool_is_no_function_of_the_notebook_and_defaults_are_values() -> None:
+    found = context_of("auto", {"clean": clean, "L": Loader}, "?", reader=Reader(tools=[clean]))
+    assert found is not None
+    assert "clean" not in found.text
+    hidden = context_of("auto", {"clean": clean}, "?", reader=Reader(hidden=()))
+    assert hidden is not None
+    assert "z=…" in hidden.text
+    names = context_of("auto", {"Peru": clean}, "?", reader=Reader(hidden={"Peru"}))
+    assert names is not None
+    assert "Peru" not in names.text
+
+
+def test_a_small_model_is_told_neither_date_nor_functions() -> None:
+    found = context_of("all", {"clean": clean, "np": np, "n": 1}, "?", reader=Reader(SMALL))
+    assert found is not None
+    assert found.text.splitlines()[1:] == ["n: int"]
+
+
+# ── the tools that look ───────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("what", ["head", "describe", "columns", "values"])
@@ -215,6 +398,9 @@ def test_neither_the_environment_nor_one_shot_iterators_are_shown(
     monkeypatch.setenv("SOMETHING", "hunter2-hunter2")
     lines = (str(n) for n in range(3))
     namespace = {"env": os.environ, "deep": {"a": [os.environ.items()]}, "lines": lines}
+    text = context_of("auto", namespace, "env, deep and lines?")
+    assert text is not None
+    assert "hunter2" not in text.text
     for name in namespace:
         for what in ("head", "describe", "values"):
             found = look(namespace, name=name, what=what)
@@ -226,15 +412,28 @@ def test_neither_the_environment_nor_one_shot_iterators_are_shown(
 def test_results_for_a_small_model_end_with_the_question() -> None:
     question = "What columns has gm, and how many countries?"
     for tool, again in zip(look_tools(), look_tools(question), strict=True):
-        given = {"name": "gm"} if tool.name == "look" else None
-        plain = tool.call(given, variables()).text
+        arguments = {"name": "gm"} if tool.name == "look" else None
+        plain = tool.call(arguments, variables()).text
         assert again.text == tool.text
-        text = again.call(given, variables()).text
+        text = again.call(arguments, variables()).text
         assert text.startswith(f"{plain}\n\nThe question was: {question}\n")
     assert look_tools("x" * 10_000) == look_tools()
 
 
-def test_variables_lists_them_all() -> None:
+@given(st.integers(0, 400), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_variables_lists_them_all_page_by_page_the_newest_first(many: int, alike: bool) -> None:
     [tool, _] = look_tools()
-    assert tool.call({}, variables()).text == digest(variables(), "", "all")
+    namespace: dict[str, Any] = {
+        f"frame_{n}": pd.DataFrame({f"of_{n}" if not alike else "x": [1]}) for n in range(many)
+    }
+    namespace["last"] = 1
+    first = tool.call({}, namespace).text
+    assert first.startswith("last: int")
+    number = int((re.search(r"\(page 1 of (\d+)\)", first) or ["", "1"])[1])
+    text = "\n".join(tool.call({"page": n + 1}, namespace).text for n in range(number))
+    assert set(namespace) <= names_in(text)
+    assert len(first) < 5000
+    beyond = tool.call({"page": number + 1}, namespace)
+    assert beyond.status == "error"
     assert tool.call({}, {}).text == "The notebook has no variables."

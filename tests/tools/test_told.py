@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.kernel.look import look_tools
+from archytas_nb.loop.record import ContextForm
 from archytas_nb.tools.data import preview
 from archytas_nb.tools.tables import label_of, table_of
 from archytas_nb.tools.texts import MISSING, cell_text
@@ -235,9 +236,13 @@ def displayed_otherwise() -> Iterator[None]:
         yield
 
 
+IN_WORDS = ContextForm(tokens=10**6, has_values=False, in_words=True)
+"""The form with a line for each column."""
+
+
 def told(frame: Any) -> tuple[str, str, str]:
     statistics = LOOK.function("data", {"data": frame}, "describe")  # which is not cut yet
-    return described("data", frame), statistics, preview(frame)
+    return card("data", frame, form=IN_WORDS), statistics, preview(frame)
 
 
 def levels_of(frame: Any) -> list[str]:
@@ -255,13 +260,10 @@ def check(frame: Any) -> None:
     [head, *lines] = digest.split("\n")
     assert size in head
     for line, name in zip(lines, names, strict=False):
-        if line.startswith("  … "):
-            break
         short = name if len(name) <= 100 else f"{name[:99]}…"
         assert line.startswith(f"  {short}: ")
         counts[lines.index(line)] = line
-    left = re.fullmatch(r"  … (\d+) more columns", lines[-1]) if lines else None
-    assert len(lines) - bool(left) + (int(left[1]) if left else 0) == len(names)
+    assert len(lines) == len(names)
 
     [head, *lines] = statistics.split("\n")
     assert size in head
