@@ -18,6 +18,7 @@ import pandas as pd
 import polars as pl
 
 import archytas_nb as nb
+from archytas_nb.kernel.cards import card
 from archytas_nb.kernel.look import look_tools
 from archytas_nb.loop.wire import Wire
 from archytas_nb.small.checks import fit_request, knowledge_request, known_hint, no_tool_hint

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb import Agent
+from archytas_nb.kernel.cards import card
 from archytas_nb.kernel.look import look_tools
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.data import is_data, preview
