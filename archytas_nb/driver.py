@@ -15,6 +15,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from archytas_nb.cells.ran import last_failure, settle
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import (
     CassetteMiss,
@@ -675,6 +676,8 @@ def ask(
         if is_new and exchange.is_worth_keeping:
             index = index_of(conversation, exchange.origin)
             conversation[index : index + 1] = [exchange]
+            if exchange.error is not None:
+                settle(last_failure())
         while replaced:  # results that were not created again are restored
             setup.variables.setdefault(*replaced.popitem())
 

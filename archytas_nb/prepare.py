@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 from archytas_nb.answers import Answers, Until
 from archytas_nb.cells.failure import last_error
-from archytas_nb.cells.ran import last_failure
+from archytas_nb.cells.ran import is_settled, last_failure
 from archytas_nb.cells.reader import cells_tool
 from archytas_nb.choices import ActiveProtocol, ValuesName
 from archytas_nb.errors import ConfigurationError, argument_error, invalid_argument
@@ -577,7 +577,7 @@ def tell(
     past, earlier = split_history(exchanges, exchange.origin, setup.settings.values, protocol)
     replaced = stored_results(earlier, setup.variables)
     error = setup.last_error()
-    if error in [each.error for each in past]:  # it is told once in a conversation
+    if not _is_about(error, exchange, past, earlier):
         error = None
     own_tools = setup.offered(profile)
     sent = past
@@ -590,6 +590,24 @@ def tell(
         preferred = _preferred(setup.settings, own_tools)
         context = replace(context, tools=names, preferred_tools=preferred)
     return Told(Toolbox(own_tools, reading), past, error, context, replaced)
+
+
+def _is_about(
+    error: LastError | None,
+    exchange: Exchange,
+    past: Sequence[Exchange],
+    earlier: Exchange | None,
+) -> bool:
+    """Whether a question is about the cell that failed before it.
+
+    It is one question that follows it, when it is asked again too; any other one only if it names
+    the cell. It is told once in a conversation.
+    """
+    failure = last_failure()
+    if error is None or failure is None or error in [each.error for each in past]:
+        return False
+    is_asked_again = earlier is not None and earlier.error == error
+    return not is_settled(failure) or is_asked_again or f"[{failure.number}]" in exchange.question
 
 
 def _context(

@@ -250,6 +250,21 @@ def last_failure() -> Failure | None:
     return LastCell(shell).failure
 
 
+_settled: list[tuple[int, int]] = []
+"""The failure about which a question was answered last: its number, and the id of the exception."""
+
+
+def settle(failure: Failure | None) -> None:
+    """Note that a question about a failure was answered."""
+    if failure is not None:
+        _settled[:] = [(failure.number, id(failure.error))]
+
+
+def is_settled(failure: Failure) -> bool:
+    """Whether a question about a failure was answered: then no other one is about it."""
+    return (failure.number, id(failure.error)) in _settled
+
+
 def is_own(source: str) -> bool:
     """Whether a cell only asks, loads the extension or configures it."""
     if _OWN_CELL.match(source):

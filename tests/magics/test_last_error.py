@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb.agent import Agent
 from archytas_nb.cells import failure
+from archytas_nb.errors import ArchytasError
 from archytas_nb.models.secrets import mask_in
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle
@@ -184,12 +186,13 @@ def question(**more: Any) -> str:
 
 
 def test_an_agent_in_python_is_told_too_unless_it_may_not(told: Any) -> None:
-    assert question() == "Why?"
+    assert question(context="mentioned") == "Why?"
     text = told("values = [1]\n1 / 0")
-    assert question(context="mentioned").endswith(f"\n\n{text}")
-    assert "values: list of 1 item" in question(context="mentioned")  # the failed cell names it
     assert question(context="none") == "Why?"
     assert text not in question(namespace={})  # other variables: another place
+    asked = question(context="mentioned")
+    assert asked.endswith(f"\n\n{text}")
+    assert "values: list[1 int]" in asked  # the failed cell names it
 
 
 def test_a_small_model_has_no_tools_to_read_variables_beside_an_error(told: Any) -> None:
@@ -217,8 +220,28 @@ def test_an_error_is_told_once_in_a_conversation(told: Any) -> None:
     agent.run("And this?")
     assert other in str(model.asked[2].messages[-1]["content"])
     agent.reset()
-    agent.run("Why?")
-    assert other in str(model.asked[3].messages[-1]["content"])
+    agent.run("Something else?")
+    assert other not in str(model.asked[3].messages[-1]["content"])
+
+
+def test_an_error_is_told_with_the_question_that_follows_it_or_names_it(told: Any) -> None:
+    text = told("1 / 0")
+    model = ScriptedModel(RuntimeError("broken"), *[("final_answer", f"{n}") for n in range(5)])
+
+    def ask(question: str, origin: str = "") -> str:
+        with suppress(RuntimeError, ArchytasError):
+            Agent([], model, context="mentioned").run(question, origin=origin)
+        return str(model.asked[-1].messages[-1]["content"])
+
+    assert text in ask("Why?")  # which the model does not answer
+    assert text in ask("Why?")
+    assert text not in ask("How many rows has it?")
+    assert text in ask("Why did cell [1] fail?")
+    agent = Agent([], model, context="mentioned")
+    told("[][1]")
+    for _ in range(2):  # the same cell asks again
+        agent.run("Why?", origin="a cell")
+        assert "IndexError" in str(model.asked[-1].messages[-1]["content"])
 
 
 def test_the_trace_names_the_error(told: Any) -> None:
