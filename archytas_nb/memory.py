@@ -23,6 +23,7 @@ from archytas_nb.loop.record import (
     AnswerForm,
     Compaction,
     Context,
+    Described,
     Exchange,
     LastError,
     StepRecord,
@@ -30,9 +31,10 @@ from archytas_nb.loop.record import (
 from archytas_nb.models.secrets import mask_all
 from archytas_nb.tools.saved import STRICT, read_saved, saved_text
 
-VERSION = 2
+VERSION = 3
 """Of the format. In the first one, a file does not say that it was written here, and what a call
-had beside its arguments was one field of it."""
+had beside its arguments was one field of it; up to the second one, what was told of each variable
+is only in the text."""
 MARK = "saved by archytas_nb"
 MAX_BYTES = 200_000_000
 """The largest file that is read."""
@@ -100,6 +102,8 @@ class SavedQuestion:
     variables: str = ""
     names: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
+    described: dict[str, Described] = field(default_factory=dict)
+    has_values: bool = False
     variables_are_sent: bool = False
     error: LastError | None = None
     values: ValuesName = "all"
@@ -225,6 +229,8 @@ def _saved(exchange: Exchange) -> SavedQuestion:
         variables=context.text,
         names=list(context.names),
         columns=list(context.columns),
+        described=dict(context.described),
+        has_values=context.has_values,
         variables_are_sent=context.is_offered,
         error=exchange.error,
         values=exchange.values,
@@ -281,8 +287,10 @@ def _exchange(saved: SavedQuestion, known: Collection[str]) -> Exchange:
         context=Context(
             saved.variables,
             tuple(saved.names),
+            described=saved.described,
             is_offered=saved.variables_are_sent,
             columns=tuple(saved.columns),
+            has_values=saved.has_values,
         ),
         error=saved.error,
         values=saved.values,

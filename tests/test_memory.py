@@ -13,6 +13,7 @@ from archytas_nb.agent import Agent
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import ConfigurationError, FileError, TaskFailed
 from archytas_nb.loop.events import ANSWER, FAIL
+from archytas_nb.memory import VERSION
 from archytas_nb.testing import ScriptedModel
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -110,7 +111,7 @@ def changed(whole: Any, place: list[Any], value: Any) -> bytes:
 
 STEP = ["questions", 0, "steps", 0]
 HOSTILE: list[tuple[list[Any], Any]] = [
-    (["version"], 3), (["version"], "1"), (["version"], True), (["version"], 0), (["more"], 1),
+    (["version"], VERSION + 1), (["version"], "1"), (["version"], True), (["version"], 0), (["more"], 1),
     (["questions"], {}), (["questions", 0], []), (["questions", 0, "question"], 5),
     (["questions", 0, "question"], {"__reduce__": "x"}), (["questions", 0, "images"], ["/etc/passwd"]),
     (["questions", 0, "images"], ["AAAA"]), (["questions", 0, "ending", "kind"], "exec"),

@@ -112,7 +112,15 @@ def context_of(
     text = written(described, is_first=not known)
     names = [name for name, each in described.items() if each.kind == "variable"]
     names = [*mentioned, *(name for name in names if name not in mentioned)]
-    return Context(text, tuple(names), described, tuple(mentioned), columns=tuple(columns))
+    has_cards = any(each.card for each in described.values())
+    return Context(
+        text,
+        tuple(names),
+        described,
+        tuple(mentioned),
+        columns=tuple(columns),
+        has_values=has_cards and reader.form.has_values and reader.hidden is None,
+    )
 
 
 # ── which ─────────────────────────────────────────────────────────────────────────────────────────

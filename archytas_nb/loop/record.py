@@ -28,6 +28,7 @@ from archytas_nb.loop.events import (
 DataKind = Literal[
     "names, types and sizes",
     "counts of values",
+    "ranges and frequent values",
     "errors and code of cells",
     "types of errors",
     "pictures",
@@ -162,6 +163,7 @@ class Context:
         preferred_tools: If one of these fits, a small model uses it.
         is_offered: False if one fits: then neither the text nor the tools are sent.
         columns: The columns that are named, as ``df.column``.
+        has_values: Whether ranges and frequent values may be among what is told.
     """
 
     text: str = ""
@@ -172,6 +174,7 @@ class Context:
     preferred_tools: tuple[str, ...] = ()
     is_offered: bool = True
     columns: tuple[str, ...] = ()
+    has_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +304,8 @@ def _kinds_of(exchange: Exchange) -> Iterator[DataKind]:
         yield "names, types and sizes"
         if are_shown and exchange.context.columns:
             yield "counts of values"
+            if exchange.context.has_values:
+                yield "ranges and frequent values"
     if exchange.error is not None:
         yield "errors and code of cells" if are_shown else "types of errors"
     if exchange.images:

@@ -20,7 +20,7 @@ from typing import Any
 from archytas_nb.errors import STOPS
 from archytas_nb.tools.tables import Table, column_of, index_of, label_of, table_of
 from archytas_nb.tools.texts import is_array
-from archytas_nb.words import truncate_line
+from archytas_nb.words import count, truncate_line
 
 MAX_NAME = 100
 """Characters of the name of a column, a level of an index, or a key."""
@@ -75,7 +75,7 @@ def _headline(value: Any, hidden: Collection[str] | None, *, in_words: bool) -> 
 
 def _size(table: Table, *, in_words: bool) -> str:
     if table.size is None:
-        return f"of {table.width:,} columns, a query whose rows are not computed"
+        return f"of {count(table.width, 'column')}, a query whose rows are not computed"
     if in_words:
         return f"of {table.size} rows × {table.width} columns"
     return f"{table.size:,} × {table.width:,}"

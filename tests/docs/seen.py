@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import indent
 from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
 import polars as pl
 
 import archytas_nb as nb
+from archytas_nb.kernel import definitions
 from archytas_nb.kernel.cards import card
 from archytas_nb.kernel.look import look_tools
 from archytas_nb.loop.wire import Wire
@@ -62,13 +64,31 @@ def lightest(species: str) -> int:
     return 2850
 
 
+def mean_mass(penguins: pd.DataFrame, species: str = "Gentoo", *, digits: int = 1) -> float:
+    """A function of the notebook."""
+    return round(penguins[penguins.species == species].mass.mean(), digits)
+
+
 def looking() -> dict[str, str]:
     """What a model reads of the variables: the question with its digest, and the two tools."""
     names = ["Biscoe", "Dream", "Torgersen"]
     penguins = pd.DataFrame({"species": ["Gentoo"] * 2 + ["Adelie"], "island": names})
-    namespace = {"penguins": penguins.assign(mass=[5000, None, 3700]), "limit": 10}
+    namespace = {
+        "penguins": penguins.assign(mass=[5000, None, 3700]),
+        "limit": 10,
+        "limits": {"Gentoo": 20, "Adelie": 15},
+        "islands": pd.DataFrame({"island": names, "area": [120.5, 3.1, 0.4]}),
+        "mean_mass": mean_mass,
+        "pd": pd,
+    }
     call = ("look", {"name": "penguins", "what": "describe"})
-    requests = asked(call, ANSWER, tools=(), namespace=namespace, context="auto")
+    today = lambda: "2026-11-28, Python 3.13.1"  # noqa: E731
+    version = {"pandas": "3.0.0"}.get
+    with (
+        patch.object(definitions, "today", today),
+        patch.object(definitions, "_version", version),
+    ):
+        requests = asked(call, ANSWER, tools=(), namespace=namespace, context="auto")
     return {
         "variables": requests[0].messages[-1]["content"],
         "look": "\n\n".join(tool.text for tool in look_tools()),

@@ -226,7 +226,7 @@ class Loud(dict[str, Any]):
         (Loud(a=1), "Loud(a)"),
         (np.zeros((1000, 384), "float32"), "ndarray 1,000 × 384 float32"),
         (pd.Series([1.0], name="x"), "Series 1 float64"),
-        (pl.DataFrame({"a": [1]}).lazy(), "LazyFrame of 1 columns, a query whose rows are not computed"),
+        (pl.DataFrame({"a": [1]}).lazy(), "LazyFrame of 1 column, a query whose rows are not computed"),
         (Chain(steps=[("a", Step(x=1)), ("b", Chain(y=2))]), "Chain of Step, Chain"),
         (Chain(parts={"a": Step(x=1)}), "Chain of Step"),
         (Settings(0.5, [1]), "Settings"),
