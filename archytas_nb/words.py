@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import TypeAlias
 
 KEEP = 20_000
 """Maximum number of characters of one text that a view keeps."""
@@ -41,34 +42,52 @@ def counted(names: Iterable[str]) -> str:
     return ", ".join(f"{name} × {n:,}" if n > 1 else name for name, n in times.items())
 
 
-_NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]*|[0-9]+)(\D*)", re.DOTALL)
+_NUMBER = re.compile(r"(\d+)")
+_SHORTEST_RUN = 3
 
 
 def runs(names: Iterable[str]) -> list[str]:
-    """Names in their order, numbered ones that follow each other as ``a1 … a8``."""
+    """Names in their order, those that only count on as ``a1 … a8``, or as ``a0, a5 … a95``."""
     found: list[str] = []
     run: list[str] = []
+    step: _Step | None = None
     for name in names:
-        if run and not _follows(run[-1], name):
-            found += _shortened(run)
+        following = _step(run[-1], name) if run else None
+        if following is None or (len(run) > 1 and following != step):
+            found += _shortened(run, step)
             run = []
+            following = None
+        step = following
         run.append(name)
-    return found + _shortened(run)
+    return found + _shortened(run, step)
 
 
-def _follows(before: str, name: str) -> bool:
-    """Whether a name is the one before with the next number, also with zeros before it."""
-    one, two = _NUMBERED.fullmatch(before), _NUMBERED.fullmatch(name)
-    if one is None or two is None or (one[1], one[3]) != (two[1], two[3]):
-        return False
-    return two[2] == f"{int(one[2]) + 1:0{len(one[2])}}"
+_Step: TypeAlias = tuple[int, int]
+"""Which number of a name differs, and by how much."""
 
 
-def _shortened(run: list[str]) -> list[str]:
-    return run if len(run) < _SHORTEST_RUN else [f"{run[0]} … {run[-1]}"]
+def _step(before: str, name: str) -> _Step | None:
+    """How the number differs in which alone a name differs from the one before."""
+    if len(name) - len(before) not in (0, 1):
+        return None
+    old, new = _NUMBER.split(before), _NUMBER.split(name)
+    if len(old) != len(new):
+        return None
+    places = [place for place, part in enumerate(old) if part != new[place]]
+    if len(places) != 1 or places[0] % 2 == 0:
+        return None
+    first, second = old[places[0]], new[places[0]]
+    by = int(second) - int(first)
+    if by < 1 or second != f"{int(first) + by:0{len(first)}}":
+        return None
+    return places[0], by
 
 
-_SHORTEST_RUN = 3
+def _shortened(run: list[str], step: _Step | None) -> list[str]:
+    if step is None or len(run) < _SHORTEST_RUN:
+        return run
+    second = "" if step[1] == 1 else f", {run[1]}"
+    return [f"{run[0]}{second} … {run[-1]}"]
 
 
 def clock(seconds: float) -> str:

@@ -38,6 +38,8 @@ _VALUES = 8  # maximum number of different values that are listed
 _MAX_VALUE = 60  # characters of one of them
 _MAX_LISTED = 160  # characters of all of them
 _PARTS = 20  # maximum number of keys or attributes that are told
+_PROBE = 200  # values of a column by which one with few different ones is recognised
+_KINDS_OF_MISSING = 3  # which are counted one by one
 _SAMPLE = 10_000  # values of a column in which different ones are counted, if not in all
 _MAX_TEXT = 60  # characters of a text that are told
 _DIGITS = 6  # significant digits of a long number
@@ -48,18 +50,27 @@ class Effort:
     """How many values may still be read, for all cards of a question together.
 
     Attributes:
-        fast: Comparisons with a number, some 0.5 ns each.
-        hashed: Look-ups in a table of values, some 20 ns each.
+        tested: Values of which it is tested whether they are missing, some 0.5 ns each.
+        compared: Values that are compared with each other, some 0.5 ns each.
+        hashed: Values that are looked up among others, some 20 ns each.
     """
 
-    fast: int = 150_000_000
-    hashed: int = 2_000_000
+    tested: int = 100_000_000
+    compared: int = 12_000_000
+    hashed: int = 1_000_000
+
+    def may_test(self, times: int) -> bool:
+        """Whether so many values may be tested; they are then counted as read."""
+        if times > self.tested:
+            return False
+        self.tested -= times
+        return True
 
     def may_compare(self, times: int) -> bool:
         """Whether so many values may be compared; they are then counted as read."""
-        if times > self.fast:
+        if times > self.compared:
             return False
-        self.fast -= times
+        self.compared -= times
         return True
 
     def may_hash(self, times: int) -> bool:
@@ -172,15 +183,19 @@ class _Writer:
             head += f": {truncate_line(', '.join(names), self.form.tokens)}"
         index = self._index(table.index)
         asked = set(columns_named(map(str, table.names), self.question))
+        columns = table.columns()
         if len(names) <= _WIDE:
-            text = "".join([head, *index, *self._lines(table, names, range(len(names)))])
+            text = "".join([head, *index, *self._lines(columns, names)])
             if text_tokens(text) <= self.form.tokens:
                 self.columns = names
                 return text
-        told = [place for place in range(len(names)) if place in asked]
-        begin = "".join([head, *index, *self._lines(table, names, told)])
-        others = [place for place in range(len(names)) if place not in asked]
-        return begin + self._grouped(table, names, others, text_tokens(begin), told)
+        pairs = list(zip(columns, names, strict=True))
+        told = [each for place, each in enumerate(pairs) if place in asked]
+        others = [each for place, each in enumerate(pairs) if place not in asked]
+        self.columns = [name for _, name in told]
+        lines = self._lines([column for column, _ in told], self.columns)
+        begin = "".join([head, *index, *lines])
+        return begin + self._grouped(others, text_tokens(begin))
 
     def _names(self, table: Table) -> list[str]:
         """The names of the columns, or their places where they may have been made from values."""
@@ -192,17 +207,16 @@ class _Writer:
             for place, (name, label) in enumerate(pairs, 1)
         ]
 
-    def _lines(self, table: Table, names: Sequence[str], places: Sequence[int]) -> Iterator[str]:
+    def _lines(self, columns: Sequence[Column], names: Sequence[str]) -> Iterator[str]:
         """A line for each of these columns, or for several in a row of which the same is told."""
-        columns = [table.column(place) for place in places]
         self._plan(columns)
         groups: list[tuple[list[str], str]] = []
-        for place, column in zip(places, columns, strict=True):
+        for name, column in zip(names, columns, strict=True):
             facts = self._type(column) + self._facts(column)
             if groups and groups[-1][1] == facts and not self.form.in_words:
-                groups[-1][0].append(names[place])
+                groups[-1][0].append(name)
             else:
-                groups.append(([names[place]], facts))
+                groups.append(([name], facts))
         for group, facts in groups:
             yield f"\n  {', '.join(runs(group))}: {facts}"
 
@@ -214,37 +228,24 @@ class _Writer:
             self.sample = min(_SAMPLE, self.effort.hashed // len(sizes))
             self.effort.may_hash(self.sample * len(sizes))
 
-    def _grouped(
-        self,
-        table: Table,
-        names: Sequence[str],
-        places: Sequence[int],
-        used: int,
-        told: Sequence[int],
-    ) -> str:
+    def _grouped(self, columns: Sequence[tuple[Column, str]], used: int) -> str:
         """A line for all columns of which the same is told: their type, and what is missing."""
         groups: dict[str, list[str]] = {}
-        for place in places:
-            column = table.column(place)
+        for column, name in columns:
             facts = self._type(column) + self._missing_part(column)
-            groups.setdefault(facts, []).append(names[place])
-        self.columns = [names[place] for place in told]
+            groups.setdefault(facts, []).append(name)
         room = max(self.form.tokens - used, self.form.tokens // 4)
         text = ""
-        left = sorted(groups.items(), key=lambda each: len(each[1]))
-        many = [(facts, group) for facts, group in left if room >= 0]
-        by_facts: dict[str, str] = {}
-        for number, (facts, group) in enumerate(many):
-            share = room // (len(many) - number)
-            line, named = _within(group, facts, share)
+        for number, (facts, group) in enumerate(groups.items()):
+            if room <= 0:
+                more = count(len(groups) - number, "more type")
+                return (
+                    f"{text}\n  … {sum(map(len, [*groups.values()][number:])):,} columns of {more}"
+                )
+            line, named = _within(group, facts, max(room // (len(groups) - number), 20))
             self.columns += named
             room -= text_tokens(line)
-            by_facts[facts] = line
-        for facts in groups:
-            text += by_facts[facts]
-            if text_tokens(text) > self.form.tokens:
-                rest = len(groups) - list(groups).index(facts) - 1
-                return f"{text}\n  … {count(rest, 'more kind')} of columns" if rest else text
+            text += line
         return text
 
     def _index(self, index: Iterable[Column]) -> list[str]:
@@ -278,7 +279,7 @@ class _Writer:
         if str(column.dtype) in ("object", "Object"):
             may_count = self.effort.may_hash(column.size)
         else:
-            may_count = self.effort.may_compare(column.size)
+            may_count = self.effort.may_test(column.size)
         if not may_count:
             return ", missing not counted"
         with contained():
@@ -305,32 +306,35 @@ class _Writer:
         return text
 
     def _different(self, column: Column, *, is_told: bool) -> str:
+        """How many different values there are, and which if there are few."""
         size = column.size or 0
-        if self.counts_all or size <= self.sample:
-            number = column.different()
-            where = ""
-            found = column.counts(_VALUES + 3) if is_told and number <= _VALUES else []
-        else:
-            part = Counter(
-                each for each in column.values(slice(self.sample)) if not is_missing(each)
-            )
-            number = len(part)
+        where = ""
+        first = [each for each in column.values(slice(_PROBE)) if not is_missing(each)]
+        found: list[Any] = []
+        if not (self.counts_all or size <= self.sample):
+            part = [each for each in column.values(slice(self.sample)) if not is_missing(each)]
+            found = [each for each, _ in Counter(part).most_common()]
+            number = len(found)
             where = f" in the first {self.sample:,} rows"
-            found = part.most_common(_VALUES + 1) if is_told else []
+        elif len(set(first)) > _VALUES:
+            number = column.different()
+        else:  # those are all, or there are too many to be listed
+            counts = column.counts(_VALUES + _KINDS_OF_MISSING + 1)
+            found = [each for each, _ in counts if not is_missing(each)]
+            number = len(found) if len(counts) <= _VALUES else column.different()
         text = f", {count(number, 'different value')}{where}"
-        present = [each for each, _ in found if not is_missing(each)]
-        listed = [in_line(label_of(each), _MAX_VALUE + 1) for each in present]
-        is_short = all(len(each) <= _MAX_VALUE for each in listed)
+        if not is_told or number > _VALUES or len(found) != number:
+            return text
+        listed = [in_line(label_of(each), _MAX_VALUE + 1) for each in found]
         values = ", ".join(listed)
-        if listed and len(present) == number <= _VALUES and is_short and len(values) <= _MAX_LISTED:
-            text += f": {self.mask(values)}"
-        return text
+        is_short = max(map(len, listed), default=0) <= _MAX_VALUE and len(values) <= _MAX_LISTED
+        return f"{text}: {self.mask(values)}" if listed and is_short else text
 
     # ── other values ──────────────────────────────────────────────────────────────────────────────
 
     def _of_array(self, name: str, value: Any) -> str:
         kind = value.dtype.kind
-        if kind not in "iufmM" or not value.size or not self.effort.may_compare(3 * value.size):
+        if kind not in "iufmM" or not value.size or not self.effort.may_test(3 * value.size):
             return ""
         present = value.compressed() if hasattr(value, "compressed") else value  # masked
         if kind in "fmM":

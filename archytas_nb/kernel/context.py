@@ -161,7 +161,7 @@ def _variables(
         before = known.get(name)
         if kind != "all" and before is not None and before.mark == mark:
             continue
-        columns = listed_columns(value, reader.hidden)
+        columns = listed_columns(value, reader.hidden) if room > 0 else ""
         room -= text_tokens(columns) if columns else 0
         found[name] = Described("variable", line, columns if room >= 0 else "", mark=mark)
     return dict(reversed([*found.items()]))

@@ -179,6 +179,10 @@ class Table:
         """A column by its place, as pandas allows two of one name."""
         raise NotImplementedError
 
+    def columns(self) -> list[Column]:
+        """All columns."""
+        return [self.column(place) for place in range(self.width)]
+
     def rows(self, part: slice, columns: int | None = None) -> list[tuple[Any, ...]]:
         """The values of some rows, those of the index first; at most so many columns."""
         raise NotImplementedError
@@ -207,6 +211,10 @@ class _OfPandas(Table):
 
     def column(self, place: int) -> Column:
         return _ColumnOfPandas(self.names[place], self._frame.iloc[:, place], self.labels[place])
+
+    def columns(self) -> list[Column]:  # much faster than one by one
+        values = (each for _, each in self._frame.items())
+        return list(map(_ColumnOfPandas, self.names, values, self.labels))
 
     def rows(self, part: slice, columns: int | None = None) -> list[tuple[Any, ...]]:
         shown = self._frame.iloc[part, :columns]

@@ -296,19 +296,40 @@ def test_a_column_is_named_in_words_or_as_it_is_written() -> None:
     assert [owner for owner, _ in owners_named(tables, "name and miles per gallon")] == ["cars"]
 
 
-@given(st.lists(st.one_of(st.integers(0, 120).map("a{}".format), st.text(max_size=3)), unique=True))
-def test_runs_of_numbered_names_stand_for_exactly_these_names(names: list[str]) -> None:
+def expanded(written: list[str]) -> list[str]:
+    """The names for which runs stand."""
     found: list[str] = []
-    for each in runs(names):
-        first, dots, last = each.partition(" … ")
+    for each in written:
+        begin, dots, last = each.partition(" … ")
         if not dots:
             found.append(each)
             continue
-        stem = re.match(r"\D*", first)
-        assert stem is not None
-        numbers = range(int(first[stem.end() :]), int(last[stem.end() :]) + 1)
-        found += [f"{stem[0]}{number}" for number in numbers]
-    assert found == names
+        first, _, second = begin.partition(", ")
+        old, new = (re.split(r"(\d+)", name) for name in (first, last))
+        [place] = [n for n, part in enumerate(old) if part != new[n]]
+        by = int(re.split(r"(\d+)", second)[place]) - int(old[place]) if second else 1
+        for number in range(int(old[place]), int(new[place]) + 1, by):
+            parts = [*old[:place], f"{number:0{len(old[place])}}", *old[place + 1 :]]
+            found.append("".join(parts))
+    return found
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(0, 120).map("a{}".format),
+            st.integers(0, 40).map("{:03}_of_7".format),
+            st.text("ab01٣", max_size=3),
+        ),
+        unique=True,
+    )
+)
+def test_runs_of_numbered_names_stand_for_exactly_these_names(names: list[str]) -> None:
+    assert expanded(runs(names)) == names
+    assert expanded(runs(sorted(names))) == sorted(names)
+    numbered = [f"x{n}_y" for n in range(0, 60, 7)]
+    assert runs(numbered) == ["x0_y, x7_y … x56_y"]
+    assert runs(["a1", "a2", "a3", "b", "c9", "c10", "c11"]) == ["a1 … a3", "b", "c9 … c11"]
 
 
 def test_a_column_that_narwhals_reads_is_told_with_its_missing_values() -> None:
