@@ -25,6 +25,7 @@ from archytas_nb.words import count, did_you_mean, runs, truncate_line
 
 What: TypeAlias = Literal["head", "describe", "columns", "values"]
 
+NO_VARIABLES = "The notebook has no variables."
 _PAGE = 4000  # characters of a page of `variables`
 _IN_LINE = 50  # names that stand together on a line
 _MAX_COLUMN = 100  # characters of the name of a column
@@ -85,7 +86,7 @@ def variables(  # noqa: D417 - the model does not see the namespace
     """
     pages = pages_of(dict(variables_in(namespace)))
     if not pages:
-        return "The notebook has no variables."
+        return NO_VARIABLES
     if not 1 <= page <= len(pages):
         raise ValueError(f"page {page} does not exist; expected a number from 1 to {len(pages)}")
     where = f"\n(page {page} of {len(pages)})" if len(pages) > 1 else ""

@@ -498,21 +498,19 @@ class ServedNotebook:
     def described(self, name: str) -> Future[str]:
         """A description of a variable, or of all; without values if these stay here."""
         from archytas_nb.kernel.cards import card
-        from archytas_nb.kernel.look import look_tools
+        from archytas_nb.kernel.look import NO_VARIABLES, look_tools, pages_of
 
-        listing, looking = look_tools()
         work: Callable[[], str]
         names = self._shell.user_ns
         hidden = self._hidden()
-        if hidden is not None:
-            shown = [name] if name else self.names()
-            work = lambda: "\n".join(  # noqa: E731
-                card(each, names[each], values="none", hidden=hidden) for each in shown
-            )
-        elif name:
-            work = lambda: looking.call({"name": name}, names).text  # noqa: E731
+        if not name:
+            shown = {each: names[each] for each in self.names()}
+            work = lambda: "\n".join(pages_of(shown, hidden=hidden)) or NO_VARIABLES  # noqa: E731
+        elif hidden is not None:
+            work = lambda: card(name, names[name], values="none", hidden=hidden)  # noqa: E731
         else:
-            work = lambda: listing.call({}, names).text  # noqa: E731
+            _, looking = look_tools()
+            work = lambda: looking.call({"name": name}, names).text  # noqa: E731
         future: Future[str] = self._main.submit(work)
         return future
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -69,8 +69,9 @@ def _headline(value: Any, hidden: Collection[str] | None, *, in_words: bool) -> 
         return " ".join(filter(None, (kind, shape, dtype)))
     if (items := items_of(value)) is not None:
         return _container(kind, value, items, is_bare=is_bare)
-    parts = [] if is_bare else parts_of(value)
-    return f"{kind} of {_named(parts, _PARTS)}" if parts else kind
+    parts = Counter([] if is_bare else parts_of(value))
+    named = [f"{name} × {times:,}" if times > 1 else name for name, times in parts.items()]
+    return f"{kind} of {_named(named, _PARTS)}" if parts else kind
 
 
 def _size(table: Table, *, in_words: bool) -> str:

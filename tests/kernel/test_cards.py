@@ -229,6 +229,7 @@ class Loud(dict[str, Any]):
         (pl.DataFrame({"a": [1]}).lazy(), "LazyFrame of 1 column, a query whose rows are not computed"),
         (Chain(steps=[("a", Step(x=1)), ("b", Chain(y=2))]), "Chain of Step, Chain"),
         (Chain(parts={"a": Step(x=1)}), "Chain of Step"),
+        (Chain(steps=[Step(x=1)] * 100), "Chain of Step × 100"),
         (Settings(0.5, [1]), "Settings"),
     ],
 )  # fmt: skip
