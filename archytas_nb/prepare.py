@@ -580,10 +580,12 @@ def tell(
     if not _is_about(error, exchange, past, earlier):
         error = None
     own_tools = setup.offered(profile)
-    sent = past
-    if len(past) == index_of(exchanges, exchange.origin):  # otherwise it is compacted anew
-        sent = tuple(sent_with(past, profile.facts.identity))
-    context = _context(setup, exchange, error, sent, earlier, replaced, own_tools, profile)
+    context = None
+    if setup.settings.context != "none":
+        sent = past
+        if len(past) == index_of(exchanges, exchange.origin):  # otherwise it is compacted anew
+            sent = tuple(sent_with(past, profile.facts.identity))
+        context = _context(setup, exchange, error, sent, earlier, replaced, own_tools, profile)
     reading = _reading_tools(setup, exchange, error, context, own_tools, protocol, small=small)
     if context is not None:
         names = tuple(each.name for each in reading)
@@ -603,8 +605,10 @@ def _is_about(
     It is one question that follows it, when it is asked again too; any other one only if it names
     the cell. It is told once in a conversation.
     """
+    if error is None or error in [each.error for each in past]:
+        return False
     failure = last_failure()
-    if error is None or failure is None or error in [each.error for each in past]:
+    if failure is None:
         return False
     is_asked_again = earlier is not None and earlier.error == error
     return not is_settled(failure) or is_asked_again or f"[{failure.number}]" in exchange.question

@@ -34,6 +34,8 @@ _CARDS = 3  # how many cards of full length there is room for; more are shorter
 _SHORTEST_CARD = 60  # tokens
 _COLUMN_TOKENS = 300  # of the columns of all tables that are new or changed
 _MAX_COLUMNS = 12  # columns of a table that are named on its line
+MORE = "…"
+"""Stands for the columns that are not listed."""
 _DATE = "(date)"
 
 
@@ -96,8 +98,8 @@ def context_of(
     if not (mentioned or is_required):
         return None
     known = described_in(sent)
-    described = _variables(kind, variables, mentioned, known, reader)
-    columns: list[str] = []
+    columns: list[str] = []  # that are named
+    described = _variables(kind, variables, mentioned, known, reader, columns)
     for name, each in _cards(variables, mentioned, question, reader, columns).items():
         before = known.get(name)
         if before is None or before.card != reader.mask(each.card):
@@ -147,6 +149,7 @@ def _variables(
     mentioned: Collection[str],
     known: Mapping[str, Described],
     reader: Reader,
+    columns: list[str],
 ) -> dict[str, Described]:
     """The variables that are told on a line: all, or those that are new or have changed."""
     if kind == "mentioned":
@@ -161,9 +164,13 @@ def _variables(
         before = known.get(name)
         if kind != "all" and before is not None and before.mark == mark:
             continue
-        columns = listed_columns(value, reader.hidden) if room > 0 else ""
-        room -= text_tokens(columns) if columns else 0
-        found[name] = Described("variable", line, columns if room >= 0 else "", mark=mark)
+        names = listed_columns(value, reader.hidden) if room > 0 else []
+        listed = ", ".join(names)
+        room -= text_tokens(listed) if listed else 0
+        if room < 0:
+            names, listed = [], ""
+        columns += [f"{name}.{each}" for each in names if each != MORE]
+        found[name] = Described("variable", line, listed, mark=mark)
     return dict(reversed([*found.items()]))
 
 
@@ -177,20 +184,19 @@ def _mark(line: str, value: Any) -> str:
     return f"{zlib.crc32(text.encode('utf-8', 'replace')):x}"
 
 
-def listed_columns(value: Any, hidden: Collection[str] | None = None) -> str:
-    """The names of the first columns of a table on one line; empty for what is no table."""
+def listed_columns(value: Any, hidden: Collection[str] | None = None) -> list[str]:
+    """The names of the first columns of a table, as they are listed; empty for what is no table."""
     with contained():
-        if (table := table_of(value)) is None or not table.width:
-            return ""
+        if (table := table_of(value)) is None:
+            return []
         pairs = zip(map(str, table.names), table.labels, strict=True)
         names = [
             f"column_{place}" if hidden is not None and name in hidden else label
             for place, (name, label) in enumerate(pairs, 1)
         ]
         shown = [truncate_line(each, MAX_NAME) for each in runs(names)]
-        more = ", …" if len(shown) > _MAX_COLUMNS else ""
-        return ", ".join(shown[:_MAX_COLUMNS]) + more
-    return ""
+        return [*shown[:_MAX_COLUMNS], *[MORE][: len(shown) - _MAX_COLUMNS]]
+    return []
 
 
 def _cards(

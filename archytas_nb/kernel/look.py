@@ -97,7 +97,7 @@ def pages_of(namespace: Mapping[str, Any], *, hidden: Collection[str] | None = N
     """All variables, the newest first, a line for each or for several of which the same is told."""
     groups: dict[str, list[str]] = {}
     for name, value in namespace.items():
-        columns = listed_columns(value, hidden)
+        columns = ", ".join(listed_columns(value, hidden))
         line = headline(value, hidden=hidden) + (f": {columns}" if columns else "")
         groups.setdefault(line, []).append(name)
     lines = []

@@ -302,7 +302,8 @@ def _kinds_of(exchange: Exchange) -> Iterator[DataKind]:
     are_shown = exchange.values == "all"
     if exchange.context is not None and exchange.context.text and exchange.context.is_offered:
         yield "names, types and sizes"
-        if are_shown and exchange.context.columns:
+        has_cards = any(each.card for each in exchange.context.described.values())
+        if are_shown and has_cards:
             yield "counts of values"
             if exchange.context.has_values:
                 yield "ranges and frequent values"

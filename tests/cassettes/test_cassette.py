@@ -132,7 +132,7 @@ def test_the_format_of_the_file(tmp_path: Path) -> None:
     exchanges = [line for line in lines if "exchange" in line]
     assert [exchange["step"] for exchange in exchanges] == [1, 2]
     assert exchanges[0]["reply"]["usage"] == {"requests": 1}
-    assert text.count("Add two numbers.") == text.count('"content": "What is 1 + 2?"') == 1
+    assert text.count("Add two numbers.") == text.count('"content": "What is 1 + 2?') == 1
 
 
 def test_rejects_other_files_except_to_record_over_them_by_force(tmp_path: Path) -> None:

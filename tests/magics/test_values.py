@@ -448,7 +448,6 @@ SHUT = [
     "an interval of a variable",
     "the shape of a frame",
     "a legal value",
-    "keys of a variable",
     "a text of JSON",
 ]
 """`compare` and variables as arguments are there only with the setting; of columns, no categories
@@ -1002,6 +1001,7 @@ def _prints() -> int:
 
 
 _SIZES = "names, types and sizes"
+_CARDS = ("counts of values", "ranges and frequent values")
 _TYPES = "types of errors"
 
 
@@ -1011,9 +1011,9 @@ _TYPES = "types of errors"
         (
             "all",
             [
-                (_SIZES, "counts of values"),
-                (_SIZES, "counts of values", "results", "prints"),
-                (_SIZES, "counts of values", "results", "prints", "errors"),
+                (_SIZES, *_CARDS),
+                (_SIZES, *_CARDS, "results", "prints"),
+                (_SIZES, *_CARDS, "results", "prints", "errors"),
             ],
             {},
         ),
@@ -1047,7 +1047,7 @@ def test_the_list_says_which_kinds_of_data_and_which_columns_were_sent(
             [_prints, _fails], "tiny-1", values=values, namespace=namespace, protocol="native",
             context="all",
         )  # fmt: skip
-        agent.run("How many?", progress=False)
+        agent.run("How many are in stays?", progress=False)
         asked = [each.purpose for each in sent.requests if each.purpose is not None]
         assert [each.kinds for each in asked] == kinds
         assert {each.columns for each in asked} == {("stays.ward", "stays.days")}
