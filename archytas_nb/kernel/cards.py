@@ -47,7 +47,7 @@ _DIGITS = 6  # significant digits of a long number
 
 @dataclass
 class Effort:
-    """How many values may still be read, for all cards of a question together.
+    """How many values may still be read for one card.
 
     Attributes:
         tested: Values of which it is tested whether they are missing, some 0.5 ns each.
@@ -120,7 +120,6 @@ def card_of(
     question: str = "",
     hidden: Collection[str] | None = None,
     form: ContextForm = ContextForm(),  # noqa: B008 - it is frozen
-    effort: Effort | None = None,
     mask: Mask = str,
 ) -> Card:
     """As `card`, with the columns that are named.
@@ -131,10 +130,9 @@ def card_of(
         question: The question.
         hidden: The names that are not told; None if values may be told.
         form: The form of the card, and its length.
-        effort: How much may still be counted; None for the effort of one card.
         mask: Replaces the secrets in a value.
     """
-    writer = _Writer(question, hidden, form, effort or Effort(), mask)
+    writer = _Writer(question, hidden, form, mask)
     with contained():
         return writer.card(name, value)
     return Card(f"{name}: {headline(value, hidden=hidden)}")
@@ -145,8 +143,8 @@ class _Writer:
     question: str
     hidden: Collection[str] | None
     form: ContextForm
-    effort: Effort
     mask: Mask
+    effort: Effort = field(default_factory=Effort)
     sample: int = _SAMPLE
     counts_all: bool = True
     columns: list[str] = field(default_factory=list)

@@ -18,7 +18,7 @@ from typing import Any
 
 from archytas_nb.choices import ContextName
 from archytas_nb.kernel import definitions
-from archytas_nb.kernel.cards import Effort, card_of
+from archytas_nb.kernel.cards import Card, card_of
 from archytas_nb.kernel.mentions import owners_named, place_of
 from archytas_nb.kernel.visible import variables_in
 from archytas_nb.loop.descriptions import described_in, written
@@ -100,10 +100,7 @@ def context_of(
     known = described_in(sent)
     columns: list[str] = []  # that are named
     described = _variables(kind, variables, mentioned, known, reader, columns)
-    for name, each in _cards(variables, mentioned, question, reader, columns).items():
-        before = known.get(name)
-        if before is None or before.card != reader.mask(each.card):
-            described[name] = each
+    described |= _cards(variables, mentioned, known, question, reader, columns)
     if kind != "mentioned":
         described |= _definitions(namespace, known, reader)
         described |= _gone(namespace, known)
@@ -137,7 +134,8 @@ def _mentioned(variables: Mapping[str, Any], question: str, reader: Reader) -> l
         with contained():
             if (table := table_of(value)) is not None:
                 tables[name] = list(map(str, table.names))
-    for owner, place in owners_named(tables, question, reader.hidden or ()):
+    by_columns = owners_named(tables, question, set(places), reader.hidden or ())
+    for owner, place in list(by_columns):
         if owner not in (reader.hidden or ()):
             places.setdefault(owner, place)
     return sorted(places, key=places.__getitem__)
@@ -202,22 +200,30 @@ def listed_columns(value: Any, hidden: Collection[str] | None = None) -> list[st
 def _cards(
     variables: Mapping[str, Any],
     mentioned: Sequence[str],
+    known: Mapping[str, Described],
     question: str,
     reader: Reader,
     columns: list[str],
 ) -> dict[str, Described]:
-    """The cards of the variables that a question names; to the columns, those named are added."""
+    """The cards that are not in what is sent; to the columns, those are added that they name."""
+
+    def made(name: str, form: ContextForm) -> Card:
+        return card_of(name, variables[name], question, reader.hidden, form, reader.mask)
+
+    def is_known(name: str, card: Card) -> bool:
+        return name in known and known[name].card == reader.mask(card.text)
+
+    cards = {name: made(name, reader.form) for name in mentioned}
+    cards = {name: each for name, each in cards.items() if not is_known(name, each)}
+    if len(cards) > _CARDS:
+        tokens = max(reader.form.tokens * _CARDS // len(cards), _SHORTEST_CARD)
+        cards = {name: made(name, replace(reader.form, tokens=tokens)) for name in cards}
+        cards = {name: each for name, each in cards.items() if not is_known(name, each)}
     found = {}
-    effort = Effort()
-    form = reader.form
-    if len(mentioned) > _CARDS:
-        tokens = max(form.tokens * _CARDS // len(mentioned), _SHORTEST_CARD)
-        form = replace(form, tokens=tokens)
-    for name in mentioned:
-        value = variables[name]
-        line = headline(value, hidden=reader.hidden)
-        card = card_of(name, value, question, reader.hidden, form, effort, reader.mask)
-        found[name] = Described("variable", line, card=card.text, mark=_mark(line, value))
+    for name, card in cards.items():
+        line = headline(variables[name], hidden=reader.hidden)
+        mark = _mark(line, variables[name])
+        found[name] = Described("variable", line, card=card.text, mark=mark)
         columns += [f"{name}.{each}" for each in card.columns]
     return found
 

@@ -45,13 +45,17 @@ def columns_named(names: Iterable[str], question: str) -> list[int]:
 
 
 def owners_named(
-    columns: Mapping[_Owner, Iterable[str]], question: str, without: Collection[str] = ()
+    columns: Mapping[_Owner, Iterable[str]],
+    question: str,
+    named: Collection[_Owner] = (),
+    without: Collection[str] = (),
 ) -> Iterator[tuple[_Owner, int]]:
     """The owners of columns that a question names, each with a place.
 
     Args:
         columns: The names of the columns of each owner.
         question: The question.
+        named: The owners that the question names: their columns mean no other owner.
         without: Names that do not count.
     """
     words = _Words(question)
@@ -62,7 +66,7 @@ def owners_named(
             if place >= 0:
                 found[name.casefold()][owner] = place
     for owners in found.values():
-        if len(owners) <= _MOST_OWNERS:
+        if len(owners) <= _MOST_OWNERS and owners.keys().isdisjoint(named):
             yield from owners.items()
 
 

@@ -293,6 +293,9 @@ def test_a_column_is_named_in_words_or_as_it_is_written() -> None:
     assert columns_named(columns, "5100 g, x") == []
     assert columns_named(columns, "mean of `x`") == [3]
     assert columns_named(columns, "body mass (g) by name") == [1, 4]
+    both = {"raw": ["mass"], "clean": ["mass"]}
+    assert [owner for owner, _ in owners_named(both, "the mean mass")] == ["raw", "clean"]
+    assert list(owners_named(both, "the mean mass in clean", {"clean"})) == []
     tables = {"cars": ["Miles_per_Gallon", "Name"], "a": ["Name"], "b": ["Name"]}
     assert [owner for owner, _ in owners_named(tables, "name and miles per gallon")] == ["cars"]
 

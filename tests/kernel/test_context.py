@@ -193,6 +193,19 @@ def test_a_card_is_sent_again_only_if_it_is_another_or_was_left_out() -> None:
     assert told(context_of("auto", {"gm": frame}, "gm?", past[1:2])) == {"gm": "card"}
 
 
+def test_a_card_does_not_depend_on_what_else_a_question_names() -> None:
+    wide = pd.DataFrame({f"of_{n}_columns": [1.5, None, n] for n in range(50)})
+    namespace = {f"table_of_{word}": wide.rename(columns=str.upper) for word in "abcdefgh"}
+    names = " ".join(namespace)
+    past: list[Exchange] = []
+    assert set(told(ask(namespace, "table_of_a?", past)).items()) >= {("table_of_a", "card")}
+    found = ask(namespace, names, past)
+    assert set(told(found)) == namespace.keys() - {"table_of_a"}
+    assert len(found.text) < 10_000
+    assert ask(namespace, names, past).text == ""
+    assert ask(namespace, "table_of_a?", past).text == ""
+
+
 def test_a_question_that_is_asked_again_describes_the_same_variables() -> None:
     namespace = variables()
     found = context_of("all", namespace, "And now?")
