@@ -274,7 +274,7 @@ class _Writer:
     def _missing_part(self, column: Column) -> str:
         if self.hidden is not None or not column.size:
             return ""
-        if str(column.dtype) in ("object", "Object"):
+        if column.type_text in ("object", "Object"):
             may_count = self.effort.may_hash(column.size)
         else:
             may_count = self.effort.may_test(column.size)

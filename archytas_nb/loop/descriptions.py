@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from archytas_nb.loop.record import Context, Described, Exchange
+from archytas_nb.loop.tokens import text_tokens
 from archytas_nb.words import runs
 
 _TIME = "when this was asked (what is written here needs no tool):"
 _EARLIER = "Variables when earlier questions were asked, which are left out:"
+_NAMES = 3000  # tokens of the names of variables of which the same is told
 _DATE = "Date and versions: "
 _LATER = "Imported since: "
 
@@ -81,7 +83,17 @@ def _of_variables(described: Mapping[str, Described]) -> Iterator[str]:
 
 
 def _grouped(groups: Mapping[str, list[str]]) -> list[str]:
-    return [f"{', '.join(runs(names))}: {line}" for line, names in groups.items()]
+    """Names with what is told of all of them; of thousands, the older ones are counted."""
+    named = {line: runs(names) for line, names in groups.items()}
+    tokens = sum(text_tokens(", ".join(names)) for names in named.values())
+    found = []
+    for line, names in named.items():
+        kept = len(names)
+        if tokens > _NAMES:
+            kept = max(1, kept * _NAMES // tokens)
+        older = f"… {len(names) - kept:,} older ones, " if kept < len(names) else ""
+        found.append(f"{older}{', '.join(names[-kept:])}: {line}")
+    return found
 
 
 def _of_notebook(described: Mapping[str, Described]) -> Iterator[str]:

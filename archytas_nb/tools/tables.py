@@ -317,7 +317,7 @@ class Column:
     size: int | None
     native: Any
 
-    @property
+    @functools.cached_property
     def type_text(self) -> str:
         """The type of its values as it is written: an enumeration may have thousands of names."""
         return truncate_line(str(self.dtype), _MAX_TYPE)
@@ -357,7 +357,12 @@ class _ColumnOfPandas(Column):
         self.size = len(values)
 
     def missing(self) -> int:
-        return int(self.native.array.isna().sum())
+        values = self.native.array
+        if isinstance(self.dtype, sys.modules["numpy"].dtype) and self.dtype.kind in "iub":
+            return 0  # there is no missing integer
+        if hasattr(values, "_pa_array") and self.type_text in ("str", "string"):
+            return int(values._pa_array.null_count)  # noqa: SLF001 - pandas makes an array of it
+        return int(values.isna().sum())
 
     def different(self) -> int:
         return int(self.native.nunique())
@@ -398,10 +403,10 @@ class _ColumnOfNarwhals(Column):
         """The values that statistics tell of: what is not a number is missing, as in pandas."""
         return self._series.fill_nan(None) if self.dtype.is_float() else self._series
 
-    @property
+    @functools.cached_property
     def type_text(self) -> str:
         if type(self.dtype).__name__ != "Unknown":  # narwhals knows fewer than the libraries have
-            return super().type_text
+            return truncate_line(str(self.dtype), _MAX_TYPE)
         own = self.native
         return truncate_line(str(own.dtype if hasattr(own, "dtype") else own.type), _MAX_TYPE)
 

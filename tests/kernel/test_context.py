@@ -6,6 +6,7 @@ import copy
 import os
 import re
 import typing
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from archytas_nb.kernel.context import Reader, context_of
 from archytas_nb.kernel.look import look_tools
 from archytas_nb.loop.descriptions import described_in
 from archytas_nb.loop.record import Context, ContextForm, Exchange
+from archytas_nb.loop.tokens import text_tokens
 from archytas_nb.testing import ScriptedModel
 
 FRAME = pd.DataFrame(
@@ -252,6 +254,18 @@ def test_many_variables_are_all_named_in_few_lines(many: int, columns: int, name
     shown = re.findall(r"(\w+) … (\w+): int", found.text)
     if many > 3:
         assert (name.format(0), name.format(many - 1)) in shown
+
+
+def test_of_thousands_of_names_without_a_pattern_the_newest_are_told() -> None:
+    random = Random(0)
+    names = ["".join(random.choices("abcdefghij", k=9)) for _ in range(5000)]
+    found = context_of("auto", dict.fromkeys([*names[:500], "last_one"], 1), "?")
+    assert found is not None
+    assert set(names[:500]) <= names_in(found.text)
+    found = context_of("auto", dict.fromkeys([*names, "last_one"], 1), "?")
+    assert found is not None
+    assert text_tokens(found.text) < 4000
+    assert "last_one: int" in found.text
 
 
 class Rude:
