@@ -634,7 +634,8 @@ def _context(
     if replaced:  # they are deleted before the question is asked again
         variables = {name: variables[name] for name in variables if name not in replaced}
     reader = Reader(
-        profile.context,
+        profile.card,
+        profile.tells_notebook,
         profile.sees_all,
         has_tools=bool(own_tools),
         hidden=hidden,

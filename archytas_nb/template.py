@@ -313,7 +313,7 @@ def _replacement(group: Group, namespace: Mapping[str, Any], images: list[str]) 
 def _described(name: str, namespace: Mapping[str, Any]) -> str:
     """A variable with its type, shape and columns; raises LookupFault."""
     from archytas_nb.kernel.cards import card
-    from archytas_nb.loop.record import ContextForm
+    from archytas_nb.loop.record import CardForm
 
     why = ""
     if name not in namespace:
@@ -323,7 +323,7 @@ def _described(name: str, namespace: Mapping[str, Any]) -> str:
         why = f"{name!r} is private, belongs to IPython or is named like a secret"
     if why:
         raise LookupFault(f"{why} ({{@{name}}}). In a question {{@name}} describes a variable.")
-    form = ContextForm(has_values=False)
+    form = CardForm(has_values=False)
     line = card(name, namespace[name], form=form).removeprefix(f"{name}: ").replace("\n ", ";")
     return f"{name} ({line})"
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from archytas_nb.choices import ValuesName
 from archytas_nb.kernel.mentions import columns_named
-from archytas_nb.loop.record import ContextForm
+from archytas_nb.loop.record import CardForm
 from archytas_nb.loop.tokens import text_tokens
 from archytas_nb.namespace import contained
 from archytas_nb.tools import headline as lines
@@ -38,6 +38,7 @@ _VALUES = 8  # maximum number of different values that are listed
 _MAX_VALUE = 60  # characters of one of them
 _MAX_LISTED = 160  # characters of all of them
 _PARTS = 20  # maximum number of keys or attributes that are told
+_EXAMPLES = 2  # values of a column that has too many to be listed
 _PROBE = 200  # values of a column by which one with few different ones is recognised
 _KINDS_OF_MISSING = 3  # which are counted one by one
 _SAMPLE = 10_000  # values of a column in which different ones are counted, if not in all
@@ -95,7 +96,7 @@ def card(
     *,
     values: ValuesName = "all",
     hidden: Collection[str] = (),
-    form: ContextForm = ContextForm(),  # noqa: B008 - it is frozen
+    form: CardForm = CardForm(),  # noqa: B008 - it is frozen
 ) -> str:
     """Describe a variable, whatever the object does.
 
@@ -119,7 +120,7 @@ def card_of(
     value: Any,
     question: str = "",
     hidden: Collection[str] | None = None,
-    form: ContextForm = ContextForm(),  # noqa: B008 - it is frozen
+    form: CardForm = CardForm(),  # noqa: B008 - it is frozen
     mask: Mask = str,
 ) -> Card:
     """As `card`, with the columns that are named.
@@ -142,7 +143,7 @@ def card_of(
 class _Writer:
     question: str
     hidden: Collection[str] | None
-    form: ContextForm
+    form: CardForm
     mask: Mask
     effort: Effort = field(default_factory=Effort)
     sample: int = _SAMPLE
@@ -216,7 +217,13 @@ class _Writer:
             else:
                 groups.append(([name], facts))
         for group, facts in groups:
-            yield f"\n  {', '.join(runs(group))}: {facts}"
+            yield f"\n  {', '.join(self._quoted(group))}: {facts}"
+
+    def _quoted(self, names: Sequence[str]) -> list[str]:
+        """The names of columns as they are written, those that only count on together."""
+        if not self.form.for_code:
+            return runs(names)
+        return [each if "'" in each or " … " in each else repr(each) for each in runs(names)]
 
     def _plan(self, columns: Iterable[Column]) -> None:
         """Decide for all these columns alike whether different values are counted in all rows."""
@@ -240,8 +247,9 @@ class _Writer:
                 return (
                     f"{text}\n  … {sum(map(len, [*groups.values()][number:])):,} columns of {more}"
                 )
-            line, named = _within(group, facts, max(room // (len(groups) - number), 20))
-            self.columns += named
+            written = self._quoted(group)
+            line, shown = _within(written, facts, max(room // (len(groups) - number), 20))
+            self.columns += group if shown == len(written) else group[:shown]
             room -= text_tokens(line)
             text += line
         return text
@@ -314,19 +322,35 @@ class _Writer:
             found = [each for each, _ in Counter(part).most_common()]
             number = len(found)
             where = f" in the first {self.sample:,} rows"
-        elif len(set(first)) > _VALUES:
+        elif not _are_few(first):
             number = column.different()
         else:  # those are all, or there are too many to be listed
             counts = column.counts(_VALUES + _KINDS_OF_MISSING + 1)
             found = [each for each, _ in counts if not is_missing(each)]
             number = len(found) if len(counts) <= _VALUES else column.different()
         text = f", {count(number, 'different value')}{where}"
-        if not is_told or number > _VALUES or len(found) != number:
+        if not is_told:
             return text
-        listed = [in_line(label_of(each), _MAX_VALUE + 1) for each in found]
-        values = ", ".join(listed)
-        is_short = max(map(len, listed), default=0) <= _MAX_VALUE and len(values) <= _MAX_LISTED
-        return f"{text}: {self.mask(values)}" if listed and is_short else text
+        if found and len(found) == number <= _VALUES:
+            values = self._listed(found)
+            if values and len(values) <= _MAX_LISTED:
+                return f"{text}: {self.mask(values)}"
+        with contained():  # values that cannot be hashed
+            if self.form.for_code and (some := self._listed(dict.fromkeys(first), _EXAMPLES)):
+                return f"{text}, such as {self.mask(some)}"
+        return text
+
+    def _listed(self, values: Iterable[Any], most: int = _VALUES) -> str:
+        """Some values of a column, those of text in quotes for code; empty if one is long."""
+        texts = []
+        for each in islice(values, most):
+            text = in_line(label_of(each), _MAX_VALUE + 1)
+            if self.form.for_code and isinstance(each, str):
+                text = repr(in_line(each, _MAX_VALUE + 1))
+            if len(text) > _MAX_VALUE:
+                return ""
+            texts.append(text)
+        return ", ".join(texts)
 
     # ── other values ──────────────────────────────────────────────────────────────────────────────
 
@@ -398,17 +422,22 @@ def _public(attributes: Any) -> list[tuple[str, Any]]:
     return [(key, value) for key, value in attributes.items() if not str(key).startswith("_")]
 
 
-def _within(names: Sequence[str], facts: str, room: int) -> tuple[str, list[str]]:
-    """A line for columns of which the same is told, in so many tokens, and those that it names."""
-    written = runs(names)
+def _are_few(values: Sequence[Any]) -> bool:
+    """Whether so few different values are among these that they can be listed."""
+    try:
+        return len(set(values)) <= _VALUES
+    except TypeError:  # they cannot be hashed
+        return True
+
+
+def _within(written: Sequence[str], facts: str, room: int) -> tuple[str, int]:
+    """A line for columns of which the same is told, in so many tokens, and how many it names."""
     line = f"\n  {', '.join(written)}: {facts}"
-    if text_tokens(line) <= room or len(written) <= 1:
-        return line, list(names)
     shown = len(written)
     while shown > 1 and text_tokens(line) > room:
         shown = max(1, shown * 3 // 4)
-        line = f"\n  {', '.join(written[:shown])}, … ({len(names):,} columns): {facts}"
-    return line, [each for each in written[:shown] if " … " not in each]
+        line = f"\n  {', '.join(written[:shown])}, … {len(written) - shown:,} more: {facts}"
+    return line, shown
 
 
 # ── ranges ────────────────────────────────────────────────────────────────────────────────────────

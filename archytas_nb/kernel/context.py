@@ -22,7 +22,7 @@ from archytas_nb.kernel.cards import Card, card_of
 from archytas_nb.kernel.mentions import owners_named, place_of
 from archytas_nb.kernel.visible import variables_in
 from archytas_nb.loop.descriptions import described_in, written
-from archytas_nb.loop.record import Context, ContextForm, Described, Exchange
+from archytas_nb.loop.record import CardForm, Context, Described, Exchange
 from archytas_nb.loop.tokens import text_tokens
 from archytas_nb.namespace import contained
 from archytas_nb.tools.headline import MAX_NAME, headline
@@ -44,7 +44,8 @@ class Reader:
     """Who reads a context: a model, and what it may learn.
 
     Attributes:
-        form: How the notebook is described to it.
+        form: The form of cards.
+        has_notebook: Whether it is told of functions, the date and versions.
         sees_all: Whether it is told of variables that the question does not name, where that is
             left to us.
         has_tools: Whether it has tools that do not read variables.
@@ -54,7 +55,8 @@ class Reader:
         tools: The functions that it knows as tools.
     """
 
-    form: ContextForm = ContextForm()  # noqa: RUF009 - it is frozen
+    form: CardForm = CardForm()  # noqa: RUF009 - it is frozen
+    has_notebook: bool = True
     sees_all: bool = True
     has_tools: bool = True
     hidden: Collection[str] | None = None
@@ -108,7 +110,7 @@ def context_of(
         told = {*earlier.context.names, *earlier.context.described, *mentioned}
         described = {name: each for name, each in described.items() if name in told}
     described = _masked(described, reader)
-    text = written(described, is_first=not known)
+    text = written(described)
     names = [name for name, each in described.items() if each.kind == "variable"]
     names = [*mentioned, *(name for name in names if name not in mentioned)]
     has_cards = any(each.card for each in described.values())
@@ -207,7 +209,7 @@ def _cards(
 ) -> dict[str, Described]:
     """The cards that are not in what is sent; to the columns, those are added that they name."""
 
-    def made(name: str, form: ContextForm) -> Card:
+    def made(name: str, form: CardForm) -> Card:
         return card_of(name, variables[name], question, reader.hidden, form, reader.mask)
 
     def is_known(name: str, card: Card) -> bool:
@@ -232,7 +234,7 @@ def _definitions(
     namespace: Mapping[str, Any], known: Mapping[str, Described], reader: Reader
 ) -> dict[str, Described]:
     """The functions, the libraries and the date, as far as they are not told yet."""
-    if not reader.form.has_notebook:
+    if not reader.has_notebook:
         return {}
     has_values = reader.hidden is None
     hidden = reader.hidden or ()

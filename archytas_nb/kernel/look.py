@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from archytas_nb.kernel.cards import card
 from archytas_nb.kernel.context import listed_columns
 from archytas_nb.kernel.visible import variables_in, why_not_shown
-from archytas_nb.loop.record import ContextForm
+from archytas_nb.loop.record import CardForm
 from archytas_nb.namespace import contained, current_shell
 from archytas_nb.tools import data
 from archytas_nb.tools.headline import headline
@@ -29,7 +29,7 @@ NO_VARIABLES = "The notebook has no variables."
 _PAGE = 4000  # characters of a page of `variables`
 _IN_LINE = 50  # names that stand together on a line
 _MAX_COLUMN = 100  # characters of the name of a column
-_HEAD = ContextForm(tokens=1000, has_values=False, in_words=True)
+_HEAD = CardForm(tokens=1000, has_values=False, in_words=True)
 """How the result of `look` begins."""
 _DISTINCT_ROWS = 200_000  # maximum number of rows for counting different values
 _FREQUENT = 20  # maximum number of values of a column that are listed

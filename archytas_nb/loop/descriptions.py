@@ -15,8 +15,7 @@ from archytas_nb.loop.record import Context, Described, Exchange
 from archytas_nb.loop.tokens import text_tokens
 from archytas_nb.words import runs
 
-_TIME = "when this was asked (what is written here needs no tool):"
-_EARLIER = "Variables when earlier questions were asked, which are left out:"
+_EARLIER = "As it was when earlier questions were asked, which are left out:"
 _NAMES = 3000  # tokens of the names of variables of which the same is told
 _DATE = "Date and versions: "
 _LATER = "Imported since: "
@@ -46,22 +45,9 @@ def described_in(exchanges: Iterable[Exchange]) -> dict[str, Described]:
     return known
 
 
-def written(described: Mapping[str, Described], *, is_first: bool) -> str:
-    """What a model reads of these names; empty if there are none.
-
-    Args:
-        described: What is told of each name; cards are in the order of the question.
-        is_first: Whether nothing was told before.
-    """
-    if not described:
-        return ""
-    what = "Variables that are new, changed or named here,"
-    if is_first:
-        what = "Variables"
-    if all(each.kind != "variable" for each in described.values()):
-        what = "The notebook"
-    lines = [f"{what} {_TIME}", *_of_variables(described), *_of_notebook(described)]
-    return "\n".join(lines)
+def written(described: Mapping[str, Described]) -> str:
+    """What a model reads of these names, those with cards in the order of the question."""
+    return "\n".join([*_of_variables(described), *_of_notebook(described)])
 
 
 def _of_variables(described: Mapping[str, Described]) -> Iterator[str]:

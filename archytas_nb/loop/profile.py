@@ -9,7 +9,7 @@ from archytas_nb.loop.limits import REPLY_TOKENS
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.plan_protocol import PlanProtocol
 from archytas_nb.loop.program_protocol import ProgramProtocol
-from archytas_nb.loop.record import ContextForm
+from archytas_nb.loop.record import CardForm
 from archytas_nb.loop.strategy import Strategy
 
 
@@ -28,7 +28,8 @@ class ModelProfile:
         summarises: Whether it can sum up a conversation that is too long.
         sees_all: Whether it is told of variables and cells that the question does not name, where
             that is left to us.
-        context: How the notebook is described to it.
+        card: The form in which a variable is described to it.
+        tells_notebook: Whether it is told of the functions of the notebook, the date and versions.
         is_asked_first: Whether it is asked, before the first step, if a tool fits the question.
         confirms_repeats: Whether it has to confirm a call that it has made before.
         programs, plans: The wire protocols in which it writes programs.
@@ -42,7 +43,8 @@ class ModelProfile:
     asks_user: bool = True
     summarises: bool = True
     sees_all: bool = True
-    context: ContextForm = field(default_factory=ContextForm)
+    card: CardForm = field(default_factory=CardForm)
+    tells_notebook: bool = True
     is_asked_first: bool = False
     confirms_repeats: bool = False
     programs: type[ProgramProtocol] = ProgramProtocol

@@ -178,20 +178,21 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextForm:
-    """How the notebook is described to a kind of model; the defaults are those for a large one.
+class CardForm:
+    """How a variable is described to a kind of model; the defaults are those for a large one.
 
     Attributes:
         tokens: Maximum number of tokens of one card.
         has_values: Whether ranges, dates and categories are told where values may be.
         in_words: Whether sizes are told in words, and the names of all columns before their types.
-        has_notebook: Whether the date, versions and the functions of the notebook are told.
+        for_code: Whether names of columns are quoted, and values of a column with many of them are
+            given as examples: who writes code has to know how a date or an amount is written.
     """
 
     tokens: int = 500
     has_values: bool = True
     in_words: bool = False
-    has_notebook: bool = True
+    for_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)

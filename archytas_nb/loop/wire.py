@@ -25,6 +25,7 @@ from archytas_nb.loop.reading.reply import Action
 from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 
 GIVE_UP = "Give up, when the task cannot be done with these tools."
+VARIABLES = "Variables when this was asked (what is written here needs no tool):"
 _PAUSE = "(Interrupted by a message from the user.)"
 _ROLE = "You answer a data scientist who works in a live Jupyter notebook."
 
@@ -157,7 +158,7 @@ def question_message(exchange: Exchange, how: str, *, can_write_code: bool = Tru
     text = exchange.question
     context = exchange.context
     if context is not None and context.is_offered and context.text:
-        text = f"{text}\n\n{context.text}"
+        text = f"{text}\n\n{VARIABLES}\n{context.text}"
     if exchange.error is not None:
         text = f"{text}\n\n{exchange.error.text}"
     if exchange.form is not None:

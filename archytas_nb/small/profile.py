@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.profile import ModelProfile
-from archytas_nb.loop.record import ContextForm
+from archytas_nb.loop.record import CardForm
 from archytas_nb.small.protocol import SmallPlanProtocol, SmallProgramProtocol
 from archytas_nb.small.strategy import SmallStrategy
 
@@ -23,7 +23,8 @@ SMALL = ModelProfile(
     asks_user=False,
     summarises=False,
     sees_all=False,
-    context=ContextForm(tokens=300, has_values=False, in_words=True, has_notebook=False),
+    card=CardForm(tokens=300, has_values=False, in_words=True),
+    tells_notebook=False,
     is_asked_first=True,
     confirms_repeats=True,
     programs=SmallProgramProtocol,

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.kernel.cards import card, card_of
 from archytas_nb.kernel.mentions import columns_named, owners_named, place_of
-from archytas_nb.loop.record import ContextForm
+from archytas_nb.loop.record import CardForm
 from archytas_nb.loop.tokens import text_tokens
 from archytas_nb.tools.headline import headline
 from archytas_nb.words import runs
@@ -170,7 +170,7 @@ def test_the_length_of_a_card_is_bounded_and_a_column_that_is_named_is_in_it(
     labels = [name.format(place) for place in range(len(kinds))]
     data = {label: pd.Series([1], dtype=kind) for label, kind in zip(labels, kinds, strict=True)}
     asked = labels[len(labels) // 2] if labels else ""
-    form = ContextForm(tokens=tokens)
+    form = CardForm(tokens=tokens)
     found = card_of("wide", pd.DataFrame(data), f"What is `{asked}`?", form=form)
     assert text_tokens(found.text) <= 2 * tokens
     assert not labels or f"\n  {asked}" in found.text or asked in found.columns
@@ -256,6 +256,16 @@ def test_a_card_has_keys_and_the_types_of_items_but_no_secret() -> None:
         "s", pd.Series(["hunter2"] * 3), mask=lambda text: text.replace("hunter2", "…")
     )
     assert "hunter2" not in masked.text
+
+
+def test_for_code_names_and_texts_are_quoted_and_examples_given() -> None:
+    frame = pd.DataFrame({"Date Egg": [f"{n}/11/07" for n in range(30)], "sex": ["m", "f"] * 15})
+    assert card("df", frame, form=CardForm(for_code=True)).splitlines()[1:] == [
+        "  'Date Egg': str, 30 different values, such as '0/11/07', '1/11/07'",
+        "  'sex': str, 2 different values: 'm', 'f'",
+    ]
+    without = CardForm(for_code=True, has_values=False)
+    assert "11/07" not in card("df", frame, form=without)
 
 
 def test_the_card_of_a_huge_value_is_short() -> None:

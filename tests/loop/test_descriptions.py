@@ -24,7 +24,7 @@ def context(lines: list[str], cards: list[str], mentioned: list[str], turn: int)
     for name in cards:
         card = f"{name}: card of {turn}\n  column: int64"
         told[name] = Described("variable", f"line of {turn}", card=card, mark=f"{turn}")
-    text = written(told, is_first=turn == 1)
+    text = written(told)
     return Context(text, tuple(told), told, (*cards, *mentioned))
 
 
@@ -112,8 +112,8 @@ def test_numbered_names_stand_together_and_versions_are_no_part_of_what_is_compa
         day=("date", "2026-11-28, Python 3.13.1"),
         old=("gone",),
     )
-    text = written(described, is_first=True)
-    assert text.splitlines()[1:] == [
+    text = written(described)
+    assert text.splitlines() == [
         "df: DataFrame 2 × 1: x",
         "a1 … a3: int",
         "Functions of the notebook: f(x)",
@@ -121,7 +121,7 @@ def test_numbered_names_stand_together_and_versions_are_no_part_of_what_is_compa
         "No longer there: old",
     ]
     described |= told(day=("date", "2027-01-01, Python 3.14.0"), np=("library", "numpy 3 (np)"))
-    assert without_versions(text) == without_versions(written(described, is_first=True))
+    assert without_versions(text) == without_versions(written(described))
     del described["day"]
-    assert "\nImported since: numpy 3 (np)\n" in written(described, is_first=False)
-    assert written({}, is_first=True) == ""
+    assert "\nImported since: numpy 3 (np)\n" in written(described)
+    assert written({}) == ""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from archytas_nb.kernel.cards import card
 from archytas_nb.kernel.look import look_tools
-from archytas_nb.loop.record import ContextForm
+from archytas_nb.loop.record import CardForm
 from archytas_nb.tools.data import preview
 from archytas_nb.tools.tables import label_of, table_of
 from archytas_nb.tools.texts import MISSING, cell_text
@@ -237,7 +237,7 @@ def displayed_otherwise() -> Iterator[None]:
         yield
 
 
-IN_WORDS = ContextForm(tokens=10**6, has_values=False, in_words=True)
+IN_WORDS = CardForm(tokens=10**6, has_values=False, in_words=True)
 """The form with a line for each column."""
 
 
