@@ -334,7 +334,8 @@ class _Writer:
         if found and len(found) == number <= _VALUES:
             values = self._listed(found)
             if values and len(values) <= _MAX_LISTED:
-                return f"{text}: {self.mask(values)}"
+                what = text if where else ", values"  # which say themselves how many they are
+                return f"{what}: {self.mask(values)}"
         with contained():  # values that cannot be hashed
             if self.form.for_code and (some := self._listed(dict.fromkeys(first), _EXAMPLES)):
                 return f"{text}, such as {self.mask(some)}"

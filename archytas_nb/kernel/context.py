@@ -32,8 +32,8 @@ from archytas_nb.words import runs, truncate_line
 
 _CARDS = 3  # how many cards of full length there is room for; more are shorter
 _SHORTEST_CARD = 60  # tokens
-_COLUMN_TOKENS = 300  # of the columns of all tables that are new or changed
-_MAX_COLUMNS = 12  # columns of a table that are named on its line
+_COLUMN_TOKENS = 200  # of the columns of all tables that are new or changed
+_MAX_COLUMNS = 8  # columns of a table that are named on its line
 MORE = "…"
 """Stands for the columns that are not listed."""
 _DATE = "(date)"
