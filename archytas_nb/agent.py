@@ -35,6 +35,7 @@ from typing import (
 from archytas_nb.answers import Until
 from archytas_nb.batch import STORE
 from archytas_nb.choices import CompactionName, ContextName, ProtocolName, PythonMode, ValuesName
+from archytas_nb.conversation import Conversation
 from archytas_nb.driver import ask
 from archytas_nb.errors import (
     ArchytasError,
@@ -70,7 +71,7 @@ from archytas_nb.prepare import (
     toolbox_of,
 )
 from archytas_nb.progress import progress_line
-from archytas_nb.run import ActiveRun, Events, Observer, Run, T
+from archytas_nb.run import Events, Observer, Run, T
 from archytas_nb.settings import UNSET, Approve, Settings
 from archytas_nb.tools.current import CurrentRun
 from archytas_nb.tools.tool import Tool
@@ -268,10 +269,17 @@ class Agent:
             Toolbox(),
             namespace,
         )
-        self.exchanges: list[Exchange] = []
-        self._runs: list[tuple[Exchange, Run[Any]]] = []
-        self._current = ActiveRun()
+        self._conversation = Conversation()
         self.inbox = Inbox()
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """The conversation: a record of each question."""
+        return self._conversation.exchanges
+
+    @exchanges.setter
+    def exchanges(self, exchanges: Sequence[Exchange]) -> None:
+        self._conversation.load(exchanges)
 
     @property
     def tools(self) -> Toolbox:
@@ -403,12 +411,12 @@ class Agent:
                 "would be told to the model that asks it: ask it yourself"
             )
         asked = _asked.get()
-        if id(self._setup) in asked or self._current.is_running:
+        if id(self._setup) in asked or self._conversation.active.is_running:
             raise ToolError(f"the agent {name!r} is answering already: it cannot ask itself")
         seconds, tokens = caller.host.left()
         limits = self.limits
         child = copy.copy(self)
-        child.__dict__.update(exchanges=[], _runs=[], _current=ActiveRun(), inbox=Inbox())
+        child.__dict__.update(_conversation=Conversation(), inbox=Inbox())
         token = _asked.set(asked | {id(self._setup)})
         # The person is asked as by the outer run, which does not count the time that they take.
         person = person_elsewhere.set(current_person.get() or person_elsewhere.get())
@@ -445,8 +453,7 @@ class Agent:
 
     def reset(self) -> None:
         """Start a new conversation with the same tools, model and settings."""
-        self._current.end()
-        self.exchanges.clear()
+        self._conversation.load(())
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Save the conversation in a file of JSON, in which secrets are masked.
@@ -477,8 +484,7 @@ class Agent:
         from archytas_nb.memory import load_conversation
 
         exchanges = load_conversation(path, self._setup.now().variables.keys())
-        self.reset()
-        self.exchanges[:] = exchanges
+        self._conversation.load(exchanges)
 
     def forget_last(self) -> str | None:
         """Remove the last exchange; return its question, or None if there is none.
@@ -486,15 +492,12 @@ class Agent:
         It leaves the variables as they are; `Run.undo` restores them, and `Run.redo` brings back
         what that has replaced.
         """
-        self._current.end()
-        if self.exchanges:
-            return self.exchanges.pop().question
-        return None
+        last = self._conversation.forget_last()
+        return None if last is None else last.question
 
     def code(self) -> str:
         """The runs of this conversation as one script; see `Run.code`."""
-        kept = [run for exchange, run in self._runs if any(exchange is e for e in self.exchanges)]
-        return "\n\n".join(run.code() for run in kept)
+        return "\n\n".join(run.code() for run in self._conversation.runs)
 
     @overload
     def run(
@@ -621,7 +624,7 @@ class Agent:
             has_policy=callable(setup.settings.approve),
         )
         observers = options.get("observers", ())
-        return RunStream(run, events_of(run, begin, waits, observers, self._current))
+        return RunStream(run, events_of(run, begin, waits, observers, self._conversation.active))
 
     def tell(self, text: str) -> None:
         """Tell the agent something while it works on a question; may be called from any thread.
@@ -843,12 +846,7 @@ class Agent:
             name: given[name] for name in ("until", "images", "origin", "code") if name in given
         }
         question = read_question(setup.variables, run.question, output_type, **about)
-        for _, earlier in self._runs:
-            if earlier.watch is not None:
-                earlier.watch.forget_replaced()
-        there = {id(each) for each in self.exchanges}
-        self._runs = [each for each in self._runs if id(each[0]) in there]
-        self._runs.append((question.exchange, run))
+        self._conversation.begin(question.exchange, run)
         if self.inbox.is_closed:  # it is that of an earlier question
             self.inbox = Inbox()
         return setup, partial(self._events, setup, run, question)
@@ -861,9 +859,10 @@ class Agent:
         observers: Sequence[Observer],
     ) -> Events:
         """All events of a question; an abandoned run of an earlier one is ended first."""
-        self._current.end()
-        events = ask(setup, run, question, self.exchanges, self.inbox, observers)
-        self._current.events = weakref.ref(events)
+        active = self._conversation.active
+        active.end()
+        events = ask(setup, run, question, self._conversation, self.inbox, observers)
+        active.events = weakref.ref(events)
         return events
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from archytas_nb.cells.ran import last_failure, settle
 from archytas_nb.choices import ActiveProtocol
+from archytas_nb.conversation import Conversation
 from archytas_nb.errors import (
     CassetteMiss,
     ConditionError,
@@ -36,7 +37,7 @@ from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.loop import Flow, react_loop
 from archytas_nb.loop.model import Model, ModelFacts, person_of, start_question, told_to
 from archytas_nb.loop.reading.reply import prose_of
-from archytas_nb.loop.record import Exchange, Inbox, columns_in, index_of, kinds_in
+from archytas_nb.loop.record import Exchange, Inbox, columns_in, kinds_in
 from archytas_nb.models import sent
 from archytas_nb.prepare import Prepared, Question, RunSetup, origin_and_execution, prepare
 from archytas_nb.run import (
@@ -619,7 +620,7 @@ def ask(
     setup: RunSetup,
     run: Run[Any],
     question: Question,
-    exchanges: list[Exchange] | None = None,
+    conversation: Conversation | None = None,
     inbox: Inbox | None = None,
     observers: Sequence[Observer] = (),
     make_executor: MakeExecutor | None = None,
@@ -630,14 +631,13 @@ def ask(
         setup: What it is asked with.
         run: Its run.
         question: The question.
-        exchanges: The conversation, to which the record is added if it is worth keeping; None for
-            one of its own.
+        conversation: It keeps the record if that is worth it; None for one of its own.
         inbox: What the person tells the agent meanwhile, and whether they end the run.
         observers: They see every event.
         make_executor: Makes the executor; None for that of the notebook.
     """
     exchange = question.exchange
-    conversation: list[Exchange] = [] if exchanges is None else exchanges
+    conversation = conversation or Conversation()
     inbox = inbox or Inbox()
     replaced: dict[str, Any] = {}  # the stored results that were deleted
 
@@ -647,7 +647,7 @@ def ask(
             start_question(model, *origin_and_execution(exchange.origin))
             run.model = model.name
             run.price = setup.choice.profile.facts.price
-            prepared = prepare(setup, model, question, conversation)
+            prepared = prepare(setup, model, question, conversation.exchanges)
         except ConfigurationError as error:
             run.error = error
             return ending_only(exchange, ev.Failed(str(error), by="setup"))
@@ -672,12 +672,9 @@ def ask(
     def keep() -> None:
         """Add the record to the conversation if it is worth keeping; may be called repeatedly."""
         inbox.close()  # the driver has done so, unless an interrupt came instead
-        is_new = all(each is not exchange for each in conversation)
-        if is_new and exchange.is_worth_keeping:
-            index = index_of(conversation, exchange.origin)
-            conversation[index : index + 1] = [exchange]
-            if exchange.error is not None:
-                settle(last_failure())
+        is_new = exchange.is_worth_keeping and conversation.keep(exchange)
+        if is_new and exchange.error is not None:
+            settle(last_failure())
         while replaced:  # results that were not created again are restored
             setup.variables.setdefault(*replaced.popitem())
 
@@ -687,7 +684,7 @@ def ask(
 def answered(
     setup: RunSetup,
     question: Question,
-    exchanges: list[Exchange],
+    conversation: Conversation,
     inbox: Inbox,
     observers: Sequence[Observer],
 ) -> Run[Any]:
@@ -699,7 +696,7 @@ def answered(
     """
     run = Run[Any](question.exchange.question, _is_typed=question.is_typed)
     try:
-        for _ in ask(setup, run, question, exchanges, inbox, observers):
+        for _ in ask(setup, run, question, conversation, inbox, observers):
             pass
     except KeyboardInterrupt:
         raise run.interrupt() from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import MutableMapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Namespace: TypeAlias = MutableMapping[str, Any]
 
@@ -51,3 +51,22 @@ def running_cell(shell: Any) -> tuple[str, str]:
         return str(parent["metadata"].get("cellId") or ""), str(parent["header"]["msg_id"])
     except (AttributeError, LookupError, TypeError):
         return "", ""
+
+
+class Cell(NamedTuple):
+    """The cell that runs: its id, its execution and its number; the texts may be empty."""
+
+    id: str
+    execution: str
+    number: int
+
+
+def cells_of(shell: Any) -> list[str]:
+    """The cells that were run, by their number."""
+    cells: list[str] = shell.history_manager.input_hist_parsed
+    return cells
+
+
+def cell_of(shell: Any) -> Cell:
+    """The cell that runs in a shell of IPython."""
+    return Cell(*running_cell(shell), len(cells_of(shell)) - 1)

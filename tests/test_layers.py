@@ -28,7 +28,7 @@ LAYERS = (
     ("aio", "batch"),
     ("driver",),
     ("prepare",),
-    ("memory", "progress", "template"),
+    ("conversation", "memory", "progress", "template"),
     ("rules",),
     ("cassettes", "run"),
     ("code",),

@@ -19,6 +19,7 @@ from IPython.core.magic import (
 from traitlets import observe
 
 from archytas_nb.cells import ran
+from archytas_nb.conversation import Conversation, History
 from archytas_nb.errors import (
     ArchytasError,
     ConfigurationError,
@@ -26,7 +27,6 @@ from archytas_nb.errors import (
     RunInterrupted,
     ToolTimeout,
 )
-from archytas_nb.magics.history import Cell, History, cell_of, cells_of
 from archytas_nb.magics.line import (
     parser_of,
     print_help,
@@ -37,12 +37,12 @@ from archytas_nb.magics.line import (
 from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
 from archytas_nb.magics.overview import overview_of_magics
 from archytas_nb.magics.settings import SettingTraits, model_settings
+from archytas_nb.namespace import Cell, cell_of, cells_of
 from archytas_nb.settings import QUESTION_SETTINGS, Settings, configure, value
 
 if TYPE_CHECKING:
     from archytas_nb.loop import events
     from archytas_nb.loop.model import Model
-    from archytas_nb.loop.record import Exchange
     from archytas_nb.models.choose import Confirm
     from archytas_nb.prepare import RunSetup
     from archytas_nb.run import Run
@@ -303,10 +303,10 @@ class ArchytasNB(SettingTraits, Magics):
         setup = self._setup(args, settings).now()
         mode: Mode = "quiet" if value("quiet") else "static"
 
-        def ask(exchanges: list[Exchange], continues: str) -> Run:
+        def ask(conversation: Conversation, continues: str) -> Run:
             with TraceView(question, mode, continues) as view:
                 return answered(
-                    setup, read_question(setup.variables, question), exchanges, Inbox(),
+                    setup, read_question(setup.variables, question), conversation, Inbox(),
                     [view.on_event, observer],
                 )  # fmt: skip
 
@@ -403,7 +403,7 @@ class ArchytasNB(SettingTraits, Magics):
         is_quiet = vars(args).get("quiet", value("quiet"))
         shown = "quiet" if is_quiet else mode
 
-        def ask(exchanges: list[Exchange], continues: str) -> Run:
+        def ask(conversation: Conversation, continues: str) -> Run:
             with TraceView(
                 question,
                 shown,
@@ -414,7 +414,7 @@ class ArchytasNB(SettingTraits, Magics):
                 ran.seconds_waited(),
             ) as view:
                 try:
-                    return answered(setup, asked, exchanges, inbox, [view.on_event])
+                    return answered(setup, asked, conversation, inbox, [view.on_event])
                 except RunInterrupted as error:
                     view.end(getattr(error.run, "ending", None))
                     if inbox.is_stopped and isinstance(error.run, Run):

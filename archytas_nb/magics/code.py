@@ -20,7 +20,7 @@ from archytas_nb.tools.names import legal_name
 if TYPE_CHECKING:
     from archytas_nb.code.files import FilePart
     from archytas_nb.code.rows import PlannedRows
-    from archytas_nb.magics.history import AskedRun, History
+    from archytas_nb.conversation import AskedRun, History
 
 _CELL_NAMES = ("tool", "asyncio")
 """What the cell of a tool imports, which is made from a run."""

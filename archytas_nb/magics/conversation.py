@@ -9,7 +9,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, magics_class
 from IPython.core.magic_arguments import argument
 
-from archytas_nb.magics.history import History, cells_of
+from archytas_nb.conversation import History
 from archytas_nb.magics.line import line_magic_with
 from archytas_nb.magics.overview import NO_QUESTIONS, TextResult
 from archytas_nb.magics.settings import SettingTraits
@@ -23,6 +23,7 @@ from archytas_nb.magics.shown import (
     undone,
     why,
 )
+from archytas_nb.namespace import cells_of
 from archytas_nb.words import count
 
 if TYPE_CHECKING:

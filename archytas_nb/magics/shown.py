@@ -15,9 +15,9 @@ from archytas_nb.words import collapse_whitespace, count, counted
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
+    from archytas_nb.conversation import AskedRun, Paid, Removed
     from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
     from archytas_nb.loop.record import Exchange
-    from archytas_nb.magics.history import AskedRun, Paid, Removed
     from archytas_nb.run import Run
 
 

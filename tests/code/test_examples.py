@@ -89,7 +89,7 @@ from IPython.lib.pretty import pretty
 from archytas_nb.code.derive import derive
 from archytas_nb.code.files import FilePart, write
 
-runs = [run for agent in dict.fromkeys(kept) for _, run in agent._runs]
+runs = [run for agent in dict.fromkeys(kept) for run in agent._conversation.runs]
 codes = [derive(run.recorded()) for run in runs]
 parts = [FilePart(source) for source in setup] + [FilePart(code.body, code) for code in codes]
 write(Path("all.py"), parts, globals(), pretty)

@@ -7,6 +7,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import archytas_nb as nb
+from archytas_nb.conversation import History, Paid
 from archytas_nb.loop.events import (
     Answered,
     AskModel,
@@ -19,10 +20,10 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.record import Exchange, StepRecord
 from archytas_nb.magics.dry_run import DryRun
-from archytas_nb.magics.history import History, Paid, cell_of
 from archytas_nb.magics.sent import requests_table
 from archytas_nb.magics.shown import cost, history
 from archytas_nb.models import sent
+from archytas_nb.namespace import cell_of
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server

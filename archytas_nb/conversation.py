@@ -1,8 +1,9 @@
-"""The conversations of a notebook: which question continues which, and what each cost.
+"""Conversations: their questions and runs, which question continues which, and what each cost.
 
-The questions stand in one list, in the order of their cells; a question with ``--new``, or the
-first one after a reset, begins a conversation, which the questions below it continue. A cell that
-is run again finds its own place there, whatever was asked elsewhere meanwhile.
+A `Conversation` is what an agent has, or what one question of the notebook continues. A `History`
+is what the notebook has: its questions stand in one list, in the order of their cells; a question
+with ``--new``, or the first one after a reset, begins a conversation, which the questions below it
+continue. A cell that is run again finds its own place there, whatever was asked elsewhere.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
-from archytas_nb.namespace import running_cell
+from archytas_nb.loop.record import Exchange, index_of
+from archytas_nb.run import ActiveRun, Run
 
 if TYPE_CHECKING:
     from archytas_nb.code.rows import PlannedRows
     from archytas_nb.loop.events import Kept, Usage
-    from archytas_nb.loop.record import Exchange
-    from archytas_nb.run import Run
+    from archytas_nb.namespace import Cell
 
 RUNS = 20
 """How many runs can be undone."""
@@ -29,23 +30,57 @@ BYTES = 1 << 30
 _log = logging.getLogger("archytas_nb")
 
 
-class Cell(NamedTuple):
-    """The cell that runs: its id, its execution and its number; the texts may be empty."""
+class Conversation:
+    """One conversation: what was asked and kept, the runs of it, and the run that goes on.
 
-    id: str
-    execution: str
-    number: int
+        question    begins with   what there is of it
+        running     `begin`       its run; the record is in no conversation yet
+        kept        `keep`        its record, in the place of the one that it replaces, or the last
+        forgotten   `forget_last`, `reset`, `load`, or another question in its place
 
+    Attributes:
+        exchanges: The records of the questions, in their order.
+        active: The run that goes on.
+    """
 
-def cells_of(shell: Any) -> list[str]:
-    """The cells that were run, by their number."""
-    cells: list[str] = shell.history_manager.input_hist_parsed
-    return cells
+    def __init__(self, exchanges: Sequence[Exchange] = ()) -> None:
+        self.exchanges = list(exchanges)
+        self.active = ActiveRun()
+        self._runs: list[tuple[Exchange, Run[Any]]] = []
 
+    @property
+    def runs(self) -> list[Run[Any]]:
+        """The runs of the questions that are kept, in the order in which they were asked."""
+        return [run for exchange, run in self._runs if self._has(exchange)]
 
-def cell_of(shell: Any) -> Cell:
-    """The cell that runs in a shell of IPython."""
-    return Cell(*running_cell(shell), len(cells_of(shell)) - 1)
+    def begin(self, exchange: Exchange, run: Run[Any]) -> None:
+        """Note a question that is asked; what earlier undos have replaced cannot come back now."""
+        for _, earlier in self._runs:
+            if earlier.watch is not None:
+                earlier.watch.forget_replaced()
+        self._runs = [each for each in self._runs if self._has(each[0])]
+        self._runs.append((exchange, run))
+
+    def keep(self, exchange: Exchange) -> bool:
+        """Keep the record of a question, which replaces that of its cell; False if it was kept."""
+        if self._has(exchange):
+            return False
+        index = index_of(self.exchanges, exchange.origin)
+        self.exchanges[index : index + 1] = [exchange]
+        return True
+
+    def forget_last(self) -> Exchange | None:
+        """Remove the last question, and return its record; None if there is none."""
+        self.active.end()
+        return self.exchanges.pop() if self.exchanges else None
+
+    def load(self, exchanges: Sequence[Exchange]) -> None:
+        """Continue with these exchanges in place of all others."""
+        self.active.end()
+        self.exchanges[:] = exchanges
+
+    def _has(self, exchange: Exchange) -> bool:
+        return any(each is exchange for each in self.exchanges)
 
 
 class Paid(NamedTuple):
@@ -272,7 +307,7 @@ class History:
 
     def ask(
         self,
-        ask: Callable[[list[Exchange], str], Run],
+        ask: Callable[[Conversation, str], Run],
         origin: str,
         cell: Cell,
         *,
@@ -280,8 +315,8 @@ class History:
     ) -> Run:
         """Ask a question that continues the conversation.
 
-        ``ask`` is called with the exchanges that it continues, to which it adds its own, and with
-        what it continues in words, where that is not obvious. No other question may be asked
+        ``ask`` is called with the conversation that it continues, which then has its record, and
+        with what it continues in words, where that is not obvious. No other question may be asked
         meanwhile: see `is_running`.
 
         Raises what ``ask`` raises; what the run cost is noted in any case.
@@ -289,9 +324,7 @@ class History:
         self._forget_removed()
         self._asked = (cell.execution, self._number_in(cell))
         past, earlier = self._past(origin, new=new)
-        exchanges = list(past)
-        if earlier is not None:
-            exchanges.append(earlier)
+        conversation = Conversation(past if earlier is None else [*past, earlier])
         before = self._at
         turn = self._turn(origin, new=new)
         self._at = turn
@@ -299,15 +332,14 @@ class History:
         self.is_running = True
         run: Run | None = None
         try:
-            run = ask(exchanges, continues)
+            run = ask(conversation, continues)
         except (ArchytasError, RunInterrupted) as error:
             run = getattr(error, "run", None)
             raise
         finally:
             self.is_running = False
-            turn.exchange = None
-            if len(exchanges) > len(past):
-                turn.exchange = exchanges[len(past)]
+            # Its record or, if that was not kept, the one that it would have replaced.
+            turn.exchange = next(iter(conversation.exchanges[len(past) :]), None)
             if run is not None:
                 is_kept = turn.exchange is not None and turn.exchange is not earlier
                 self._remember(run, turn, cell, is_kept=is_kept)

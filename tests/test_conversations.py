@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import archytas_nb as nb
-from archytas_nb.loop.record import Exchange
-from archytas_nb.magics.history import Cell, History
+from archytas_nb.conversation import Conversation, History
+from archytas_nb.namespace import Cell
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 
@@ -15,8 +15,8 @@ def ask(history: History, question: str, cell: Cell, *, new: bool = False) -> li
     agent = nb.Agent(tools=[], model=model, context="none")
     origin = history.origin(cell)
 
-    def run(exchanges: list[Exchange], _: str) -> Run:
-        agent.exchanges = exchanges
+    def run(conversation: Conversation, _: str) -> Run:
+        agent._conversation = conversation
         return agent.run(question, origin=origin, progress=False)
 
     history.ask(run, origin, cell, new=new)
