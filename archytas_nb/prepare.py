@@ -38,6 +38,7 @@ from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
 from archytas_nb.loop.model import (
     Model,
+    ModelFacts,
     answers_itself,
     is_model,
 )
@@ -50,7 +51,6 @@ from archytas_nb.namespace import Namespace, current_shell, live_namespace, runn
 from archytas_nb.rules import Instructions, read_instructions
 from archytas_nb.run import AnswerCheck
 from archytas_nb.settings import Settings
-from archytas_nb.small.profile import profile_of
 from archytas_nb.syntax.program import PROGRAM_ENDINGS
 from archytas_nb.tools.current import host
 from archytas_nb.tools.data import encode_image, is_data
@@ -125,6 +125,16 @@ class ModelChoice:
     def profile(self) -> ModelProfile:
         """What the model is that was chosen last; the ordinary profile if none was chosen yet."""
         return profile_of(self.chosen)
+
+
+def profile_of(model: object) -> ModelProfile:
+    """What a model is to a run; that of None is the ordinary profile."""
+    facts = ModelFacts(model)
+    if not facts.is_small:
+        return ModelProfile(facts)
+    from archytas_nb.small.profile import SMALL
+
+    return replace(SMALL, facts=facts)
 
 
 _NO_INSTRUCTIONS = Instructions("")

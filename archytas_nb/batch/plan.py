@@ -64,9 +64,9 @@ from archytas_nb.loop.plan_protocol import (
     unseen_report,
 )
 from archytas_nb.loop.reading.reply import as_text
+from archytas_nb.prepare import profile_of
 from archytas_nb.progress import line_writer
 from archytas_nb.sandbox.rows import RowProgram
-from archytas_nb.small.profile import profile_of
 from archytas_nb.syntax.program import Program
 from archytas_nb.tools.declaration import declaration
 from archytas_nb.trace.controls import Controls

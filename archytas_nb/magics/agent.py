@@ -481,8 +481,7 @@ class ArchytasNB(SettingTraits, Magics):
     def _setup(self, args: Any, settings: Settings, *, is_replay: bool = False) -> RunSetup:
         """What this question is asked with; a map's replay needs no model at all."""
         from archytas_nb.magics.options import chosen_tools
-        from archytas_nb.prepare import ModelChoice, RunSetup
-        from archytas_nb.small.profile import profile_of
+        from archytas_nb.prepare import ModelChoice, RunSetup, profile_of
         from archytas_nb.tools.toolbox import Toolbox, toolbox
 
         model: Any = args.model

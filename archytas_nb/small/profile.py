@@ -1,10 +1,7 @@
-"""The profile of a model: that of a small one, or the ordinary one."""
+"""The profile of a small model."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.profile import ModelProfile
 from archytas_nb.loop.record import CardForm
 from archytas_nb.small.protocol import SmallPlanProtocol, SmallProgramProtocol
@@ -31,12 +28,4 @@ SMALL = ModelProfile(
     plans=SmallPlanProtocol,
     strategy=SmallStrategy,
 )
-"""The profile of a small model."""
-
-
-def profile_of(model: object) -> ModelProfile:
-    """What a model is to a run; that of None is the ordinary profile."""
-    facts = ModelFacts(model)
-    if facts.is_small:
-        return replace(SMALL, facts=facts)
-    return ModelProfile(facts)
+"""What differs for it; the facts of the model itself are added."""

@@ -23,6 +23,9 @@ from archytas_nb.tools.schema import ArgumentType, branches_of, choices_of, ref_
 from archytas_nb.tools.variables import reference_name
 from archytas_nb.words import did_you_mean, truncate_line, with_article
 
+_UNIONS = frozenset({"anyOf", "oneOf"})
+_CHOICES = frozenset({"enum", "const"})
+
 Path = tuple[str | int, ...]
 Variables = Mapping[str, Any] | None
 Result = tuple[dict[str, Any], tuple["ArgumentFault", ...]]
@@ -167,8 +170,11 @@ def _has_field(kind: ArgumentType, name: str) -> bool:
     """Whether objects of a type have a field of this name, apart from keys that may be anything."""
     schema = kind.validation_schema
     reader = _Reader(schema.get("$defs", {}))
-    branches = [reader.resolve(each) for each in branches_of(reader.resolve(schema))]
-    return any(name in each.get("properties", {}) for each in branches or [reader.resolve(schema)])
+    whole = reader.resolve(schema)
+    branches = [whole]
+    if whole.keys() & _UNIONS:
+        branches = [reader.resolve(each) for each in branches_of(whole)]
+    return any(name in each.get("properties", {}) for each in branches)
 
 
 def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Variables) -> Result:
@@ -283,10 +289,10 @@ class _Reader:
     def read(self, value: Any, schema: Mapping[str, Any], path: Path) -> Any:
         """The value, or a copy in which variants are replaced by the expected form."""
         schema = self.resolve(schema)
-        if "anyOf" in schema or "oneOf" in schema:
+        if schema.keys() & _UNIONS:
             branches = branches_of(schema)
             return self._union(value, [self.resolve(each) for each in branches], path)
-        choices = choices_of(schema)
+        choices = choices_of(schema) if schema.keys() & _CHOICES else []
         value = _coerced(value, schema, choices)
         expected = _mismatch(value, schema, choices)
         if expected:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from archytas_nb.loop.limits import Limits
 from archytas_nb.loop.profile import LARGE
-from archytas_nb.small.profile import SMALL, profile_of
+from archytas_nb.prepare import profile_of
+from archytas_nb.small.profile import SMALL
 from archytas_nb.testing import ScriptedModel
 
 

@@ -19,7 +19,7 @@ from archytas_nb.loop.reading.lenient import (
     read_json,
 )
 from archytas_nb.loop.reading.tags import TAG_FORMS, TagForm, head_pattern, read_tags
-from archytas_nb.loop.reading.thoughts import split_thoughts
+from archytas_nb.loop.reading.thoughts import HAS_NONE, split_thoughts
 
 Schemas = Mapping[str, Json]
 """The known tools: name → JSON schema of the input, or None if it is not known."""
@@ -105,7 +105,7 @@ class FoundCalls:
 
 def find_calls(text: str, tools: Schemas) -> FoundCalls:
     """Find everything in a text that may be a call."""
-    found = FoundCalls(*split_thoughts(text))
+    found = _without_thoughts(text)
     if not _may_have_calls(found.text, tools):
         return found
     text = found.text
@@ -135,6 +135,12 @@ def find_calls(text: str, tools: Schemas) -> FoundCalls:
             if span.calls:
                 found.spans.append(span)
     return found
+
+
+def _without_thoughts(text: str) -> FoundCalls:
+    """A text apart from the thoughts before it; most replies begin with a brace and have none."""
+    reply = text.strip()
+    return FoundCalls(reply, "") if HAS_NONE.match(reply) else FoundCalls(*split_thoughts(text))
 
 
 def _may_have_calls(text: str, tools: Schemas) -> bool:

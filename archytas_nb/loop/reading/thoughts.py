@@ -30,6 +30,8 @@ _FINAL = re.compile(r"\A\s*<\|channel\|>final<\|message\|>|<\|return\|>\s*\Z")
 _QUOTE = re.compile(r'(?<!\\)"')
 _TAG_INSIDE = re.compile(r"<[/|｜]?[A-Za-z|｜]")
 _MOST = 100
+HAS_NONE = re.compile(r"\{(?:[^<◁\[\ud800-\udfff]|\[(?!/))*+\Z")
+"""A text that begins with a brace and has no beginning of a tag: all of it is the reply."""
 HTML_ELEMENTS = frozenset({
     "a", "abbr", "address", "article", "aside", "audio", "b", "blockquote", "body", "br",
     "button", "canvas", "caption", "center", "cite", "code", "col", "colgroup", "data", "dd",

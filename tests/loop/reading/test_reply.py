@@ -14,7 +14,7 @@ from archytas_nb.loop.reading.reply import (
     read_arguments,
     read_partial,
 )
-from archytas_nb.loop.reading.thoughts import split_thoughts
+from archytas_nb.loop.reading.thoughts import HAS_NONE, split_thoughts
 from tests.loop.cards import over
 from tests.loop.reading.replies import ADD, read
 
@@ -327,3 +327,20 @@ def test_reads_a_reply_truncated_anywhere(thought: str, words: str, cut: int) ->
         assert words.startswith(begun.text)
     assert thought.startswith(begun.thought)
     assert read_partial(reply) == Partial(thought, "final_answer", words)
+
+
+@given(
+    st.lists(
+        st.sampled_from([
+            "{", "}", "[", "]", "[/", "THINK]", "[/THINK]", "</think>", "<think>", "◁/think▷", "<|", "|>", "/think",
+            "analysis", "assistantfinal", '"', "a", " ", "\n", "\ud800", "<|return|>", "<|channel|>final<|message|>",
+        ]),
+        max_size=8,
+    ).map("".join)
+)  # fmt: skip
+def test_a_text_that_begins_with_a_brace_and_has_no_tag_has_no_thought(rest: str) -> None:
+    text = "{" + rest
+    if HAS_NONE.match(text.strip()):
+        assert split_thoughts(text) == (text.strip(), "")
+    if not any(each in text for each in ("<", "◁", "[/", "\ud800")):
+        assert HAS_NONE.match(text)
