@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from archytas_nb.batch.claims import Claims, take
-from archytas_nb.batch.elsewhere import Elsewhere, RowEndError
+from archytas_nb.batch.elsewhere import Elsewhere, RowEndError, SentCalls
 from archytas_nb.batch.parcel import dumps, pack
-from archytas_nb.batch.worker import Order, carry_out
+from archytas_nb.batch.store import RowResult
+from archytas_nb.batch.worker import Order, call_there, carry_out
+from archytas_nb.kernel.approval import CallingProgram
+from archytas_nb.tools.tool import Tool
 
 has_begun, may_end = threading.Event(), threading.Event()
 
@@ -89,3 +92,27 @@ def test_what_a_stop_finds_waiting_never_begins() -> None:
             elsewhere.run(pack(work, {}, []), (), "pay", may_repeat=False)
         may_end.set()
     assert not has_begun.is_set()
+
+
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize("status", ["open", "failed"])
+def test_a_row_that_ends_early_is_unknown_once_it_has_paid(pure: bool, status: str) -> None:
+    tool = Tool.from_function(pay, pure=pure)
+    with ThreadPoolExecutor(1) as executor:
+        elsewhere = Elsewhere(executor, lambda: False)
+        elsewhere.open()
+        parcel = pack(call_there, {"the tools": {"pay": tool}}, [tool])
+        noted: list[str] = []
+        calls = SentCalls(elsewhere, parcel, noted.append, may_repeat=False)
+        outcome = calls.outcome(tool, None, CallingProgram(), None, lambda: False)
+        elsewhere.close()
+    assert outcome.result == "paid"
+    assert len(noted) == (not pure)
+    ended = calls.ended(RowResult(status, error="so it is", kind="executor"))
+    assert (ended.status == "unknown") is not pure
+    assert calls.ended(RowResult("done")).status == "done"

@@ -78,6 +78,17 @@ def test_the_good_tools_are_there_whatever_the_others_are(
         assert is_there or any(key.startswith("tool ") for key in reader.page.left_out)
 
 
+def test_a_tool_that_is_nested_deeper_than_the_library_reads_is_left_out() -> None:
+    deep: dict[str, Any] = {"type": "object"}
+    for _ in range(reading._DEEPEST):
+        deep = {"type": "object", "properties": {"a": deep}}
+    reader = Reader()
+    made = reader.message(message(result={"tools": [tool("deep", inputSchema=deep), tool("good")]}))
+    assert made is not None
+    assert [each["name"] for each in made["result"]["tools"]] == ["good"]
+    assert reader.page.left_out.keys() == {"deep"}
+
+
 @given(st.lists(st.dictionaries(st.sampled_from(["type", "text", "data", "mimeType", "uri", "resource"]), ANYTHING) | ANYTHING, max_size=4), ANYTHING, ANYTHING)  # fmt: skip
 def test_the_good_parts_of_a_result_are_there_whatever_the_others_are(
     others: list[Any], structured: Any, is_error: Any

@@ -276,3 +276,10 @@ def test_a_name_says_where_it_stands_also_in_a_cell_that_awaits() -> None:
 def test_no_tree_is_too_deep() -> None:
     text = "x" + ".y" * 2_500
     assert Bindings.of(text).read == {"x"}
+
+
+def test_the_variables_of_a_class_are_its_own_where_it_has_bound_them() -> None:
+    seen_in_function = "class C:\n    a = 1\n    def b(self): return a"
+    assert "a" in Bindings.of(seen_in_function).read
+    assert "a" not in Bindings.of("class C:\n    a = 1\n    b = a").read
+    assert "a" in Bindings.of("class C:\n    a = 1\n    del a\n    b = a").read

@@ -95,3 +95,11 @@ def test_what_is_behind_a_statement_stays_behind_it() -> None:
         if isinstance(node, ast.Expr):
             edits.replace(node, node, "; x()")
     assert edits.applied() == "if a: f(); x(); g(); x()  # why\nh(); x()"
+
+
+def test_the_second_replacement_of_a_node_is_left_out() -> None:
+    node = next(each for each in ast.walk(ast.parse("a + b")) if isinstance(each, ast.Name))
+    edits = Edits("a + b")
+    assert edits.replace(node, "one")
+    assert not edits.replace(node, "two")
+    assert edits.applied() == "one + b"
