@@ -62,6 +62,17 @@ def test_a_call_in_an_earlier_program_is_not_awaited_because_one_at_its_place_is
     assert programs.run(later).shown == ("[1.5, 1.5]",)
 
 
+def test_an_object_has_no_attribute_because_a_variable_or_a_function_has_its_name(
+    programs: Programs,
+) -> None:
+    programs.namespace["size"] = 5
+    assert programs.run("size").shown == ("5",)
+    for name in ("size", "price"):
+        ended = programs.run(f"frame = load(7)\nframe.{name}")
+        assert ended.error is not None
+        assert ended.error.text.startswith("AttributeError")
+
+
 def test_an_error_of_a_tool_is_raised_where_it_is_called(programs: Programs) -> None:
     ended = programs.run(
         'try:\n    price("nothing")\nexcept ValueError as error:\n    show(str(error))\nprice("own")'
