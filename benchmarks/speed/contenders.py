@@ -5,6 +5,7 @@ Each contender has the same task: ask, run ``add``, send the outcome back, until
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import json
@@ -37,10 +38,20 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+_OPEN = contextlib.ExitStack()
+
+
+def close() -> None:
+    """Close the connections of all contenders; the next ones make others."""
+    _OPEN.close()
+    _http.cache_clear()
+    _openai.cache_clear()
+
+
 @functools.cache
 def _http() -> Any:
     module = importlib.import_module(HTTP)
-    return module.Client(timeout=60, trust_env=False)
+    return _OPEN.enter_context(module.Client(timeout=60, trust_env=False))
 
 
 @functools.cache
@@ -48,7 +59,8 @@ def _openai(url: str) -> Any:
     import openai
 
     http = openai.DefaultHttpxClient(trust_env=False)
-    return openai.OpenAI(base_url=url, api_key="none", max_retries=0, http_client=http)
+    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0, http_client=http)
+    return _OPEN.enter_context(client)
 
 
 def http_loop(url: str) -> int:

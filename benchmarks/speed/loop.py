@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from benchmarks.speed import contenders
 from benchmarks.speed.contenders import BASELINE, IMPORTS, OURS, STEPS, STREAMS
 from benchmarks.speed.peer import CLOCKS, DEFINE
 
@@ -78,7 +79,7 @@ def medians(
 def measured(rounds: int, steps: tuple[int, int], tokens: int, clock: str = "wall") -> Table:
     """Milliseconds for one step and for both numbers of steps, microseconds per streamed token, by contender."""
     table: Table = {name: {} for name in STEPS}
-    with served() as root:
+    with served() as root, contextlib.closing(contenders):
 
         def taking(count: int) -> dict[str, Callable[[], None]]:
             return {

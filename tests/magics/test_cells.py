@@ -77,7 +77,7 @@ def test_cells_are_read_with_their_outputs_figures_and_errors(notebook: Kernel) 
 
 def test_what_a_cell_displays_belongs_to_it(notebook: Kernel) -> None:
     text = notebook.run(
-        "from archytas_nb.kernel import cells\nprint(cells.cells([4]))", wait=30
+        "from archytas_nb.cells import reader\nprint(reader.cells([4]))", wait=30
     ).printed
     assert text == (
         "[4]\nfrom IPython.display import Markdown, display\ndisplay(Markdown('**bold**'))\n"
@@ -88,7 +88,7 @@ def test_what_a_cell_displays_belongs_to_it(notebook: Kernel) -> None:
 def test_reading_changes_nothing(notebook: Kernel) -> None:
     text = notebook.run(
         "before = dict(get_ipython().history_manager.outputs)\n"
-        "a = cells.cells(); b = cells.cells(containing='e'); c = cells.cells()\n"
+        "a = reader.cells(); b = reader.cells(containing='e'); c = reader.cells()\n"
         "print(a == c, before.keys() == get_ipython().history_manager.outputs.keys())"
     ).printed
     assert text == "True True\n"
