@@ -176,6 +176,22 @@ class SampleComparison:
         return text
 
 
+class PlannedResults(NamedTuple):
+    """What became of the rows of a planned map.
+
+    Attributes:
+        results: The result of each row.
+        values: The value of each answer, of the required type.
+        answered_by: Who answered each row.
+        record: What is kept of the plan.
+    """
+
+    results: list[RowResult]
+    values: list[Any]
+    answered_by: list[AnsweredBy]
+    record: dict[str, Any]
+
+
 class PlannedMap:
     """A map that is planned.
 
@@ -228,18 +244,18 @@ class PlannedMap:
 
     # ── the whole ─────────────────────────────────────────────────────────────────────────────────
 
-    def results(self) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
-        """Plan and run; for each row its result, value, and who answered, and what is known."""
+    def results(self) -> PlannedResults:
+        """Plan, and run the rows."""
         rows = self._map
         rows.know([self._key])
         self._record = self._kept_record()
         if rows.is_replay:
             return self._replayed()
         if not self._columns.rows:
-            return self._singly("there are no rows")
+            return self._one_by_one("there are no rows")
         is_small = len(self._distinct) <= self._options.verify + 1
         if is_small and not self._hides_values:
-            return self._singly("there are hardly more rows than the plan would compare")
+            return self._one_by_one("there are hardly more rows than the plan would compare")
         try:
             with rows.begun():
                 tried = self._decided()
@@ -300,17 +316,15 @@ class PlannedMap:
         kept = self._map.result(self._key).answer
         return kept if isinstance(kept, dict) else {}
 
-    def _singly(
-        self, why: str
-    ) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
+    def _one_by_one(self, why: str) -> PlannedResults:
         """Ask row by row."""
         if why:
             self._show(f"not planned: {why}; rows are asked one by one", final=True)
             self._record = {**self._record, "used": False, "why": why}
         results, values = self._map.results()
-        return results, values, ["agent"] * len(results), self._record
+        return PlannedResults(results, values, ["agent"] * len(results), self._record)
 
-    def _unused(self) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
+    def _unused(self) -> PlannedResults:
         """What is returned where the plan is not used."""
         rows = self._map
         decision = self._record.get("decision", "")
@@ -324,9 +338,9 @@ class PlannedMap:
             self._show(f"the plan is not used: {why}. No row was asked", final=True)
         return self._assembled(None)
 
-    def _replayed(self) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
+    def _replayed(self) -> PlannedResults:
         if not self._record.get("used"):
-            return self._singly("")
+            return self._one_by_one("")
         program = str(self._record["program"])
         keys = self._keys(program)
         self._map.know(keys)
@@ -794,9 +808,7 @@ class PlannedMap:
 
     # ── all rows ──────────────────────────────────────────────────────────────────────────────────
 
-    def _run(
-        self, tried: ProgramTrial
-    ) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
+    def _run(self, tried: ProgramTrial) -> PlannedResults:
         """Run the program for all rows, and ask about those that it does not answer."""
         rows = self._map
         keys = tried.keys
@@ -808,12 +820,14 @@ class PlannedMap:
             self._ask_singly(tried, left)
         elif left and not rows.limiter.reason:
             rows.limiter.stop(f"max_fallback={self._options.max_fallback:g}")
-        results = self._assembled(keys)
+        planned = self._assembled(keys)
         done = Counter(
-            by for each, by in zip(results[0], results[2], strict=True) if each.status == "done"
+            by
+            for result, by in zip(planned.results, planned.answered_by, strict=True)
+            if result.status == "done"
         )
         self._record["rows"] = {"program": done["program"], "agent": done["agent"]}
-        self._record["is_complete"] = all(each.status != "open" for each in results[0])
+        self._record["is_complete"] = all(result.status != "open" for result in planned.results)
         self._keep_record()
         rows.counted = [
             keys[each] if rows.result(keys[each]).status == "done" else rows.keys[each]
@@ -823,7 +837,7 @@ class PlannedMap:
             f"{done['program']:,} by program · {done['agent']:,} asked one by one · {rows.line()}"
         )
         rows.show(line, final=True)
-        return results
+        return planned
 
     def _may_ask(self, number: int) -> bool:
         """Whether so many rows may be asked one by one."""
@@ -848,9 +862,7 @@ class PlannedMap:
 
         rows.run({key: each for key, each in todo.items() if rows.is_open(key)}, ask)
 
-    def _assembled(
-        self, keys: Sequence[str] | None
-    ) -> tuple[list[RowResult], list[Any], list[AnsweredBy], dict[str, Any]]:
+    def _assembled(self, keys: Sequence[str] | None) -> PlannedResults:
         """The result of each row, and who answered it; without keys there is no program."""
         rows = self._map
         results: list[RowResult] = []
@@ -876,7 +888,7 @@ class PlannedMap:
             by: AnsweredBy = "agent" if is_single else "program"
             answered_by.append(None if result.status == "open" else by)
         found, values = rows.with_values(results)
-        return found, values, answered_by, self._record
+        return PlannedResults(found, values, answered_by, self._record)
 
 
 class _Kept(Judgements):
