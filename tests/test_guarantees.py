@@ -496,7 +496,9 @@ def test_a_long_value_is_shown_with_its_end_and_on_demand_whole(numbers: list[in
 def test_a_question_describes_the_columns_that_it_names_and_sends_no_value_of_them(
     kinds: list[type], context: Any, rows: int
 ) -> None:
-    columns = {f"column_{i}": [kind(918_273)] * rows for i, kind in enumerate(kinds)}
+    columns = {
+        f"of_{name}": [kind(918_273)] * rows for name, kind in zip("abcde", kinds, strict=False)
+    }
     names = {"frame": pd.DataFrame(columns), "other": pd.DataFrame({"n": [645_128] * rows})}
     model = ScriptedModel(("final_answer", "Done."))
     options: dict[str, Any] = {"context": context, "protocol": "native"}
