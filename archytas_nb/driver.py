@@ -39,6 +39,7 @@ from archytas_nb.loop.model import Model, ModelFacts, person_of, start_question,
 from archytas_nb.loop.reading.reply import prose_of
 from archytas_nb.loop.record import Exchange, Inbox, columns_in, kinds_in
 from archytas_nb.models import sent
+from archytas_nb.models.secrets import mask_results
 from archytas_nb.prepare import Prepared, Question, RunSetup, origin_and_execution, prepare
 from archytas_nb.run import (
     Events,
@@ -112,6 +113,7 @@ class Driver:
     _host: RunHost | None = field(default=None, init=False)  # once there were calls
     _missed: CassetteMiss | None = field(default=None, init=False)  # what a tool asked in vain
     _has_said_outdated: bool = field(default=False, init=False)
+    _mask: Callable[[str], str] = field(init=False)  # replaces the secrets in a text
 
     def __post_init__(self) -> None:
         prepared = self.prepared
@@ -121,6 +123,7 @@ class Driver:
         # The time that a person takes to answer does not count.
         self.guards = prepared.guards(self.executor.clock)
         self.disclosure = prepared.disclosure()
+        self._mask = mask_results(prepared.variables)
 
     @property
     def may_fall_back(self) -> bool:
@@ -154,6 +157,8 @@ class Driver:
                     # The outcomes of tools must be recorded before an interrupt is handled.
                     if reply is None:
                         reply = self._run_requested(request)
+                    # The model and the notebook that is saved get no secrets; the values stay.
+                    reply = ev.with_texts(reply, self._mask)
                     told = reply
                     if self.disclosure is not None:
                         told = self.disclosure.redact(reply)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from secrets import token_hex
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -803,3 +803,49 @@ Event: TypeAlias = (
 
 Requests: TypeAlias = Generator[Request, Reply, T]
 """Yields requests, is sent a reply to each, and returns a result."""
+
+
+# ── the texts of a reply ──────────────────────────────────────────────────────────────────────────
+
+_NO_TEXTS = frozenset({"value", "given", "call_id", "images", "decision", "edit", "runs", "finish"})
+"""The fields of replies that are no text about a call: objects, and what a person wrote."""
+
+
+def with_texts(reply: Reply, change: Callable[[str], str]) -> Reply:
+    """A reply about calls, a program or an answer, with each text in it changed.
+
+    Args:
+        reply: The reply. What a model has written stays, and so do values themselves.
+        change: Returns the text that takes the place of another one.
+    """
+    if isinstance(reply, (CallOutcomes, ProgramEnded, ProgramFaults, Verdict)):
+        return _with_texts(reply, change)  # type: ignore[no-any-return]
+    if isinstance(reply, NoReply) and reply.kind == "condition":
+        return replace(reply, text=change(reply.text))
+    return reply
+
+
+def _with_texts(part: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(part, str):
+        return change(part)
+    if isinstance(part, tuple):
+        return tuple(_with_texts(each, change) for each in part)
+    if isinstance(part, Output):
+        texts = {
+            kind: change(each)
+            for kind, each in part.data.items()
+            if isinstance(each, str) and not kind.startswith("image/")
+        }
+        return replace(part, data={**part.data, **texts})
+    if isinstance(part, Mapping):
+        return {key: _with_texts(each, change) for key, each in part.items()}
+    if type(part).__module__ != __name__:  # an exception, such as one of the user's
+        return part
+    changed = {}
+    for each in fields(part):
+        before = getattr(part, each.name)
+        if each.name not in _NO_TEXTS:
+            after = _with_texts(before, change)
+            if after is not before and after != before:
+                changed[each.name] = after
+    return replace(part, **changed) if changed else part

@@ -112,19 +112,72 @@ def mask_secrets(text: str) -> str:
 def mask_in(variables: Mapping[str, object]) -> Callable[[str], str]:
     """A function that masks secrets in code and output of a notebook with these variables.
 
-    Beyond `mask_all`, these are the texts of variables that are named like secrets, and the texts
-    that code assigns to such names.
+    Beyond `mask_results`, these are the texts that code assigns to names of secrets.
+    """
+    mask_known = mask_results(variables)
+    return lambda text: _ASSIGNED.sub(_without_literal, mask_known(text))
+
+
+def mask_results(variables: Mapping[str, object]) -> Callable[[str], str]:
+    """A function that masks secrets in what a call returned, printed or raised.
+
+    Beyond `mask_all`, these are the texts of variables that are named like secrets, and of each of
+    them the part that is left where a text was cut.
     """
 
     def mask(text: str) -> str:
-        for name, value in tuple(variables.items()):
-            if type(value) is not str or _NO_SECRET.fullmatch(value):
-                continue
-            if is_secret(name):
-                text = replaced(text, value, f"{{{name}}}")
-        return _ASSIGNED.sub(_without_literal, mask_all(text))
+        if not text:
+            return text
+        own = [
+            (name, value)
+            for name, value in tuple(variables.items())
+            if type(value) is str and is_secret(name) and not _NO_SECRET.fullmatch(value)
+        ]
+        for name, value in own:
+            text = replaced(text, value, f"{{{name}}}")
+        text = mask_all(text)
+        if _CUT.search(text):
+            for name, value in (*own, *known_secrets()):
+                text = _without_rest(text, value, f"{{{name}}}")
+        return text
 
     return mask
+
+
+_CUT = re.compile(r"…|\.\.\.")
+"""Stands where a text was cut, by this package or by another library."""
+_MIN_REST = 6
+"""Minimum number of characters of a secret that are recognised beside a cut."""
+
+
+def _without_rest(text: str, value: str, name: str) -> str:
+    """The text without the beginnings of a value before a cut, and the ends of it behind one."""
+    for each in spellings(value):
+        begin, end = each[:_MIN_REST], each[-_MIN_REST:]
+        if begin not in text and end not in text:
+            continue
+        parts: list[str] = []
+        done = 0
+        for cut in _CUT.finditer(text):
+            before = text[done : cut.start()]
+            kept = before.rstrip(" \n")
+            at = kept.find(begin, max(len(kept) - len(each), 0))
+            while at >= 0 and not each.startswith(kept[at:]):
+                at = kept.find(begin, at + 1)
+            if at >= 0:
+                before = f"{kept[:at]}{name}{before[len(kept) :]}"
+            parts += before, cut[0]
+            behind = text[cut.end() : cut.end() + len(each) + 1].lstrip(" \n")
+            at = behind.find(end)
+            while at >= 0 and not each.endswith(behind[: at + _MIN_REST]):
+                at = behind.find(end, at + 1)
+            done = cut.end()
+            if at >= 0:
+                done += text[done:].index(behind[: at + _MIN_REST])
+                parts += text[cut.end() : done], name
+                done += at + _MIN_REST
+        text = "".join([*parts, text[done:]])
+    return text
 
 
 def _without_literal(found: re.Match[str]) -> str:
@@ -174,7 +227,34 @@ def replaced(text: str, value: str, name: str) -> str:
     """The text with a value replaced by a name in all of its encodings."""
     for each in spellings(value):
         text = text.replace(each, name)
-    return text
+    escaped = _escaped(value)
+    return text if escaped is None else escaped.sub(lambda _: name, text)
+
+
+@lru_cache(maxsize=256)
+def _escaped(value: str) -> re.Pattern[str] | None:
+    """A value as it is written in quotes within quotes, at any depth; None if that is the same."""
+    if _PLAIN.fullmatch(value):
+        return None
+    return re.compile("".join(map(_escaped_character, value)))
+
+
+_PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")
+"""A text without quotes and backslashes, in ASCII."""
+
+
+def _escaped_character(character: str) -> str:
+    if character == "\\":
+        return r"\\+"
+    if character in "\"'":
+        return rf"\\*{character}{{1,2}}"
+    if _PLAIN.fullmatch(character):
+        return re.escape(character)
+    escapes = {repr(character)[1:-1], json.dumps(character)[1:-1]} - {character}
+    return (
+        "|".join([rf"(?:{re.escape(character)}", *(r"\\*" + re.escape(each) for each in escapes)])
+        + ")"
+    )
 
 
 def _without_password(found: re.Match[str]) -> str:
