@@ -197,6 +197,7 @@ class Driver:
     def _close(self) -> None:
         """Keep what later questions need: the variables of programs, and what calls have read."""
         self.inbox.close()
+        self.executor.scratch.remove()
         if self._sandbox is not None:
             self.exchange.program_state = self._sandbox.close()
         if self.run.reads is not None:
@@ -741,4 +742,5 @@ def notebook_executor(
         allow=settings.allowed,
         watch=run.watch,
         source=source,
+        room=prepared.profile.result_chars,
     )

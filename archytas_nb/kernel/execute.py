@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -39,8 +39,9 @@ from archytas_nb.kernel.person import (
     recording_of,
     seconds_taken,
 )
+from archytas_nb.kernel.scratch import Scratch
 from archytas_nb.loop.events import (
-    PRINTED,
+    ROOM,
     ApprovalForm,
     CallOutcome,
     InputFault,
@@ -49,6 +50,7 @@ from archytas_nb.loop.events import (
     Status,
     ToolCall,
     UserQuestion,
+    is_image,
 )
 from archytas_nb.loop.limits import Clock
 from archytas_nb.namespace import Namespace, current_shell
@@ -68,6 +70,7 @@ T = TypeVar("T")
 _SECONDS_TO_RENDER = 2.0
 """Minimum time to render a result, so that it is not lost when its call used up its time."""
 
+_RETURNED = 20  # characters between what was printed and the result
 _NOT_BEGUN = "Not run: the user interrupted here."
 _YOU_INTERRUPTED = "Not run: you interrupted here."
 _INTERRUPTED = "Interrupted by the user while it ran."
@@ -214,6 +217,7 @@ class KernelExecutor:
         clock: The clock of the run; None makes one.
         source: Who asks the question of the run, and so can permit its calls.
         permitted: What was permitted for the run before it began.
+        room: Characters up to which data in results is shown whole.
     """
 
     def __init__(
@@ -232,8 +236,11 @@ class KernelExecutor:
         clock: Clock | None = None,
         source: Source = NOTEBOOK,
         permitted: Permissions | None = None,
+        room: int = ROOM,
     ) -> None:
         self._tools = tools
+        parameters = chain.from_iterable(each.parameters for each in tools.values())
+        self._shown = {"room": room, "is_taken": any(each.type.by_reference for each in parameters)}
         self._namespace = namespace
         self.clock = Clock() if clock is None else clock
         if person is None:
@@ -245,6 +252,9 @@ class KernelExecutor:
         self._on_display = on_display
         self._on_ended = on_ended
         self._watch = watch
+        self.scratch = Scratch(namespace)
+        if watch is not None:
+            watch.scratch = self.scratch.names
         self._guard = self._person.guard
         self._ends: float | None = None
         self._callers: Mapping[str, CallingProgram] = {}
@@ -483,7 +493,11 @@ class KernelExecutor:
         with output.capturing([each.capture for each in ready], shared), ready[0].scope:
             figures = output.open_figures()
             runs_code = ready[0].tool.runs_code
-            with kept(self._namespace, partial(shared.write, "stderr"), runs_code=runs_code):
+            wide = output.wide_tables() if runs_code else nullcontext()
+            if runs_code:
+                self._note_scratch(ready[0].bound)
+            tell = partial(shared.write, "stderr")
+            with wide, kept(self._namespace, tell, runs_code=runs_code):
                 if ready[0].tool.is_async:
                     ends = self._await([(each, each.bound.run, 0.0) for each in ready])
                 else:
@@ -498,6 +512,12 @@ class KernelExecutor:
                 return [replace(outcomes[0], person_seconds=self._person.answering)]
             return outcomes
         return _with_shared(outcomes, shared)
+
+    def _note_scratch(self, bound: BoundCall) -> None:
+        """Note the scratch names in the code of a call."""
+        for given in (*bound.args, *bound.kwargs.values()):
+            if isinstance(given, str):
+                self.scratch.note(given)
 
     def _run_here(self, ready: _Ready) -> CallEnd:
         """Run a call on this thread."""
@@ -562,12 +582,13 @@ class KernelExecutor:
         limit = self._limit(ready.tool, ended.seconds, least=_SECONDS_TO_RENDER)
         with self._in_call(ready):
             try:
-                render = partial(_outcome, ended, ready.tool, ready.variables)
+                render = partial(_outcome, ended, ready.tool, ready.variables, self._shown)
                 outcome: CallOutcome = self._guard.run(render, limit)
             except ToolTimeout as error:  # that of a `ThreadTimer` has no text
                 return _not_rendered(ended, str(error) or f"stopped after {limit}")
             except KeyboardInterrupt:
-                return _outcome(replace(ended, how="interrupted"), ready.tool, ready.variables)
+                late = replace(ended, how="interrupted")
+                return _outcome(late, ready.tool, ready.variables, self._shown)
             return outcome
 
     def _displayed(self, outcome: CallOutcome) -> CallOutcome:
@@ -680,10 +701,12 @@ def _expired(ended: CallEnd, limit: TimeLimit) -> CallEnd:
     return CallEnd("error", error=error, seconds=ended.seconds)
 
 
-def _outcome(ended: CallEnd, tool: Tool, namespace: Namespace | None) -> CallOutcome:
-    """Render what a call returned or raised."""
+def _outcome(
+    ended: CallEnd, tool: Tool, namespace: Namespace | None, shown: Mapping[str, Any]
+) -> CallOutcome:
+    """Render what a call returned or raised, shown as `Tool.outcome` says."""
     if ended.how == "done":
-        outcome = tool.outcome(ended.value, namespace, seconds=ended.seconds)
+        outcome = tool.outcome(ended.value, namespace, seconds=ended.seconds, **shown)
         if ended.is_awaited:
             outcome = replace(outcome, unwrapped="awaited")
         return outcome
@@ -721,11 +744,12 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
             outcome = _with_run(outcome, given)
     outputs = ready.capture.outputs()
     if outputs:
-        room = (ready.tool.max_chars or MAX_RESULT_CHARS) - len(outcome.text) - len(PRINTED)
+        room = (ready.tool.max_chars or MAX_RESULT_CHARS) - len(outcome.text) - _RETURNED
         outcome = replace(
             outcome,
             outputs=outputs,
             printed=truncate_middle(ready.capture.text(), max(room, 0)),
+            drawn=sum(map(is_image, outputs)),
             images=_distinct(outcome.images, ready.capture),
         )
     return replace(
@@ -756,6 +780,7 @@ def _with_shared(outcomes: Sequence[CallOutcome], shared: Capture) -> list[CallO
     last = replace(
         last,
         shared=while_running + shared.text(),
+        drawn=last.drawn + sum(map(is_image, outputs)),
         outputs=(*last.outputs, *outputs),
         images=_distinct(last.images, shared),
     )

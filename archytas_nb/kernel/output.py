@@ -35,7 +35,7 @@ from typing import Any, Literal
 
 from archytas_nb.kernel import descriptors, origin
 from archytas_nb.kernel.descriptors import Kind
-from archytas_nb.loop.events import Json, Output
+from archytas_nb.loop.events import Json, Output, is_image
 from archytas_nb.namespace import current_shell
 from archytas_nb.tools.data import MAX_IMAGES, figures_in, fitting, picture
 from archytas_nb.tools.render import output_text, rich_name
@@ -55,6 +55,7 @@ MAX_DISPLAY = 10_000_000
 """Characters of a display that only a front end can draw; of a larger one, the text is kept."""
 
 _DISPLAYED = 2 * KEEP // KEEP_DISPLAYED  # characters that a display counts as
+_WIDTH = 200  # characters of a line of a table that code prints
 _MAX_FIGURES = 10  # each takes a moment to draw
 _SILENT_BACKENDS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
 _CELL_FILE = re.compile(r"(?<!\S)\S*ipykernel_\d+[/\\]\d+\.py")
@@ -214,7 +215,8 @@ class Capture:
 
     def text(self) -> str:
         """What the model reads: all text as a person sees it, truncated in the middle."""
-        parts = [output_text(output) for output in self.outputs()]
+        # Of an image, the outcome says that it was shown.
+        parts = [output_text(output) for output in self.outputs() if not is_image(output)]
         return truncate_middle(
             "\n".join(part.rstrip("\n") for part in parts if part.strip()), MAX_OUTPUT_CHARS
         )
@@ -539,6 +541,22 @@ def take_figures(before: Mapping[int, Any], capture: Capture, returned: Sequence
     if len(left) > _MAX_FIGURES:
         text = f"{len(left)} figures were left open; {_MAX_FIGURES} of them are shown\n"
         capture.write("stderr", text)
+
+
+@contextmanager
+def wide_tables() -> Iterator[None]:
+    """Let pandas print tables on wide lines in the block, instead of folding their columns."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or pandas.get_option("display.width") >= _WIDTH:
+        yield
+        return
+    before = pandas.get_option("display.width")
+    pandas.set_option("display.width", _WIDTH)
+    try:
+        yield
+    finally:
+        if pandas.get_option("display.width") == _WIDTH:  # else the code has set it
+            pandas.set_option("display.width", before)
 
 
 # ── what a cell would display of a value ──────────────────────────────────────────────────────────

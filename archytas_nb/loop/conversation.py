@@ -149,9 +149,7 @@ def _shortened(text: str, length: int) -> str:
 
 def _truncate(outcome: CallOutcome, length: int) -> CallOutcome:
     """A copy of an outcome without images and without the middle of a long text."""
-    text = _shortened(outcome.text, length)
-    if text == outcome.text and outcome.images:
-        text = f"{text}\n… (the image is not shown any more)"
+    text = _shortened(outcome.written(with_images=False), length)
     return replace(outcome.with_text(text), images=())
 
 

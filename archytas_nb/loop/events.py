@@ -8,14 +8,16 @@ one ending.
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from secrets import token_hex
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.decision import Decision
-from archytas_nb.words import truncate_middle
+from archytas_nb.words import count, truncate_middle
 
 T = TypeVar("T")
 
@@ -42,8 +44,11 @@ ANSWER = "final_answer"
 FAIL = "fail_task"
 """The action with which the model gives up; no tool may have this name."""
 
-PRINTED = "\n\nIt printed:\n"
-"""Precedes the output of a tool in the text of an outcome."""
+ROOM = 3000
+"""Characters up to which a large model reads data and containers whole."""
+
+NO_OUTPUT = "(no output)"
+"""The result of a call that has returned nothing."""
 
 _MAX_EDITED = 8000
 """Maximum number of characters of an edited input that the model reads."""
@@ -97,26 +102,17 @@ class Kept(NotCovered):
     """What an undo or a redo has left as it is: the user changed or used it since."""
 
 
-CREATED = "created"
-"""The `Change.label` of a new variable."""
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change of one variable, or of an object that it contains.
 
-    ``"rebound"``: the name is bound to another object; ``"changed"``: the object itself changed.
+    ``"reassigned"``: the name is bound to another object; ``"changed"``: the object itself changed.
     """
 
-    kind: Literal["made", "rebound", "changed", "deleted"]
+    kind: Literal["created", "reassigned", "changed", "deleted"]
     name: str  # or the path to the object: config['columns'][0]
     words: tuple[str, ...] = ()  # descriptions of what has changed
     also: tuple[str, ...] = ()  # other names that are bound to the same object
-
-    @property
-    def label(self) -> str:
-        """The kind of change as the trace and the magics name it; the model reads `kind`."""
-        return {"made": CREATED, "rebound": "reassigned"}.get(self.kind, self.kind)
 
     def __str__(self) -> str:
         also = ""
@@ -138,6 +134,24 @@ class Diff:
 
     def __bool__(self) -> bool:
         return bool(self.changes)
+
+    def told(self, but: str = "") -> str:
+        """What a model reads of it: the names that are new, then what has changed.
+
+        Args:
+            but: A new variable that is not told, as the result of a call already is.
+        """
+        created = [
+            f"{each.name} (also {', '.join(each.also)})" if each.also else each.name
+            for each in self.changes
+            if each.kind == "created" and each.name != but
+        ]
+        lines = [f"Created: {', '.join(created)}"] if created else []
+        others = [str(each) for each in self.changes if each.kind != "created"]
+        lines += ["Changed in the notebook:", *others] if others else []
+        if self.not_kept:
+            lines.append(f"cannot be undone: {', '.join(map(str, self.not_kept))}")
+        return "\n".join(lines)
 
     @property
     def unseen(self) -> tuple[NotCovered, ...]:
@@ -223,6 +237,7 @@ class CallOutcome:
         for_person: What a person reads in place of the result; empty if it is the same.
         hint: What the model is told about the result, such as the name that it is kept under.
         printed: What the model reads of `outputs`.
+        drawn: How many images are in `outputs`.
         shared: What the model reads of the output of several calls that ran at the same time.
         changed: What the model reads of `diff`.
         advice: What the model is told at the end, such as not to repeat the call.
@@ -257,6 +272,7 @@ class CallOutcome:
     for_person: str = ""
     hint: str = ""
     printed: str = ""
+    drawn: int = 0
     shared: str = ""
     changed: str = ""
     advice: str = ""
@@ -275,21 +291,47 @@ class CallOutcome:
 
     @property
     def text(self) -> str:
-        """What the model reads."""
-        text = self.result + self.hint
+        """What the model reads, if it gets the images as well."""
+        return self.written()
+
+    def written(self, *, with_images: bool = True) -> str:
+        """What the model reads: output first, as it came before the result.
+
+        Args:
+            with_images: Whether the images are sent beside the text.
+        """
+        head = ""
         if self.edit is not None:
             given = truncate_middle(json.dumps(self.edit.input, ensure_ascii=False), _MAX_EDITED)
             changed = "The user changed the input before the call was run."
-            text = f"{changed} It was run with: {given}\n{text}"
-        if self.printed:
-            text += PRINTED + self.printed
-        if self.shared:
-            text += f"\n\n{self.shared}"
-        if self.changed:
-            text += f"\n\nChanged in the notebook:\n{self.changed}"
-        if self.advice:
-            text += f"\n{self.advice}"
-        return text
+            head = f"{changed} It was run with: {given}\n"
+        shown = self._figures(with_images=with_images)
+        result = self.result + self.hint
+        is_seen = bool(self.printed or shown or self.shared or self.changed)
+        if self.status == "done" and self.result == NO_OUTPUT and is_seen:
+            result = self.hint.lstrip("\n")
+        elif self.status == "done" and self.printed:
+            result = f"Returned:\n{result}" if "\n" in result else f"Returned: {result}"
+        parts = [self.printed.rstrip("\n"), result, shown, self.shared, self.changed]
+        text = head + "\n\n".join(filter(None, parts))
+        return f"{text}\n{self.advice}" if self.advice else text
+
+    def _figures(self, *, with_images: bool) -> str:
+        """What was drawn: that the user sees it, and whether the model does."""
+        sent = len(self.images) if with_images else 0
+        left = max(len(self.images), self.drawn) - sent
+        parts = []
+        if sent:
+            sizes = dict.fromkeys(map(_pixels, self.images))
+            size = f" ({', '.join(sizes)})" if all(sizes) else ""
+            was = "was" if sent == 1 else "were"
+            parts.append(f"{count(sent, 'image')}{size} {was} shown to the user, attached.")
+        if left:
+            more = "more " if sent else ""
+            noun = count(left, f"{more}image")
+            was = "was" if left == 1 else "were"
+            parts.append(f"{noun} {was} shown to the user, but not sent to you.")
+        return "\n".join(parts)
 
     def with_text(self, text: str, for_person: str = "") -> CallOutcome:
         """A copy of which the model reads this text, and a person another one."""
@@ -300,10 +342,31 @@ class CallOutcome:
             edit=None,
             hint="",
             printed="",
+            drawn=0,
             shared="",
             changed="",
             advice="",
         )
+
+
+def png_size(png: bytes) -> tuple[int, int] | None:
+    """Width and height of a PNG in pixels; None if it has no head that says so."""
+    if png[12:16] != b"IHDR" or len(png) < 24:
+        return None
+    return int.from_bytes(png[16:20]), int.from_bytes(png[20:24])
+
+
+def _pixels(encoded: str) -> str:
+    """The size of a PNG in base64; empty if it is unknown."""
+    size = None
+    with suppress(ValueError):
+        size = png_size(b64decode(encoded[:32]))
+    return "" if size is None else f"{size[0]} × {size[1]}"
+
+
+def is_image(output: Output) -> bool:
+    """Whether an output is a picture."""
+    return output.kind == "display" and any(kind.startswith("image/") for kind in output.data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
+from archytas_nb.loop.events import ROOM
 from archytas_nb.loop.limits import REPLY_TOKENS
 from archytas_nb.loop.model import ModelFacts
 from archytas_nb.loop.plan_protocol import PlanProtocol
@@ -20,6 +21,7 @@ class ModelProfile:
     Attributes:
         facts: What is known of the model itself; some of it only after a reply, such as its
             context.
+        result_chars: Characters up to which data and containers in results are shown whole.
         reply_tokens: Maximum number of tokens in one reply, if none is set.
         thinking_tokens: The same after a reply that contained only reasoning; None if it
             does not differ.
@@ -37,6 +39,7 @@ class ModelProfile:
     """
 
     facts: ModelFacts = field(default_factory=partial(ModelFacts, None))
+    result_chars: int = ROOM
     reply_tokens: int = REPLY_TOKENS
     thinking_tokens: int | None = None
     runs_python: bool = True

@@ -157,7 +157,7 @@ def _moved(diff: Diff, names: set[str], *, back: bool) -> list[str]:
         if change.name not in names:
             continue
         root = _root(change.name)
-        is_deleted = change.kind == ("deleted" if back else "made")
+        is_deleted = change.kind == ("deleted" if back else "created")
         name = change.name if root in whole else root
         done["deleted" if is_deleted else "restored"][name] = None
     return [f"{what}: {', '.join(those)}" for what, those in done.items() if those]
@@ -166,7 +166,7 @@ def _moved(diff: Diff, names: set[str], *, back: bool) -> list[str]:
 def changes(diff: Diff) -> Overview:
     """What a run changed, then what was not watched or could not be kept."""
     rows: list[tuple[str, ...]] = [
-        (" = ".join((each.name, *each.also)), each.label, "; ".join(each.words))
+        (" = ".join((each.name, *each.also)), each.kind, "; ".join(each.words))
         for each in diff.changes
     ]
     rows += [(each.name, "not watched", each.why) for each in diff.unseen]
@@ -237,7 +237,7 @@ def _changes_in(asked: AskedRun, name: str) -> Iterator[str]:
             if name in names and not (asked.is_undone and change.name not in kept):
                 words = collapse_whitespace("; ".join(change.words), 100)
                 place = f"{asked.place}, {where}{_line(call, names)}"
-                yield f"{place}: {change.name} {change.label} ({words})"
+                yield f"{place}: {change.name} {change.kind} ({words})"
 
 
 def _diffs(run: Run) -> Iterator[tuple[str, ToolCall | None, Diff]]:

@@ -13,7 +13,11 @@ REPLY_TOKENS = 1024
 THINKING_TOKENS = 8192
 """For a small model whose last reply contained only reasoning."""
 
+RESULT_CHARS = 1500
+"""A small model loses the question behind a long result."""
+
 SMALL = ModelProfile(
+    result_chars=RESULT_CHARS,
     reply_tokens=REPLY_TOKENS,
     thinking_tokens=THINKING_TOKENS,
     runs_python=False,

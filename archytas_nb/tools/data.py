@@ -9,28 +9,35 @@ from __future__ import annotations
 
 import base64
 import csv
+import datetime as dt
 import io
 import os
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from archytas_nb.errors import STOPS, argument_error
+from archytas_nb.loop.events import ROOM, png_size
+from archytas_nb.tools.headline import axes, headline
 from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_of
-from archytas_nb.tools.texts import array_text, in_line, is_array
-from archytas_nb.words import truncate_line, with_article
+from archytas_nb.tools.texts import MISSING, array_text, in_line, is_array, is_missing, type_name
+from archytas_nb.words import count, runs, truncate_line, with_article
 
 MAX_IMAGES = 5
 """Maximum number of images of a call that the model gets; each costs about a page of text."""
 
-_ROWS = 10
-_LAST_ROWS = 5
-_COLUMNS = 40
-_SMALL_ROWS = 20
-_SMALL_COLUMNS = 12
-_SMALL_ARRAY = 200
-_CELL = 60  # characters of a cell
+_PART = 2000  # characters of the rows of which only the first and the last ones are shown
+_ROWS = 5
+_LAST_ROWS = 3
+_CORNER = (3, 5)  # rows and columns of an array that are shown of a larger one
+_DIGITS = 6  # significant digits of numbers in them
+_TYPED = 200  # maximum number of columns whose types are told
+_TYPES = 12  # maximum number of types that are told
+_LISTED = 600  # characters of the names of columns that are listed
+_CELL = 60  # characters of a cell in a wide table
 _NAME = 100  # characters of the name of a column
 _CELLS_TO_COUNT = 20_000_000  # above it, counting nulls would take seconds
 
@@ -56,55 +63,89 @@ def unstyled(value: Any) -> Any:
     return value
 
 
+class Preview(NamedTuple):
+    """Data as text, and whether that is all of it, digit by digit."""
+
+    text: str
+    whole: bool
+
+
 def preview(value: Any) -> str:
-    """Describe data: all of it if it is small, otherwise its first and last rows."""
+    """Data as a line of facts, then all of it or both ends."""
+    return written(value).text
+
+
+def written(value: Any, room: int = ROOM) -> Preview:
+    """Data as a line of facts, then as CSV or lists: all of it, or if it is too long both ends.
+
+    Args:
+        value: An array, a series, an index or a table.
+        room: Characters up to which all of it is shown.
+    """
     if (table := table_of(value)) is not None:
-        return _table(type(value).__name__, table)
+        return _table(value, table, room)
     if (column := column_of(value)) is not None:
-        return _series(value, column)
-    return _array(value)
+        return _series(value, column, room)
+    return _array(value, room)
 
 
 def listing(value: Any) -> str:
     """Every value of data."""
     head = f"{type(value).__name__} of shape {' × '.join(map(str, shape_of(value)))}:"
     if (table := table_of(value)) is not None and table.size is not None:
-        return f"{head}\n{_csv([_names(table, table.width), *table.rows(slice(None))], None)}"
+        rows = _texts(table.rows(slice(None)), None)
+        return f"{head}\n{_csv([_names(table, table.width), *rows])}"
     if (column := column_of(value)) is not None:
-        return f"{head}\n{_csv(_labelled(value, column, slice(None)), None)}"
+        return f"{head}\n{_csv(_texts(_labelled(value, column, slice(None)), None))}"
     return f"{head}\n{_whole(value)}" if is_array(value) else preview(value)
 
 
-def _array(value: Any) -> str:
-    shape = " × ".join(map(str, value.shape))
-    head = f"{type(value).__name__} of shape {shape}, dtype {value.dtype}"
-    if value.size <= _SMALL_ARRAY:
-        return f"{head}\n{_whole(value)}"
-    flat = getattr(value, "flat", value)  # an array of pandas is flat
-    first = array_text(flat[:_ROWS])
-    last = array_text(flat[-_LAST_ROWS:])
-    return f"{head}\nfirst values: {first}\nlast values: {last}"
+# ── tables and series ─────────────────────────────────────────────────────────────────────────────
 
 
-def _whole(value: Any) -> str:
-    """An array as lists in lists, each of the outer ones on a line."""
-    return array_text(value, between=",\n " if value.ndim <= 2 else ",\n\n ")
+def _table(value: Any, table: Table, room: int) -> Preview:
+    columns = [table.column(place) for place in range(min(table.width, _TYPED))]
+    types = f" ({_types(columns, table.width)})" if columns else ""
+    if table.size is None:
+        names = _listed_names(table.labels)
+        return Preview(f"{headline(value)}{types}\ncolumns: {names}", whole=False)
+    size = f"{table.size:,} × {table.width:,}"
+    facts = f"{type_name(value)} {size}{types}{axes(value, table)}"
+    if 2 * table.size * max(table.width, 1) <= room:
+        head = _names(table, table.width)
+        text = _csv([head, *_texts(table.rows(slice(None)), room)])
+        if len(text) <= room:
+            return Preview(f"{facts}\n{text}" if text.strip() else facts, whole=True)
+    lines = [facts]
+    if missing := _missing_in(columns, table):
+        lines.append(f"missing: {missing}")
+    part = min(_PART, room)
+    rows = _ends(table.size, lambda span: table.rows(span, len(columns)))
+    width = _fitting(table, rows, part)
+    if width < table.width:
+        rows = _ends(table.size, lambda span: table.rows(span, len(columns)), 2, 1)
+        width = _fitting(table, rows, part // 4)
+        lines.append(f"columns: {_listed_names(table.labels)}")
+        lines.append(f"the first {count(width, 'column')} of {table.width:,}:")
+    cells = max(len(rows.shown) * (len(table.index) + width), 1)
+    shown = rows.narrowed(len(table.index) + width)
+    lines.append(_written_rows(_names(table, width), shown, max(_CELL, part // cells)))
+    return Preview("\n".join(lines), whole=False)
 
 
-def _series(value: Any, column: Column) -> str:
+def _series(value: Any, column: Column, room: int) -> Preview:
     size = len(value)
-    name = ""
-    if column.name is not None and not (isinstance(column.name, str) and not column.name):
-        name = f" {column.name!r}"
-    head = f"{type(value).__name__}{name} of {size} values, dtype {column.type_text}"
-    head += _missing(column)
-    lines = [head, *_levels(index_of(value))]
-    if size <= _SMALL_ROWS:
-        return "\n".join([*lines, _csv(_labelled(value, column, slice(None)))])
-    first = _csv(_labelled(value, column, slice(_ROWS)))
-    last = _csv(_labelled(value, column, slice(-_LAST_ROWS, None)))
-    lines += [f"first {_ROWS} values:", first, f"last {_LAST_ROWS} values:", last]
-    return "\n".join(lines)
+    facts = headline(value)
+    names = _series_names(value, column)
+    if 2 * size <= room:
+        text = _csv([names, *_texts(_labelled(value, column, slice(None)), room)])
+        if len(text) <= room:
+            return Preview(f"{facts}\n{text}", whole=True)
+    missing = _missing(column) if size <= _CELLS_TO_COUNT else ", missing not counted"
+    part = min(_PART, room)
+    rows = _ends(size, lambda span: _labelled(value, column, span))
+    longest = max(_CELL, part // (len(rows.shown) * len(names)))
+    return Preview(f"{facts}{missing}\n{_written_rows(names, rows, longest)}", whole=False)
 
 
 def _labelled(value: Any, column: Column, part: slice) -> list[tuple[Any, ...]]:
@@ -113,46 +154,106 @@ def _labelled(value: Any, column: Column, part: slice) -> list[tuple[Any, ...]]:
     return list(zip(*levels, column.values(part), strict=True))
 
 
-def _levels(index: Iterable[Column]) -> list[str]:
-    """A line for each level of an index: its name and its type."""
-    return [f"  {level_name(each)} ({each.type_text})" for each in index]
-
-
 def level_name(level: Column) -> str:
     """What a level of an index is called."""
     return f"index {level.label}" if level.label else "index"
 
 
-def _table(kind: str, table: Table) -> str:
-    columns = table.width
-    shown = min(columns, _COLUMNS)
-    by = f" by {', '.join(table.levels)}" if table.levels else ""
-    if table.size is None:
-        head = f"{kind} of {columns} columns; its rows are a query, which was not computed"
-    else:
-        head = f"{kind} of {table.size} rows × {columns} columns"
-    lines = [head, f"columns{by}:", *_levels(table.index)]
-    for place in range(shown):
-        column = table.column(place)
-        facts = column.type_text
-        if table.size is not None and table.size * columns > _CELLS_TO_COUNT:
-            facts += ", missing values not counted"
-        elif table.size:
-            facts += _missing(column)
-        lines.append(f"  {truncate_line(column.label, _NAME)} ({facts})")
-    if columns > shown:
-        lines.append(f"  … {columns - shown} more columns")
-    rows = table.size or 0
-    names = _names(table, shown)
-    if rows and rows <= _SMALL_ROWS and columns <= _SMALL_COLUMNS:
-        lines += ["rows:", _csv([names, *table.rows(slice(None), shown)])]
-    elif rows:
-        head_rows = table.rows(slice(min(rows, _ROWS)), shown)
-        lines += [f"first {len(head_rows)} rows:", _csv([names, *head_rows])]
-        last = min(rows - _ROWS, _LAST_ROWS)
-        if last > 0:
-            lines += [f"last {last} rows:", _csv(table.rows(slice(rows - last, rows), shown))]
-    return "\n".join(lines)
+def _series_names(value: Any, column: Column) -> tuple[str, ...]:
+    """The first line of the rows of a series."""
+    return (*(each.label or "index" for each in index_of(value)), column.label or "value")
+
+
+class _Rows(NamedTuple):
+    """The first and the last rows of a table, and how many are between them."""
+
+    first: list[tuple[Any, ...]]
+    last: list[tuple[Any, ...]]
+    between: int = 0
+
+    @property
+    def shown(self) -> list[tuple[Any, ...]]:
+        return [*self.first, *self.last]
+
+    def narrowed(self, width: int) -> _Rows:
+        """The first cells of each row."""
+        first, last = ([row[:width] for row in rows] for rows in (self.first, self.last))
+        return _Rows(first, last, self.between)
+
+
+def _ends(
+    size: int,
+    read: Callable[[slice], list[tuple[Any, ...]]],
+    first: int = _ROWS,
+    last: int = _LAST_ROWS,
+) -> _Rows:
+    if size <= first + last:
+        return _Rows(read(slice(None)), [])
+    return _Rows(read(slice(first)), read(slice(size - last, size)), size - first - last)
+
+
+def _written_rows(names: tuple[str, ...], rows: _Rows, longest: int) -> str:
+    """Rows as CSV below the names of the columns, and how many are left out between them."""
+    texts = _texts(rows.shown, longest)
+    head = _csv([names, *texts[: len(rows.first)]])
+    text = head
+    if rows.between:
+        text = f"{head}\n… {rows.between:,} more rows …\n{_csv(texts[len(rows.first) :])}"
+    if any(each.endswith("…") for row in texts for each in row):
+        text += f"\n(cells are cut at {longest} characters)"
+    return text
+
+
+def _fitting(table: Table, rows: _Rows, room: int) -> int:
+    """How many columns of these rows have room, at least one."""
+    texts = _texts(rows.shown, _CELL)
+    names = _names(table, len(rows.shown[0]) - len(table.index) if rows.shown else 0)
+    for place, column in enumerate(zip(names, *texts, strict=True)):
+        room -= sum(map(len, column)) + len(column)
+        if room < 0:
+            return max(place - len(table.index), 1)
+    return len(names) - len(table.index)
+
+
+def _types(columns: Sequence[Column], width: int) -> str:
+    """The types of the columns in their order; of very many how often each occurs."""
+    types = [each.type_text for each in columns]
+    runs = [(kind, len(list(group))) for kind, group in groupby(types)]
+    text = ", ".join(f"{number} × {kind}" if number > 1 else kind for kind, number in runs)
+    if len(runs) == 1:
+        text = types[0]
+    elif len(runs) > _TYPES:
+        counts = Counter(types).most_common()
+        text = ", ".join(f"{number} × {kind}" for kind, number in counts[:_TYPES])
+        text += ", in any order" + (", …" if len(counts) > _TYPES else "")
+    return text if width == len(columns) else f"the first {len(columns)}: {text}"
+
+
+def _listed_names(labels: Sequence[str]) -> str:
+    """The names of all columns, numbered ones shortened; of too many the first ones."""
+    found = ""
+    listed = runs(labels)
+    for place, each in enumerate(listed):
+        label = truncate_line(each, _NAME)
+        if len(found) + len(label) > _LISTED:
+            return f"{found}, … {len(listed) - place:,} more"
+        found += f", {label}" if found else label
+    return found
+
+
+def _missing_in(columns: Sequence[Column], table: Table) -> str:
+    """Which columns have missing values, and how many; empty if none has."""
+    if (table.size or 0) * len(columns) > _CELLS_TO_COUNT:
+        return "not counted"
+    found: dict[str, list[str]] = {}
+    for column in columns:
+        missing = 0
+        with suppress(Exception):  # values that cannot be compared
+            missing = column.missing()
+        if missing:
+            found.setdefault(f"{missing:,}", []).append(truncate_line(column.label, _NAME))
+    parts = [f"{number} in {', '.join(runs(names))}" for number, names in found.items()]
+    return truncate_line("; ".join(parts), _LISTED)
 
 
 def _missing(column: Column) -> str:
@@ -160,7 +261,7 @@ def _missing(column: Column) -> str:
     missing = 0
     with suppress(Exception):
         missing = column.missing()
-    return f", {missing} missing" if missing else ""
+    return f", {missing:,} missing" if missing else ""
 
 
 def _names(table: Table, columns: int) -> tuple[str, ...]:
@@ -169,13 +270,95 @@ def _names(table: Table, columns: int) -> tuple[str, ...]:
     return (*index, *table.labels[:columns])
 
 
-def _csv(rows: Iterable[tuple[Any, ...]], longest: int | None = _CELL) -> str:
-    """Rows as CSV, each on one line."""
+def _texts(rows: Sequence[tuple[Any, ...]], longest: int | None) -> list[tuple[str, ...]]:
+    """The cells of rows as texts; days without a time of day as dates."""
+    columns = []
+    for values in zip(*rows, strict=True):
+        present = [each for each in values if not is_missing(each)]
+        are_days = bool(present) and all(map(_is_day, present))
+        columns.append(
+            [
+                str(each.date()) if are_days and not is_missing(each) else in_line(each, longest)
+                for each in values
+            ]
+        )
+    return list(zip(*columns, strict=True)) if columns else [()] * len(rows)
+
+
+def _is_day(value: Any) -> bool:
+    """Whether a value is a date with the time 0:00, in no time zone."""
+    if not isinstance(value, dt.datetime) or value.tzinfo is not None:
+        return False
+    return value.time() == dt.time.min and not getattr(value, "nanosecond", 0)
+
+
+def _csv(rows: Iterable[tuple[str, ...]]) -> str:
+    """Rows of texts as CSV, each on one line."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     for row in rows:
-        writer.writerow(in_line(each, longest) for each in row)
+        writer.writerow(row)
     return written.getvalue().rstrip("\n")
+
+
+# ── arrays ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _array(value: Any, room: int) -> Preview:
+    facts = headline(value)
+    if 2 * value.size <= room:
+        text = _whole(value)
+        if len(text) <= room:
+            return Preview(f"{facts}\n{text}", whole=True)
+    facts += _range_of(value)
+    if value.ndim == 1:
+        first, last = _rounded(value[:_ROWS]), _rounded(value[-_LAST_ROWS:])
+        return Preview(f"{facts}\nfirst: {first}\nlast: {last}", whole=False)
+    corner = value[(0,) * (value.ndim - 2)][: _CORNER[0], : _CORNER[1]]
+    where = "".join("[0]" for _ in range(value.ndim - 2))
+    place = f"{where}[:{corner.shape[0]}, :{corner.shape[1]}]"
+    return Preview(f"{facts}\n{place}:\n{_rounded(corner)}", whole=False)
+
+
+def _whole(value: Any) -> str:
+    """An array as lists in lists, each of the outer ones on a line."""
+    return array_text(value, between=",\n " if value.ndim <= 2 else ",\n\n ")
+
+
+def _range_of(value: Any) -> str:
+    """What an array of numbers or times has in it: its ends, the mean, and what is missing."""
+    kind = getattr(value.dtype, "kind", "")
+    if kind not in "iufmM" or value.size > _CELLS_TO_COUNT:
+        return ""
+    text = ""
+    with suppress(Exception):  # an array of another library may lack a method
+        present = value.compressed() if hasattr(value, "compressed") else value.ravel()
+        if kind in "fmM":
+            present = present[present == present]  # noqa: PLR0124 - NaN is not itself
+        if missing := value.size - present.size:
+            text = f", {missing:,} missing"
+        if present.size:
+            text += f", min {_short(present.min())}, max {_short(present.max())}"
+            if kind in "iuf":
+                text += f", mean {_short(present.mean(dtype=float))}"
+    return text
+
+
+def _rounded(values: Any) -> str:
+    """The values of an array, of floats with few digits."""
+    if getattr(values.dtype, "kind", "") != "f" or hasattr(values, "compressed"):
+        return _whole(values)
+    if values.ndim == 1:
+        return f"[{', '.join(map(_short, values))}]"
+    return "[" + ",\n ".join(map(_rounded, values)) + "]"
+
+
+def _short(value: Any) -> str:
+    """A number with at most so many significant digits; any other value as it is."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if isinstance(value, float) or kind == "f":
+        return MISSING if is_missing(value) else f"{float(value):.{_DIGITS}g}"
+    return in_line(value)
 
 
 # ── images ────────────────────────────────────────────────────────────────────────────────────────
@@ -245,9 +428,7 @@ def fitting(encoded: str) -> str | None:
 
 def _longest_side(png: bytes) -> int:
     """Pixels of the longest side of a PNG; 0 if it has no head that says so."""
-    if png[12:16] != b"IHDR" or len(png) < 24:
-        return 0
-    return max(int.from_bytes(png[16:20]), int.from_bytes(png[20:24]))
+    return max(png_size(png) or (0,))
 
 
 def _smaller(png: bytes) -> bytes | None:

@@ -17,20 +17,26 @@ import re
 import sys
 import traceback
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 from archytas_nb.errors import STOPS
-from archytas_nb.loop.events import Output
+from archytas_nb.loop.events import NO_OUTPUT, ROOM, Output
 from archytas_nb.tools import data
 from archytas_nb.tools.data import MAX_IMAGES, picture
-from archytas_nb.tools.texts import is_scalar, safe_repr, safe_str
+from archytas_nb.tools.texts import (
+    MISSING,
+    is_missing,
+    is_scalar,
+    plain_scalar,
+    safe_repr,
+    safe_str,
+)
 from archytas_nb.words import truncate_middle
 
-NO_OUTPUT = "(no output)"
 MAX_RESULT_CHARS = 8000
 """Maximum length of a result in characters, unless the tool has its own limit."""
 _MAX_LEAVES = 10  # errors of a group whose texts are told
@@ -43,7 +49,13 @@ MAX_ITEMS = 1000
 
 _MAX_TEXT = 10_000_000  # characters of all strings in a value
 _MAX_SET = 20_000_000  # items of a set: a user's iterator may be endless
-_MAX_DATA = 500  # characters of an array or a frame inside another value
+_BELOW = "(below)"
+"""Stands for a table or an array that is shown below the container that it is in."""
+_SECTIONS = 12  # maximum number of them that are shown
+_LEAST_SECTION = 200  # characters of one of them, whatever the others need
+_LEAST_ENTRY = 40  # characters of an entry of a container that is too long
+_KEYS = 40  # keys of objects in a list that are told
+_RECORDS = 3  # first objects of a list that is too long
 _MAX_DEPTH = 12
 _MAX_BYTES_SHOWN = 100
 _PARTS = 8  # parts of an item whose size is measured
@@ -63,13 +75,14 @@ class Rendered:
     whole: bool = True  # whether the text is the complete value, or the value is an image
 
 
-def render(value: Any, max_chars: int = MAX_RESULT_CHARS) -> Rendered:
+def render(value: Any, max_chars: int = MAX_RESULT_CHARS, room: int = ROOM) -> Rendered:
     """Render a value for the model.
 
     Args:
         value: Any object, also one that is rendered already. Its class can define the text with
             `_ai_repr_` or `_repr_llm_`.
         max_chars: Maximum number of characters of the text; at least 1.
+        room: Characters up to which data and containers are shown whole; of longer ones both ends.
 
     Returns:
         Its text and images.
@@ -79,7 +92,8 @@ def render(value: Any, max_chars: int = MAX_RESULT_CHARS) -> Rendered:
     """
     max_chars = max(max_chars, 1)
     try:
-        shown = value if type(value) is Rendered else _render(value, max_chars)
+        room = min(room, max_chars)
+        shown = value if type(value) is Rendered else _render(value, max_chars, room)
     except STOPS:
         raise
     except BaseException:  # noqa: BLE001  (a user's object may raise anything)
@@ -95,14 +109,14 @@ def render(value: Any, max_chars: int = MAX_RESULT_CHARS) -> Rendered:
     return Rendered(clipped, shown.images, shown.whole and clipped == text)
 
 
-def _render(value: Any, max_chars: int) -> Rendered:
+def _render(value: Any, max_chars: int, room: int) -> Rendered:
     kind = type(value)
     if value is None:
         return Rendered(NO_OUTPUT)
     if kind is str:
         return Rendered(value)
     if kind in (bool, int, float):
-        return _plain(value)
+        return _plain(value, room)
     own = _own_text(value)
     if own:
         return Rendered(own, whole=False)
@@ -111,14 +125,15 @@ def _render(value: Any, max_chars: int) -> Rendered:
     if is_lazy(value):
         value = drain(value)
     if isinstance(value, Drained):
-        return _drained(value, max_chars)
+        return _drained(value, max_chars, room)
     value = data.unstyled(value)
     if data.is_data(value):
-        return Rendered(data.preview(value), whole=False)
+        shown = data.written(value, room)
+        return Rendered(shown.text, whole=shown.whole)
     image = picture(value)
     if image is not None:
         return Rendered(image_text(value), (image,))
-    return _plain(value)
+    return _plain(value, room)
 
 
 def image_text(value: Any) -> str:
@@ -135,23 +150,52 @@ def _own_text(value: Any) -> str:
     return ""
 
 
-def _drained(read: Drained, max_chars: int) -> Rendered:
+def _drained(read: Drained, max_chars: int, room: int) -> Rendered:
     """The items of a generator, and whether there are more."""
-    inner = _render(read.items, max_chars)
+    inner = _render(read.items, max_chars, room)
     if read.complete:
         return inner
     text = f"{inner.text}\n… the first {len(read.items)} items; the rest was not read"
     return Rendered(text, inner.images, whole=False)
 
 
-def _plain(value: Any) -> Rendered:
+def _plain(value: Any, room: int) -> Rendered:
     plain = _Plain()
     converted = plain.convert(value)
-    text = converted
-    if not isinstance(converted, str):
-        text = _json(converted)
     images = tuple(dict.fromkeys(image for _, image in plain.images.values()))
-    return Rendered(text, images, plain.whole)
+    parts = []
+    whole = plain.whole
+    if plain.sections:
+        converted = _without_sections(converted)
+        # What is beside tables is mostly a few numbers.
+        room = max(room - 50 * len(plain.sections), room // 2)
+    if converted is not None or not plain.sections:
+        text = _shortened(converted, room)
+        whole = whole and text == _written(converted)
+        parts.append(text)
+        room -= len(text)
+    for number, (path, each) in enumerate(plain.sections[:_SECTIONS]):
+        share = room // (min(len(plain.sections), _SECTIONS) - number)
+        shown = data.written(each, max(share, _LEAST_SECTION))
+        parts.append(f"{path}: {shown.text}")
+        whole = whole and shown.whole
+        room -= len(shown.text)
+    left = len(plain.sections) - _SECTIONS
+    if left > 0:
+        parts.append(f"… {left:,} more tables or arrays")
+    return Rendered("\n".join(parts), images, whole and left <= 0)
+
+
+def _without_sections(converted: Any) -> Any:
+    """The rest of a container whose tables and arrays are shown below it; None if nothing is."""
+    if isinstance(converted, dict):
+        rest = {key: each for key, each in converted.items() if each != _BELOW}
+        return rest or None
+    return None if all(each == _BELOW for each in converted) else converted
+
+
+def _written(converted: Any) -> str:
+    return converted if isinstance(converted, str) else _json(converted)
 
 
 def _json(value: Any) -> str:
@@ -159,6 +203,120 @@ def _json(value: Any) -> str:
     if isinstance(value, list) and len(value) > 1 and all(isinstance(each, dict) for each in value):
         return "[\n" + ",\n".join(json.dumps(each, ensure_ascii=False) for each in value) + "\n]"
     return json.dumps(value, ensure_ascii=False)
+
+
+# ── long values ───────────────────────────────────────────────────────────────────────────────────
+
+
+class _Omitted(str):
+    """Stands for parts of a container that were not read."""
+
+    parts: int
+    __slots__ = ("parts",)
+
+    def __new__(cls, text: str, parts: int) -> Self:
+        made = super().__new__(cls, text)
+        made.parts = parts
+        return made
+
+
+def _number_of(values: Iterable[Any]) -> int:
+    """How many parts these are, with those that were not read."""
+    return sum(each.parts if type(each) is _Omitted else 1 for each in values)
+
+
+def _shortened(value: Any, room: int) -> str:
+    """JSON in so many characters: of what is too long, both ends and what is left out.
+
+    A text that is all of the result is shown as it is.
+    """
+    if isinstance(value, str):
+        return value
+    return _in_room(value, room, outer=True)
+
+
+def _in_room(value: Any, room: int, *, outer: bool = False) -> str:
+    text = _json(value) if outer else json.dumps(value, ensure_ascii=False)
+    if len(text) <= room:
+        return text
+    if isinstance(value, str):
+        return json.dumps(truncate_middle(value, max(room - 2, 20)), ensure_ascii=False)
+    if isinstance(value, dict):
+        return _dict_in_room(value, room)
+    if isinstance(value, list):
+        is_of_records = len(value) > 1 and all(type(each) in (dict, _Omitted) for each in value)
+        if outer and is_of_records:
+            return _records_in_room(value, room)
+        return _list_in_room(value, room)
+    return text
+
+
+def _dict_in_room(value: dict[str, Any], room: int) -> str:
+    """The entries of a dict: short ones whole, and long ones in equal parts of what is left."""
+    sizes = sorted(len(json.dumps(each, ensure_ascii=False)) for each in value.values())
+    keys = list(value)
+    shown = min(len(keys), max(room // _LEAST_ENTRY, 1))
+    left = room - sum(len(key) + 6 for key in keys[:shown])
+    share = max(left // shown, _LEAST_ENTRY)
+    for number, size in enumerate(sizes[:shown]):
+        share = max(left // (shown - number), _LEAST_ENTRY)
+        if size > share:
+            break
+        left -= size
+    parts = [
+        f"{json.dumps(key, ensure_ascii=False)}: {_in_room(value[key], share)}"
+        for key in keys[:shown]
+    ]
+    if left_out := _number_of(value[key] for key in keys[shown:]):
+        parts.append(f"… {left_out:,} more")
+    return f"{{{', '.join(parts)}}}"
+
+
+def _list_in_room(value: list[Any], room: int) -> str:
+    """The first items of a list, how many are left out, and the last ones."""
+    share = max(room // 8, _LEAST_ENTRY)
+    first: list[str] = []
+    last: list[str] = []
+    used = 0
+    for most, texts, items in ((room // 4, first, value), (room // 3, last, value[::-1])):
+        for item in items:
+            text = _in_room(item, share)
+            is_end = type(item) is _Omitted or len(first) + len(last) >= len(value)
+            if is_end or used + len(text) > most:
+                break
+            texts.append(text)
+            used += len(text) + 2
+    left = _number_of(value[len(first) : len(value) - len(last)])
+    middle = [f"… {left:,} more …"] if left else []
+    return f"[{', '.join([*first, *middle, *reversed(last)])}]"
+
+
+def _records_in_room(value: list[dict[str, Any]], room: int) -> str:
+    """What the keys of objects in a list are, and the first and the last of them."""
+    facts = []
+    number = _number_of(value)
+    value = [each for each in value if type(each) is dict]
+    keys = dict.fromkeys(key for each in value for key in each)
+    for key in list(keys)[:_KEYS]:
+        found = [each[key] for each in value if key in each]
+        kinds = dict.fromkeys(type(each).__name__ for each in found)
+        often = "" if len(found) == len(value) else f", in {len(found):,}"
+        facts.append(f"{key} ({' or '.join(kinds)}{often})")
+    if len(keys) > _KEYS:
+        facts.append(f"… {len(keys) - _KEYS:,} more")
+    share = max(room // 8, _LEAST_ENTRY)
+    shown = min(_RECORDS, len(value) - 1)
+    lines = [_in_room(each, share) for each in value[:shown]]
+    left = number - shown - 1
+    middle = [f"… {left:,} more …"] if left else []
+    return "\n".join(
+        [
+            f"{number:,} objects with the keys {', '.join(facts)}",
+            *lines,
+            *middle,
+            _in_room(value[-1], share),
+        ]
+    )
 
 
 # ── text ──────────────────────────────────────────────────────────────────────────────────────────
@@ -238,6 +396,12 @@ def rich_name(data: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
     return _HTML_NAMES[found[1].lower()] if found else "HTML"
 
 
+def _is_scalar_of_pandas(value: Any) -> bool:
+    """Whether pandas knows a value as one that cannot change, such as a period."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and bool(pandas.api.types.is_scalar(value))
+
+
 def is_written_as_text(kind: type[Any]) -> bool:
     """Whether the text of its values says all that a model needs to know of them."""
     modules = {each.__module__.partition(".")[0] for each in kind.__mro__}
@@ -253,6 +417,8 @@ class _Plain:
     def __init__(self) -> None:
         self.whole = True  # whether nothing was omitted or shown only as a repr
         self.images: dict[int, tuple[Any, str]] = {}  # objects by id, with their PNG
+        self.sections: list[tuple[str, Any]] = []  # tables and arrays, with their paths
+        self._path: list[str] = []
         self._open: set[int] = set()
         self._chars = _MAX_TEXT
         self._left = 20 * MAX_ITEMS  # values in total, at any depth
@@ -294,27 +460,41 @@ class _Plain:
             return _bytes_text(value)
         if issubclass(kind, (dt.date, dt.time)):
             return value.isoformat()
-        if is_written_as_text(kind) or issubclass(kind, (dt.timedelta, complex, range)):
-            return str(value)
+        if is_missing(value):
+            return MISSING
         if is_scalar(value):
-            return self.convert(value.item())
-        value = data.unstyled(value)
+            return self.convert(plain_scalar(value))
+        is_short = issubclass(kind, (dt.timedelta, complex, range)) or _is_scalar_of_pandas(value)
+        if is_short or is_written_as_text(kind):
+            return str(value)
+        return self._structure(data.unstyled(value), kind)
+
+    def _structure(self, value: Any, kind: Any) -> Any:
         if data.is_data(value):
-            self.whole = False
-            return truncate_middle(data.preview(value), _MAX_DATA)
+            self.sections.append(("".join(self._path), value))
+            return _BELOW
         return self._container(value, kind)
+
+    def _at(self, step: str, value: Any) -> Any:
+        """A part of a container, converted."""
+        self._path.append(step)
+        try:
+            return self.convert(value)
+        finally:
+            self._path.pop()
 
     def _container(self, value: Any, kind: Any) -> Any:
         if issubclass(kind, Mapping):
             items = itertools.islice(value.items(), MAX_ITEMS)
-            result = {self._key(key): self.convert(each) for key, each in items}
+            result = {self._key(key): self._at(f"[{safe_repr(key)}]", each) for key, each in items}
             if len(value) > MAX_ITEMS:
                 self.whole = False
-                result[f"… {len(value) - MAX_ITEMS:,} entries left out"] = "…"
+                left = len(value) - MAX_ITEMS
+                result[f"… {left:,} entries left out"] = _Omitted("…", left)
             return result
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
             pairs = zip(kind._fields, value, strict=True)
-            return {name: self.convert(each) for name, each in pairs}
+            return {name: self._at(f".{name}", each) for name, each in pairs}
         if issubclass(kind, (list, tuple)):
             return self._list(value)
         if issubclass(kind, (set, frozenset)):
@@ -336,7 +516,7 @@ class _Plain:
             return image_text(value)
         if dataclasses.is_dataclass(kind):
             names = [field.name for field in dataclasses.fields(kind) if field.repr]
-            return {name: self.convert(getattr(value, name)) for name in names}
+            return {name: self._at(f".{name}", getattr(value, name)) for name in names}
         if callable(getattr(kind, "model_dump", None)):
             return self.convert(value.model_dump(mode="python"))
         self.whole = False
@@ -353,13 +533,15 @@ class _Plain:
     def _list(self, value: Any) -> list[Any]:
         size = len(value)
         if size <= MAX_ITEMS:
-            return [self.convert(each) for each in itertools.islice(value, MAX_ITEMS)]
+            items = itertools.islice(value, MAX_ITEMS)
+            return [self._at(f"[{place}]", each) for place, each in enumerate(items)]
         self.whole = False
         head = MAX_ITEMS * 3 // 4
         tail = MAX_ITEMS // 4
-        first = [self.convert(each) for each in value[:head]]
-        last = [self.convert(each) for each in value[-tail:]]
-        return [*first, f"… {size - head - tail:,} items left out …", *last]
+        first = [self._at(f"[{place}]", each) for place, each in enumerate(value[:head])]
+        last = [self._at(f"[{size - tail + n}]", each) for n, each in enumerate(value[-tail:])]
+        left = size - head - tail
+        return [*first, _Omitted(f"… {left:,} items left out …", left), *last]
 
     def _key(self, key: Any) -> str:
         if type(key) is str:
@@ -457,10 +639,10 @@ def _with_causes(error: BaseException, seen: set[int]) -> list[str]:
         if current is None or id(current) in seen or len(seen) >= _MAX_ERRORS:
             break
         seen.add(id(current))
-        text = _exception_text(current)
-        if parts:
+        text = _exception_text(current, "\n".join(parts))
+        if parts and text:
             text = f"caused by {text}"
-        parts.append(text)
+        parts += [text] if text else []
         parts += _leaf_texts(current, seen)
         hidden = None
         if not current.__suppress_context__:
@@ -508,17 +690,29 @@ def message_of(error: BaseException) -> str:
         return "(its message cannot be read)"
 
 
-def _exception_text(error: BaseException) -> str:
-    lines = [f"{type(error).__name__}: {message_of(error)}".rstrip(": ")]
+def _exception_text(error: BaseException, told: str = "") -> str:
+    """Type and message of an exception, and the lines of the user's code.
+
+    Args:
+        error: The exception.
+        told: What is told already of those that it caused. The message and the lines in it are not
+            told again; the text is empty if there is nothing else.
+    """
+    message = message_of(error)
+    if isinstance(error, SyntaxError) and str(error.filename).startswith("<"):
+        message = str(error.msg)  # without the name that the code has for Python
+    name = type(error).__name__
+    lines = [f"{name}: {message}".rstrip(": ") if not (message and message in told) else name]
     try:
         frames = [each for each in traceback.walk_tb(error.__traceback__) if _is_users(each[0])]
         found = list(traceback.StackSummary.extract(iter(frames[-_MAX_FRAMES:])))
     except Exception:  # noqa: BLE001  (the source may have vanished)
         found = []
-    lines += [_frame_text(frame) for frame in found]
+    known = set(told.split("\n"))
+    lines += [text for text in map(_frame_text, found) if text not in known]
     notes = [each for each in getattr(error, "__notes__", ()) if isinstance(each, str)]
     lines += [f"  note: {_ANSI.sub('', each)}" for each in notes]
-    return "\n".join(lines)
+    return "" if lines == [name] and told else "\n".join(lines)
 
 
 def _frame_text(frame: traceback.FrameSummary) -> str:

@@ -20,6 +20,7 @@ from archytas_nb.words import truncate_line
 MISSING = "(missing)"
 """A missing value of a table, in every text for a model, whatever its library calls it."""
 
+_DOUBLE = 8  # bytes of a float of Python
 _DEPTH = 6  # of lists in lists that are written
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -32,6 +33,14 @@ def is_scalar(value: Any) -> bool:
     """Whether the value is a numpy scalar or a zero-dimensional array."""
     is_flat = is_of_numpy(value) and getattr(value, "ndim", None) == 0
     return is_flat and hasattr(type(value), "item")
+
+
+def plain_scalar(value: Any) -> Any:
+    """A numpy scalar as Python has it; a short float with no more digits than it holds."""
+    item = value.item()
+    if isinstance(item, float) and value.dtype.itemsize < _DOUBLE:
+        return float(str(value))
+    return item
 
 
 def is_of_numpy(value: Any) -> bool:
@@ -106,9 +115,19 @@ def safe_str(value: Any) -> str:
 
 
 def in_line(value: Any, size: int | None = None) -> str:
-    """A value of a table on one line of at most so many characters."""
+    """A value of a table on one line of at most so many characters.
+
+    Of a list, no item is cut.
+    """
+    is_text = isinstance(value, str)
+    if is_text and size is not None:
+        value = str.__getitem__(value, slice(size + 1))
     text = _CONTROL.sub(lambda found: repr(found[0])[1:-1], cell_text(value, size))
-    return text if size is None else truncate_line(text, size)
+    if size is None or len(text) <= size:
+        return text
+    if not is_text and (end := text.rfind(", ", 0, size - 2)) > 0:
+        return f"{text[: end + 2]}…"
+    return truncate_line(text, size)
 
 
 def cell_text(value: Any, most: int | None = None) -> str:

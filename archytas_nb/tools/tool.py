@@ -20,14 +20,14 @@ from types import FunctionType, GenericAlias, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.errors import ToolError
-from archytas_nb.loop.events import CallOutcome, InputFault, Json
+from archytas_nb.loop.events import ROOM, CallOutcome, InputFault, Json
 from archytas_nb.tools.current import current_run
+from archytas_nb.tools.data import is_data
 from archytas_nb.tools.meaning import signature_of
 from archytas_nb.tools.registry import ToolLike, register
 from archytas_nb.tools.render import (
     MAX_RESULT_CHARS,
     Drained,
-    Rendered,
     drain,
     failure_text,
     is_lazy,
@@ -458,30 +458,47 @@ class Tool(ToolLike):
         return self.outcome(value, namespace, seconds=time.perf_counter() - started)
 
     def outcome(
-        self, value: Any, namespace: MutableMapping[str, Any] | None = None, *, seconds: float = 0.0
+        self,
+        value: Any,
+        namespace: MutableMapping[str, Any] | None = None,
+        *,
+        seconds: float = 0.0,
+        room: int = ROOM,
+        is_taken: bool = True,
     ) -> CallOutcome:
-        """Render the result of a call; a large one is also stored in the namespace."""
+        """Render the result of a call; it is kept in the namespace if it may be needed again.
+
+        So it is if it is not shown whole, and if it is data that other tools take by its name:
+        code of a model names what it needs itself.
+
+        Args:
+            value: What the function returned.
+            namespace: Where it is kept if it has no name yet; None to keep nothing.
+            seconds: How long the call took.
+            room: Characters up to which data is shown whole, unless the tool has its own limit.
+            is_taken: Whether a tool takes values by the names of variables.
+        """
         limit = self.max_chars or MAX_RESULT_CHARS
-        shown = render(value, limit)
+        room = self.max_chars or room
+        shown = render(value, limit, room)
         kept = value
         unwrapped: Literal["", "listed", "cut"] = ""
         if isinstance(value, Drained):
             kept = value.items
             unwrapped = "listed" if value.complete else "cut"
-        # Without this sentence, a model that does not see images calls the tool again.
         hint = ""
-        if shown.images and not isinstance(value, Rendered):
-            hint = " It is drawn, and the user sees it."
         stored = ""
-        if namespace is not None and not shown.whole:
+        needs_name = is_taken and not self.runs_code and is_data(kept)
+        if namespace is not None and (needs_name or not shown.whole):
             with contextlib.suppress(Exception):  # if the namespace is read-only, there is no name
                 name = name_of(kept, namespace)
                 if not name:
-                    name = keep(kept, namespace, self.source_name)
-                    stored = name
-                hint += f'\n(kept as the variable {name}: send "{name}" to pass it on)'
+                    name = stored = keep(kept, namespace, self.source_name)
+                    hint = f"\n(kept as the variable {name})"
+                elif not self.runs_code:  # which has named it so itself
+                    hint = f"\n(it is the variable {name})"
                 # Rendered again, because truncating twice would lose the first count of characters.
-                shown = render(value, max(limit - len(hint), 1))
+                shown = render(value, max(limit - len(hint), 1), room)
         return CallOutcome(
             "done",
             shown.text,

@@ -19,6 +19,9 @@ VAR = "$var"
 """The key of an explicit reference: ``{"$var": "df"}``."""
 
 _SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})  # defined by IPython
+_NOT_THE_USERS = re.compile(
+    r"__\w+__|_+|_i{1,3}|_i?\d+|_[io]h|_dh|_exit_code|In|Out|get_ipython|exit|quit|open"
+)
 _FUNCTIONS = frozenset({"function", "builtin_function_or_method", "method", "ufunc", "partial"})
 _MISSING = object()
 
@@ -86,6 +89,11 @@ def is_hidden(name: str) -> bool:
     return name.startswith("_") or name in _SHELL
 
 
+def is_users_name(name: str) -> bool:
+    """Whether a name is the user's, not one of Python or IPython."""
+    return _NOT_THE_USERS.fullmatch(name) is None
+
+
 def is_instance(value: object, cls: Any) -> bool:
     """``isinstance``, also for types that it does not support, such as most protocols."""
     if cls is Callable:
@@ -102,8 +110,13 @@ def is_instance(value: object, cls: Any) -> bool:
 
 
 def name_of(value: Any, namespace: Mapping[str, Any]) -> str:
-    """The name of a variable that holds this object, or an empty string."""
-    return next((name for name in user_names(namespace) if namespace[name] is value), "")
+    """The name of a variable that holds this object, or an empty string.
+
+    A name that begins with ``_`` counts as well, if there is no other, unless it is one of IPython.
+    """
+    found = [name for name, each in list(namespace.items()) if each is value]
+    own = [name for name in found if isinstance(name, str) and is_users_name(name)]
+    return min(own, key=lambda name: name.startswith("_"), default="")
 
 
 def keep(value: Any, namespace: MutableMapping[str, Any], hint: str) -> str:

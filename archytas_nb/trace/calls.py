@@ -9,7 +9,6 @@ from dataclasses import replace
 from archytas_nb.loop import events as ev
 from archytas_nb.tools.render import (
     IMAGES,
-    NO_OUTPUT,
     image_text,
     output_text,
     rich_media_type,
@@ -140,7 +139,7 @@ def with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
     call = _decided(call, outcome)
     text = outcome.for_person or outcome.result
     if outcome.images and text == image_text(outcome.value):  # the image itself is shown
-        text = NO_OUTPUT
+        text = ev.NO_OUTPUT
     if outcome.shared:
         text += f"\n\n{outcome.shared}"
     text = tidy(text)
@@ -199,7 +198,7 @@ def _changes(outcome: ev.CallOutcome) -> list[tuple[str, str, str]]:
 
 def _is_stored(change: ev.Change, outcome: ev.CallOutcome) -> bool:
     """Whether a change is only that the result was kept as a new variable."""
-    return change.kind == "made" and change.name == outcome.stored and not change.also
+    return change.kind == "created" and change.name == outcome.stored and not change.also
 
 
 def _row(change: ev.Change) -> tuple[str, str, str]:
@@ -209,7 +208,7 @@ def _row(change: ev.Change) -> tuple[str, str, str]:
         name += f" (also {', '.join(change.also)})"
     return (
         collapse_whitespace(name, 80),
-        change.label,
+        change.kind,
         collapse_whitespace("; ".join(change.words), 300),
     )
 

@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from archytas_nb.loop.events import ApprovalForm, Failed, FormArgument
-from archytas_nb.tools.render import NO_OUTPUT
+from archytas_nb.loop.events import NO_OUTPUT, ApprovalForm, Failed, FormArgument
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Html, Table, element, join

@@ -13,7 +13,6 @@ from pathlib import PurePath
 from typing import Literal
 
 from archytas_nb.loop import events as ev
-from archytas_nb.tools.render import NO_OUTPUT
 from archytas_nb.trace.safe import Table
 from archytas_nb.words import collapse_whitespace, edit_in_words, tidy
 
@@ -101,7 +100,7 @@ class CallView:
     @property
     def shows_more(self) -> bool:
         """Whether it is of interest without unfolding: it drew, or changed what was there."""
-        if any(kind != ev.CREATED for _, kind, _ in self.changes):
+        if any(kind != "created" for _, kind, _ in self.changes):
             return True
         return any(item.picture or item.prose for item in self.shown)
 
@@ -113,7 +112,7 @@ class CallView:
     @property
     def displayed(self) -> str:
         """What it displayed in place of a result; empty if it has one, or displayed only text."""
-        if self.status != "done" or self.text.strip() not in {NO_OUTPUT, ""}:
+        if self.status != "done" or self.text.strip() not in {ev.NO_OUTPUT, ""}:
             return self.shown_result
         words = [item.words for item in self.shown if item.words]
         return ", ".join(dict.fromkeys(words))
@@ -170,7 +169,7 @@ class CallView:
             if title.startswith("DataFrame"):
                 return title
             return "table"
-        if self.status != "done" or text != NO_OUTPUT or not self.pictures:
+        if self.status != "done" or text != ev.NO_OUTPUT or not self.pictures:
             return text
         if self.pictures == 1:
             return "1 image"
@@ -180,7 +179,7 @@ class CallView:
         """The result in one line: its first line, and for an error also the first detail."""
         text = self.result
         printed = [item.text.strip() for item in self.shown if item.text.strip()]
-        if text == NO_OUTPUT and printed:
+        if text == ev.NO_OUTPUT and printed:
             text = printed[-1].rpartition("\n")[2]
         first, _, rest = text.partition("\n")
         if self.status == "error" and first.endswith(":") and rest:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archytas_nb.kernel.door import code_of, set_code
-from archytas_nb.namespace import FROM_OUTSIDE
+from archytas_nb.namespace import FROM_OUTSIDE, contained
 from archytas_nb.objects.equality import (
     ATOMS,
     Parts,
@@ -34,9 +34,11 @@ from archytas_nb.objects.equality import (
     same_value,
     same_values,
 )
-from archytas_nb.words import truncate_line
+from archytas_nb.words import count, truncate_line
 
 _WORDED = 8  # maximum number of differences that are described
+ROWS = "rows"
+"""The key of the number of rows in a reading of a table."""
 _EXAMINED = 1000  # maximum number of parts that are compared for the description
 
 
@@ -108,6 +110,8 @@ class Kind:
             if it is too large, and the size of the copy. None if the parts are enough.
         objects: Returns the mutable objects inside data, by key.
         held: Returns the mutable objects inside what `keep` has returned.
+        counted: Returns how many values of a part of data differ between what `keep` has returned
+            and another object, and how many there are; None if that is not known.
     """
 
     read: Callable[[Any], Parts]
@@ -117,6 +121,7 @@ class Kind:
     keep: Callable[[Any, int], tuple[tuple[Any, ...], int]] | None = None
     objects: Callable[[Any], Iterable[tuple[Any, Any]]] | None = None
     held: Callable[[tuple[Any, ...]], Iterable[Any]] | None = None
+    counted: Callable[[tuple[Any, ...], Any, Any], tuple[int, int] | None] | None = None
 
     def pairs(self, parts: Parts) -> Iterable[tuple[Any, Any]]:
         """The parts by key."""
@@ -140,12 +145,31 @@ class Kind:
         """Whether two readings have the same content in the same order."""
         return same_values(old, new)
 
-    def differences(self, old: Parts, new: Parts) -> list[str]:
-        """The first differences between two readings, as texts; empty if there are none."""
+    def differences(
+        self, old: Parts, new: Parts, kept: tuple[Any, ...] = (), value: Any = None
+    ) -> list[str]:
+        """The first differences between two readings, as texts; empty if there are none.
+
+        Args:
+            old: A reading.
+            new: Another one.
+            kept: What `keep` returned with the first; empty to count no values.
+            value: The object of the second.
+        """
         if self.same(old, new):
             return []
+
+        def values(place: str) -> str:
+            numbers = None
+            if self.counted is not None and kept and kept[0] is not None:
+                with contained():  # of objects that cannot be compared
+                    numbers = self.counted(kept, value, place)
+            if numbers is None or not numbers[0]:
+                return "values"
+            return f"{numbers[0]:,} of {count(numbers[1], 'value')}"
+
         if self.keyed:
-            found, may_be_more = _of_keyed(self, old, new)
+            found, may_be_more = _of_keyed(self, old, new, values)
         else:
             found, may_be_more = _of_elements(old, new, self.place)
         if may_be_more:
@@ -182,16 +206,18 @@ def _first_places(old: Parts, new: Parts) -> list[int]:
     return list(itertools.islice(differing(old, new), _EXAMINED + 1))
 
 
-def _change(place: str, before: Any, now: Any) -> str:
+def _change(
+    place: str, before: Any, now: Any, values: Callable[[str], str] = lambda _: "values"
+) -> str:
     old_text = short_value(before)
     new_text = short_value(now)
-    what = "values"
-    if old_text != new_text:
-        what = f"{old_text} → {new_text}"
+    what = f"{old_text} → {new_text}" if old_text != new_text else values(place)
     return f"{truncate_line(place, 60)}: {what}"
 
 
-def _of_keyed(kind: Kind, old: Parts, new: Parts) -> tuple[list[str], bool]:
+def _of_keyed(
+    kind: Kind, old: Parts, new: Parts, values_in: Callable[[str], str]
+) -> tuple[list[str], bool]:
     """The differences of two readings with keys, and whether there may be more.
 
     Values of keys that both readings begin or end with are compared by place, as there may be many;
@@ -219,7 +245,7 @@ def _of_keyed(kind: Kind, old: Parts, new: Parts) -> tuple[list[str], bool]:
     other = {
         kind.place(new_keys[at]): new_values[at] for at in (*new_places, *range(head, new_end))
     }
-    return _of_places(one, other), len(by_place) > _EXAMINED
+    return _of_places(one, other, values_in), len(by_place) > _EXAMINED
 
 
 def _halves(parts: Parts) -> tuple[Parts, Parts]:
@@ -234,8 +260,10 @@ def _alike(one: Parts, other: Parts) -> int:
     return next(differing(one[:least], other[:least]), least)
 
 
-def _of_places(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """What was added, renamed, removed and changed, as texts."""
+def _of_places(
+    one: dict[str, Any], other: dict[str, Any], values: Callable[[str], str]
+) -> list[str]:
+    """What was added, renamed, removed and changed, as texts; rows come first."""
     gone = {place: before for place, before in one.items() if place not in other}
     found = []
     for place, now in other.items():
@@ -250,13 +278,19 @@ def _of_places(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
             found.append(f"{truncate_line(old_name, 60)} → {name}")
     found += [f"{truncate_line(place, 60)} removed" for place in gone]
 
-    is_resized = one.get("rows") != other.get("rows")  # different rows have different values
+    is_resized = one.get(ROWS) != other.get(ROWS)  # different rows have different values
     for place, before in one.items():
         if place not in other or same_value(before, other[place]):
             continue
-        text = _change(place, before, other[place])
-        says_nothing = isinstance(before, Summary) and text.endswith(": values")
-        if not (is_resized and says_nothing):
+        are_values = isinstance(before, Summary) and short_value(before) == short_value(
+            other[place]
+        )
+        if is_resized and are_values:
+            continue
+        text = _change(place, before, other[place], values)
+        if place == ROWS:
+            found.insert(0, text)
+        else:
             found.append(text)
     return found
 

@@ -26,10 +26,9 @@ from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.namespace import Namespace, contained
 from archytas_nb.objects.equality import is_from_library
 from archytas_nb.tools.tool import Tool, definition_of
-from archytas_nb.tools.variables import is_hidden
+from archytas_nb.tools.variables import is_hidden, is_users_name
 from archytas_nb.undo.content import short_value
 from archytas_nb.undo.fingerprint import Fingerprint, fingerprint
-from archytas_nb.undo.transaction import is_users_name
 from archytas_nb.words import collapse_whitespace, truncate_line
 
 _NAME = re.compile(r"[^\W\d]\w*")

@@ -193,7 +193,7 @@ class SavedObject(NamedTuple):
         """What it contains now, and how that differs from the snapshot, as texts."""
         try:
             now = self.kind.read(self.value)
-            return now, self.kind.differences(self.parts, now)
+            return now, self.kind.differences(self.parts, now, self.kept, self.value)
         except FROM_OUTSIDE:
             raise
         except BaseException:  # noqa: BLE001  (an object may raise anything)

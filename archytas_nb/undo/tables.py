@@ -13,8 +13,10 @@ from typing import Any
 import xxhash
 
 from archytas_nb.objects.equality import Parts, Summary, only_atoms
-from archytas_nb.undo.content import Kind, short_key
+from archytas_nb.undo.content import ROWS, Kind, short_key
 
+_COUNTED = 5_000_000  # maximum number of values that are compared one by one
+_COUNTED_OBJECTS = 10_000  # the same of Python's objects
 _SMALL = 8 << 20  # bytes up to which a table is copied although copy-on-write keeps it
 
 # ── numpy ─────────────────────────────────────────────────────────────────────────────────────────
@@ -74,6 +76,19 @@ def _restore_array(value: Any, kept: Any) -> None:
         value.flags.writeable = False
 
 
+def _counted_in_array(kept: Any, value: Any, _: Any) -> tuple[int, int] | None:
+    """How many elements differ, and how many there are."""
+    copy = kept[0]
+    if copy.shape != value.shape or copy.dtype != value.dtype or value.size > _COUNTED:
+        return None
+    if value.dtype.kind not in "biufcmMSU":
+        return None
+    are_same = copy == value
+    if value.dtype.kind in "fcmM":
+        are_same |= (copy != copy) & (value != value)  # noqa: PLR0124 - what is missing
+    return int(value.size - are_same.sum()), int(value.size)
+
+
 def _in_array(value: Any) -> Iterable[tuple[str, Any]]:
     if value.dtype.names is not None:  # they can be changed in the same dtype
         yield ".dtype", value.dtype
@@ -113,6 +128,34 @@ def _columns(value: Any) -> Iterable[tuple[Any, Any]]:
     return zip(value.columns, value._iter_column_arrays(), strict=True)
 
 
+def _named_columns(value: Any) -> Iterable[tuple[str, Any]]:
+    """The values of each column, by the name that it has in a reading."""
+    names = {ROWS}
+    for label, values in _columns(value):
+        name = "values" if label is None else f"column {label!r}"
+        if name in names:
+            name = f"{name} ({len(names)})"
+        names.add(name)
+        yield name, values
+
+
+def _counted_in_table(kept: Any, value: Any, place: Any) -> tuple[int, int] | None:
+    """How many values of a column differ, and how many there are."""
+    columns = [dict(_named_columns(each)).get(place) for each in (kept[0], value)]
+    if place == "index":
+        columns = [kept[0].index, value.index]
+    one, other = columns
+    if one is None or other is None or len(one) != len(other) or len(one) > _COUNTED:
+        return None
+    has_objects = "object" in (str(one.dtype), str(other.dtype))
+    if has_objects and not (len(one) <= _COUNTED_OBJECTS and only_atoms((*one, *other))):
+        return None
+    pandas = sys.modules["pandas"]
+    first, second = (pandas.Series(each, copy=False).reset_index(drop=True) for each in columns)
+    are_same = (first == second) | (first.isna() & second.isna())
+    return len(one) - int(are_same.sum()), len(one)
+
+
 def _own(value: Any) -> dict[str, Any]:
     """Other attributes: a Series' name, a subclass' metadata, and ``df.note = 1``."""
     unseen = _HIDDEN | value._accessors  # pandas 2 puts `s.str` there when it is first used
@@ -120,13 +163,8 @@ def _own(value: Any) -> dict[str, Any]:
 
 
 def _read_table(value: Any) -> Parts:
-    parts: dict[str, Any] = {"rows": len(value)}
-    for label, values in _columns(value):
-        name = "values"
-        if label is not None:
-            name = f"column {label!r}"
-        if name in parts:
-            name = f"{name} ({len(parts)})"
+    parts: dict[str, Any] = {ROWS: len(value)}
+    for name, values in _named_columns(value):
         parts[name] = Summary(str(values.dtype), _mark(values))
     *columns, index = value._mgr.axes
     parts["index"] = Summary(str(list(index.names)), _mark_of_index(index))
@@ -297,6 +335,18 @@ def _keep_polars(value: Any, _: int) -> tuple[tuple[Any, ...], int]:
     return (value.clone(), _own_of_polars(value)), 0  # copies share memory until one is changed
 
 
+def _counted_in_polars(kept: Any, value: Any, place: Any) -> tuple[int, int] | None:
+    """How many values of a column differ, and how many there are."""
+    columns = []
+    for each in (kept[0], value):
+        named = {f"column {values.name!r}": values for values in _series(each)}
+        columns.append(each if hasattr(each, "_s") else named.get(place))
+    one, other = columns
+    if one is None or other is None or len(one) != len(other) or len(one) > _COUNTED:
+        return None
+    return int(one.ne_missing(other).sum()), len(one)
+
+
 def _restore_polars(value: Any, kept: Any) -> None:
     copy, own = kept
     name = "_s" if hasattr(value, "_s") else "_df"
@@ -315,13 +365,31 @@ def _in_polars(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 _ARRAY = Kind(
-    _read_array, _restore_array, str, keep=_keep_array, objects=_in_array, held=_held_by_array
+    _read_array,
+    _restore_array,
+    str,
+    keep=_keep_array,
+    objects=_in_array,
+    held=_held_by_array,
+    counted=_counted_in_array,
 )
 _TABLE = Kind(
-    _read_table, _restore_table, str, keep=_keep_table, objects=_in_table, held=_held_by_table
+    _read_table,
+    _restore_table,
+    str,
+    keep=_keep_table,
+    objects=_in_table,
+    held=_held_by_table,
+    counted=_counted_in_table,
 )
 _POLARS = Kind(
-    _read_polars, _restore_polars, str, keep=_keep_polars, objects=_in_polars, held=_held_by_polars
+    _read_polars,
+    _restore_polars,
+    str,
+    keep=_keep_polars,
+    objects=_in_polars,
+    held=_held_by_polars,
+    counted=_counted_in_polars,
 )
 DATA: tuple[tuple[tuple[str, ...], Kind], ...] = (
     (("numpy", "ndarray"), _ARRAY),

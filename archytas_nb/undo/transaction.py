@@ -21,6 +21,7 @@ from archytas_nb.loop.events import CallOutcome, Change, Diff, Json, Kept, NotCo
 from archytas_nb.namespace import Namespace, contained, live_namespace
 from archytas_nb.objects.equality import same_value
 from archytas_nb.tools.tool import BoundCall, Tool
+from archytas_nb.tools.variables import is_users_name
 from archytas_nb.undo.content import short_key, short_value
 from archytas_nb.undo.revert import (
     MISSING,
@@ -35,10 +36,6 @@ from archytas_nb.undo.snapshot import BYTES, Snapshot, restore
 from archytas_nb.undo.turns import turn
 from archytas_nb.words import truncate_middle
 
-_NOT_THE_USERS = re.compile(
-    r"__\w+__|_+|_i{1,3}|_i?\d+|_[io]h|_dh|_exit_code|In|Out|get_ipython|exit|quit|open"
-)
-
 
 class Transaction:
     """Watches variables while a block of code runs; see `transaction`.
@@ -48,6 +45,7 @@ class Transaction:
         namespace: The variables.
         budget: Maximum number of bytes to copy.
         first: Variables that are copied before others, in case not all can be.
+        scratch: Names that are not watched; the collection may grow until the end.
     """
 
     def __init__(
@@ -56,11 +54,13 @@ class Transaction:
         namespace: Namespace,
         budget: int,
         first: Collection[str] = (),
+        scratch: Collection[str] = (),
     ) -> None:
         self._only = None
         if names is not None:
             self._only = set(names)
         self._first = first
+        self._scratch = scratch
         self._namespace = namespace
         self._budget = budget
         self._before: dict[str, Any] = {}
@@ -73,7 +73,7 @@ class Transaction:
     def __enter__(self) -> Self:
         if self._state != "new":
             raise RuntimeError("a transaction can be used only once; create another one")
-        before = dict(users_variables(self._namespace))
+        before = self._variables()
         only: Collection[str] = before.keys()
         if self._only is not None:
             only = self._only
@@ -96,6 +96,11 @@ class Transaction:
             self._end()
         if deferred.interrupted:
             raise KeyboardInterrupt
+
+    def _variables(self) -> dict[str, Any]:
+        """The variables that are watched."""
+        found = users_variables(self._namespace)
+        return {name: value for name, value in found if name not in self._scratch}
 
     @property
     def bytes(self) -> int:
@@ -132,7 +137,7 @@ class Transaction:
     def _compare(self) -> tuple[Diff, list[Item]]:
         """What has changed, and how to undo it."""
         before = self._before
-        now = dict(users_variables(self._namespace))
+        now = self._variables()
         items: list[Item] = []
         changes = []
         for name in before | now:
@@ -148,7 +153,7 @@ class Transaction:
             value = record.value
             also = tuple(n for n, each in before.items() if each is value and n != name)
             if now.get(name, value) is not value:
-                words.append("in the object of before")
+                words.append(f"in the object that {name} named before")
             changes.append(Change("changed", name, tuple(words), also))
             left = UNREADABLE if parts is None else parts
             after = record._replace(parts=left, kept=(), size=0)
@@ -158,7 +163,7 @@ class Transaction:
 
     def _name_change(self, name: str, now: Mapping[str, Any]) -> Change:
         if name not in self._before:
-            return Change("made", name, (short_value(now[name]),))
+            return Change("created", name, (short_value(now[name]),))
         before = self._before[name]
         if name not in now:
             return Change("deleted", name, (short_value(before),))
@@ -166,8 +171,10 @@ class Transaction:
         for each in self._snapshot.records:
             if each.value is before and each.kind.keep and type(before) is type(now[name]):
                 with contained():
-                    words += each.kind.differences(each.parts, each.kind.read(now[name]))
-        return Change("rebound", name, tuple(words))
+                    value = now[name]
+                    parts = each.kind.read(value)
+                    words += each.kind.differences(each.parts, parts, each.kept, value)
+        return Change("reassigned", name, tuple(words))
 
     def undo(self, *, force: bool = False) -> tuple[NotCovered | Kept, ...]:
         """Restore names and contents to what they were before the block.
@@ -267,11 +274,6 @@ def users_variables(namespace: Namespace) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def is_users_name(name: str) -> bool:
-    """Whether a name is the user's, not one of Python or IPython."""
-    return _NOT_THE_USERS.fullmatch(name) is None
-
-
 def _not_variables(namespace: Namespace) -> Iterator[NotCovered]:
     """The keys of a namespace that cannot be names of variables."""
     for key in dict(namespace):
@@ -293,11 +295,15 @@ class VariableWatch:
     Args:
         namespace: The variables.
         covers_calls: Whether the calls of the run are watched, and not only what is assigned.
+
+    Attributes:
+        scratch: Names that are not watched, as they are removed when the run has ended.
     """
 
     def __init__(self, namespace: Namespace, *, covers_calls: bool = True) -> None:
         self._namespace = namespace
         self.covers_calls = covers_calls
+        self.scratch: Collection[str] = ()
         self._transactions: list[Transaction] = []  # those with changes
         self._is_discarded = False
         self._listed: set[NotCovered] = set()  # is in the diff of an earlier call
@@ -311,7 +317,7 @@ class VariableWatch:
         What is not watched is listed once in a run, by the first call that could have changed it.
         """
         named = set(_NAME.findall(json.dumps([given for *_, given in calls], ensure_ascii=False)))
-        transaction = Transaction(None, self._namespace, BYTES, named)
+        transaction = Transaction(None, self._namespace, BYTES, named, self.scratch)
         outcomes: list[CallOutcome] = []
         try:
             with transaction:
@@ -323,9 +329,7 @@ class VariableWatch:
         if diff:
             self._transactions.append(transaction)
             if calls[-1][0].function is python:
-                last = replace(
-                    last, changed=truncate_middle(str(replace(diff, not_watched=())), 1000)
-                )
+                last = replace(last, changed=truncate_middle(diff.told(last.stored), 1000))
         notes = tuple(each for each in diff.not_watched if each not in self._listed)
         self._listed.update(notes)
         if diff or notes:

@@ -37,7 +37,7 @@ def looked(value: Any, what: str) -> str:
 
 def rows_of(text: str) -> list[list[str]]:
     """The rows that a preview shows whole."""
-    return list(csv.reader(io.StringIO(text.partition("\nrows:\n")[2])))
+    return list(csv.reader(io.StringIO(text.partition("\n")[2])))
 
 
 def arrow(data: dict[str, list[Any]]) -> Any:
@@ -312,7 +312,7 @@ def test_what_the_columns_of_a_pivot_stand_for_is_told() -> None:
     sales = pd.DataFrame({"town": ["Rome", "Bonn"], "year": [2024, 2025], "sum": [1, 2]})
     pivot = sales.pivot_table(index="town", columns="year", values="sum")
     assert ", columns by year\n" in card("data", pivot)
-    assert "columns by year:" in preview(pivot)
+    assert "columns by year\n" in preview(pivot)
 
 
 def test_names_that_may_be_values_are_not_told_of_an_index() -> None:
@@ -337,10 +337,9 @@ MISSINGS = [
 
 @pytest.mark.parametrize("frame", MISSINGS)
 def test_a_missing_value_has_one_word(frame: Any) -> None:
-    for text in (preview(frame), preview(frame["a"]), looked(frame, "columns")):
-        assert "1 missing" in text
+    assert "1 missing" in looked(frame, "columns")
     assert rows_of(preview(frame))[1] == [MISSING]
-    assert preview(frame["a"]).splitlines()[1] == MISSING
+    assert preview(frame["a"]).splitlines()[2] == MISSING
     assert f"{MISSING} 1×" in looked_at_values(frame)
     for word in ("null", "NaN", "NaT", "<NA>", "None"):
         assert word not in preview(frame) + looked(frame, "describe")

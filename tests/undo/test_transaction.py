@@ -114,7 +114,7 @@ def check_undo(actions: list[tuple[str, int, int]]) -> None:
     }
     assert bool(t.diff) == bool(changed)
     assert {
-        each.name for each in t.diff.changes if each.kind == "made"
+        each.name for each in t.diff.changes if each.kind == "created"
     } == names.keys() - before.keys()
     assert {
         each.name for each in t.diff.changes if each.kind == "deleted"
@@ -173,12 +173,12 @@ def test_the_texts_of_a_diff() -> None:
         names["made"] = [1, 2]
         del names["gone"]
     assert str(t.diff).splitlines() == [
-        "n rebound: 5 → 6",
-        "token rebound: str of 3 characters → str of 8 characters",
+        "n reassigned: 5 → 6",
+        "token reassigned: str of 3 characters → str of 8 characters",
         "gone deleted: 1",
-        "other rebound: DataFrame of 1 × 1 → DataFrame of 1 × 2; column 'b' added",
-        "made made: list of 2",
-        "df (also same) changed: column 'old' → 'short'; column 'new' added; column 'z' removed; column 'x': int64 → float64; column 'y': values",
+        "other reassigned: DataFrame of 1 × 1 → DataFrame of 1 × 2; column 'b' added",
+        "made created: list of 2",
+        "df (also same) changed: column 'old' → 'short'; column 'new' added; column 'z' removed; column 'x': int64 → float64; column 'y': 1 of 3 values",
         "cfg changed: ['lr']: 0.1 → 0.01",
         "cfg['layers'] changed: 2 → 3 elements",
     ]
