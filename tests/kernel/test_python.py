@@ -54,7 +54,7 @@ def test_the_value_of_the_last_expression_is_the_result() -> None:
     names: Names = {"x": 2}
     done = run("y = x * 3\nprint('printed')\ny + 1", names)
     assert (done.status, done.value, names["y"]) == ("done", 7, 6)
-    assert done.text.split() == ["7", "It", "printed:", "printed"]
+    assert done.text.split() == ["printed", "Returned:", "7"]
     assert run("y = 1", names).value is None
     assert run("", names).status == "done"
 
@@ -233,7 +233,7 @@ def test_a_run_shows_what_it_changed_and_can_be_undone() -> None:
     made = asked("df.loc[2] = 5.0", "m = len(df)", "m", names=names, python="undoable")
     assert [(each.name, each.kind) for each in made.diff.changes] == [
         ("df", "changed"),
-        ("m", "made"),
+        ("m", "created"),
     ]
     assert made.undo() == ()
     assert names["df"] is frame
