@@ -100,7 +100,7 @@ def test_a_descriptor_that_is_closed_is_left_alone() -> None:
             return 1
         sys.stderr.write(run_one(work).text)
     """)
-    assert "1\n\nIt printed:\nseen" in done.stderr
+    assert "seen\n\nReturned: 1" in done.stderr
 
 
 def test_no_descriptor_and_no_thread_is_left_behind() -> None:

@@ -71,7 +71,8 @@ def test_a_figure_inside_a_returned_container_is_drawn_once_and_announced(wrap: 
     outcome = run_one(draw)
     assert (len(outcome.images), outcome.outputs) == (1, ())
     assert "[image: " in outcome.text
-    assert "It is drawn, and the user sees it." in outcome.text
+    assert "1 image (" in outcome.text
+    assert "shown to the user, attached" in outcome.text
     assert "<Figure" not in outcome.text
     assert pyplot.get_fignums() == []
 

@@ -167,9 +167,9 @@ text = ask("tell")[0].text
     assert (cell.printed, cell.displayed) == ("", [])
     said = ok(kernel.run("print(text)")).printed
     assert re.sub(r"<cell>:\d+", "<cell>:N", said) == (
-        "ok\n\nIt printed:\nprinted\nsystem\nsystem error\nthen\nsubprocess\nlogged\nlast resort\n"
+        "printed\nsystem\nsystem error\nthen\nsubprocess\nlogged\nlast resort\n"
         "<cell>:N: UserWarning: warned\n  warnings.warn(\"warned\")\nshell\n{'a': 1}\nthread\nfrom C\n"
-        "under the stream\n"
+        "under the stream\n\nReturned: ok\n"
     )
 
 

@@ -99,7 +99,7 @@ def test_a_call_is_approved_and_its_output_is_captured(
         terminal.type("y")
         seen = terminal.until("OUTCOME .*\n")
         assert (
-            "OUTCOME done 'paid 5\\n\\nIt printed:\\nprinted by the tool\\nwritten by the tool'"
+            "OUTCOME done 'printed by the tool\\nwritten by the tool\\n\\nReturned: paid 5'"
             in seen
         )
         assert "LIVE 'printed by the tool'" in seen
@@ -115,7 +115,7 @@ def test_a_tool_asks_while_it_runs_and_capturing_goes_on(tmp_path: Path) -> None
         assert "The agent asks: Sure?\n> " in terminal.until(r"> $")
         terminal.type("quite")
         seen = terminal.until("OUTCOME .*\n")
-        assert "OUTCOME done 'quite\\n\\nIt printed:\\ncaptured before\\ncaptured after'" in seen
+        assert "OUTCOME done 'captured before\\ncaptured after\\n\\nReturned: quite'" in seen
     finally:
         terminal.close()
 

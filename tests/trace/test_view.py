@@ -321,7 +321,7 @@ def test_a_widget_is_shown_by_name_without_its_outdated_text() -> None:
 
 def test_a_result_that_only_looks_like_printed_text_is_not_split() -> None:
     """A tool may return those words; where it printed nothing of the kind, they are its result."""
-    text = "a story\n\nIt printed:\nmoney"
+    text = "money\n\nReturned: a story"
     assert with_text(text).text == text
     assert with_text(text, Output("stdout", {"text/plain": "paper"})).text == text
 
