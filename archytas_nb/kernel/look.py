@@ -12,13 +12,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from archytas_nb.kernel.cards import card
 from archytas_nb.kernel.context import listed_columns
 from archytas_nb.kernel.visible import variables_in, why_not_shown
+from archytas_nb.loop.events import ROOM
 from archytas_nb.loop.record import CardForm
 from archytas_nb.namespace import contained, current_shell
 from archytas_nb.tools import data
 from archytas_nb.tools.headline import headline
 from archytas_nb.tools.render import render
 from archytas_nb.tools.tables import Column, column_of, index_of, table_of
-from archytas_nb.tools.texts import cell_text, in_line, is_missing
+from archytas_nb.tools.texts import cell_text, in_line, is_array, is_missing
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.variables import LiveNamespace, resolve
 from archytas_nb.words import count, did_you_mean, runs, truncate_line
@@ -33,6 +34,8 @@ _HEAD = CardForm(tokens=1000, has_values=False, in_words=True)
 """How the result of `look` begins."""
 _DISTINCT_ROWS = 200_000  # maximum number of rows for counting different values
 _FREQUENT = 20  # maximum number of values of a column that are listed
+_EXAMPLES = 3  # values of a column in which each occurs once
+_BEGINNING = 500  # characters of a long text that are shown first
 _MAX_LABEL = 60  # characters of one of them
 _KINDS_OF_MISSING = 3  # which are counted one by one, and told as one
 _CARDS = 40  # maximum number of columns with statistics
@@ -123,7 +126,8 @@ def look(  # noqa: D417 - the model does not see the namespace
         name: The name of the variable
         what: head: the first rows or items; describe: statistics and frequent values of each column; columns: names, types, missing and different values; values: how often each value of df.column occurs
     """  # noqa: E501 - the model reads the line as it is
-    name, column = _split(name.strip(), namespace)
+    name, span = _with_span(name.strip())
+    name, column = _split(name, namespace)
     value = resolve(name, object, namespace)
     if why := why_not_shown(name, value):
         raise ValueError(f"{name!r} is not shown: {why}")
@@ -131,6 +135,8 @@ def look(  # noqa: D417 - the model does not see the namespace
     table = table_of(value)
     names = _labels_of(value)
     head = text.partition("\n")[0]
+    if span is not None:
+        return _part_shown(name, value, span)
     if column:
         part = _part(value, column, name)
         if what in ("describe", "columns") or part.size is None:
@@ -146,12 +152,51 @@ def look(  # noqa: D417 - the model does not see the namespace
         which = f"{example}{', '.join(names[:40])}"
         raise ValueError(f"the values of which column of {name!r}? {which}")
     if what != "values":
-        return f"{name}: {render(value).text}"
+        return f"{name}: {_shown(name, value)}"
     found = _counted(value)
     if found is None and not data.is_data(value):
         kind = type(value).__name__
         raise ValueError(f"{name!r} is of type {kind!r}, which holds no values to count")
     return f"{name}: {_listed(found)}"
+
+
+def _with_span(name: str) -> tuple[str, slice | None]:
+    """A name, and the part that is asked for, as in ``text[500:1000]``."""
+    found = re.fullmatch(r"(.+)\[\s*(\d{0,12})\s*:\s*(\d{0,12})\s*\]", name)
+    if found is None:
+        return name, None
+    begin, end = (int(each) if each else None for each in found.groups()[1:])
+    return found[1], slice(begin, end)
+
+
+def _part_shown(name: str, value: Any, span: slice) -> str:
+    """Some characters of a text, items of a container or rows of a table."""
+    written = f"{name}[{span.start or 0}:{'' if span.stop is None else span.stop}]"
+    part: Any = None
+    if isinstance(value, (str, bytes, list, tuple)) or is_array(value):
+        part = value[span]
+    elif table_of(value) is not None or column_of(value) is not None:
+        part = value.iloc[span] if hasattr(value, "iloc") else value[span]
+    else:
+        raise ValueError(f"{name!r} has no order, so there is no part {written!r} of it")
+    begin = span.start or 0
+    shown = _shown(written, part, begin)
+    if isinstance(value, str):  # so that it is seen where it was cut
+        shown = f"{'…' * (begin > 0)}{shown}{'…' * (begin + len(part) < len(value))}"
+    return f"{written}: {shown}"
+
+
+def _shown(name: str, value: Any, begin: int = 0) -> str:
+    """A value; of a long text the beginning, and how to go on."""
+    if not isinstance(value, str) or len(value) <= ROOM:
+        return render(value).text
+    end = begin + _BEGINNING
+    lines = count(value.count("\n") + 1, "line")
+    root = name.partition("[")[0]
+    return (
+        f"str of {len(value):,} characters in {lines}; the first {_BEGINNING}:\n"
+        f"{value[:_BEGINNING]}…\n(go on with {root}[{end}:{end + ROOM}])"
+    )
 
 
 def _part(value: Any, part: str, name: str) -> Column:
@@ -230,7 +275,11 @@ def _card(column: Column) -> str:
         if is_number and (number := column.different()) > _FREQUENT:
             parts.append(count(number, "different value"))
         elif column.kind != "time":
-            parts.append(_listed(_frequent(column), with_missing=False))
+            found = _frequent(column)
+            if is_number and found is not None and not _repeats(found):
+                parts.append(count(found.number, "different value"))
+            else:
+                parts.append(_listed(found, with_missing=False))
     return "; ".join(parts) or "no statistics"
 
 
@@ -239,7 +288,13 @@ def _range(column: Column) -> str:
     first, last = map(in_line, column.ends())
     if column.kind == "time":
         return f"from {first} to {last}"
-    return f"min {first}, max {last}, mean {cell_text(column.mean())}"
+    text = f"min {first}, max {last}, mean {data.short_number(column.mean())}"
+    quartiles: list[Any] = []
+    with contained():  # some types of numbers have none
+        quartiles = column.quartiles()
+    return (
+        f"{text}, quartiles {', '.join(map(data.short_number, quartiles))}" if quartiles else text
+    )
 
 
 def _card_of_array(value: Any) -> str:
@@ -279,12 +334,21 @@ def _listed(found: _Frequent | None, *, with_missing: bool = True) -> str:
     if found is None:
         return "values not counted, there are too many"
     counts = [each for each in found.counts if with_missing or not is_missing(each[0])]
+    number = count(found.number, "different value")
+    if counts and not _repeats(found):
+        examples = ", ".join(in_line(each, _MAX_LABEL) for each, _ in counts[:_EXAMPLES])
+        which = ", such as" if len(counts) > _EXAMPLES else ":"
+        return f"{number}{which} {examples}"
     listed = ", ".join(
         f"{in_line(each, _MAX_LABEL)} {times}×" for each, times in counts[:_FREQUENT]
     )
-    number = count(found.number, "different value")
     has_more = found.number > sum(not is_missing(each) for each, _ in counts[:_FREQUENT])
     return f"{number}: {listed}{', …' * has_more}" if counts else number
+
+
+def _repeats(found: _Frequent) -> bool:
+    """Whether a value occurs more than once."""
+    return any(times > 1 for each, times in found.counts if not is_missing(each))
 
 
 def _counted(value: Any) -> _Frequent | None:

@@ -338,9 +338,9 @@ def _range_of(value: Any) -> str:
         if missing := value.size - present.size:
             text = f", {missing:,} missing"
         if present.size:
-            text += f", min {_short(present.min())}, max {_short(present.max())}"
+            text += f", min {short_number(present.min())}, max {short_number(present.max())}"
             if kind in "iuf":
-                text += f", mean {_short(present.mean(dtype=float))}"
+                text += f", mean {short_number(present.mean(dtype=float))}"
     return text
 
 
@@ -349,11 +349,11 @@ def _rounded(values: Any) -> str:
     if getattr(values.dtype, "kind", "") != "f" or hasattr(values, "compressed"):
         return _whole(values)
     if values.ndim == 1:
-        return f"[{', '.join(map(_short, values))}]"
+        return f"[{', '.join(map(short_number, values))}]"
     return "[" + ",\n ".join(map(_rounded, values)) + "]"
 
 
-def _short(value: Any) -> str:
+def short_number(value: Any) -> str:
     """A number with at most so many significant digits; any other value as it is."""
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if isinstance(value, float) or kind == "f":

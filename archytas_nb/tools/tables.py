@@ -40,6 +40,7 @@ Kind: TypeAlias = Literal["number", "time", "other"]
 _KINDS: dict[str, Kind] = {
     "i": "number", "u": "number", "f": "number", "m": "time", "M": "time",
 }  # fmt: skip
+_QUARTERS = [0.25, 0.5, 0.75]
 _MAX_TYPE = 60  # characters of the type of a column
 _BETWEEN = (", ", ": ")  # what stands between a name and what follows it
 _OPENING = ("'", '"', "(", "[", "{")  # what a name in quotes, or one of several parts, begins with
@@ -342,6 +343,10 @@ class Column:
         """The mean."""
         raise NotImplementedError
 
+    def quartiles(self) -> list[Any]:
+        """The values below which a quarter, half and three quarters of the numbers are."""
+        raise NotImplementedError
+
     def values(self, part: slice) -> list[Any]:
         """The values themselves."""
         raise NotImplementedError
@@ -383,6 +388,10 @@ class _ColumnOfPandas(Column):
     def mean(self) -> Any:
         with sys.modules["numpy"].errstate(all="ignore"):  # of inf and -inf, there is none
             return self.native.array.mean()
+
+    def quartiles(self) -> list[Any]:
+        with sys.modules["numpy"].errstate(all="ignore"):
+            return [*self.native.quantile(_QUARTERS)]
 
     def values(self, part: slice) -> list[Any]:
         return list(self.native.array[part])
@@ -455,6 +464,9 @@ class _ColumnOfNarwhals(Column):
 
     def mean(self) -> Any:
         return self._counted.mean()
+
+    def quartiles(self) -> list[Any]:
+        return [self._counted.quantile(each, "linear") for each in _QUARTERS]
 
     def values(self, part: slice) -> list[Any]:
         return _held(self._series[part])

@@ -99,8 +99,7 @@ def test_a_call_is_approved_and_its_output_is_captured(
         terminal.type("y")
         seen = terminal.until("OUTCOME .*\n")
         assert (
-            "OUTCOME done 'printed by the tool\\nwritten by the tool\\n\\nReturned: paid 5'"
-            in seen
+            "OUTCOME done 'printed by the tool\\nwritten by the tool\\n\\nReturned: paid 5'" in seen
         )
         assert "LIVE 'printed by the tool'" in seen
         assert "\nprinted by the tool" not in seen

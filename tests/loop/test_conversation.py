@@ -315,17 +315,20 @@ def test_finally_truncates_the_last_outcome(protocol: Protocol) -> None:
 
 
 def test_a_truncated_outcome_keeps_its_end_and_loses_its_images() -> None:
-    long = "word " * 2000 + '(kept as the variable look_1)'
+    long = "word " * 2000 + "(kept as the variable look_1)"
     record = [Exchange("Q?", [step("q1s1c1", long)])]
     judge = Judge("react")
     [shown] = compacted_view(record, judge.compact(record, judge.size([Exchange("Q?")]) + 900))
     text = shown.steps[0].outcomes[0].text
     assert re.match(r"(word )+word\n… \(shortened from 10,029 characters\) …\n", text)
-    assert text.endswith('(kept as the variable look_1)')
+    assert text.endswith("(kept as the variable look_1)")
     image = CallOutcome("done", "[image]", images=("iVBORw0KGgo=",), call_id="q1s1c1")
     record = [Exchange("Q?", [StepRecord("", (ToolCall("q1s1c1", "plot", {}),), (image,))])]
     [shown] = compacted_view(record, judge.compact(record, judge.size(record) - 1))
-    assert shown.steps[0].outcomes[0].text == "[image]\n\n1 image was shown to the user, but not sent to you."
+    assert (
+        shown.steps[0].outcomes[0].text
+        == "[image]\n\n1 image was shown to the user, but not sent to you."
+    )
     assert shown.steps[0].outcomes[0].images == ()
 
 
