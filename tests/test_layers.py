@@ -97,7 +97,7 @@ IMPORTERS = {
     "genai_prices": {"models.completion"},
     "filelock": {"models", "files", "batch.store"},
     "platformdirs": {"models"},
-    "psutil": {"models.embedded.process", "kernel.registered", "mcp.process"},
+    "psutil": {"copies", "models.embedded.process", "kernel.registered", "mcp.process"},
     "xxhash": {"undo.tables"},
     "narwhals": {"tools.tables"},
     "pytest": {"pytest_plugin"},
@@ -106,7 +106,7 @@ IMPORTERS = {
 }
 """Who may import a third-party library: a module, or a package. Any other library is not imported."""
 
-LATE = {"IPython": {"kernel", "trace"}}
+LATE = {"IPython": {"copies", "kernel", "trace"}}
 """Who may look something up while it runs, so that it works without it."""
 
 NEVER = {"numpy", "pandas", "polars", "matplotlib"}

@@ -1,0 +1,116 @@
+"""Frames between a kernel and its copy: a head, and buffers beside it."""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+_HEAD = struct.Struct("<QI")
+_SIZE = struct.Struct("<Q")
+_CHUNK = 1 << 20
+MOST_BUFFERS = 1_000_000
+
+Data: TypeAlias = bytes | bytearray | memoryview
+
+
+class Frame(NamedTuple):
+    """A message.
+
+    Attributes:
+        head: What it says.
+        buffers: Bytes to which the head refers.
+    """
+
+    head: bytes
+    buffers: Sequence[Data] = ()
+
+
+class ClosedError(EOFError):
+    """The other side is gone."""
+
+
+class TooLargeError(ValueError):
+    """A frame is larger than it may be."""
+
+
+def send(descriptor: int, frame: Frame, waiting: Callable[[], None] | None = None) -> None:
+    """Write a frame.
+
+    Args:
+        descriptor: Where.
+        frame: What.
+        waiting: What is called, several times a second, while the other side does not read.
+
+    Raises:
+        ClosedError: Nobody reads it any more.
+    """
+    views = [memoryview(each).cast("B") for each in frame.buffers]
+    start = _HEAD.pack(len(frame.head), len(views)) + b"".join(
+        _SIZE.pack(each.nbytes) for each in views
+    )
+    try:
+        for part in (memoryview(start + frame.head), *views):
+            at = 0
+            while at < part.nbytes:
+                if waiting is not None and not _is_ready(descriptor, select.POLLOUT):
+                    waiting()
+                    continue
+                # A pipe that takes one byte takes a page; a larger piece could block.
+                size = _CHUNK if waiting is None else select.PIPE_BUF
+                at += os.write(descriptor, part[at : at + size])
+    except BrokenPipeError:
+        raise ClosedError from None
+
+
+def _is_ready(descriptor: int, wanted: int) -> bool:
+    """Whether it can be read or written, or is closed, after a tenth of a second at most."""
+    poll = select.poll()
+    poll.register(descriptor, wanted)
+    return bool(poll.poll(100))
+
+
+def receive(
+    descriptor: int, most: int | None = None, waiting: Callable[[], None] | None = None
+) -> Frame:
+    """Read a frame.
+
+    Args:
+        descriptor: Where from.
+        most: How many bytes it may have.
+        waiting: What is called, several times a second, until it is complete.
+
+    Raises:
+        ClosedError: The other side has ended.
+        TooLargeError: It is larger.
+    """
+    length, count = _HEAD.unpack(_exactly(descriptor, _HEAD.size, waiting))
+    if count > MOST_BUFFERS:
+        raise TooLargeError
+    sizes = [_SIZE.unpack(_exactly(descriptor, _SIZE.size, waiting))[0] for _ in range(count)]
+    if most is not None and length + sum(sizes) > most:
+        raise TooLargeError
+    head = _exactly(descriptor, length, waiting)
+    return Frame(bytes(head), [_exactly(descriptor, each, waiting) for each in sizes])
+
+
+def _exactly(descriptor: int, length: int, waiting: Callable[[], None] | None) -> bytearray:
+    # It grows with what has come: what the other side says of a length costs nothing yet.
+    data = bytearray()
+    asked = time.monotonic()
+    while len(data) < length:
+        if waiting is not None:
+            is_ready = _is_ready(descriptor, select.POLLIN)
+            if not is_ready or time.monotonic() - asked > 0.1:
+                asked = time.monotonic()
+                waiting()
+            if not is_ready:
+                continue
+        chunk = os.read(descriptor, min(_CHUNK, length - len(data)))
+        if not chunk:
+            raise ClosedError
+        data += chunk
+    return data

@@ -1,0 +1,349 @@
+"""The copy as a place where programs run, made when it is first used, for as long as a question.
+
+Statements that succeeded are kept, for the next program in the same copy. A copy whose process
+ended is made again for the next program, and its earlier statements run again first; what they had
+called in the kernel is not called a second time.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from archytas_nb.copies import forked, lock
+from archytas_nb.copies.codec import NotDataError, Reader
+from archytas_nb.copies.limits import CopyLimits
+from archytas_nb.copies.lock import Level
+from archytas_nb.copies.process import CopyProcess, EndedBecause, Message, NotStartedError
+from archytas_nb.copies.program import CallError
+
+Status = Literal["ok", "failed", "not run"]
+Way = Literal["fork", "message"]
+
+
+class CopyError(Exception):
+    """A copy cannot be made or cannot do what was asked; the message says why, in one line."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The exception of a statement.
+
+    Attributes:
+        type: The name of its class.
+        message: Its text.
+        line: The line of the program that raised it; empty if it is unknown.
+        number: The number of this line, from 1; 0 if it is unknown.
+    """
+
+    type: str
+    message: str
+    line: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Value:
+    """The value of an expression.
+
+    Attributes:
+        text: It as text, as the notebook would show it.
+        object: A copy of it, if it is data; None otherwise.
+        is_data: Whether `object` is it.
+    """
+
+    text: str
+    object: Any = None
+    is_data: bool = False
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a program, and what came of it.
+
+    Attributes:
+        source: Its text.
+        status: Whether it ran.
+        printed: What it printed.
+        value: What it is, if it is an expression other than None.
+        error: What it raised, if it failed.
+    """
+
+    source: str
+    status: Status
+    printed: str = ""
+    value: Value | None = None
+    error: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An effect that a program tried to have, which was refused.
+
+    Attributes:
+        kind: What it was: write, delete, move, change (of rights, times or owners), start (of a
+            process), connect, listen, signal, or use (of something that is not known).
+        target: The path, address or program, as the program named it.
+    """
+
+    kind: str
+    target: str
+
+
+@dataclass(frozen=True)
+class CopyReport:
+    """What came of a program.
+
+    Attributes:
+        statements: Its statements, in order; those after one that failed did not run.
+        bound: The names that it bound, changed or deleted.
+        figures: Pictures that it showed, and figures that were open at its end, as PNG.
+        tried: Effects that were refused.
+        way: How the copy got the objects.
+        ended: Why the copy ended before the program did; None if it did not.
+        seconds: How long it took.
+    """
+
+    statements: tuple[Statement, ...]
+    bound: tuple[str, ...]
+    figures: tuple[bytes, ...]
+    tried: tuple[Effect, ...]
+    way: Way
+    ended: EndedBecause | None
+    seconds: float
+
+
+@dataclass
+class _Reading:
+    """What is known of a program that runs."""
+
+    texts: list[str] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    bound: dict[str, None] = field(default_factory=dict)
+    figures: list[bytes] = field(default_factory=list)
+    tried: list[Effect] = field(default_factory=list)
+    ended: EndedBecause | None = None
+
+
+_ENDED: dict[EndedBecause, str] = {
+    "time": "the program took too long",
+    "memory": "it used too much memory, or too much of its scratch folder",
+    "exit": "the program ended the process",
+    "crash": "the process crashed",
+    "hang": "it neither computed nor waited for something that would come",
+    "output": "it printed without end",
+}
+
+
+def _never() -> bool:
+    return False
+
+
+class Copy:
+    """A copy of the kernel.
+
+    Args:
+        namespace: The variables of the kernel.
+        folder: The project, in which files can be read, but for secrets.
+        limits: What it may use.
+        call: What runs a function of the kernel: its name, its arguments by position and by name.
+        tools: The names of functions that run in the kernel.
+        stopped: Whether the person has interrupted the question.
+        level: What holds it; None for the best of this machine.
+
+    Attributes:
+        level: What holds it.
+
+    Raises:
+        CopyError: A tool is named and `call` is None.
+    """
+
+    def __init__(
+        self,
+        namespace: Mapping[str, Any],
+        *,
+        folder: Path,
+        limits: CopyLimits | None = None,
+        call: Callable[[str, tuple[Any, ...], dict[str, Any]], Any] | None = None,
+        tools: Collection[str] = (),
+        stopped: Callable[[], bool] = _never,
+        level: Level | None = None,
+    ) -> None:
+        if tools and call is None:
+            raise CopyError(f"expected a function that calls the tools {sorted(tools)!r}")
+        self.level = level or lock.machine()
+        self._namespace = namespace
+        self._folder = folder
+        self._limits = limits or CopyLimits()
+        self._call = call
+        self._tools = tuple(tools)
+        self._stopped = stopped
+        self._process: CopyProcess | None = None
+        self._kept: list[str] = []
+        self._calls: list[tuple[bytes, bool, Any]] = []
+        self._replayed = 0
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the copy; a second time does nothing."""
+        self._is_closed = True
+        if self._process is not None:
+            self._process.close()
+
+    def run(self, source: str) -> CopyReport:
+        """Run a program in the copy.
+
+        Raises:
+            CopyError: The copy cannot be made.
+            KeyboardInterrupt: The kernel was interrupted; the copy has ended.
+        """
+        begun = time.monotonic()
+        process = self._running()
+        reading = self._read(process, source)
+        done = len(reading.statements)
+        self._kept += [each.source for each in reading.statements if each.status == "ok"]
+        rest = [Statement(text, "not run") for text in reading.texts[done:]]
+        return CopyReport(
+            (*reading.statements, *rest),
+            tuple(reading.bound),
+            tuple(reading.figures),
+            tuple(reading.tried),
+            process.way,
+            reading.ended,
+            time.monotonic() - begun,
+        )
+
+    def value(self, name: str) -> Any:
+        """A copy of the value that a variable has in the copy.
+
+        Raises:
+            CopyError: There is no such variable, or its value is not data.
+        """
+        process = self._running()
+        for message in process.ask("value", name):
+            if message.what == "value":
+                try:
+                    return Reader(message.buffers).read(message.facts["tree"])
+                except NotDataError as error:
+                    raise CopyError(f"{name!r} cannot be brought back: {error}") from None
+            if message.what == "refused":
+                raise CopyError(f"{name!r} cannot be brought back: {message.facts['reason']}")
+        raise CopyError(f"{name!r} cannot be brought back: the copy ended ({process.ended})")
+
+    def _running(self) -> CopyProcess:
+        if self._is_closed:
+            raise CopyError("the copy is closed: make another one")
+        if self._process is not None and self._process.is_running:
+            return self._process
+        self._process = self._started()
+        if self._kept:
+            self._replayed = 0
+            self._read(self._process, "\n".join(self._kept))
+        self._replayed = len(self._calls)
+        return self._process
+
+    def _started(self) -> CopyProcess:
+        try:
+            process = forked.start(
+                self._namespace, self._folder, self.level, self._limits, self._tools, self._stopped
+            )
+        except (NotStartedError, OSError) as error:
+            raise CopyError(f"a copy of the kernel cannot be made: {error}") from None
+        return process
+
+    def _read(self, process: CopyProcess, source: str) -> _Reading:
+        reading = _Reading()
+        for message in process.ask("run", source):
+            if message.what == "call":
+                self._answer(process, message)
+            elif self._take(reading, message):
+                return reading
+        reading.ended = reading.ended or process.ended
+        if len(reading.statements) < len(reading.texts):
+            # It was in this statement that the copy ended.
+            text = reading.texts[len(reading.statements)]
+            why = _ENDED[reading.ended or "crash"]
+            failure = Failure("CopyEnded", f"the copy ended: {why}", text.partition("\n")[0], 0)
+            reading.statements.append(Statement(text, "failed", error=failure))
+        return reading
+
+    def _take(self, reading: _Reading, message: Message) -> bool:
+        """Add what a message says; True for the last one."""
+        facts = message.facts
+        if message.what == "program":
+            reading.texts += map(str, facts["texts"])
+        elif message.what in ("ok", "failed"):
+            source = reading.texts[len(reading.statements)]
+            printed = str(facts["printed"])
+            reading.bound |= dict.fromkeys(map(str, facts["bound"]))
+            if message.what == "ok":
+                value = _value(message)
+                reading.statements.append(Statement(source, "ok", printed, value))
+                return False
+            error = facts["error"]
+            failure = Failure(
+                str(error["type"]), str(error["message"]), str(error["line"]), int(error["number"])
+            )
+            if error["ended"] in ("exit", "output"):
+                reading.ended = error["ended"]
+            reading.statements.append(Statement(source, "failed", printed, None, failure))
+        elif message.what == "done":
+            reading.figures += [bytes(each) for each in message.buffers]
+            reading.tried += [Effect(str(kind), str(target)) for kind, target in facts["tried"]]
+            return True
+        elif message.what == "not locked":
+            self.close()
+            raise CopyError(f"a copy of the kernel cannot be locked: {facts['reason']}")
+        return False
+
+    def _answer(self, process: CopyProcess, message: Message) -> None:
+        """Run a function of the kernel for the copy, or repeat what it had returned."""
+        name = str(message.facts["name"])
+        if name not in self._tools or self._call is None:
+            raise ValueError(name)
+        request = b"\0".join(
+            (repr(message.facts).encode("utf-8", "replace"), *map(bytes, message.buffers))
+        )
+        if self._replayed < len(self._calls) and self._calls[self._replayed][0] == request:
+            _, is_result, content = self._calls[self._replayed]
+            self._replayed += 1
+        else:
+            args, kwargs = Reader(message.buffers).read(message.facts["tree"])
+            begun = time.monotonic()
+            is_result, content = True, None
+            try:
+                content = self._call(name, tuple(args), dict(kwargs))
+            except Exception as error:  # noqa: BLE001 - the program in the copy handles it
+                is_result, content = False, error
+            process.wait_for_call(time.monotonic() - begun)
+            self._calls.append((request, is_result, content))
+            self._replayed = len(self._calls)
+        try:
+            process.reply(is_result, content)
+        except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+            reason = f"{name}() returned what cannot be sent to the copy: {error}"
+            if not is_result:
+                reason = f"{type(content).__name__}: {content}"
+            process.reply(*(False, CallError(reason)))
+
+
+def _value(message: Message) -> Value | None:
+    text, tree = message.facts["text"], message.facts["tree"]
+    if text is None:
+        return None
+    if tree == ["absent"]:
+        return Value(str(text))
+    try:
+        return Value(str(text), Reader(message.buffers).read(tree), is_data=True)
+    except NotDataError:
+        return Value(str(text))

@@ -1,0 +1,188 @@
+"""What a copy may read: Python, libraries, facts of the machine, and the project without secrets.
+
+A file is a secret by its name: it is hidden, as `.env` and `.ssh` are, or named like a key or a
+password. Landlock allows folders with all that is in them, so a folder with a secret in it is
+allowed entry by entry.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+MOST_ENTRIES = 50_000
+"""How many files and folders of a project are looked at; what is beyond cannot be read."""
+
+_SECRET = re.compile(
+    r"\..*|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg|ovpn)|id_(rsa|dsa|ecdsa|ed25519).*"
+    r"|(.*[^a-z])?(secrets?|credentials?|passwords?|passwd|token|api[-_]?keys?|private[-_]?keys?"
+    r"|service[-_]?accounts?)([^a-z].*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+
+_SYSTEM = (
+    # libraries and programs
+    "/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/opt/conda",
+    # settings that libraries read, none of which has a password
+    "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone", "/etc/passwd", "/etc/group",
+    "/etc/nsswitch.conf", "/etc/os-release", "/etc/mime.types", "/etc/fonts", "/etc/alternatives",
+    "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/locale.alias",
+    # the machine
+    "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime",
+    "/proc/version", "/proc/filesystems", "/proc/sys/vm", "/proc/sys/kernel/osrelease",
+    "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/fs/cgroup",
+    "/sys/kernel/mm/transparent_hugepage",
+    "/dev/zero", "/dev/urandom", "/dev/random",
+)  # fmt: skip
+
+_OF_ITSELF = ("maps", "smaps", "smaps_rollup", "stat", "statm", "status", "cgroup", "limits", "fd")
+
+
+class Readable(NamedTuple):
+    """What may be read.
+
+    Attributes:
+        whole: Files, and folders with all that is in them.
+        listed: Folders whose names, and those of the folders in them, may be listed.
+        is_cut: Whether the project has more entries than are looked at.
+    """
+
+    whole: tuple[Path, ...]
+    listed: tuple[Path, ...]
+    is_cut: bool = False
+
+
+def is_secret(name: str) -> bool:
+    """Whether a file or folder with this name, without its path, is a secret."""
+    return _SECRET.fullmatch(name) is not None
+
+
+@cache
+def python_and_libraries() -> tuple[Path, ...]:
+    """The folders of the interpreter and of what is installed for it."""
+    named = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values()]
+    with suppress(OSError):
+        named.append(str(Path(sys.executable).resolve().parent))
+    found = {Path(each) for each in named if each}
+    return tuple(path for path in sorted(found) if len(path.parts) > 1 and path != Path.home())
+
+
+def readable(folder: Path) -> Readable:
+    """What code in a copy may read.
+
+    Args:
+        folder: The project: what is in it can be read, but for secrets.
+    """
+    whole = [Path(each) for each in _SYSTEM] + list(python_and_libraries())
+    whole += [Path("/proc/self", each) for each in _OF_ITSELF]
+    listed = []
+    is_cut = False
+    for each in _projects(folder):
+        project = _Project(each)
+        whole += project.allowed()
+        listed += project.listed()
+        is_cut |= project.is_cut
+    return Readable(tuple(whole), tuple(listed), is_cut)
+
+
+def _projects(folder: Path) -> Iterator[Path]:
+    """The project, and other folders from which Python imports that are not installed."""
+    seen: list[Path] = []
+    for each in (folder, *map(Path, sys.path)):
+        with suppress(OSError):
+            path = each.resolve(strict=True)
+            installed = any(path.is_relative_to(known) for known in python_and_libraries())
+            above_home = Path.home().is_relative_to(path) and each is not folder
+            is_known = installed or any(path.is_relative_to(known) for known in seen)
+            if path.is_dir() and not is_known and not above_home and len(path.parts) > 1:
+                seen.append(path)
+                yield path
+
+
+class _Folder(NamedTuple):
+    path: Path
+    parent: int
+    files: list[tuple[str, int]]
+    folders: list[int]
+
+
+class _Project:
+    """The entries of a folder, level by level, without those of secret folders."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folders = [_Folder(root, -1, [], [])]
+        self._unclean: set[int] = set()
+        self._secret_files: set[int] = set()
+        self._home = Path.home()
+        self.is_cut = False
+        self._walk()
+
+    def _walk(self) -> None:
+        looked = 0
+        for index, folder in enumerate(self._folders):
+            if looked > MOST_ENTRIES:
+                self.is_cut = True
+                self._mark(index)
+                folder.files.clear()
+                continue
+            try:
+                entries = list(os.scandir(folder.path))
+            except OSError:
+                self._mark(index)
+                continue
+            looked += len(entries)
+            for entry in entries:
+                self._add(index, entry)
+
+    def _add(self, index: int, entry: os.DirEntry[str]) -> None:
+        folder = self._folders[index]
+        is_folder = entry.is_dir(follow_symlinks=False)
+        path = folder.path / entry.name
+        if is_secret(entry.name) or (is_folder and path == self._home):
+            self._mark(index)
+            if not is_folder:
+                self._secret_files.add(entry.inode())
+        elif is_folder:
+            folder.folders.append(len(self._folders))
+            self._folders.append(_Folder(path, index, [], []))
+        elif not entry.is_symlink():
+            folder.files.append((entry.name, entry.inode()))
+
+    def _mark(self, index: int) -> None:
+        """A folder cannot be allowed as a whole, nor can those that it is in."""
+        while index >= 0 and index not in self._unclean:
+            self._unclean.add(index)
+            index = self._folders[index].parent
+
+    def allowed(self) -> list[Path]:
+        """What can be allowed as a whole."""
+        for index, folder in enumerate(self._folders):
+            # A hard link gives a secret a second name.
+            if any(inode in self._secret_files for _, inode in folder.files):
+                self._mark(index)
+        found = []
+        waiting = [0]
+        while waiting:
+            index = waiting.pop()
+            folder = self._folders[index]
+            if index not in self._unclean:
+                found.append(folder.path)
+                continue
+            waiting += folder.folders
+            found += [
+                folder.path / name
+                for name, inode in folder.files
+                if inode not in self._secret_files
+            ]
+        return found
+
+    def listed(self) -> list[Path]:
+        return [self._root]
