@@ -40,7 +40,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 def keep_to(folder: Path) -> None:
     """Let libraries put their caches into a folder, and leave no secret in the environment."""
     for name in list(os.environ):
-        if not _is_plain(name):
+        if not is_plain(name):
             del os.environ[name]
     where = str(folder)
     for name in ("TMPDIR", "TEMP", "TMP", "MPLCONFIGDIR", "XDG_CACHE_HOME", "JOBLIB_TEMP_FOLDER",
@@ -51,7 +51,7 @@ def keep_to(folder: Path) -> None:
     warnings.filterwarnings("ignore", "FigureCanvasAgg is non-interactive")
 
 
-def _is_plain(name: str) -> bool:
+def is_plain(name: str) -> bool:
     """Whether a variable of the environment says how to compute; others may be keys."""
     return name in {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "PWD", "SHELL", "TERM"} or (
         name.startswith(("LC_", "PYTHON", "OMP_", "OPENBLAS_", "MKL_", "NUMEXPR_", "POLARS_",

@@ -43,7 +43,8 @@ def send(descriptor: int, frame: Frame, waiting: Callable[[], None] | None = Non
     Args:
         descriptor: Where.
         frame: What.
-        waiting: What is called, several times a second, while the other side does not read.
+        waiting: What is called, several times a second, while the other side does not read from a
+            descriptor that does not block.
 
     Raises:
         ClosedError: Nobody reads it any more.
@@ -52,18 +53,16 @@ def send(descriptor: int, frame: Frame, waiting: Callable[[], None] | None = Non
     start = _HEAD.pack(len(frame.head), len(views)) + b"".join(
         _SIZE.pack(each.nbytes) for each in views
     )
-    try:
-        for part in (memoryview(start + frame.head), *views):
-            at = 0
-            while at < part.nbytes:
-                if waiting is not None and not _is_ready(descriptor, select.POLLOUT):
+    for part in (memoryview(start + frame.head), *views):
+        at = 0
+        while at < part.nbytes:
+            try:
+                at += os.write(descriptor, part[at : at + _CHUNK])
+            except BlockingIOError:
+                if not _is_ready(descriptor, select.POLLOUT) and waiting is not None:
                     waiting()
-                    continue
-                # A pipe that takes one byte takes a page; a larger piece could block.
-                size = _CHUNK if waiting is None else select.PIPE_BUF
-                at += os.write(descriptor, part[at : at + size])
-    except BrokenPipeError:
-        raise ClosedError from None
+            except BrokenPipeError:
+                raise ClosedError from None
 
 
 def _is_ready(descriptor: int, wanted: int) -> bool:

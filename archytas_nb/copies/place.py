@@ -7,22 +7,44 @@ called in the kernel is not called a second time.
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from archytas_nb.copies import forked, lock
+from archytas_nb.copies import lock, prepared, scratch, watch
+from archytas_nb.copies.begin import Beginning
 from archytas_nb.copies.codec import NotDataError, Reader
 from archytas_nb.copies.limits import CopyLimits
 from archytas_nb.copies.lock import Level
-from archytas_nb.copies.process import CopyProcess, EndedBecause, Message, NotStartedError
+from archytas_nb.copies.message import Named, NotSentError, named, pack
+from archytas_nb.copies.prepared import NotPreparedError
+from archytas_nb.copies.process import CopyProcess, EndedBecause, Message, Way
 from archytas_nb.copies.program import CallError
+from archytas_nb.copies.readable import readable
+from archytas_nb.copies.ways import connected, start_alone
 
 Status = Literal["ok", "failed", "not run"]
-Way = Literal["fork", "message"]
+
+CAN_FORK = sys.platform == "linux"
+"""Whether a process of this system can be forked and go on; macOS has libraries that cannot."""
+
+_QUICK = 1.0
+_PATIENT = 10.0
+"""Seconds that the pickling of variables may take where a fork would do, and where it would not."""
+
+_MOST_SENT = 1 << 30
+"""Bytes of variables that are sent."""
+
+_WAYS: dict[Way, str] = {"fork": "by fork", "message": "by message"}
+
+_hung: set[int] = set()
+"""The id of this process, once a fork of it has hung."""
 
 
 class CopyError(Exception):
@@ -186,6 +208,7 @@ class Copy:
         self._kept: list[str] = []
         self._calls: list[tuple[bytes, bool, Any]] = []
         self._replayed = 0
+        self._sent: set[str] = set()
         self._is_closed = False
 
     def __enter__(self) -> Self:
@@ -204,12 +227,20 @@ class Copy:
         """Run a program in the copy.
 
         Raises:
-            CopyError: The copy cannot be made.
+            CopyError: The copy cannot be made, or cannot get a variable that the program uses.
             KeyboardInterrupt: The kernel was interrupted; the copy has ended.
         """
         begun = time.monotonic()
-        process = self._running()
-        reading = self._read(process, source)
+        if self._is_closed:
+            raise CopyError("the copy is closed: make another one")
+        called = len(self._calls)
+        reading, way = self._tried_ways(source)
+        if reading.ended == "hang":
+            _hung.add(os.getpid())
+            # What the program called in the kernel is repeated, and not called again.
+            self._replayed = called
+            with suppress(CopyError):
+                reading, way = self._tried_ways(source)
         done = len(reading.statements)
         self._kept += [each.source for each in reading.statements if each.status == "ok"]
         rest = [Statement(text, "not run") for text in reading.texts[done:]]
@@ -218,7 +249,7 @@ class Copy:
             tuple(reading.bound),
             tuple(reading.figures),
             tuple(reading.tried),
-            process.way,
+            way,
             reading.ended,
             time.monotonic() - begun,
         )
@@ -229,7 +260,10 @@ class Copy:
         Raises:
             CopyError: There is no such variable, or its value is not data.
         """
-        process = self._running()
+        process = self._process
+        if process is None or not process.is_running:
+            # What was kept runs again, and with it what has this name.
+            process = self._started("")
         for message in process.ask("value", name):
             if message.what == "value":
                 try:
@@ -240,26 +274,107 @@ class Copy:
                 raise CopyError(f"{name!r} cannot be brought back: {message.facts['reason']}")
         raise CopyError(f"{name!r} cannot be brought back: the copy ended ({process.ended})")
 
-    def _running(self) -> CopyProcess:
-        if self._is_closed:
-            raise CopyError("the copy is closed: make another one")
-        if self._process is not None and self._process.is_running:
-            return self._process
-        self._process = self._started()
-        if self._kept:
-            self._replayed = 0
-            self._read(self._process, "\n".join(self._kept))
-        self._replayed = len(self._calls)
-        return self._process
+    def _tried_ways(self, source: str) -> tuple[_Reading, Way]:
+        """Run a program in the process that there is, or in one that is made for it."""
+        process = self._process
+        if process is not None and process.is_running:
+            try:
+                self._send(process, named(source, self._namespace), _PATIENT)
+                return self._read(process, source), process.way
+            except NotSentError:
+                # It has what it was made for; another way may have all.
+                process.close()
+        process = self._started(source)
+        reading = self._read(process, source)
+        return reading, process.way
 
-    def _started(self) -> CopyProcess:
+    def _started(self, source: str) -> CopyProcess:
+        """A process with the variables that a program names, in which what was kept has run."""
+        reasons = []
+        for way, seconds in self._ways():
+            try:
+                self._process = process = self._begun(way)
+                kept = "\n".join((*self._kept, source))
+                self._send(process, named(kept, self._namespace), seconds)
+            except (NotSentError, NotPreparedError, OSError) as error:
+                reasons.append(f"{_WAYS[way]}: {error}")
+                if self._process is not None:
+                    self._process.close()
+                continue
+            except BaseException:
+                if self._process is not None:
+                    self._process.close()
+                raise
+            replayed, self._replayed = self._replayed, 0
+            if self._kept:
+                self._read(process, "\n".join(self._kept))
+            self._replayed = max(replayed, self._replayed)
+            return process
+        raise CopyError(f"no copy of the kernel can be made; {'; '.join(reasons)}")
+
+    def _ways(self) -> list[tuple[Way, float]]:
+        """The ways to make a copy, in the order in which they are tried, and their seconds.
+
+        A fork has everything at once, but a thread pool that ran in the kernel can hang in it; then
+        the message may take longer. A prepared process may still be starting: meanwhile, a fork.
+        """
+        if self.level.kind == "guarded" or not CAN_FORK:
+            return [("message", _PATIENT)]
+        is_doubtful = os.getpid() in _hung or watch.has_foreign_threads()
+        template = prepared.template()
+        template.prepare(prepared.libraries(self._namespace))
+        if is_doubtful:
+            return [("message", _PATIENT), ("fork", 0.0)]
+        if template.is_ready():
+            return [("message", _QUICK), ("fork", 0.0)]
+        return [("fork", 0.0), ("message", _PATIENT)]
+
+    def _begun(self, way: Way) -> CopyProcess:
+        self._sent = set()
+        beginning = Beginning(
+            self.level,
+            self._limits,
+            self._limits.bytes_of_memory(),
+            readable(self._folder),
+            scratch.make(),
+            self._tools,
+            os.getpid(),
+            tuple(sys.path),
+            os.getcwd(),  # noqa: PTH109 - a text, which is sent
+        )
         try:
-            process = forked.start(
-                self._namespace, self._folder, self.level, self._limits, self._tools, self._stopped
-            )
-        except (NotStartedError, OSError) as error:
-            raise CopyError(f"a copy of the kernel cannot be made: {error}") from None
-        return process
+            if way == "message" and not CAN_FORK:
+                return start_alone(beginning, self._stopped)
+            return connected(way, self._namespace, beginning, self._stopped)
+        except BaseException:
+            scratch.remove(beginning.scratch)
+            raise
+
+    def _send(self, process: CopyProcess, wanted: Named, seconds: float) -> None:
+        """Send the variables that a program names and the copy has not got.
+
+        Raises:
+            NotSentError: One that it uses cannot be sent.
+        """
+        if process.way == "fork":
+            return
+        known = self._sent | set(self._tools)
+        wanted = Named(
+            tuple(name for name in wanted.used if name not in known),
+            tuple(name for name in wanted.mentioned if name not in known),
+        )
+        if not wanted.used and not wanted.mentioned:
+            return
+        parcel = pack(self._namespace, wanted, seconds, _MOST_SENT)
+        for message in process.ask("names", parcel=parcel):
+            if message.what == "refused":
+                raise NotSentError(f"they cannot be built there: {message.facts['reason']}")
+            if message.what == "not locked":
+                raise CopyError(f"a copy of the kernel cannot be locked: {message.facts['reason']}")
+            if message.what == "taken":
+                self._sent.update(parcel.names)
+                return
+        raise CopyError(f"the copy ended while it was sent variables ({process.ended})")
 
     def _read(self, process: CopyProcess, source: str) -> _Reading:
         reading = _Reading()

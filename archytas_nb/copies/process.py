@@ -14,23 +14,20 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Protocol
 
 from archytas_nb.copies import scratch, watch
+from archytas_nb.copies.begin import Beginning
 from archytas_nb.copies.channel import ClosedError, Data, Frame, TooLargeError, receive, send
-from archytas_nb.copies.limits import CopyLimits
+from archytas_nb.copies.message import Parcel
 
+Way = Literal["fork", "message"]
 EndedBecause = Literal["time", "memory", "exit", "crash", "hang", "output"]
 _LOOK = 0.25
 """Seconds between two looks at what a process uses."""
-
-
-class NotStartedError(Exception):
-    """A copy could not be made; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -52,48 +49,91 @@ class _EndedError(Exception):
     """The process is no more."""
 
 
+class Child(Protocol):
+    """A process that is a copy."""
+
+    pid: int
+
+    def kill(self) -> None:
+        """End it; one that has ended is left alone."""
+
+    def wait(self) -> int | None:
+        """Wait until it has ended and release its process id; its status, if it is known."""
+
+
+class Forked:
+    """A child of the kernel."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def kill(self) -> None:
+        """End it."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int | None:
+        """Wait until it has ended."""
+        try:
+            return os.waitpid(self.pid, 0)[1]
+        except ChildProcessError:
+            # Somebody else has waited for all children of the kernel.
+            return None
+
+
 class CopyProcess:
     """A process that runs programs.
 
+    Args:
+        child: It.
+        reading: Where it reports.
+        writing: Where it is asked.
+        life: What is closed at the end of the kernel; it is closed with it.
+        beginning: What it was begun with.
+        stopped: Whether the person has interrupted the question.
+        way: How it got its objects.
+
     Attributes:
-        pid: Its process id.
         ended: Why it is no more; None while it runs, and if it was closed.
         way: How it got its objects.
     """
 
     def __init__(
         self,
-        pid: int,
+        child: Child,
         reading: int,
         writing: int,
-        life: int,
-        folder: Path,
-        limits: CopyLimits,
+        life: int | None,
+        beginning: Beginning,
         stopped: Callable[[], bool],
-        way: Literal["fork", "message"],
+        way: Way,
     ) -> None:
-        self.pid = pid
         self.ended: EndedBecause | None = None
         self.way = way
+        self._child = child
+        self._open = [each for each in (reading, writing, life) if each is not None]
+        with suppress(AttributeError, OSError):
+            # A copy that does not read must not hold the kernel.
+            os.set_blocking(writing, False)
         self._reading = reading
         self._writing = writing
-        self._life = life
-        self._folder = folder
-        self._limits = limits
-        self._memory = limits.bytes_of_memory()
+        self._folder = beginning.scratch
+        self._limits = beginning.limits
+        self._memory = beginning.memory
         self._stopped = stopped
         self._is_closed = False
-        self._deadline = time.monotonic() + limits.seconds
-        self._quiet = watch.Quiet(pid, time.monotonic())
+        self._deadline = time.monotonic() + self._limits.seconds
+        self._quiet = watch.Quiet(child.pid, time.monotonic())
         self._looked = 0.0
         self._owner = os.getpid()
+        self._child_is_gone = False
 
     @property
     def is_running(self) -> bool:
         """Whether it can be asked for something."""
         return not self._is_closed
 
-    def ask(self, *what: Any, buffers: Collection[Data] = ()) -> Iterator[Message]:
+    def ask(self, *what: Any, parcel: Parcel | None = None) -> Iterator[Message]:
         """Ask for something, and yield what the copy says until the last message is taken.
 
         Raises:
@@ -103,7 +143,9 @@ class CopyProcess:
         self._quiet.restart(time.monotonic())
         self._looked = time.monotonic()
         try:
-            self._send(what, buffers)
+            self._send(what)
+            if parcel is not None:
+                send(self._writing, Frame(parcel.head, parcel.buffers), self._look)
             while True:
                 yield self._message()
         except _EndedError:
@@ -123,18 +165,18 @@ class CopyProcess:
     def reply(self, *content: Any) -> None:
         """Answer a call of the copy."""
         now = time.monotonic()
-        self._send(content, ())
+        self._send(content)
         self._quiet.restart(now)
 
     def wait_for_call(self, seconds: float) -> None:
         """Do not count the time that a function of the kernel took."""
         self._deadline += seconds
 
-    def _send(self, content: Any, buffers: Collection[Data]) -> None:
+    def _send(self, content: Any) -> None:
         out_of_band: list[pickle.PickleBuffer] = []
         head = pickle.dumps(content, 5, buffer_callback=out_of_band.append)
         raws = [each.raw() for each in out_of_band]
-        send(self._writing, Frame(head, (*raws, *buffers)), self._look)
+        send(self._writing, Frame(head, raws), self._look)
 
     def _message(self) -> Message:
         # A value may come with a head that is as large as it.
@@ -153,7 +195,7 @@ class CopyProcess:
             return
         self._looked = now
         within = scratch.is_within(self._folder, self._limits.scratch)
-        if not within or watch.private_bytes(self.pid) > self._memory:
+        if not within or watch.private_bytes(self._child.pid) > self._memory:
             self._end("memory")
         if self.way == "fork" and self._quiet.look(now) > self._limits.quiet:
             self._end("hang")
@@ -167,24 +209,23 @@ class CopyProcess:
         self.close()
 
     def _how_it_ended(self) -> EndedBecause:
-        for _ in range(200):
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.pid = 0
-                return "exit" if os.WIFEXITED(status) else "crash"
-            time.sleep(0.005)
-        return "crash"
+        """How it ended of itself; it has closed its end of the pipe, and cannot go on."""
+        self._child.kill()
+        status = self._child.wait()
+        self._child_is_gone = True
+        if status is None or not os.WIFEXITED(status):
+            # It may have closed the pipe and have been killed for that.
+            return "crash"
+        return "exit"
 
     def close(self) -> None:
         """End the process, and remove its scratch folder; a second time does nothing."""
         if self._is_closed or os.getpid() != self._owner:
             return
         self._is_closed = True
-        if self.pid:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-            with suppress(ChildProcessError):
-                os.waitpid(self.pid, 0)
-        for each in (self._reading, self._writing, self._life):
+        if not self._child_is_gone:
+            self._child.kill()
+            self._child.wait()
+        for each in self._open:
             os.close(each)
         scratch.remove(self._folder)

@@ -164,8 +164,17 @@ class Program:
         head = json.dumps({"what": what, **facts}).encode("ascii")
         send(self._writing, Frame(head, tuple(buffers)))
 
-    def _take_names(self, names: dict[str, Any]) -> None:
+    def _take_names(self) -> None:
+        """Take variables of the kernel."""
+        frame = receive(self._reading)
+        try:
+            names = pickle.loads(frame.head, buffers=frame.buffers)  # noqa: S301 - the kernel's own
+        except BaseException as error:  # noqa: BLE001 - an object raises anything when it is built
+            self._tell("refused", reason=_message(error) or type(error).__name__)
+            return
+        tools = {name: self._namespace[name] for name in self._tools if name in self._namespace}
         self._namespace.update(names)
+        self._namespace.update(tools)
         self._tell("taken")
 
     def _value(self, name: str) -> None:

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-MOST_ENTRIES = 50_000
+MOST_ENTRIES = 20_000
 """How many files and folders of a project are looked at; what is beyond cannot be read."""
 
 _SECRET = re.compile(
@@ -26,6 +26,9 @@ _SECRET = re.compile(
     r"|service[-_]?accounts?)([^a-z].*)?",
     re.IGNORECASE | re.DOTALL,
 )
+
+_CODE = (".py", ".pyi", ".pyc", ".so")
+"""What a module may be called after, such as `token.py`."""
 
 _SYSTEM = (
     # libraries and programs
@@ -61,7 +64,7 @@ class Readable(NamedTuple):
 
 def is_secret(name: str) -> bool:
     """Whether a file or folder with this name, without its path, is a secret."""
-    return _SECRET.fullmatch(name) is not None
+    return _SECRET.fullmatch(name) is not None and not name.endswith(_CODE)
 
 
 @cache
@@ -107,7 +110,7 @@ def _projects(folder: Path) -> Iterator[Path]:
 
 
 class _Folder(NamedTuple):
-    path: Path
+    path: str
     parent: int
     files: list[tuple[str, int]]
     folders: list[int]
@@ -118,12 +121,14 @@ class _Project:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._folders = [_Folder(root, -1, [], [])]
+        self._folders = [_Folder(str(root), -1, [], [])]
         self._unclean: set[int] = set()
         self._secret_files: set[int] = set()
-        self._home = Path.home()
+        self._home = str(Path.home())
         self.is_cut = False
         self._walk()
+        # A secret that is made in the project itself, later on, must not be in what was allowed.
+        self._mark(0)
 
     def _walk(self) -> None:
         looked = 0
@@ -145,14 +150,13 @@ class _Project:
     def _add(self, index: int, entry: os.DirEntry[str]) -> None:
         folder = self._folders[index]
         is_folder = entry.is_dir(follow_symlinks=False)
-        path = folder.path / entry.name
-        if is_secret(entry.name) or (is_folder and path == self._home):
+        if is_secret(entry.name) or (is_folder and entry.path == self._home):
             self._mark(index)
             if not is_folder:
                 self._secret_files.add(entry.inode())
         elif is_folder:
             folder.folders.append(len(self._folders))
-            self._folders.append(_Folder(path, index, [], []))
+            self._folders.append(_Folder(entry.path, index, [], []))
         elif not entry.is_symlink():
             folder.files.append((entry.name, entry.inode()))
 
@@ -174,11 +178,11 @@ class _Project:
             index = waiting.pop()
             folder = self._folders[index]
             if index not in self._unclean:
-                found.append(folder.path)
+                found.append(Path(folder.path))
                 continue
             waiting += folder.folders
             found += [
-                folder.path / name
+                Path(folder.path, name)
                 for name, inode in folder.files
                 if inode not in self._secret_files
             ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
+import importlib
 import os
 import platform
-import resource
 import signal
+import sys
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,23 +18,71 @@ _SLEEPS = {"x86_64": {"35", "230"}, "aarch64": {"101", "115"}}
 """The numbers of nanosleep and clock_nanosleep."""
 
 
-def end_with_parent(parent: int, life: int, *, is_main_thread: bool) -> None:
+def end_with_parent(parent: int, life: int | None, *, is_main_thread: bool) -> None:
     """Make the system end this process when its parent ends, however that comes about.
 
     Args:
-        parent: Its process id.
-        life: The reading end of a pipe into which the parent writes nothing.
-        is_main_thread: Whether the main thread of the parent forked this process.
+        parent: The process id of the kernel.
+        life: The reading end of a pipe into which the kernel writes nothing; None to look for the
+            kernel now and then, where the system does not tell.
+        is_main_thread: Whether the main thread of the process that forked this one did it.
     """
-    # The pipe is closed at the end of the parent; then the system sends SIGKILL.
+    if life is None or sys.platform != "linux":
+        threading.Thread(target=_look_for, args=(parent,), daemon=True).start()
+        return
+    import fcntl
+
+    # The pipe is closed at the end of the kernel; then the system sends SIGKILL.
     fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(life, 10, signal.SIGKILL)  # F_SETSIG
     fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
     if is_main_thread:
         # The second way holds if the program closes the pipe. It is about the thread that forked.
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    if not _is_there(parent):
         os._exit(1)
+
+
+def _is_there(pid: int) -> bool:
+    import psutil  # type: ignore[import-untyped]
+
+    return bool(psutil.pid_exists(pid))
+
+
+def _look_for(pid: int) -> None:
+    while _is_there(pid):
+        time.sleep(1)
+    os._exit(1)
+
+
+def has_foreign_threads() -> bool:
+    """Whether native code has started threads here that compute.
+
+    They may be a pool that does not survive a fork. OpenBLAS, whose pool does, is not counted where
+    threadpoolctl is installed, which tells it apart.
+    """
+    own = {thread.native_id for thread in threading.enumerate()}
+    found = 0
+    with suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            if int(task.name) not in own and not _keeps_house(task):
+                found += 1
+    return found > _blas_threads()
+
+
+def _keeps_house(task: Path) -> bool:
+    """Whether it is a thread of Jupyter's sockets or of an allocator, which stand a fork."""
+    with suppress(OSError):
+        return (task / "comm").read_text().startswith(("ZMQbg", "jemalloc_bg"))
+    return True
+
+
+def _blas_threads() -> int:
+    try:
+        pools = importlib.import_module("threadpoolctl").threadpool_info()
+    except Exception:  # noqa: BLE001 - a library that it asks may not answer
+        return 0
+    return sum(int(p["num_threads"]) - 1 for p in pools if p.get("internal_api") == "openblas")
 
 
 def bound(memory: int, file: int) -> None:
@@ -47,7 +97,9 @@ def bound(memory: int, file: int) -> None:
     with suppress(OSError):
         # A core dump would hold the memory of the parent.
         Path("/proc/self/coredump_filter").write_text("0")
-    with suppress(OSError, ValueError):
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (file, file))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
