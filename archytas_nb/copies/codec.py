@@ -407,7 +407,10 @@ _FORMS: dict[str, _Form] = {
     ),
     "zoneinfo.ZoneInfo": _of_text(lambda zone: zone.key, zoneinfo.ZoneInfo),
     "decimal.Decimal": _of_text(str, decimal.Decimal),
-    "fractions.Fraction": _of_text(str, fractions.Fraction),
+    "fractions.Fraction": _Form(
+        lambda w, v: w.many((v.numerator, v.denominator)),
+        lambda r, t: fractions.Fraction(*r.many(t)),
+    ),
     "uuid.UUID": _of_text(str, uuid.UUID),
     **{
         f"{kind.__module__}.{kind.__qualname__}": _of_text(str, kind)

@@ -29,7 +29,7 @@ class CopyLimits:
     memory: int | None = None
     printed: int = 100_000
     text: int = 20_000
-    value: int = 512 << 20
+    value: int = 256 << 20
     figures: int = 20
     scratch: int = 512 << 20
     quiet: float = 2.0

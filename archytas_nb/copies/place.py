@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -24,12 +23,33 @@ from archytas_nb.copies.limits import CopyLimits
 from archytas_nb.copies.lock import Level
 from archytas_nb.copies.message import Named, NotSentError, named, pack
 from archytas_nb.copies.prepared import NotPreparedError
-from archytas_nb.copies.process import CopyProcess, EndedBecause, Message, Way
+from archytas_nb.copies.process import CopyProcess, Message, Way
 from archytas_nb.copies.program import CallError
 from archytas_nb.copies.readable import readable
+from archytas_nb.copies.report import (
+    CopyReport,
+    DamagedError,
+    Effect,
+    Failure,
+    ReportReader,
+    Statement,
+    Value,
+)
 from archytas_nb.copies.ways import connected, start_alone
 
 Status = Literal["ok", "failed", "not run"]
+
+__all__ = [
+    "Copy",
+    "CopyError",
+    "CopyLimits",
+    "CopyReport",
+    "Effect",
+    "Failure",
+    "Level",
+    "Statement",
+    "Value",
+]
 
 CAN_FORK = sys.platform == "linux"
 """Whether a process of this system can be forked and go on; macOS has libraries that cannot."""
@@ -49,116 +69,6 @@ _hung: set[int] = set()
 
 class CopyError(Exception):
     """A copy cannot be made or cannot do what was asked; the message says why, in one line."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """The exception of a statement.
-
-    Attributes:
-        type: The name of its class.
-        message: Its text.
-        line: The line of the program that raised it; empty if it is unknown.
-        number: The number of this line, from 1; 0 if it is unknown.
-    """
-
-    type: str
-    message: str
-    line: str
-    number: int
-
-
-@dataclass(frozen=True)
-class Value:
-    """The value of an expression.
-
-    Attributes:
-        text: It as text, as the notebook would show it.
-        object: A copy of it, if it is data; None otherwise.
-        is_data: Whether `object` is it.
-    """
-
-    text: str
-    object: Any = None
-    is_data: bool = False
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A statement of a program, and what came of it.
-
-    Attributes:
-        source: Its text.
-        status: Whether it ran.
-        printed: What it printed.
-        value: What it is, if it is an expression other than None.
-        error: What it raised, if it failed.
-    """
-
-    source: str
-    status: Status
-    printed: str = ""
-    value: Value | None = None
-    error: Failure | None = None
-
-
-@dataclass(frozen=True)
-class Effect:
-    """An effect that a program tried to have, which was refused.
-
-    Attributes:
-        kind: What it was: write, delete, move, change (of rights, times or owners), start (of a
-            process), connect, listen, signal, or use (of something that is not known).
-        target: The path, address or program, as the program named it.
-    """
-
-    kind: str
-    target: str
-
-
-@dataclass(frozen=True)
-class CopyReport:
-    """What came of a program.
-
-    Attributes:
-        statements: Its statements, in order; those after one that failed did not run.
-        bound: The names that it bound, changed or deleted.
-        figures: Pictures that it showed, and figures that were open at its end, as PNG.
-        tried: Effects that were refused.
-        way: How the copy got the objects.
-        ended: Why the copy ended before the program did; None if it did not.
-        seconds: How long it took.
-    """
-
-    statements: tuple[Statement, ...]
-    bound: tuple[str, ...]
-    figures: tuple[bytes, ...]
-    tried: tuple[Effect, ...]
-    way: Way
-    ended: EndedBecause | None
-    seconds: float
-
-
-@dataclass
-class _Reading:
-    """What is known of a program that runs."""
-
-    texts: list[str] = field(default_factory=list)
-    statements: list[Statement] = field(default_factory=list)
-    bound: dict[str, None] = field(default_factory=dict)
-    figures: list[bytes] = field(default_factory=list)
-    tried: list[Effect] = field(default_factory=list)
-    ended: EndedBecause | None = None
-
-
-_ENDED: dict[EndedBecause, str] = {
-    "time": "the program took too long",
-    "memory": "it used too much memory, or too much of its scratch folder",
-    "exit": "the program ended the process",
-    "crash": "the process crashed",
-    "hang": "it neither computed nor waited for something that would come",
-    "output": "it printed without end",
-}
 
 
 def _never() -> bool:
@@ -234,25 +144,15 @@ class Copy:
         if self._is_closed:
             raise CopyError("the copy is closed: make another one")
         called = len(self._calls)
-        reading, way = self._tried_ways(source)
-        if reading.ended == "hang":
+        reader, way = self._run(source)
+        if reader.ended == "hang":
             _hung.add(os.getpid())
             # What the program called in the kernel is repeated, and not called again.
             self._replayed = called
             with suppress(CopyError):
-                reading, way = self._tried_ways(source)
-        done = len(reading.statements)
-        self._kept += [each.source for each in reading.statements if each.status == "ok"]
-        rest = [Statement(text, "not run") for text in reading.texts[done:]]
-        return CopyReport(
-            (*reading.statements, *rest),
-            tuple(reading.bound),
-            tuple(reading.figures),
-            tuple(reading.tried),
-            way,
-            reading.ended,
-            time.monotonic() - begun,
-        )
+                reader, way = self._run(source)
+        self._kept += reader.succeeded
+        return reader.report(way, time.monotonic() - begun)
 
     def value(self, name: str) -> Any:
         """A copy of the value that a variable has in the copy.
@@ -274,7 +174,7 @@ class Copy:
                 raise CopyError(f"{name!r} cannot be brought back: {message.facts['reason']}")
         raise CopyError(f"{name!r} cannot be brought back: the copy ended ({process.ended})")
 
-    def _tried_ways(self, source: str) -> tuple[_Reading, Way]:
+    def _run(self, source: str) -> tuple[ReportReader, Way]:
         """Run a program in the process that there is, or in one that is made for it."""
         process = self._process
         if process is not None and process.is_running:
@@ -285,8 +185,7 @@ class Copy:
                 # It has what it was made for; another way may have all.
                 process.close()
         process = self._started(source)
-        reading = self._read(process, source)
-        return reading, process.way
+        return self._read(process, source), process.way
 
     def _started(self, source: str) -> CopyProcess:
         """A process with the variables that a program names, in which what was kept has run."""
@@ -376,50 +275,25 @@ class Copy:
                 return
         raise CopyError(f"the copy ended while it was sent variables ({process.ended})")
 
-    def _read(self, process: CopyProcess, source: str) -> _Reading:
-        reading = _Reading()
-        for message in process.ask("run", source):
-            if message.what == "call":
-                self._answer(process, message)
-            elif self._take(reading, message):
-                return reading
-        reading.ended = reading.ended or process.ended
-        if len(reading.statements) < len(reading.texts):
-            # It was in this statement that the copy ended.
-            text = reading.texts[len(reading.statements)]
-            why = _ENDED[reading.ended or "crash"]
-            failure = Failure("CopyEnded", f"the copy ended: {why}", text.partition("\n")[0], 0)
-            reading.statements.append(Statement(text, "failed", error=failure))
-        return reading
-
-    def _take(self, reading: _Reading, message: Message) -> bool:
-        """Add what a message says; True for the last one."""
-        facts = message.facts
-        if message.what == "program":
-            reading.texts += map(str, facts["texts"])
-        elif message.what in ("ok", "failed"):
-            source = reading.texts[len(reading.statements)]
-            printed = str(facts["printed"])
-            reading.bound |= dict.fromkeys(map(str, facts["bound"]))
-            if message.what == "ok":
-                value = _value(message)
-                reading.statements.append(Statement(source, "ok", printed, value))
-                return False
-            error = facts["error"]
-            failure = Failure(
-                str(error["type"]), str(error["message"]), str(error["line"]), int(error["number"])
-            )
-            if error["ended"] in ("exit", "output"):
-                reading.ended = error["ended"]
-            reading.statements.append(Statement(source, "failed", printed, None, failure))
-        elif message.what == "done":
-            reading.figures += [bytes(each) for each in message.buffers]
-            reading.tried += [Effect(str(kind), str(target)) for kind, target in facts["tried"]]
-            return True
-        elif message.what == "not locked":
-            self.close()
-            raise CopyError(f"a copy of the kernel cannot be locked: {facts['reason']}")
-        return False
+    def _read(self, process: CopyProcess, source: str) -> ReportReader:
+        reader = ReportReader(self._limits)
+        try:
+            for message in process.ask("run", source):
+                if message.what == "call":
+                    self._answer(process, message)
+                elif message.what == "not locked":
+                    raise CopyError(
+                        f"a copy of the kernel cannot be locked: {reader.reason(message)}"
+                    )
+                elif reader.take(message):
+                    return reader
+        except DamagedError:
+            process.end("crash")
+        except CopyError:
+            process.close()
+            raise
+        reader.finish(process.ended)
+        return reader
 
     def _answer(self, process: CopyProcess, message: Message) -> None:
         """Run a function of the kernel for the copy, or repeat what it had returned."""
@@ -450,15 +324,3 @@ class Copy:
             if not is_result:
                 reason = f"{type(content).__name__}: {content}"
             process.reply(*(False, CallError(reason)))
-
-
-def _value(message: Message) -> Value | None:
-    text, tree = message.facts["text"], message.facts["tree"]
-    if text is None:
-        return None
-    if tree == ["absent"]:
-        return Value(str(text))
-    try:
-        return Value(str(text), Reader(message.buffers).read(tree), is_data=True)
-    except NotDataError:
-        return Value(str(text))

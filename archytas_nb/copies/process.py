@@ -125,6 +125,7 @@ class CopyProcess:
         self._deadline = time.monotonic() + self._limits.seconds
         self._quiet = watch.Quiet(child.pid, time.monotonic())
         self._looked = 0.0
+        self._left = 0
         self._owner = os.getpid()
         self._child_is_gone = False
 
@@ -143,6 +144,8 @@ class CopyProcess:
         self._quiet.restart(time.monotonic())
         self._looked = time.monotonic()
         try:
+            # A value may come with a head that is as large as it.
+            self._left = 3 * self._limits.value + (64 << 20)
             self._send(what)
             if parcel is not None:
                 send(self._writing, Frame(parcel.head, parcel.buffers), self._look)
@@ -151,10 +154,10 @@ class CopyProcess:
         except _EndedError:
             pass
         except ClosedError:
-            self._ended(self._how_it_ended())
+            self.end(self._how_it_ended())
         except (TooLargeError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
-            # It did not say what a copy says: code in it has written into the pipe.
-            self._ended("crash")
+            # It does not say what a copy says: code in it has written into the pipe.
+            self.end("crash")
         except GeneratorExit:
             # The last message was taken: it waits for what is asked next.
             raise
@@ -179,8 +182,9 @@ class CopyProcess:
         send(self._writing, Frame(head, raws), self._look)
 
     def _message(self) -> Message:
-        # A value may come with a head that is as large as it.
-        frame = receive(self._reading, 3 * self._limits.value + (64 << 20), self._look)
+        self._look()
+        frame = receive(self._reading, self._left, self._look)
+        self._left -= len(frame.head) + sum(len(each) for each in frame.buffers)
         facts = json.loads(frame.head)
         return Message(str(facts.pop("what")), facts, frame.buffers)
 
@@ -201,11 +205,12 @@ class CopyProcess:
             self._end("hang")
 
     def _end(self, why: EndedBecause) -> NoReturn:
-        self._ended(why)
+        self.end(why)
         raise _EndedError
 
-    def _ended(self, why: EndedBecause) -> None:
-        self.ended = why
+    def end(self, why: EndedBecause) -> None:
+        """End the process for a reason."""
+        self.ended = self.ended or why
         self.close()
 
     def _how_it_ended(self) -> EndedBecause:

@@ -152,7 +152,6 @@ class Program:
             "names": self._take_names, "run": self._run, "value": self._value,
         }  # fmt: skip
         with suppress(ClosedError):
-            self._tell("ready")
             while True:
                 frame = receive(self._reading)
                 what, *rest = pickle.loads(frame.head, buffers=frame.buffers)  # noqa: S301 - the kernel's own
