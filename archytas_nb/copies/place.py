@@ -34,6 +34,7 @@ from archytas_nb.copies.report import (
     ReportReader,
     Statement,
     Value,
+    read_call,
 )
 from archytas_nb.copies.ways import connected, start_alone
 
@@ -297,9 +298,9 @@ class Copy:
 
     def _answer(self, process: CopyProcess, message: Message) -> None:
         """Run a function of the kernel for the copy, or repeat what it had returned."""
-        name = str(message.facts["name"])
+        name, args, kwargs = read_call(message)
         if name not in self._tools or self._call is None:
-            raise ValueError(name)
+            raise DamagedError(f"{name!r} is no tool")
         request = b"\0".join(
             (repr(message.facts).encode("utf-8", "replace"), *map(bytes, message.buffers))
         )
@@ -307,11 +308,10 @@ class Copy:
             _, is_result, content = self._calls[self._replayed]
             self._replayed += 1
         else:
-            args, kwargs = Reader(message.buffers).read(message.facts["tree"])
             begun = time.monotonic()
             is_result, content = True, None
             try:
-                content = self._call(name, tuple(args), dict(kwargs))
+                content = self._call(name, args, kwargs)
             except Exception as error:  # noqa: BLE001 - the program in the copy handles it
                 is_result, content = False, error
             process.wait_for_call(time.monotonic() - begun)

@@ -115,6 +115,19 @@ class DamagedError(Exception):
     """The copy says what no copy says: code in it has written into its pipe."""
 
 
+def read_call(message: Message) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """The function that a program calls in the kernel, and its arguments.
+
+    Raises:
+        DamagedError: No copy says this.
+    """
+    try:
+        args, kwargs = Reader(message.buffers).read(message.facts["tree"])
+        return str(message.facts["name"]), tuple(args), {str(k): v for k, v in kwargs.items()}
+    except Exception as error:  # noqa: BLE001 - it may be anything, made to look like a call
+        raise DamagedError(f"{type(error).__name__}: {error}") from None
+
+
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 

@@ -55,8 +55,12 @@ def is_within(folder: Path, most: int) -> bool:
 def remove(folder: Path) -> None:
     """Remove a folder whose content somebody else made.
 
-    Folders are moved up before they are removed, so that none is too deep for a path.
+    Folders are moved up before they are removed where they are too deep to be walked.
     """
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        return
     number = 0
     for _ in range(10 * MOST_ENTRIES):
         inner = [each for each in _entries(folder) if each.is_dir(follow_symlinks=False)]
