@@ -449,6 +449,15 @@ ALLOWED = {
     "models/embedded/process.py": {"mkdir", "replace"},
     # Empty directories in a folder of its own.
     "batch/claims.py": {"tempfile.mkdtemp", "mkdir", "rename"},
+    # Descriptors for reading alone, or that can be neither read nor written.
+    "copies/inherited.py": {"os.open"},
+    "copies/landlock.py": {"os.open"},
+    "copies/lock.py": {"os.open"},
+    "copies/prepared.py": {"os.open"},
+    # What native code prints, in the scratch folder of a copy; the folder itself.
+    "copies/program.py": {"os.open", "ftruncate"},
+    "copies/scratch.py": {"rename", "tempfile.mkdtemp"},
+    "copies/watch.py": {"write_text"},  # what the system does with the process of a copy
     "sandbox/pool.py": {"tempfile.mkdtemp"},  # a folder of its own for a script
 }
 
