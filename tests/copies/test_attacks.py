@@ -118,7 +118,7 @@ def test_there_are_many_ways() -> None:
 
 
 def test_a_sample_of_attacks_has_no_effect(world: World) -> None:
-    tried = _some(attacks.attacks(), 12) | _some(attacks.INHERITED, 4)
+    tried = _some(attacks.attacks(), 20) | _some(attacks.INHERITED, 4)
     assert _found(world, tried, _Attacker(world, lock.machine(), "fork")) == []
 
 

@@ -77,7 +77,7 @@ def _apart(kinds: dict[str, Kind]) -> list[tuple[str, Kind]]:
     return list(kinds.items())
 
 
-@pytest.mark.parametrize("name", ["function", "class", "generator", "sqlite connection"])
+@pytest.mark.parametrize("name", ["class", "sqlite connection"])
 def test_an_object_of_python_is_in_a_copy(name: str, tmp_path: Path) -> None:
     [(status, text)] = _ran({name: KINDS[name]}, "", tmp_path).values()
     assert (status, text) == ("ok", KINDS[name].result)
