@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from archytas_nb.copies import audit, lock, watch
+from archytas_nb.copies import audit, lock, threads, watch
 from archytas_nb.copies.channel import Frame, send
 from archytas_nb.copies.limits import CopyLimits
 from archytas_nb.copies.lock import Level
@@ -99,6 +99,7 @@ def _become(
     gc.freeze()
     asyncio.events._set_running_loop(None)  # noqa: SLF001 - the loop is that of the kernel
     audit.keep_to(beginning.scratch)
+    threads.instead_of_processes()
     is_locked = beginning.level.kind == "locked"
     if is_locked:
         kept = frozenset((reading, writing, *(() if life is None else (life,))))

@@ -57,6 +57,7 @@ class Writer:
             NotDataError: It cannot be written, or is too large or too deep.
         """
         kind = type(value)
+        self._spend(8)
         if value is None or kind is bool:
             return value
         if kind is int and -(2**53) < value < 2**53:
@@ -70,7 +71,6 @@ class Writer:
         form = _FORMS.get(name) or _FORMS.get(_family(kind))
         if form is None:
             raise NotDataError(f"a {name.removeprefix('builtins.')} is not data")
-        self._spend(8)
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise NotDataError("it is nested too deeply")
