@@ -24,7 +24,7 @@ from archytas_nb.copies import prepared, watch
 from archytas_nb.copies.place import Copy, CopyError
 from archytas_nb.copies.process import Way
 
-PROGRAM = "frame.groupby('g').x.mean().sum()"
+PROGRAM = "frame.x.mean()"
 
 
 def frame(size: float) -> pd.DataFrame:
@@ -69,7 +69,7 @@ def copied(names: dict[str, Any], folder: Path, way: Way, rounds: int) -> tuple[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     print(
         "| named | in the kernel | fork alone | copy by fork | then | own memory | copy by message | then | ratio |"
