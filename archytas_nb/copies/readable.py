@@ -1,8 +1,8 @@
 """What a copy may read: Python, libraries, facts of the machine, and the project without secrets.
 
 A file is a secret by its name: it is hidden, as `.env` and `.ssh` are, or named like a key or a
-password. Landlock allows folders with all that is in them, so a folder with a secret in it is
-allowed entry by entry.
+password. Landlock allows folders with all that is in them, so only large folders without a secret
+are allowed as a whole, and all others entry by entry.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from typing import NamedTuple
 
 MOST_ENTRIES = 20_000
 """How many files and folders of a project are looked at; what is beyond cannot be read."""
+
+SMALL = 500
+"""Entries of a folder that are allowed one by one: so a file that is made later cannot be read."""
 
 _SECRET = re.compile(
     r"\..*|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg|ovpn)|id_(rsa|dsa|ecdsa|ed25519).*"
@@ -127,8 +130,6 @@ class _Project:
         self._home = str(Path.home())
         self.is_cut = False
         self._walk()
-        # A secret that is made in the project itself, later on, must not be in what was allowed.
-        self._mark(0)
 
     def _walk(self) -> None:
         looked = 0
@@ -144,6 +145,9 @@ class _Project:
                 self._mark(index)
                 continue
             looked += len(entries)
+            if len(entries) <= SMALL or not index:
+                # A secret that is made here later on must not be in what was allowed.
+                self._mark(index)
             for entry in entries:
                 self._add(index, entry)
 

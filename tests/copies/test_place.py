@@ -305,6 +305,40 @@ def test_reads_the_project_without_its_secrets(tmp_path: Path) -> None:
     assert printed.split() == ["text"] * 3 + ["no"] * 3
 
 
+@linux
+def test_a_secret_that_is_made_later_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/data.txt").write_text("data")
+    with Copy({"sub": str(tmp_path / "sub")}, folder=tmp_path) as copy:
+        assert copy.run("open(sub + '/data.txt').read()").statements[0].value.object == "data"  # type: ignore[union-attr]
+        for name in ("sub/.env", "credentials.json"):
+            (tmp_path / name).write_text("secret")
+            error = copy.run(f"open({str(tmp_path / name)!r}).read()").statements[0].error
+            assert error is not None
+            assert error.type == "PermissionError"
+
+
+@linux
+def test_a_large_project_is_read_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from archytas_nb.copies import readable
+
+    monkeypatch.setattr(readable, "MOST_ENTRIES", 30)
+    monkeypatch.setattr(readable, "SMALL", 5)
+    for folder in ("a", "b", "c"):
+        (tmp_path / folder).mkdir()
+        for number in range(20):
+            (tmp_path / folder / f"{number}.txt").write_text(folder)
+    with Copy({"root": str(tmp_path)}, folder=tmp_path) as copy:
+        tried = "\n".join(
+            f"try: print(open(root + '/{each}/0.txt').read())\nexcept OSError: print('no')"
+            for each in "abc"
+        )
+        printed = "".join(each.printed for each in copy.run(tried).statements).split()
+    assert printed.count("no") == 1
+
+
 def test_what_cannot_be_sent_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "CAN_FORK", False)
     with Copy({"lock": threading.Lock()}, folder=tmp_path, level=Level("guarded")) as copy:
