@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import fractions
+import importlib.util
 import json
 import math
 import os
@@ -109,9 +110,12 @@ _FRAMES = {
     "periods of time": pd.DataFrame({"d": pd.to_timedelta([1, 2], unit="s"), "t": pd.to_datetime(["2020-01-01", None])}),
     "same names": pd.DataFrame([[1, 2]], columns=["a", "a"]),
     "objects": pd.DataFrame({"o": [[1], {"a": 2}]}),
-    "Arrow": pd.DataFrame({"a": pd.array([1, None], dtype="int64[pyarrow]")}),
     "dates as index": pd.DataFrame({"a": [1, 2]}, index=pd.date_range("2020", periods=2)),
 }  # fmt: skip
+
+
+if importlib.util.find_spec("pyarrow"):
+    _FRAMES["Arrow"] = pd.DataFrame({"a": pd.array([1, None], dtype="int64[pyarrow]")})
 
 
 @pytest.mark.parametrize("name", _FRAMES)
