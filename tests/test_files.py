@@ -456,7 +456,7 @@ ALLOWED = {
     "copies/prepared.py": {"os.open"},
     # What native code prints, in the scratch folder of a copy; the folder itself.
     "copies/program.py": {"os.open", "ftruncate"},
-    "copies/scratch.py": {"rename", "tempfile.mkdtemp"},
+    "copies/scratch.py": {"rename", "tempfile.mkdtemp", "shutil.copyfile"},
     "copies/watch.py": {"write_text"},  # what the system does with the process of a copy
     "sandbox/pool.py": {"tempfile.mkdtemp"},  # a folder of its own for a script
 }

@@ -9,6 +9,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from archytas_nb.copies.readable import is_secret, python_and_libraries
+
 MOST_NOTED = 1000
 
 _HARMLESS = {
@@ -74,6 +76,8 @@ def watch(own: Path, *, is_refused: bool) -> list[tuple[str, str]]:
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         kind = _kind(event, args)
+        if kind is None and is_refused and event == "open" and _is_secret(args[0]):
+            kind = "read"
         if kind is None:
             return
         target = _target(args)
@@ -106,6 +110,15 @@ def _kind(event: str, args: tuple[Any, ...]) -> str | None:
         # A socket alone goes nowhere, and a descriptor was checked when it was opened.
         return None
     return _KINDS.get(event, _BY_MODULE[module])
+
+
+def _is_secret(path: Any) -> bool:
+    """Whether a file is hidden or named like a secret, and none of Python's own."""
+    if not isinstance(path, str | bytes | os.PathLike):
+        return False
+    found = Path(os.path.realpath(os.fsdecode(path)))
+    installed = any(found.is_relative_to(each) for each in python_and_libraries())
+    return not installed and any(is_secret(part) for part in found.parts)
 
 
 def _target(args: tuple[Any, ...]) -> str:

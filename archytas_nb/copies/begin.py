@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import os
 import signal
 import sys
@@ -98,6 +99,8 @@ def _become(
     # What is collected would have to be written to first, which makes it a page of its own.
     gc.freeze()
     asyncio.events._set_running_loop(None)  # noqa: SLF001 - the loop is that of the kernel
+    # A log of the kernel that cannot be written is no fault of the program.
+    logging.raiseExceptions = False
     audit.keep_to(beginning.scratch)
     threads.instead_of_processes()
     is_locked = beginning.level.kind == "locked"

@@ -11,6 +11,7 @@ import atexit
 import json
 import os
 import pickle
+import select
 import signal
 import socket
 import struct
@@ -19,8 +20,8 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -131,7 +132,7 @@ class Template:
         """Let it import libraries; it is not waited for."""
         new = [each for each in names if each not in self._asked]
         if new:
-            with self._lock:
+            with self._lock, self._whole(), suppress(OSError):
                 self._asked.update(new)
                 _send(self._line, {"import": new})
                 self._waiting += 1
@@ -139,15 +140,15 @@ class Template:
     def is_ready(self, seconds: float = 0.0) -> bool:
         """Whether it has done all that it was asked for, after some seconds at most."""
         end = time.monotonic() + seconds
-        with self._lock:
+        with self._lock, self._whole():
             while self._waiting:
-                self._line.settimeout(max(0.001, end - time.monotonic()))
+                left = max(0.0, end - time.monotonic())
+                if not select.select((self._line,), (), (), left)[0]:
+                    return False
                 try:
                     _receive(self._line)
                 except (EOFError, OSError):
                     return False
-                finally:
-                    self._line.settimeout(None)
                 self._waiting -= 1
         return True
 
@@ -165,8 +166,19 @@ class Template:
             raise NotPreparedError(f"the process for copies cannot fork: {answer.get('error')}")
         return int(answer["pid"])
 
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """End the process if a message was interrupted: the rest would be read as the next one."""
+        try:
+            yield
+        except NotPreparedError:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
     def _ask(self, content: Any, descriptors: Collection[int] = ()) -> dict[str, Any]:
-        with self._lock:
+        with self._lock, self._whole():
             try:
                 _send(self._line, content, descriptors)
                 answer: dict[str, Any] = json.loads(_receive(self._line)[0])

@@ -9,11 +9,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import pickle
 import signal
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -128,6 +130,12 @@ class CopyProcess:
         self._left = 0
         self._owner = os.getpid()
         self._child_is_gone = False
+        _running.add(self)
+
+    def __del__(self) -> None:
+        # Whoever forgets to close a copy has none that goes on.
+        if hasattr(self, "_child_is_gone"):
+            self.close()
 
     @property
     def is_running(self) -> bool:
@@ -234,3 +242,14 @@ class CopyProcess:
         for each in self._open:
             os.close(each)
         scratch.remove(self._folder)
+
+
+_running: weakref.WeakSet[CopyProcess] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for each in tuple(_running):
+        each.close()
+
+
+atexit.register(_close_all)

@@ -272,7 +272,8 @@ class Program:
                 number, line = error.lineno or 0, (error.text or "").strip()
         if isinstance(error, PermissionError) and not self._tried:
             where = error.filename if isinstance(error.filename, str) else ""
-            self._tried.append(("use", where))
+            # Whatever writes was noted when it began.
+            self._tried.append(("read" if where else "use", where))
         ended = {TooMuchOutput: "output", SystemExit: "exit"}.get(type(error))
         return {
             "type": type(error).__name__,

@@ -70,7 +70,7 @@ class Effect:
 
     Attributes:
         kind: What it was: write, delete, move, change (of rights, times or owners), start (of a
-            process), connect, listen, signal, or use (of something that is not known).
+            process), connect, listen, signal, read, or use (of something that is not known).
         target: The path, address or program, as the program named it.
     """
 

@@ -15,9 +15,26 @@ _PREFIX = "archytas-copy-"
 MOST_ENTRIES = 10_000
 
 
+_swept: set[int] = set()
+"""The id of this process, once it has swept."""
+
+
 def make() -> Path:
     """Make a scratch folder for this user alone."""
-    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")).resolve()
+    if os.getpid() not in _swept:
+        _swept.add(os.getpid())
+        sweep()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")).resolve()
+    _give_fonts(folder)
+    return folder
+
+
+def _give_fonts(folder: Path) -> None:
+    """Copy the list of fonts, which matplotlib would otherwise make by other programs."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "matplotlib")
+    with suppress(OSError):
+        for each in Path(os.environ.get("MPLCONFIGDIR") or cache).glob("fontlist-v*.json"):
+            shutil.copyfile(each, folder / each.name)
 
 
 def sweep() -> None:

@@ -276,8 +276,7 @@ def test_figures_come_back(make: Callable[..., Copy]) -> None:
     assert figure.startswith(b"\x89PNG")
 
 
-@linux
-def test_reads_the_project_without_its_secrets(tmp_path: Path) -> None:
+def test_reads_the_project_without_its_secrets(make: Callable[..., Copy], tmp_path: Path) -> None:
     for name in (
         "data.csv",
         "sub/more.csv",
@@ -299,7 +298,7 @@ def test_reads_the_project_without_its_secrets(tmp_path: Path) -> None:
             "sub/credentials.json",
         )
     )
-    with Copy({}, folder=tmp_path) as copy:
+    with make({}) as copy:
         report = copy.run(program)
     printed = "".join(each.printed for each in report.statements)
     assert printed.split() == ["text"] * 3 + ["no"] * 3
@@ -440,6 +439,50 @@ def test_a_copy_in_a_thread_lives_on_when_the_thread_has_ended(tmp_path: Path) -
     time.sleep(0.1)
     with made[0] as copy:
         assert copy.run("x").statements[0].value.object == 1  # type: ignore[union-attr]
+
+
+def test_copies_in_several_threads_are_apart(make: Callable[..., Copy]) -> None:
+    results: dict[int, Any] = {}
+
+    def run(number: int) -> None:
+        with make({"n": number}) as copy:
+            copy.run("m = n * 2")
+            results[number] = copy.value("m")
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert results == {0: 0, 1: 2, 2: 4, 3: 6}
+
+
+@linux
+@pytest.mark.parametrize("way", ["fork", "message"])
+def test_a_copy_that_is_forgotten_ends(way: str, tmp_path: Path) -> None:
+    with Copy({}, folder=tmp_path) as first:
+        first._ways = lambda: [(way, 20.0)]  # type: ignore[method-assign, list-item, misc]
+        first.run("1")
+    before = _used()
+    copy = Copy({}, folder=tmp_path)
+    copy._ways = lambda: [(way, 20.0)]  # type: ignore[method-assign, list-item, misc]
+    copy.run("1")
+    del copy
+    assert _used() == before
+
+
+@pytest.mark.parametrize("way", ["fork", "message"])
+@linux
+def test_a_program_that_ends_leaves_no_folder_of_its_copies(way: str, tmp_path: Path) -> None:
+    code = (
+        "import pathlib, tempfile\nfrom archytas_nb.copies.place import Copy\n"
+        f"tempfile.tempdir = {str(tmp_path)!r}\ncopy = Copy({{}}, folder=pathlib.Path.cwd())\n"
+        f"copy._ways = lambda: [({way!r}, 20.0)]\nprint(copy.run('1').statements[0].status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert (done.stdout, done.stderr, list(tmp_path.iterdir())) == ("ok\n", "", [])
 
 
 def test_scratch_folders_of_killed_kernels_are_swept(
