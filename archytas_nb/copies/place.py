@@ -290,7 +290,8 @@ class Copy:
                     return reader
         except DamagedError:
             process.end("crash")
-        except CopyError:
+        except BaseException:
+            # It waits for an answer that does not come.
             process.close()
             raise
         reader.finish(process.ended)

@@ -206,8 +206,13 @@ class CopyProcess:
         if now - self._looked < _LOOK:
             return
         self._looked = now
+        pid = self._child.pid
         within = scratch.is_within(self._folder, self._limits.scratch)
-        if not within or watch.private_bytes(self._child.pid) > self._memory:
+        if (
+            not within
+            or watch.threads(pid) > watch.MOST_THREADS
+            or watch.private_bytes(pid) > self._memory
+        ):
             self._end("memory")
         if self.way == "fork" and self._quiet.look(now) > self._limits.quiet:
             self._end("hang")

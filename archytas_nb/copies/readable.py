@@ -35,7 +35,7 @@ _CODE = (".py", ".pyi", ".pyc", ".so")
 
 _SYSTEM = (
     # libraries and programs
-    "/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/opt/conda",
+    "/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin",
     # settings that libraries read, none of which has a password
     "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone", "/etc/passwd", "/etc/group",
     "/etc/nsswitch.conf", "/etc/os-release", "/etc/mime.types", "/etc/fonts", "/etc/alternatives",
@@ -43,10 +43,27 @@ _SYSTEM = (
     # the machine
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime",
     "/proc/version", "/proc/filesystems", "/proc/sys/vm", "/proc/sys/kernel/osrelease",
-    "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/fs/cgroup",
+    "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/fs/cgroup/cpu.max",
+    "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/cgroup.controllers",
+    "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
     "/sys/kernel/mm/transparent_hugepage",
     "/dev/zero", "/dev/urandom", "/dev/random",
 )  # fmt: skip
+
+_INSTALLED = (
+    "lib",
+    "lib64",
+    "bin",
+    "include",
+    "share",
+    "ssl",
+    "Lib",
+    "DLLs",
+    "Library",
+    "pyvenv.cfg",
+)
+"""What is in the folder of an interpreter."""
 
 _OF_ITSELF = ("maps", "smaps", "smaps_rollup", "stat", "statm", "status", "cgroup", "limits", "fd")
 
@@ -73,10 +90,12 @@ def is_secret(name: str) -> bool:
 @cache
 def python_and_libraries() -> tuple[Path, ...]:
     """The folders of the interpreter and of what is installed for it."""
-    named = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values()]
+    found = {Path(each) for name, each in sysconfig.get_paths().items() if name != "data"}
+    for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix):
+        # Not the whole folder: it may have a `pip.conf` with a password.
+        found.update(Path(prefix, part) for part in _INSTALLED)
     with suppress(OSError):
-        named.append(str(Path(sys.executable).resolve().parent))
-    found = {Path(each) for each in named if each}
+        found.add(Path(sys.executable).resolve())
     return tuple(path for path in sorted(found) if len(path.parts) > 1 and path != Path.home())
 
 

@@ -13,6 +13,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+MOST_THREADS = 2000
+"""Threads that a copy may have: the system has numbers for some tens of thousands."""
+
 _TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _SLEEPS = {"x86_64": {"35", "230"}, "aarch64": {"101", "115"}}
 """The numbers of nanosleep and clock_nanosleep."""
@@ -103,9 +106,19 @@ def bound(memory: int, file: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (file, file))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        # The descriptors of the kernel stay in use; each new one may hold memory of the system.
+        last = max((int(each.name) for each in Path("/proc/self/fd").iterdir()), default=0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last + 1000, last + 1000))
         page = os.sysconf("SC_PAGE_SIZE")
         data = int(Path("/proc/self/statm").read_text().split()[5]) * page
         resource.setrlimit(resource.RLIMIT_DATA, (data + memory, data + memory))
+
+
+def threads(pid: int) -> int:
+    """How many threads a process has; 0 if it is gone."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[17])
+    return 0
 
 
 def private_bytes(pid: int) -> int:
