@@ -19,6 +19,10 @@ _ANONYMOUS = 0x20
 _CHUNK = 1 << 20
 
 
+class _Vector(ctypes.Structure):
+    _fields_ = (("start", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
 class _Map(NamedTuple):
     start: int
     length: int
@@ -106,17 +110,13 @@ def _copy(libc: ctypes.CDLL, old: _Map, most: int) -> int:
         _mapped(libc, old.start, old.length, 0, _PRIVATE_COPY | _ANONYMOUS)
         return 0
     content = mmap.mmap(-1, old.length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    view = memoryview(content)
-    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for at in range(0, old.length, _CHUNK):
-            # Beyond the end of a file there is nothing to read.
-            with suppress(OSError):
-                os.preadv(memory, [view[at : at + _CHUNK]], old.start + at)
-    finally:
-        os.close(memory)
-    _mapped(libc, old.start, old.length, 1 | 2, _PRIVATE_COPY | _ANONYMOUS)
     address = ctypes.addressof(ctypes.c_char.from_buffer(content))
+    for at in range(0, old.length, _CHUNK):
+        # The system reads it: beyond the end of a file there is nothing, which would be a signal.
+        size = min(_CHUNK, old.length - at)
+        to, of = _Vector(address + at, size), _Vector(old.start + at, size)
+        libc.process_vm_readv(os.getpid(), ctypes.byref(to), 1, ctypes.byref(of), 1, 0)
+    _mapped(libc, old.start, old.length, 1 | 2, _PRIVATE_COPY | _ANONYMOUS)
     ctypes.memmove(old.start, address, old.length)
     return old.length
 
