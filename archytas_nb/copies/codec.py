@@ -112,7 +112,9 @@ class Reader:
             return self._read(tree)
         except NotDataError:
             raise
-        except Exception as error:  # noqa: BLE001 - it may be anything, made to look like a value
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - it may be anything, made to look like a value
             kind = type(error).__name__
             raise NotDataError(f"a value from the copy cannot be read ({kind}: {error})") from None
 
@@ -343,16 +345,76 @@ def _read_pandas_index(reader: Reader, tree: list[Tree]) -> Any:
     return _read_index(reader, tree[0])
 
 
+# Polars by its values: its reader of files is not made for bytes that somebody has forged.
+
+_POLARS = {
+    "Int8", "Int16", "Int32", "Int64", "Int128", "UInt8", "UInt16", "UInt32", "UInt64", "Float32",
+    "Float64", "Boolean", "String", "Binary", "Date", "Time", "Null", "Categorical", "Datetime",
+    "Duration", "Decimal", "Enum", "List", "Array", "Struct",
+}  # fmt: skip
+
+
+def _write_polars_type(kind: Any) -> list[Tree]:
+    name = kind.base_type().__name__
+    if name not in _POLARS:
+        raise NotDataError(f"a column of the type {name} is not data")
+    if name == "Datetime":
+        return [name, kind.time_unit, kind.time_zone]
+    if name == "Duration":
+        return [name, kind.time_unit]
+    if name == "Decimal":
+        return [name, kind.precision, kind.scale]
+    if name == "Enum":
+        return [name, kind.categories.to_list()]
+    if name == "List":
+        return [name, _write_polars_type(kind.inner)]
+    if name == "Array":
+        return [name, _write_polars_type(kind.inner), list(kind.shape)[:1]]
+    if name == "Struct":
+        return [name, [[each.name, _write_polars_type(each.dtype)] for each in kind.fields]]
+    return [name]
+
+
+def _read_polars_type(tree: list[Tree]) -> Any:
+    name, *parts = tree
+    if name not in _POLARS:
+        raise NotDataError(f"{name!r} is no type of a column")
+    kind = getattr(_library("polars"), name)
+    if name == "List":
+        return kind(_read_polars_type(parts[0]))
+    if name == "Array":
+        return kind(_read_polars_type(parts[0]), int(parts[1][0]))
+    if name == "Struct":
+        return kind({str(field): _read_polars_type(each) for field, each in parts[0]})
+    return kind(*parts) if parts else kind()
+
+
+def _write_polars_column(writer: Writer, column: Any) -> Tree:
+    kind = _write_polars_type(column.dtype)
+    has_numbers = kind[0].startswith(("Int", "UInt", "Float")) and kind[0] != "Int128"
+    if has_numbers and column.null_count() == 0:
+        return [column.name, kind, writer.write(column.to_numpy())]
+    return [column.name, kind, writer.write(column.to_list())]
+
+
+def _read_polars_column(reader: Reader, tree: Tree) -> Any:
+    name, kind, values = tree
+    return _library("polars").Series(
+        str(name),
+        reader._read(values),  # noqa: SLF001 - a part of the reader
+        dtype=_read_polars_type(kind),
+    )
+
+
 def _write_polars(writer: Writer, value: Any) -> list[Tree]:
-    is_series = type(value).__name__ == "Series"
-    file = io.BytesIO()
-    (value.to_frame() if is_series else value).write_ipc(file)
-    return [is_series, writer.buffer(file.getvalue())]
+    if type(value).__name__ == "Series":
+        return [True, [_write_polars_column(writer, value)]]
+    return [False, [_write_polars_column(writer, each) for each in value.get_columns()]]
 
 
 def _read_polars(reader: Reader, tree: list[Tree]) -> Any:
-    frame = _library("polars").read_ipc(io.BytesIO(reader.buffer(tree[1])))
-    return frame.to_series() if tree[0] else frame
+    columns = [_read_polars_column(reader, each) for each in tree[1]]
+    return columns[0] if tree[0] else _library("polars").DataFrame(columns)
 
 
 def _write_arrow(writer: Writer, value: Any) -> list[Tree]:
@@ -366,10 +428,6 @@ def _read_arrow(reader: Reader, tree: list[Tree]) -> Any:
     table = _library("pyarrow.ipc").open_stream(reader.buffer(tree[0])).read_all()
     table.validate(full=True)
     return table
-
-
-def _write_counter(writer: Writer, value: Any) -> list[Tree]:
-    return [writer.many(list(value)), writer.many(list(value.values()))]
 
 
 _PANDAS_INDEX = _Form(_write_pandas_index, _read_pandas_index)

@@ -131,12 +131,38 @@ def test_a_frame_of_pandas_comes_back_as_it_was(name: str) -> None:
     )
 
 
-def test_a_frame_of_polars_comes_back_as_it_was() -> None:
-    frame = pl.DataFrame(
-        {"a": [1, None], "s": ["x", "y"], "l": [[1], [2, 3]], "d": [dt.date(2020, 1, 1), None]}
-    )
+_COLUMNS = {
+    "numbers": pl.Series([1, 2], dtype=pl.UInt16),
+    "missing": pl.Series([1.5, None]),
+    "texts": pl.Series(["x", None]),
+    "binary": pl.Series([b"x"]),
+    "truth": pl.Series([True, None]),
+    "dates": pl.Series([dt.date(2020, 1, 1), None]),
+    "moments": pl.Series([dt.datetime.fromisoformat("2020-01-01")], dtype=pl.Datetime("ms")),
+    "zones": pl.Series([dt.datetime.fromisoformat("2020-01-01")]).dt.replace_time_zone(
+        "Europe/Berlin"
+    ),
+    "spans": pl.Series([dt.timedelta(seconds=1)], dtype=pl.Duration("ns")),
+    "times": pl.Series([dt.time(1, 2, 3)]),
+    "decimals": pl.Series([decimal.Decimal("1.50")], dtype=pl.Decimal(10, 2)),
+    "categories": pl.Series(["a", "b", "a"], dtype=pl.Categorical),
+    "enum": pl.Series(["a", "b"], dtype=pl.Enum(["b", "a"])),
+    "lists": pl.Series([[1], [2, 3], None], dtype=pl.List(pl.Int16)),
+    "arrays": pl.Series([[1, 2], [3, 4]], dtype=pl.Array(pl.Int64, 2)),
+    "structs": pl.Series([{"a": 1, "b": ["x"]}, None]),
+    "nothing": pl.Series([None, None]),
+    "empty": pl.Series([], dtype=pl.Float32),
+}
+
+
+@pytest.mark.parametrize("name", _COLUMNS)
+def test_a_column_of_polars_comes_back_as_it_was(name: str) -> None:
+    column = _COLUMNS[name].alias(name)
+    found = _back(column)
+    assert found.dtype == column.dtype
+    assert (found.name, found.to_list()) == (name, column.to_list())
+    frame = pl.DataFrame([column, column.alias("again")])
     assert _back(frame).equals(frame)
-    assert _back(frame["s"]).to_list() == ["x", "y"]
 
 
 class _Data(dict[str, int]):
