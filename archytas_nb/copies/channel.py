@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import select
 import struct
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 _HEAD = struct.Struct("<QI")
 _SIZE = struct.Struct("<Q")
@@ -59,17 +60,33 @@ def send(descriptor: int, frame: Frame, waiting: Callable[[], None] | None = Non
             try:
                 at += os.write(descriptor, part[at : at + _CHUNK])
             except BlockingIOError:
-                if not _is_ready(descriptor, select.POLLOUT) and waiting is not None:
+                if not _is_ready(descriptor, to_read=False) and waiting is not None:
                     waiting()
             except BrokenPipeError:
                 raise ClosedError from None
 
 
-def _is_ready(descriptor: int, wanted: int) -> bool:
+def _is_ready(descriptor: int, *, to_read: bool) -> bool:
     """Whether it can be read or written, or is closed, after a tenth of a second at most."""
+    if not hasattr(select, "poll"):
+        return not to_read or _has_bytes(descriptor)
     poll = select.poll()
-    poll.register(descriptor, wanted)
+    poll.register(descriptor, select.POLLIN if to_read else select.POLLOUT)
     return bool(poll.poll(100))
+
+
+def _has_bytes(descriptor: int) -> bool:
+    """Whether a pipe of Windows can be read, which cannot be waited for with a limit."""
+    windows: Any = importlib.import_module("_winapi")
+    runtime: Any = importlib.import_module("msvcrt")
+    try:
+        if windows.PeekNamedPipe(runtime.get_osfhandle(descriptor), 0)[0]:
+            return True
+    except OSError:
+        # It is closed, as whoever reads it finds.
+        return True
+    time.sleep(0.01)
+    return False
 
 
 def receive(
@@ -102,7 +119,7 @@ def _exactly(descriptor: int, length: int, waiting: Callable[[], None] | None) -
     asked = time.monotonic()
     while len(data) < length:
         if waiting is not None:
-            is_ready = _is_ready(descriptor, select.POLLIN)
+            is_ready = _is_ready(descriptor, to_read=True)
             if not is_ready or time.monotonic() - asked > 0.1:
                 asked = time.monotonic()
                 waiting()

@@ -28,6 +28,9 @@ from archytas_nb.copies.message import Parcel
 
 Way = Literal["fork", "message"]
 EndedBecause = Literal["time", "memory", "exit", "crash", "hang", "output"]
+_STARTING = 30.0
+"""Seconds that a process may take until it says something."""
+
 _LOOK = 0.25
 """Seconds between two looks at what a process uses."""
 
@@ -59,8 +62,8 @@ class Child(Protocol):
     def kill(self) -> None:
         """End it; one that has ended is left alone."""
 
-    def wait(self) -> int | None:
-        """Wait until it has ended and release its process id; its status, if it is known."""
+    def wait(self) -> EndedBecause:
+        """Wait until it has ended, and release its process id: whether it exited or crashed."""
 
 
 class Forked:
@@ -74,13 +77,18 @@ class Forked:
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
-    def wait(self) -> int | None:
+    def wait(self) -> EndedBecause:
         """Wait until it has ended."""
         try:
-            return os.waitpid(self.pid, 0)[1]
+            return ended_by(os.waitpid(self.pid, 0)[1])
         except ChildProcessError:
             # Somebody else has waited for all children of the kernel.
-            return None
+            return "crash"
+
+
+def ended_by(status: int) -> EndedBecause:
+    """Why a process ended, by what `os.waitpid` says."""
+    return "exit" if os.WIFEXITED(status) else "crash"
 
 
 class CopyProcess:
@@ -128,6 +136,7 @@ class CopyProcess:
         self._quiet = watch.Quiet(child.pid, time.monotonic())
         self._looked = 0.0
         self._left = 0
+        self._has_begun = False
         self._owner = os.getpid()
         self._child_is_gone = False
         _running.add(self)
@@ -148,7 +157,8 @@ class CopyProcess:
         Raises:
             KeyboardInterrupt: The kernel was interrupted, or `stopped` says so; the copy has ended.
         """
-        self._deadline = time.monotonic() + self._limits.seconds
+        starting = 0 if self._has_begun else _STARTING
+        self._deadline = time.monotonic() + self._limits.seconds + starting
         self._quiet.restart(time.monotonic())
         self._looked = time.monotonic()
         try:
@@ -193,6 +203,10 @@ class CopyProcess:
         self._look()
         frame = receive(self._reading, self._left, self._look)
         self._left -= len(frame.head) + sum(len(each) for each in frame.buffers)
+        if not self._has_begun:
+            # Until now it was started and locked, which is not the time of the program.
+            self._has_begun = True
+            self._deadline = time.monotonic() + self._limits.seconds
         facts = json.loads(frame.head)
         return Message(str(facts.pop("what")), facts, frame.buffers)
 
@@ -229,12 +243,8 @@ class CopyProcess:
     def _how_it_ended(self) -> EndedBecause:
         """How it ended of itself; it has closed its end of the pipe, and cannot go on."""
         self._child.kill()
-        status = self._child.wait()
         self._child_is_gone = True
-        if status is None or not os.WIFEXITED(status):
-            # It may have closed the pipe and have been killed for that.
-            return "crash"
-        return "exit"
+        return self._child.wait()
 
     def close(self) -> None:
         """End the process, and remove its scratch folder; a second time does nothing."""

@@ -13,6 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
+
 MOST_THREADS = 2000
 """Threads that a copy may have: the system has numbers for some tens of thousands."""
 
@@ -47,8 +49,6 @@ def end_with_parent(parent: int, life: int | None, *, is_main_thread: bool) -> N
 
 
 def _is_there(pid: int) -> bool:
-    import psutil  # type: ignore[import-untyped]
-
     return bool(psutil.pid_exists(pid))
 
 
@@ -123,11 +123,20 @@ def threads(pid: int) -> int:
 
 def private_bytes(pid: int) -> int:
     """How much memory a process has for itself; 0 if it is gone."""
+    if sys.platform != "linux":
+        return _resident_bytes(pid)
     with suppress(OSError, ValueError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         found = [line.split()[1] for line in lines if line.startswith(("Private_", "Swap:"))]
         return sum(map(int, found)) * 1024
     return 0
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
 
 
 class Quiet:

@@ -12,7 +12,7 @@ from typing import Any
 from archytas_nb.copies import forked, prepared
 from archytas_nb.copies.begin import Beginning
 from archytas_nb.copies.channel import Frame, send
-from archytas_nb.copies.process import CopyProcess, Forked, Way
+from archytas_nb.copies.process import CopyProcess, EndedBecause, Forked, Way, ended_by
 
 _PIPE = 1 << 20
 
@@ -89,8 +89,8 @@ class _OfTemplate:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, 9)
 
-    def wait(self) -> int | None:
-        return self._template.status(self.pid)
+    def wait(self) -> EndedBecause:
+        return ended_by(self._template.status(self.pid))
 
 
 class _Alone:
@@ -103,6 +103,6 @@ class _Alone:
     def kill(self) -> None:
         self._process.kill()
 
-    def wait(self) -> int | None:
-        code = self._process.wait()
-        return None if code < 0 else code << 8
+    def wait(self) -> EndedBecause:
+        # Where there are signals, they are negative.
+        return "exit" if self._process.wait() >= 0 else "crash"
