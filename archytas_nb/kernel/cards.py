@@ -149,6 +149,7 @@ class _Writer:
     sample: int = _SAMPLE
     counts_all: bool = True
     columns: list[str] = field(default_factory=list)
+    missing: dict[int, str] = field(default_factory=dict)  # by the id of the column
 
     @property
     def tells_values(self) -> bool:
@@ -280,6 +281,12 @@ class _Writer:
         return text
 
     def _missing_part(self, column: Column) -> str:
+        """How many values are missing, which is counted once."""
+        if id(column) not in self.missing:
+            self.missing[id(column)] = self._counted_missing(column)
+        return self.missing[id(column)]
+
+    def _counted_missing(self, column: Column) -> str:
         if self.hidden is not None or not column.size:
             return ""
         if column.type_text in ("object", "Object"):

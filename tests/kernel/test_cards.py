@@ -7,6 +7,7 @@ import dataclasses
 import re
 from collections import OrderedDict, deque
 from typing import Any
+from unittest.mock import patch
 
 import narwhals
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archytas_nb.kernel.cards import card, card_of
+from archytas_nb.kernel.cards import Effort, card, card_of
 from archytas_nb.kernel.mentions import columns_named, owners_named, place_of
 from archytas_nb.loop.record import CardForm
 from archytas_nb.loop.tokens import text_tokens
@@ -148,6 +149,16 @@ def test_missing_values_are_counted_however_many_rows_there_are(rows: int) -> No
     told = lines_of(card("big", frame))
     assert told["x"] == "float64, all missing"
     assert f"{rows // 2:,} missing" in told["y"]
+
+
+def test_missing_values_are_counted_once_where_the_card_becomes_too_long() -> None:
+    values = [0.5, None] * 500
+    frame = pd.DataFrame({f"{word}_of_the_column": values for word in "abcdefghijklmnopqrstuvwxyz"})
+    just_enough = (frame.size, 10**9, 10**9)
+    with patch.object(Effort.__init__, "__defaults__", just_enough):
+        text = card("big", frame, form=CardForm(tokens=150))
+    assert "500 missing" in text
+    assert "not counted" not in text
 
 
 def test_what_is_not_counted_says_so() -> None:
