@@ -335,10 +335,11 @@ def _listed(found: _Frequent | None, *, with_missing: bool = True) -> str:
         return "values not counted, there are too many"
     counts = [each for each in found.counts if with_missing or not is_missing(each[0])]
     number = count(found.number, "different value")
-    if counts and not _repeats(found):
-        examples = ", ".join(in_line(each, _MAX_LABEL) for each, _ in counts[:_EXAMPLES])
-        which = ", such as" if len(counts) > _EXAMPLES else ":"
-        return f"{number}{which} {examples}"
+    if counts and not (with_missing or _repeats(found)):
+        is_all = found.number <= _FREQUENT
+        shown = counts if is_all else counts[:_EXAMPLES]
+        examples = ", ".join(in_line(each, _MAX_LABEL) for each, _ in shown)
+        return f"{number}{':' if is_all else ', such as'} {examples}"
     listed = ", ".join(
         f"{in_line(each, _MAX_LABEL)} {times}×" for each, times in counts[:_FREQUENT]
     )

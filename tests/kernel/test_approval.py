@@ -468,7 +468,7 @@ def test_a_value_of_100_mb_is_shown_at_once_with_both_ends() -> None:
         text = bounded_repr(value)
         assert len(text) < 210_000
         assert (text.startswith(ends[0]), text.endswith(ends[1])) == (True, True), text[-80:]
-        assert "left out" in text or "\nlast " in text
+        assert "left out" in text or "\nlast" in text or "more rows" in text
     assert time.process_time() - started < 6
     assert "more than 99," in ask(write, "x" * 10_000_000, "n")[1].prompts[0]
 

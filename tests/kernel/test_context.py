@@ -384,7 +384,9 @@ def test_a_description_begins_with_the_shape_and_has_a_line_for_each_column() ->
     first, *lines = look(variables(), name="gm", what="describe").text.splitlines()
     assert first == "gm: DataFrame of 4 rows × 3 columns: country, pop, gdp"
     assert lines[0].endswith(", 1 missing; 2 different values: Peru 2×, Chad 1×")
-    assert lines[1].startswith("  pop: int64, 0 missing; min 1, max 4, mean 2.5; 4 different")
+    assert lines[1].startswith(
+        "  pop: int64, 0 missing; min 1, max 4, mean 2.5, quartiles 1.75, 2.5, 3.25; 4 diff"
+    )
     [line] = look(variables(), name="grid", what="describe").text.splitlines()[1:]
     assert line.startswith("min 0.0, max 11.0, mean 5.5")
 

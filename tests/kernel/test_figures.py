@@ -31,7 +31,8 @@ def test_an_open_figure_is_displayed_sent_to_the_model_and_closed() -> None:
     assert output.kind == "display"
     assert base64.b64decode(str(output.data["image/png"]))[:4] == b"\x89PNG"
     assert outcome.images == (output.data["image/png"],)
-    assert "<Figure size" in outcome.text
+    assert outcome.text.startswith("1 image (")
+    assert "<Figure" not in outcome.text
     assert pyplot.get_fignums() == []
 
 
