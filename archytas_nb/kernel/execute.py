@@ -677,8 +677,8 @@ def interrupted_late(outcome: CallOutcome) -> CallOutcome:
     end = ""
     shown_end = ""
     if outcome.status in ("done", "error"):
-        end = f" It came to its end all the same: {outcome.result}"
-        shown_end = f" It came to its end all the same: {outcome.for_person or outcome.result}"
+        end = f" It ended normally: {outcome.result}"
+        shown_end = f" It ended normally: {outcome.for_person or outcome.result}"
     return replace(
         outcome,
         status="interrupted",

@@ -257,7 +257,7 @@ def test_allowed_async_calls_run_and_a_refused_one_keeps_its_place() -> None:
 def test_the_model_reads_the_result_of_a_tool_that_swallowed_an_interrupt() -> None:
     late = interrupted_late(CallOutcome("done", "all 3 rows were written", value=3, call_id="c"))
     assert (late.status, late.value, late.call_id) == ("interrupted", None, "c")
-    assert "It came to its end all the same: all 3 rows were written" in late.text
+    assert "It ended normally: all 3 rows were written" in late.text
 
 
 def test_the_last_traceback_begins_in_the_tool() -> None:

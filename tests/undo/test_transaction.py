@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -470,3 +471,51 @@ def test_interrupts_at_200_points(how: str) -> None:
     last = lines(how)
     for line in random.Random(2).sample(range(1, last), min(200, last - 1)):
         next(apart(line, how))
+
+
+def _data_of(kind: str, items: list[float | None]) -> Any:
+    if kind == "polars":
+        return pl.DataFrame({"x": items}, schema={"x": pl.Float64}, strict=False)
+    if kind == "array":
+        return np.array(items, dtype=float)
+    if kind == "pandas":
+        return pd.DataFrame({"x": pd.Series(items, dtype=float)})
+    texts = [None if each is None else str(each) for each in items]
+    return pd.DataFrame({"x": pd.Series(texts, dtype="str" if kind == "text" else object)})
+
+
+def _is_same(kind: str, one: float | None, other: float | None) -> bool:
+    is_gone = [each is None or each != each for each in (one, other)]
+    if kind in ("text", "object") or kind == "polars":
+        is_gone = [each is None for each in (one, other)]
+        both_nan = one != one and other != other and None not in (one, other)
+        return all(is_gone) or both_nan or one == other
+    return all(is_gone) or one == other
+
+
+@given(
+    st.lists(st.floats(allow_nan=True, width=16) | st.none(), min_size=1, max_size=30),
+    st.data(),
+    st.sampled_from(["pandas", "text", "object", "array", "polars"]),
+)
+def test_the_values_that_a_change_names_are_counted(
+    values: list[float | None], data: st.DataObject, kind: str
+) -> None:
+    after = list(values)
+    for place in data.draw(st.sets(st.integers(0, len(values) - 1), max_size=5)):
+        after[place] = data.draw(st.sampled_from([None, 0.5, 99.0]))
+
+    names: Names = {"v": _data_of(kind, values)}
+    with transaction(namespace=names) as t:
+        if kind == "array":
+            names["v"][:] = _data_of(kind, after)
+        elif kind == "polars":
+            names["v"] = _data_of(kind, after)
+        else:
+            names["v"]["x"] = _data_of(kind, after)["x"]
+
+    number = sum(not _is_same(kind, *pair) for pair in zip(values, after, strict=True))
+    found = re.search(r"(\d+) of (\d+) values?", str(t.diff))
+    assert (found is not None) == (number > 0)
+    if found is not None:
+        assert [*map(int, found.groups())] == [number, len(values)]
