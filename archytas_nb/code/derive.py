@@ -7,6 +7,7 @@ result becomes that name. What a model made up by itself is marked with a commen
 from __future__ import annotations
 
 import ast
+import contextlib
 import math
 import re
 import textwrap
@@ -26,8 +27,9 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.calls_made import call_key
 from archytas_nb.tools import arguments
 from archytas_nb.tools.parameter import Parameter
+from archytas_nb.tools.paths import NoPartError
 from archytas_nb.tools.tool import Tool
-from archytas_nb.tools.variables import name_of, reference_name
+from archytas_nb.tools.variables import name_of, part_of, reference_name
 from archytas_nb.words import collapse_whitespace, truncate_line
 
 WIDTH = 100
@@ -416,9 +418,14 @@ class _Derivation:
         name = reference_name(sent)
         if name is None and isinstance(sent, str):
             name = sent.strip()
-        if name is None or not name.isidentifier():
+        if name is None:
             return ""
-        if id(value) in seen.found or isinstance(value, (str, dict)):
+        with contextlib.suppress(NoPartError):
+            part = part_of(name, self._namespace)
+            if part is not None and part.root != name and part.value is not None:
+                root = self._name_in_code(part.root, self._namespace[part.root])
+                return f"{root}{part.source.removeprefix(part.root)}"
+        if name.isidentifier() and (id(value) in seen.found or isinstance(value, (str, dict))):
             return self._name_in_code(name, value)
         return ""
 

@@ -36,6 +36,7 @@ from archytas_nb.tools.arguments import read_value
 from archytas_nb.tools.declaration import python_name
 from archytas_nb.tools.parameter import Parameter
 from archytas_nb.tools.tool import Tool
+from archytas_nb.tools.variables import part_of
 from archytas_nb.words import truncate_line
 
 _SHOWING = (PROGRAM_SHOW, "print")
@@ -365,7 +366,10 @@ class _Translation:
                 return _parsed(equal)
         bound, faults = read_value(parameter.type, literal, self._caller.namespace)
         if parameter.type.by_reference and isinstance(literal, str):
-            return _parsed(literal) if literal.isidentifier() else value
+            if literal.isidentifier():
+                return _parsed(literal)
+            part = None if faults else part_of(literal, self._caller.namespace)
+            return value if part is None else _parsed(part.source)
         if faults or (type(bound) is type(literal) and bound == literal):
             return value
         try:

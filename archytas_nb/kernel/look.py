@@ -17,12 +17,13 @@ from archytas_nb.loop.record import CardForm
 from archytas_nb.namespace import contained, current_shell
 from archytas_nb.tools import data
 from archytas_nb.tools.headline import headline
+from archytas_nb.tools.paths import NoPartError, Part
 from archytas_nb.tools.render import render
 from archytas_nb.tools.tables import Column, column_of, index_of, table_of
 from archytas_nb.tools.texts import cell_text, in_line, is_array, is_missing
 from archytas_nb.tools.tool import Tool
-from archytas_nb.tools.variables import LiveNamespace, resolve
-from archytas_nb.words import count, did_you_mean, runs, truncate_line
+from archytas_nb.tools.variables import LiveNamespace, part_of, resolve
+from archytas_nb.words import count, runs, truncate_line
 
 What: TypeAlias = Literal["head", "describe", "columns", "values"]
 
@@ -123,32 +124,31 @@ def look(  # noqa: D417 - the model does not see the namespace
     """Look at a variable of the notebook; nothing is changed.
 
     Args:
-        name: The name of the variable
-        what: head: the first rows or items; describe: statistics and frequent values of each column; columns: names, types, missing and different values; values: how often each value of df.column occurs
+        name: The name of a variable, or a path into one: df["x"], df.x, cfg["a"][0]
+        what: head: first rows or items; describe: statistics and frequent values; columns: names and types; values: how often each value of a column occurs
     """  # noqa: E501 - the model reads the line as it is
     name, span = _with_span(name.strip())
-    name, column = _split(name, namespace)
-    value = resolve(name, object, namespace)
-    if why := why_not_shown(name, value):
-        raise ValueError(f"{name!r} is not shown: {why}")
+    part = _found(name, namespace)
+    if span is not None:
+        return _part_shown(part.source, part.value, span)
+    name, value = part.owner_source, part.owner
+    if part.column is None:
+        name, value = part.source, part.value
     text = card(name, value, form=_HEAD)
     table = table_of(value)
     names = _labels_of(value)
     head = text.partition("\n")[0]
-    if span is not None:
-        return _part_shown(name, value, span)
-    if column:
-        part = _part(value, column, name)
-        if what in ("describe", "columns") or part.size is None:
-            return f"{head}\n{_line(part)}, {_card(part)}"
-        value = part.native
-        name = f"{name}[{column!r}]"
+    if part.column is not None:
+        column = part.column
+        if what in ("describe", "columns") or column.size is None:
+            return f"{head}\n{_line(column)}, {_card(column)}"
+        name, value = part.source, column.native
     elif what == "columns":
         return text
     elif what == "describe" and data.is_data(value):
         return "\n".join([head, *_cards(value)])
     elif what == "values" and table is not None:
-        example = f"Give the name of one, as in {name}.{names[0]}: " if names else ""
+        example = f"Give the name of one, as in {name}[{names[0]!r}]: " if names else ""
         which = f"{example}{', '.join(names[:40])}"
         raise ValueError(f"the values of which column of {name!r}? {which}")
     if what != "values":
@@ -192,39 +192,26 @@ def _shown(name: str, value: Any, begin: int = 0) -> str:
         return render(value).text
     end = begin + _BEGINNING
     lines = count(value.count("\n") + 1, "line")
-    root = name.partition("[")[0]
+    root = re.sub(r"\[\d*:\d*\]$", "", name)
     return (
         f"str of {len(value):,} characters in {lines}; the first {_BEGINNING}:\n"
         f"{value[:_BEGINNING]}…\n(go on with {root}[{end}:{end + ROOM}])"
     )
 
 
-def _part(value: Any, part: str, name: str) -> Column:
-    """A column of a variable, or a level of its index; raises ValueError if there is none."""
-    table = table_of(value)
-    names = _labels_of(value)
-    for known in (names, _names_of(value)):
-        if table is not None and part in known:
-            return table.column(known.index(part))
-    for level in index_of(value):
-        if part in (level.label or "index", str(level.name)):
-            return level
-    expected = "it has none"
-    if names:
-        expected = f"expected one of {', '.join(names[:40])}"
-    hint = did_you_mean(part, names)
-    raise ValueError(f"{name!r} has no column {part!r}{hint}; {expected}")
-
-
-def _split(name: str, namespace: LiveNamespace) -> tuple[str, str]:
-    """The names of a variable and of a column: from ``df.x``, ``df["x"]`` or ``x`` alone."""
-    found = re.fullmatch(r"""(\w+)(?:\.(.+)|\[(["'])(.+)\3\])""", name)
-    if found and found[1] in namespace:
-        return found[1], found[2] or found[4]
-    owners = [each for each, it in variables_in(namespace) if name in _names_of(it)]
-    if len(owners) == 1 and name not in namespace:
-        return (owners[0], name)
-    return (name, "")
+def _found(name: str, namespace: LiveNamespace) -> Part:
+    """What a name or a path leads to; raises ValueError if it is not shown."""
+    try:
+        resolve(name, object, namespace)  # its error lists the variables
+        part = part_of(name, namespace)
+    except NoPartError as error:
+        raise ValueError(str(error)) from None
+    if part is None:  # another thread has just deleted it
+        raise ValueError(f"no variable is named {name!r}")
+    for each in (namespace[part.root], part.owner, part.value):
+        if why := why_not_shown(part.root, each):
+            raise ValueError(f"{name!r} is not shown: {why}")
+    return part
 
 
 def _names_of(value: Any) -> list[str]:

@@ -34,7 +34,8 @@ from archytas_nb.tools.meaning import (
     stands_for,
     typed_dict_fields,
 )
-from archytas_nb.tools.variables import VAR, ByName, reference_name, resolve
+from archytas_nb.tools.paths import NoPartError
+from archytas_nb.tools.variables import VAR, ByName, by_name, reference_name, resolve
 from archytas_nb.words import with_article
 
 _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.Reversible}
@@ -331,7 +332,7 @@ class Rewriter:
         self, cls: Any, label: str, *, explicit: bool, takes_objects: bool = True
     ) -> Any:
         """A type that looks up a variable in the namespace, which is the validation context."""
-        description = f"the name of a variable that holds {with_article(label)}"
+        description = by_name(with_article(label))
 
         def look_up(value: Any, info: Any) -> Any:
             if explicit and isinstance(value, str):
@@ -340,6 +341,8 @@ class Rewriter:
                 raise NotPassed(f"expected {description}")
             try:
                 return resolve(value, cls, info.context, label)
+            except NoPartError:  # its message may hold keys, which are values
+                raise
             except ValueError as error:
                 raise NotPassed(str(error)) from None
 

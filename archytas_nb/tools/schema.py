@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import SchemaError
 
 from archytas_nb.tools import annotation as types
+from archytas_nb.tools.variables import by_name
 from archytas_nb.words import with_article
 
 Schema = dict[str, Any]
@@ -60,10 +61,10 @@ class ArgumentType:
     def _how_to_send(self, reference: types.Reference) -> str:
         what = with_article(reference.label)
         if reference.explicit:
-            return f'For {what} send {{"$var": "the name of a variable that holds it"}}.'
+            return f'For {what} send {{"$var": …}} with {by_name("it")}.'
         if self.text == reference.label:
-            return f"Send the name of a variable that holds {what}."
-        return f"In place of {what} send the name of a variable that holds it."
+            return f"Send {by_name(what)}."
+        return f"In place of {what} send {by_name('it')}."
 
 
 def _is_strict(part: Any) -> bool:

@@ -1,7 +1,8 @@
 """The user's variables: references to them for values that JSON cannot represent, and results.
 
-A reference is looked up, never evaluated, and only variables that the user defined are passed to a
-tool, so that a prompt injection cannot reach anything else.
+A reference is the name of a variable or a path into it (`paths.py`). It is looked up, never
+evaluated, and only what the user defined is passed to a tool, so that a prompt injection cannot
+reach anything else.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from types import ModuleType
 from typing import Any, NewType
 
+from archytas_nb.tools import paths
 from archytas_nb.tools.registry import is_tool
 from archytas_nb.words import nearest, with_article
 
@@ -24,6 +26,10 @@ _NOT_THE_USERS = re.compile(
 )
 _FUNCTIONS = frozenset({"function", "builtin_function_or_method", "method", "ufunc", "partial"})
 _MISSING = object()
+_SHOWN = 8  # names that are suggested
+
+A_PART = 'a part of one, such as df["x"], df.x or cfg["a"][0] (nothing is computed)'
+"""What may be named beside a variable, in words for the model."""
 
 
 LiveNamespace = NewType("LiveNamespace", MutableMapping[str, Any])
@@ -41,6 +47,11 @@ class ByName:
     """
 
 
+def by_name(what: str) -> str:
+    """How a value is named instead of sent, in words for the model."""
+    return f'the name of a variable that holds {what}, or a path to one: df["x"]'
+
+
 def reference_name(value: object) -> str | None:
     """The name in ``{"$var": name}``, or None if the value has another form."""
     if isinstance(value, dict) and len(value) == 1 and isinstance(value.get(VAR), str):
@@ -53,6 +64,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
 
     Raises:
         ValueError: There is no such variable, or its value is not an instance of the class.
+        NoPartError: The same, with a message that may hold keys of a variable.
     """
     what = with_article(label or getattr(cls, "__name__", str(cls)))
     name = reference_name(value)
@@ -61,22 +73,44 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
     if name is None and is_instance(value, cls):
         return value
     if name is None and not isinstance(value, str):
-        raise ValueError(f"expected the name of a variable that holds {what}")
+        raise ValueError(f"expected {by_name(what)}")
     if namespace is None:
         why = "call the tool with namespace=…"
         raise ValueError(f"there is no namespace to look {name or value!r} up in: {why}")
     name = str(name).strip()
-    found = namespace.get(name, _MISSING)
+    part = part_of(name, namespace)
+    found = _MISSING if part is None else part.value
     why = why_not_passed(name, found)
     if why:
         fault = f"{name!r} is not passed to tools: {why}; expected {what}"
-    elif found is _MISSING:
+    elif part is None:
         fault = f"no variable is named {name!r}"
+        if not name.isidentifier() and paths.parsed(name) is None:
+            fault = f"{name!r} is neither the name of a variable nor {A_PART}"
     elif is_instance(found, cls):
         return found
     else:
-        fault = f"the variable {name!r} is {with_article(type(found).__name__)}, expected {what}"
+        is_whole = "the variable " if part.root == name else ""
+        fault = f"{is_whole}{name!r} is {with_article(type(found).__name__)}, expected {what}"
+        fits = [
+            f"{part.source}{end}" for end, each in paths.parts_of(found) if is_instance(each, cls)
+        ]
+        if fits:
+            listed = ", ".join(fits[:_SHOWN])
+            raise paths.NoPartError(f"{fault}. Parts of it that are: {listed}")
     raise ValueError(f"{fault}{_hint(name, cls, namespace, what)}")
+
+
+def part_of(text: str, namespace: Mapping[str, Any]) -> paths.Part | None:
+    """What a reference leads to: a variable, or a part of one; None if it names no variable.
+
+    Raises:
+        NoPartError: It names a part that is not there, or is not read.
+    """
+    found = paths.find(text, namespace, user_names(namespace))
+    if found is not None and found.root != text and (why := why_not_passed(found.root, None)):
+        raise paths.NoPartError(f"{found.root!r} is not passed to tools: {why}")
+    return found
 
 
 def user_names(namespace: Mapping[str, Any]) -> list[str]:
@@ -153,15 +187,20 @@ def is_code(value: Any) -> bool:
 
 def _hint(name: str, cls: Any, namespace: Mapping[str, Any], what: str) -> str:
     """A hint that lists the variables of the expected type and suggests one of them."""
-    found = [(each, namespace[each]) for each in user_names(namespace)]
-    names = [each for each, it in found if is_instance(it, cls) and not why_not_passed(each, it)]
+    names = []
+    for each in user_names(namespace):
+        value = namespace[each]
+        is_data = cls is not object or not is_code(value)
+        if is_data and is_instance(value, cls) and not why_not_passed(each, value):
+            names.append(each)
     if not names:
         return f"; no variable holds {what}"
     near = nearest(name, names)
     if not near and len(names) == 1:
         near = names[0]
     guess = f", did you mean {near!r}?" if near else "."
-    shown = [repr(each) for each in names[:8]]
-    if len(names) > 8:
+    shown = [repr(each) for each in names[:_SHOWN]]
+    if len(names) > _SHOWN:
         shown.append("…")
-    return f"{guess} Variables that hold {what}: {', '.join(shown)}"
+    holding = "The variables are" if cls is object else f"Variables that hold {what}"
+    return f"{guess} {holding}: {', '.join(shown)}"

@@ -406,7 +406,7 @@ def test_a_column_name_alone_refers_to_the_only_frame_that_has_it() -> None:
         ({"name": "gmm"}, "'gm'"),
         ({"name": "gm.contry"}, "'country'"),
         ({"name": "gm", "what": "values"}, "country, pop, gdp"),
-        ({"name": "names.a"}, "no column"),
+        ({"name": "names.a"}, "3 items"),
         ({"name": "_hidden"}, "'_'"),
         ({"name": "In"}, "IPython"),
         ({"name": "pd"}, "module"),
