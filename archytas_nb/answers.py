@@ -2,22 +2,29 @@
 
 All types of tool arguments are supported, because the same code reads them: the answer is the only
 argument of an internal tool. So a data frame is passed by the name of its variable, like any
-argument.
+argument; and a question may be answered by the name of a variable that holds the value.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping, MutableMapping
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from archytas_nb.errors import STOPS, ConditionError, ToolError, argument_error
-from archytas_nb.loop.events import ANSWER, CallOutcome, Json, Verdict
+from archytas_nb.loop.events import CallOutcome, Json, Verdict
+from archytas_nb.loop.function_calling import keywords
 from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.loop.record import AnswerForm
+from archytas_nb.namespace import contained
 from archytas_nb.tools.meaning import signature_of
+from archytas_nb.tools.paths import NoPartError
 from archytas_nb.tools.render import failure_text, render
+from archytas_nb.tools.tables import column_of, table_of
 from archytas_nb.tools.tool import BoundCall, Tool
+from archytas_nb.tools.variables import part_of, reference_name
 from archytas_nb.words import truncate_line, truncate_middle
 
 Until = Callable[[Any], Any]
@@ -35,6 +42,8 @@ other answer mends; it ends the question.
 
 _MAX_FAULT = 2000
 _MAX_SHOWN = 200
+_MAX_CONDITION = 600
+_THE_ANSWER = "The answer"
 
 
 class Answers:
@@ -44,6 +53,7 @@ class Answers:
         output_type: The type of the answer; None for text.
         until: The condition; None for none.
         namespace: The variables to which an answer may refer.
+        is_named: Whether a value of any type may be answered by the name of a variable.
 
     Attributes:
         form: The type of the answer for the wire protocol; None for text.
@@ -54,7 +64,12 @@ class Answers:
     """
 
     def __init__(
-        self, output_type: Any, until: Until | None, namespace: MutableMapping[str, Any]
+        self,
+        output_type: Any,
+        until: Until | None,
+        namespace: MutableMapping[str, Any],
+        *,
+        is_named: bool = False,
     ) -> None:
         if until is not None:
             _check_condition(until)
@@ -65,7 +80,7 @@ class Answers:
         self._namespace = namespace
         self.form = None
         if self._tool is not None:
-            self.form = _answer_form(self._tool)
+            self.form = _answer_form(self._tool, is_named=is_named)
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -92,9 +107,11 @@ class Answers:
         if self._tool is None:
             return Verdict(self._condition_fault(as_text(answer)))
         if given:
-            bound = self._bound_as_it_is(self._tool, answer, given[0])
+            bound = self._bound_as_one_of(self._tool, [given[0], answer])
         else:
             bound = self._bound(self._tool, answer)
+            if isinstance(bound, CallOutcome) or reference_name(answer) is not None:
+                bound = self._bound_by_name(self._tool, answer, bound)
         if isinstance(bound, CallOutcome):
             return Verdict(_fault_text(bound), wrong_type=True, for_person=_for_person(bound))
         [value] = (*bound.args, *bound.kwargs.values())
@@ -103,13 +120,32 @@ class Answers:
             return Verdict(fault)
         return Verdict(value=value)
 
-    def _bound_as_it_is(self, tool: Tool, answer: Json, value: Any) -> BoundCall | CallOutcome:
-        """A value as the argument of a tool; if it does not fit, what JSON makes of it may."""
-        for each in (value, answer):
+    def _bound_as_one_of(self, tool: Tool, forms: Iterable[Any]) -> BoundCall | CallOutcome:
+        """The first form of a value that fits the argument of a tool, or the fault of the last."""
+        for each in forms:
             bound = tool.bind({"answer": each}, self._namespace)
             if not isinstance(bound, CallOutcome):
                 break
         return bound
+
+    def _bound_by_name(
+        self, tool: Tool, answer: Json, bound: BoundCall | CallOutcome
+    ) -> BoundCall | CallOutcome:
+        """The value of the variable that an answer names, or its faults; else what was given."""
+        name = reference_name(answer)
+        is_explicit = name is not None
+        if name is None and isinstance(answer, str):
+            name = answer
+        if self.form is None or not self.form.is_named or name is None:
+            return bound
+        try:
+            part = part_of(name, self._namespace)
+        except NoPartError as error:
+            return CallOutcome("error", str(error))
+        if part is None:
+            is_fault = is_explicit and isinstance(bound, CallOutcome)
+            return CallOutcome("error", f"no variable is named {name!r}") if is_fault else bound
+        return self._bound_as_one_of(tool, _forms(part.value))
 
     def _bound(self, tool: Tool, answer: Json) -> BoundCall | CallOutcome:
         """The answer as the argument of a tool, or the outcome with its faults.
@@ -197,14 +233,42 @@ def _shown(value: Any) -> str:
     return render(value, _MAX_SHOWN).text
 
 
+def _forms(value: Any) -> Iterator[Any]:
+    """A value as it is, then the plain values that it holds, in each way to list them."""
+    yield value
+    with contained():
+        table = table_of(value)
+        if table is not None and table.size is not None:
+            records = table.records()
+            yield records
+            yield [tuple(each.values()) for each in records]
+        if not hasattr(value, "tolist"):
+            return
+        values = value.tolist()
+        yield values
+        index = getattr(value, "index", None)
+        if column_of(value) is not None and hasattr(index, "tolist"):
+            labels = index.tolist()
+            yield dict(zip(labels, values, strict=True))
+            yield list(zip(labels, values, strict=True))
+
+
+def condition_text(until: Until) -> str:
+    """A condition in words for the model: its docstring, or its source if that is short."""
+    text = inspect.getdoc(until) if inspect.isroutine(until) else ""
+    if not text:
+        with contextlib.suppress(OSError, TypeError):
+            text = textwrap.dedent(inspect.getsource(until)).strip()
+    if not text or len(text) > _MAX_CONDITION:
+        text = f"{getattr(until, '__name__', 'a condition')}(answer)"
+    return text
+
+
 def _tool(output_type: Any) -> Tool:
     def give_answer(answer):  # type: ignore[no-untyped-def]
-        """Give the user the final answer.
-
-        Args:
-            answer: The answer
-        """
         return answer
+
+    give_answer.__doc__ = f"Give the user the answer.\n\nArgs:\n    answer: {_THE_ANSWER}"
 
     give_answer.__annotations__ = {"answer": output_type}
     try:
@@ -215,12 +279,21 @@ def _tool(output_type: Any) -> Tool:
         ) from None
 
 
-def _answer_form(tool: Tool) -> AnswerForm:
-    spec = tool.spec()
-    spec["function"]["name"] = ANSWER  # a name that user tools cannot have
+def _answer_form(tool: Tool, *, is_named: bool) -> AnswerForm:
     kind = tool.parameters[0].type
     text = "\n".join([kind.text, *kind.details])
-    return AnswerForm(text, tool.schema("simple")["properties"]["answer"], spec)
+    schema = tool.schema("simple")["properties"]["answer"]
+    if schema.get("description") == _THE_ANSWER:
+        del schema["description"]
+    is_whole = kind.by_reference or _SAID.issuperset(keywords(schema))
+    return AnswerForm(text, schema, is_named and not kind.by_reference, is_whole)
+
+
+_SAID = frozenset({
+    "type", "items", "properties", "required", "additionalProperties", "enum", "const", "oneOf",
+    "format", "default",
+})  # fmt: skip
+"""Keywords of schemas that the words for a type say as well."""
 
 
 def _for_person(outcome: CallOutcome) -> str:

@@ -34,7 +34,7 @@ from archytas_nb.tools.saved import STRICT, read_saved, saved_text
 VERSION = 3
 """Of the format. In the first one, a file does not say that it was written here, and what a call
 had beside its arguments was one field of it; up to the second one, what was told of each variable
-is only in the text."""
+is only in the text, and the specifications of tools are missing."""
 MARK = "saved by archytas_nb"
 MAX_BYTES = 200_000_000
 """The largest file that is read."""
@@ -58,6 +58,17 @@ class SavedCall:
 
 @STRICT
 @dataclass
+class SavedRejected:
+    """A call with which the model answered or gave up, and which was not accepted."""
+
+    id: str
+    name: str
+    input: Any
+    extra: dict[str, Any] | None = None
+
+
+@STRICT
+@dataclass
 class SavedStep:
     """A reply of the model."""
 
@@ -70,6 +81,8 @@ class SavedStep:
     is_left_out: bool = False
     said: str = ""
     kept: dict[str, Any] = field(default_factory=dict)
+    written: str = ""
+    rejected: SavedRejected | None = None
 
 
 @STRICT
@@ -112,6 +125,10 @@ class SavedQuestion:
     model: str = ""
     compaction: Compaction = field(default_factory=Compaction)
     kept: dict[str, Any] = field(default_factory=dict)
+    condition: str = ""
+    tool_specs: list[dict[str, Any]] = field(default_factory=list)
+    switched_off: list[str] = field(default_factory=list)
+    tells_no_code: bool = False
 
 
 @STRICT
@@ -240,6 +257,10 @@ def _saved(exchange: Exchange) -> SavedQuestion:
         # That of a part of the conversation does not hold for all of it.
         compaction=Compaction() if exchange.hides_earlier_turns else exchange.compaction,
         kept=dict(exchange.kept),
+        condition=exchange.condition,
+        tool_specs=list(exchange.tool_specs),
+        switched_off=list(exchange.switched_off),
+        tells_no_code=exchange.tells_no_code,
     )
 
 
@@ -252,9 +273,12 @@ def _saved_step(step: StepRecord) -> SavedStep:
                 list(outcome.images), step.extras.get(call.id),
             )
         )  # fmt: skip
+    rejected = None
+    if (ended := step.rejected) is not None:
+        rejected = SavedRejected(ended.id, ended.name, ended.input, step.extras.get(ended.id))
     return SavedStep(
         step.thought, calls, step.correction, step.reasoning, step.program, step.report,
-        step.is_left_out, step.said, dict(step.kept),
+        step.is_left_out, step.said, dict(step.kept), step.written, rejected,
     )  # fmt: skip
 
 
@@ -299,6 +323,10 @@ def _exchange(saved: SavedQuestion, known: Collection[str]) -> Exchange:
         model=saved.model,
         compaction=saved.compaction,
         kept=saved.kept,
+        condition=saved.condition,
+        tool_specs=tuple(saved.tool_specs),
+        switched_off=tuple(saved.switched_off),
+        tells_no_code=saved.tells_no_code,
     )
 
 
@@ -340,9 +368,15 @@ def _step(saved: SavedStep, known: Collection[str]) -> StepRecord:
         outcomes.append(ev.CallOutcome(each.status, text, call_id=each.id, images=images))
         if each.extra is not None:
             extras[each.id] = each.extra
+    rejected = None
+    if (ended := saved.rejected) is not None:
+        rejected = ev.ToolCall(ended.id, ended.name, ended.input)
+        if ended.extra is not None:
+            extras[ended.id] = ended.extra
     return StepRecord(
         saved.thought, tuple(calls), tuple(outcomes), saved.correction, saved.reasoning, extras,
-        saved.program, saved.report, saved.is_left_out, saved.said, saved.kept,
+        saved.program, saved.report, saved.is_left_out, saved.said, saved.kept, saved.written,
+        rejected,
     )  # fmt: skip
 
 
@@ -372,10 +406,13 @@ def _check(exchanges: Sequence[Exchange]) -> None:
             raise ValueError("compaction: more steps are left out than there are")
         json.dumps([exchange.kept, [step.kept for step in exchange.steps]], allow_nan=False)
         for step in exchange.steps:
-            for call in step.calls:
+            for call in step.all_calls:
                 if call.id in ids or not call.id.isalnum() or len(ids) > _MAX_CALLS:
                     raise ValueError(f"calls: the id {call.id!r} is not unique, or not one")
                 ids.add(call.id)
                 json.dumps([call.input, step.extras.get(call.id)], allow_nan=False)
+        json.dumps(exchange.tool_specs, allow_nan=False)
+        if any(not isinstance(each["function"]["name"], str) for each in exchange.tool_specs):
+            raise ValueError("tool_specs: expected specifications with a name")
         if exchange.form is not None:
-            json.dumps([exchange.form.schema, exchange.form.spec], allow_nan=False)
+            json.dumps(exchange.form.schema, allow_nan=False)

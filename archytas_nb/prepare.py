@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
-from archytas_nb.answers import Answers, Until
+from archytas_nb.answers import Answers, Until, condition_text
 from archytas_nb.cells.failure import last_error
 from archytas_nb.cells.ran import is_settled, last_failure
 from archytas_nb.cells.reader import cells_tool
@@ -330,7 +330,7 @@ def read_question(
     form = None
     check = None
     if output_type is not None or until is not None:
-        answers = Answers(output_type, until, variables)
+        answers = Answers(output_type, until, variables, is_named=True)
         form = answers.form
         check = answers.check
     is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")
@@ -338,7 +338,12 @@ def read_question(
         images = [images]
     encoded_images = tuple(map(encode_image, images))
     exchange = Exchange(
-        question, images=encoded_images, form=form, origin=origin, wants_code=code and form is None
+        question,
+        images=encoded_images,
+        form=form,
+        origin=origin,
+        wants_code=code and form is None,
+        condition="" if until is None else condition_text(until),
     )
     return Question(exchange, check, is_typed=output_type is not None)
 
@@ -453,7 +458,9 @@ class Prepared:
 
     def wire(self, protocol: ActiveProtocol) -> Wire:
         """A wire protocol for the question: its own, or the one that takes its place."""
-        return wire_of(self.setup, protocol, self.tools, self.exchange, self.profile)
+        return wire_of(
+            self.setup, protocol, self.tools, self.exchange, self.profile, specs_of(self.past)
+        )
 
     def disclosure(self) -> Disclosure | None:
         """What the model may learn of values; None if it may learn all."""
@@ -534,6 +541,15 @@ def prepare(
     exchange.hides_earlier_turns = len(told.past) < index
     exchange.error = told.error
     exchange.context = told.context
+    exchange.switched_off = _switched_off(told.past, told.tools) if protocol == "native" else ()
+    exchange.tells_no_code = (
+        protocol in ("native", "react")
+        and profile.sees_all
+        and setup.sees_cells
+        and not setup.hides_values
+        and not any(tool.runs_code for tool in told.tools.values())
+        and not any(each.tells_no_code for each in told.past)
+    )
     return Prepared(
         setup,
         model,
@@ -553,7 +569,8 @@ def messages_of_conversation(setup: RunSetup, exchanges: Sequence[Exchange]) -> 
     profile = setup.choice.profile
     protocol = setup.protocol(setup.choice.known)
     told = tell(setup, last, exchanges, protocol, profile)
-    wire = wire_of(setup, protocol, told.tools, last, profile)
+    earlier = specs_of(told.past)
+    wire = wire_of(setup, protocol, told.tools, last, profile, earlier)
     return messages_of(wire, exchanges)
 
 
@@ -601,7 +618,16 @@ def tell(
         names = tuple(each.name for each in reading)
         preferred = _preferred(setup.settings, own_tools)
         context = replace(context, tools=names, preferred_tools=preferred)
-    return Told(Toolbox(own_tools, reading), past, error, context, replaced)
+    # Ours first: those of the user may get more in a conversation.
+    ours, theirs = _split_tools(own_tools)
+    tools = Toolbox(*reading, *ours, *theirs) if profile.sees_all else Toolbox(own_tools, reading)
+    return Told(tools, past, error, context, replaced)
+
+
+def _split_tools(tools: Toolbox) -> tuple[list[Tool], list[Tool]]:
+    """The built-in tools, and those of the user."""
+    ours = [each for each in tools.values() if each.runs_code or each is ask_user_tool()]
+    return ours, [each for each in tools.values() if each not in ours]
 
 
 def _is_about(
@@ -722,8 +748,18 @@ def wire_of(
     tools: Toolbox,
     exchange: Exchange,
     profile: ModelProfile,
+    earlier: Sequence[ev.Json] = (),
 ) -> Wire:
-    """A wire protocol for a question with these tools."""
+    """A wire protocol for a question with these tools.
+
+    Args:
+        setup: What the question is asked with.
+        protocol: The protocol.
+        tools: The tools.
+        exchange: The record of the question.
+        profile: What the model is.
+        earlier: The specifications that were sent with the question before it.
+    """
     instructions = setup.instructions.text
     if setup.hides_values:
         from archytas_nb.kernel.disclosure import PROGRAM_RULES, RULES
@@ -731,7 +767,7 @@ def wire_of(
         rules = PROGRAM_RULES if protocol == "program" else RULES
         instructions = f"{instructions}\n\n{rules}".strip()
     if protocol == "native":
-        return FunctionCalling(tools, instructions)
+        return FunctionCalling(tools, instructions, earlier)
     if protocol == "program":
         from archytas_nb.tools.declaration import declaration
 
@@ -744,6 +780,17 @@ def wire_of(
             is_typed=exchange.form is not None,
         )
     return TextProtocol(tools, instructions)
+
+
+def specs_of(past: Sequence[Exchange]) -> tuple[ev.Json, ...]:
+    """The specifications that were sent last in a conversation; their order is kept."""
+    return next((each.tool_specs for each in reversed(past) if each.tool_specs), ())
+
+
+def _switched_off(past: Sequence[Exchange], tools: Toolbox) -> tuple[str, ...]:
+    """The tools that the model knows of an earlier question and cannot call now."""
+    known = (spec["function"]["name"] for spec in specs_of(past))
+    return tuple(name for name in known if name not in tools and name not in RESERVED)
 
 
 VALUES_ARE_HIDDEN = (

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from archytas_nb.models.body import with_replies_between
 from tests.servers.strict import complaint
 
 
@@ -13,8 +14,10 @@ def fault_of(messages: Sequence[Any]) -> str:
     """Why a strict server would refuse these messages; empty where it takes them.
 
     Beside what `tests.servers.strict` refuses: roles must alternate, as many chat templates demand, the outcomes
-    must stand in the order of their calls, and everything must be encodable.
+    must stand in the order of their calls, and everything must be encodable. A server that does not take a message of
+    the user behind a tool's gets a reply between them.
     """
+    messages = with_replies_between(messages)
     said = complaint({"model": "m", "messages": list(messages)})
     if said:
         return said

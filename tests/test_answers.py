@@ -9,6 +9,7 @@ import json
 from typing import Any, Literal, TypedDict
 
 import hypothesis
+import numpy as np
 import pydantic
 import pytest
 from hypothesis import strategies as st
@@ -155,11 +156,11 @@ def test_the_text_protocol_constrains_the_answer_by_its_schema() -> None:
     assert answer["properties"]["tool_input"]["items"] == {"type": "integer"}
 
 
-def test_function_calling_has_a_function_for_the_answer_only_with_a_type() -> None:
+def test_function_calling_has_the_same_tools_with_and_without_a_type() -> None:
     agent = nb.Agent([], ScriptedModel(protocol="native"), context="none")
-    names = [tool["function"]["name"] for tool in agent.preview("Where?", output_type=Point).tools]
-    assert names == ["final_answer", "fail_task"]
-    assert [tool["function"]["name"] for tool in agent.preview("Where?").tools] == ["fail_task"]
+    typed = agent.preview("Where?", output_type=Point).tools
+    assert [tool["function"]["name"] for tool in typed] == ["final_answer", "fail_task"]
+    assert agent.preview("Where?").tools == typed
 
 
 # ── conditions ────────────────────────────────────────────────────────────────────────────────────
@@ -313,3 +314,96 @@ def test_what_is_wrong_in_an_answer_names_its_part_for_a_person_and_its_path_for
     assert verdict.fault.endswith("@ $.answer.stars[1]")
     assert "$" not in verdict.reason
     assert "`stars[1]`" in verdict.reason
+
+
+# ── answers by name ───────────────────────────────────────────────────────────────────────────────
+
+PLACES = pd.DataFrame({"place": ["a", "b"], "rate": [0.5, 1.5]})
+HELD: dict[str, Any] = {
+    "places": PLACES,
+    "rates": PLACES.set_index("place")["rate"],
+    "cfg": {"n": np.int64(7), "point": {"x": 1}, "many": list(range(5000))},
+}
+NAMED = [
+    (float, "rates['a']", 0.5), (int, "cfg['n']", 7), (list[int], "cfg.many", list(range(5000))),
+    (list[float], "rates", [0.5, 1.5]), (dict[str, float], "rates", {"a": 0.5, "b": 1.5}),
+    (list[tuple[str, float]], "rates", [("a", 0.5), ("b", 1.5)]),
+    (list[tuple[str, float]], "places", [("a", 0.5), ("b", 1.5)]),
+    (list[dict[str, Any]], "places", [{"place": "a", "rate": 0.5}, {"place": "b", "rate": 1.5}]),
+    (list[str], 'places["place"]', ["a", "b"]), (Point, "cfg['point']", Point(1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+@pytest.mark.parametrize(("kind", "name", "value"), NAMED)
+def test_a_value_of_any_type_may_be_answered_by_name(
+    protocol: Protocol, kind: Any, name: str, value: Any
+) -> None:
+    for given in ({"$var": name}, name):
+        model = ScriptedModel(("final_answer", given), protocol=protocol)
+        run = nb.Agent([], model, namespace=HELD).run("Which?", output_type=kind)
+        assert (run.status, run.value, run.answer) == ("answered", value, name)
+
+
+def test_a_name_that_is_a_valid_text_is_a_text_unless_it_is_marked() -> None:
+    for given, value in (("place", "place"), ({"$var": "word"}, "found"), ({"$var": "x"}, "z")):
+        model = ScriptedModel(("final_answer", given), ("final_answer", "z"))
+        namespace = {"place": "elsewhere", "word": "found"}
+        run = nb.Agent([], model, namespace=namespace).run("Which?", output_type=str)
+        assert run.value == value
+
+
+def test_a_named_value_of_another_type_is_refused_with_the_reason() -> None:
+    model = ScriptedModel(("final_answer", {"$var": "cfg"}), ("final_answer", 7))
+    run = nb.Agent([], model, namespace=HELD).run("Which?", output_type=int)
+    [first, _] = [event for event in run.events if isinstance(event, Verdict)]
+    assert first.fault
+    assert run.value == 7
+
+
+# ── what the model is told before it answers ──────────────────────────────────────────────────────
+
+
+def test_a_condition_is_told_before_the_first_answer() -> None:
+    def is_even(n: int) -> bool:
+        """The number must be even."""
+        return n % 2 == 0
+
+    model = ScriptedModel(("final_answer", 4), protocol="native")
+    nb.Agent([], model, namespace={}).run("Which?", output_type=int, until=is_even)
+    assert "The number must be even." in model.asked[0].messages[-1]["content"]
+    model = ScriptedModel(("final_answer", 12), protocol="native")
+    nb.Agent([], model, namespace={}).run("Which?", output_type=int, until=lambda n: n > 10)
+    assert "lambda n: n > 10" in model.asked[0].messages[-1]["content"]
+
+
+def test_a_rejected_reply_is_sent_back_as_it_was_written() -> None:
+    reply = called("three", wrapped=True)
+    for given, is_call in ((reply, True), ("It is three.", False)):
+        model = ScriptedModel(given, called(3, wrapped=True), protocol="native")
+        run = nb.Agent([], model, namespace={}).run("How many?", output_type=int)
+        assert run.value == 3
+        *_, said, told = model.asked[1].messages
+        assert said["role"] == "assistant"
+        if is_call:
+            assert said["tool_calls"][0]["function"]["name"] == "final_answer"
+            assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == {"answer": "three"}
+            assert told["tool_call_id"] == said["tool_calls"][0]["id"]
+        else:
+            assert said["content"] == given
+        assert "is not accepted" in told["content"]
+
+
+def test_the_schema_of_an_answer_is_told_where_words_do_not_say_it() -> None:
+    from typing import Annotated
+
+    from pydantic import Field
+
+    agent = nb.Agent([], ScriptedModel(protocol="native"), namespace={})
+    bounded = agent.preview("Which?", output_type=Annotated[int, Field(ge=3)]).messages[-1][
+        "content"
+    ]
+    assert '"minimum": 3' in bounded
+    assert (
+        "JSON schema" not in agent.preview("Which?", output_type=list[int]).messages[-1]["content"]
+    )

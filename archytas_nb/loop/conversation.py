@@ -314,6 +314,7 @@ class ContextWindow:
         """Rebuild the messages from the current record, with another protocol if given."""
         if wire is not None:
             self._wire = wire
+            self._exchange.tool_specs = tuple(wire.tool_specs or ())
             self.tool_tokens = json_tokens(wire.tool_specs)
         self.messages = [self._wire.system]
         self.tokens = message_tokens(self.messages)

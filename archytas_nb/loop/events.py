@@ -42,6 +42,8 @@ ANSWER = "final_answer"
 """The action that ends a run with an answer; no tool may have this name."""
 
 FAIL = "fail_task"
+VAR = "$var"
+"""The key of an explicit reference to a variable: ``{"$var": "df"}``."""
 """The action with which the model gives up; no tool may have this name."""
 
 ROOM = 3000

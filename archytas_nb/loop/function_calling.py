@@ -1,14 +1,18 @@
 """The function calling protocol: tools are a field of the request, outcomes are tool messages.
 
-A call that the model wrote into its text instead is executed as well.
+A request extends the one before, so that the endpoint's cache keeps matching: within a conversation
+no specification is removed, changed or moved, and new ones are added at the end. A tool that is
+switched off is refused when it is called. A call that the model wrote into its text instead is
+executed as well.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.events import (
@@ -34,12 +38,15 @@ from archytas_nb.loop.reading.thoughts import split_thoughts
 from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 from archytas_nb.loop.wire import (
     GIVE_UP,
+    NAMED,
+    NO_TEXT,
     ToolCard,
     Wire,
     last_turn,
     question_message,
     system_message,
     user_content,
+    with_text,
 )
 
 _RULES = f"""
@@ -49,6 +56,19 @@ call twice. When you know the answer, reply with it in plain text. If the task c
 call {FAIL}
 with the reason."""
 
+_ANSWER_SPEC = {
+    "type": "function",
+    "function": {
+        "name": ANSWER,
+        "description": "Give the answer, if the question asks for a value of a type.",
+        "parameters": {
+            "type": "object",
+            "properties": {"answer": {"description": "The value"}},
+            "required": ["answer"],
+            "additionalProperties": False,
+        },
+    },
+}
 _FAIL_SPEC = {
     "type": "function",
     "function": {
@@ -63,9 +83,6 @@ _FAIL_SPEC = {
     },
 }
 
-SHOW_IMAGES = "(Show me what is to be seen.)"
-"""The assistant's message between the outcomes of a step and their images."""
-
 _TRUNCATED = "your reply was cut off for its length; send less in one call"
 
 
@@ -75,22 +92,51 @@ class FunctionCalling(Wire):
     name: ActiveProtocol = "native"
     sends_replies = True
 
-    def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
+    def __init__(
+        self,
+        tools: Mapping[str, ToolCard],
+        instructions: str = "",
+        earlier: Sequence[Json] = (),
+    ) -> None:
         super().__init__(tools, instructions)
         self.system = system_message(_RULES, instructions)
-        self._specs = {name: tool.spec() for name, tool in self.tools.items()}
-        self._inputs = {name: spec["function"]["parameters"] for name, spec in self._specs.items()}
-        self.tool_specs = [*self._specs.values(), _FAIL_SPEC]
+        self._earlier = earlier
+        specs = {each["function"]["name"]: each for each in earlier}
+        specs = {name: spec for name, spec in specs.items() if name not in (ANSWER, FAIL)}
+        specs |= {name: tool.spec() for name, tool in self.tools.items()}
+        self.switched_off = tuple(name for name in specs if name not in self.tools)
+        self._inputs = {name: spec["function"]["parameters"] for name, spec in specs.items()}
+        self.tool_specs = [_ANSWER_SPEC, _FAIL_SPEC, *specs.values()]
+
+    def without_tools(self, names: Collection[str]) -> Self:
+        """The same protocol without these tools."""
+        tools = {name: tool for name, tool in self.tools.items() if name not in names}
+        return type(self)(tools, self._instructions, self._earlier)
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer if one is required."""
-        return question_message(exchange, f"Give the answer by calling {ANSWER}, with:")
+        message = question_message(exchange, f"Give the answer by calling {ANSWER}, with:")
+        form = exchange.form
+        if form is None:
+            return message
+        more = []
+        if not form.is_whole:
+            more.append(f"(Its JSON schema: {json.dumps(form.schema, ensure_ascii=False)})")
+        if form.is_named:
+            more.append(f"({NAMED})")
+        return with_text(message, *more)
+
+    def messages(self, step: StepRecord) -> list[Message]:
+        """The messages of one step, or of what the person said between two of them."""
+        if step.said:
+            return [{"role": "user", "content": step.said}]
+        return self.step(step)
 
     def step(self, step: StepRecord) -> list[Message]:
         """The calls with our ids, then one message for each outcome, then their images."""
-        if step.correction:
-            thought = step.thought or "(A reply that could not be used.)"
-            reply: Message = {"role": "assistant", "content": thought}
+        if step.correction and step.rejected is None:
+            written = step.written or step.thought or NO_TEXT
+            reply: Message = {"role": "assistant", "content": written}
             return [reply, {"role": "user", "content": step.correction}]
         calls = [
             {
@@ -98,8 +144,12 @@ class FunctionCalling(Wire):
                 "type": "function",
                 "function": {"name": legal_name(call.name), "arguments": _arguments(call.input)},
             }
-            for call in step.calls
+            for call in step.all_calls
         ]
+        if step.rejected is not None:
+            reply = {"role": "assistant", "content": step.written or None, "tool_calls": calls}
+            told = {"role": "tool", "tool_call_id": step.rejected.id, "content": step.correction}
+            return [reply, told]
         reply = {"role": "assistant", "content": step.thought or None, "tool_calls": calls}
         outcomes = [
             {"role": "tool", "tool_call_id": outcome.call_id, "content": outcome.text}
@@ -112,15 +162,16 @@ class FunctionCalling(Wire):
         return {"role": "assistant", "content": text}
 
     def with_actions(
-        self, ask: AskModel, form: AnswerForm | None, disabled: Collection[str] = (), last: str = ""
+        self,
+        ask: AskModel,
+        form: AnswerForm | None,  # noqa: ARG002 - the question names the type
+        disabled: Collection[str] = (),  # noqa: ARG002 - a call of one is refused
+        last: str = "",
     ) -> AskModel:
-        """The request with the tools that are allowed now."""
+        """The request with all tools; in the last turn without any."""
         if last:
             return replace(ask, messages=last_turn(ask.messages, last))
-        allowed = [spec for name, spec in self._specs.items() if name not in disabled]
-        if form is not None:
-            allowed.append(form.spec)
-        return replace(ask, tools=(*allowed, _FAIL_SPEC))
+        return replace(ask, tools=tuple(self.tool_specs))
 
     def read(
         self,
@@ -142,6 +193,16 @@ class FunctionCalling(Wire):
                 finish=reply.finish,
             )
         return with_reasoning(action, reply)
+
+    def ending_call(
+        self,
+        reply: ModelReply,
+        action: Action,  # noqa: ARG002
+    ) -> tuple[str, Json, Json] | None:
+        """The name, input and extra fields of the call with which a reply ends the run, if any."""
+        read = (self._read_call(call, reply) for call in reply.calls)
+        found = next((each for each in read if each.is_ending), None)
+        return None if found is None else (found.name, found.input, found.extra)
 
     def _action_of_calls(self, reply: ModelReply, form: AnswerForm | None) -> Action:
         thought, reasoning = split_thoughts(reply.text)
@@ -216,10 +277,7 @@ class _ReadCall:
 
 
 def _images(step: StepRecord) -> list[Message]:
-    """The images of a step as a user message, because tool messages cannot contain images.
-
-    Chat templates reject a user message after a tool message, so the assistant asks for it.
-    """
+    """The images of a step as a user message, because tool messages cannot contain images."""
     images: list[str] = []
     sources = []
     for call, outcome in step.pairs:
@@ -234,10 +292,22 @@ def _images(step: StepRecord) -> list[Message]:
     if len(images) == 1:
         what = "The image"
     text = f"{what} of {', '.join(sources)}:"
-    return [
-        {"role": "assistant", "content": SHOW_IMAGES},
-        {"role": "user", "content": user_content(text, images)},
-    ]
+    return [{"role": "user", "content": user_content(text, images)}]
+
+
+def keywords(schema: Json) -> Iterator[str]:
+    """The keywords of a schema, and of those inside it."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from keywords(each)
+    elif isinstance(schema, dict):
+        for name, value in schema.items():
+            yield name
+            if name in ("properties", "$defs", "definitions") and isinstance(value, dict):
+                for each in value.values():
+                    yield from keywords(each)
+            elif name not in ("enum", "const", "default", "required", "examples"):
+                yield from keywords(value)
 
 
 def legal_name(name: str) -> str:

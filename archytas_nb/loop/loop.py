@@ -71,6 +71,7 @@ from archytas_nb.loop.record import Exchange, StepRecord, call_id
 from archytas_nb.loop.strategy import RunEndedError, Strategy
 from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.wire import Wire, last_instruction, repeats_example
+from archytas_nb.words import keep_both_ends
 
 Flow: TypeAlias = Requests[Ending]
 
@@ -82,6 +83,9 @@ MAX_CALLS = 100
 
 RETRY_TEMPERATURE = 0.8
 """The temperature after a faulty program was written twice: at 0 it would be written again."""
+
+_MAX_WRITTEN = 4000
+"""Maximum number of characters of a rejected reply that is sent back."""
 
 SHOWN_TO_USER = "(its value is not shown to you)"
 
@@ -152,6 +156,7 @@ class ReactRun:
     failed_programs: set[str] = field(default_factory=set)
     temperature: float | None = None  # of the next reply; None for the model's default
     kept: Mapping[str, Json] = field(default_factory=dict)  # of the last reply; see `ModelReply`
+    reply: ModelReply = field(default_factory=ModelReply)  # the last one
     told: Callable[[], Sequence[str]] = tuple
 
     def __post_init__(self) -> None:
@@ -291,6 +296,7 @@ class ReactRun:
     def _read(self, reply: ModelReply, *, prose_is_answer: bool) -> Action:
         self.guards.add_usage(reply, self.conversation.tokens + self.conversation.tool_tokens)
         self.kept = reply.kept
+        self.reply = reply
         return self.wire.read(reply, prose_is_answer=prose_is_answer, form=self.exchange.form)
 
     # ── acting ────────────────────────────────────────────────────────────────────────────────────
@@ -348,7 +354,8 @@ class ReactRun:
         if fault := (yield from self.check(finish.json, (finish.answer,))):
             self.guards.record_fault()
             shown = SHOWN_TO_USER if self.programs.hides_values else finish.json
-            self._correct(Action(thought), rejection_text(shown, fault))
+            correction = rejection_text(shown, fault)
+            self.add(StepRecord(thought, correction=correction))
             return None
         return Answered(as_text(finish.json), thought)
 
@@ -461,7 +468,21 @@ class ReactRun:
         return replace(ending, text=f"{ending.text}\n\n{block}") if block else ending
 
     def _correct(self, action: Action, correction: str) -> None:
-        self.add(StepRecord(action.thought, correction=correction, reasoning=action.reasoning))
+        """Record a reply that is not accepted, as the model wrote it, and what it is told."""
+        written = ""
+        if not action.calls:  # else it is in their step
+            text = split_thoughts(self.reply.text)[0].strip()
+            written = keep_both_ends(text, _MAX_WRITTEN)
+        step = StepRecord(
+            action.thought, correction=correction, reasoning=action.reasoning, written=written
+        )
+        ending = self.wire.ending_call(self.reply, action)
+        if ending is not None and (action.answers or action.failure is not None):
+            name, tool_input, extra = ending
+            call = ToolCall(call_id(self._number, self.guards.steps, 0), name, tool_input)
+            extras = {} if extra is None else {call.id: extra}
+            step = replace(step, rejected=call, extras=extras)
+        self.add(step)
 
     def add(self, step: StepRecord) -> None:
         """Add a step to the record and to what is sent."""
@@ -637,6 +658,10 @@ class ReactRun:
         keys: set[str] = set()
         while waiting and not (keys and self.guards.calls.is_duplicate(waiting[0], keys)):
             call = waiting.popleft()
+            if call.name in self.wire.switched_off:
+                text = f"{call.name} is not available now: use another tool, or answer."
+                outcomes[call.id] = CallOutcome("refused", text, call_id=call.id)
+                continue
             outcome = self.guards.calls.earlier(call)
             if outcome is None:
                 batch.append(call)

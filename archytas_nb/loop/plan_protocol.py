@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from archytas_nb.loop.events import AskModel, Message, ModelReply, ProgramFaults
 from archytas_nb.loop.program_protocol import ProgramProtocol, faults_report, fenced
 from archytas_nb.loop.reading.reply import Action
+from archytas_nb.loop.wire import NO_TEXT
 from archytas_nb.words import count, truncate_line, truncate_middle
 
 _RULES = """
@@ -63,7 +64,6 @@ _FREE = (
     'into the question of judge, as in is_so = judge(question=f"Is it true that …? '
     '{{row.{first}}}", type="bool"), and go on with if is_so: … else: …'
 )
-_UNUSABLE = "(A reply that could not be used.)"
 _WHOLE = "Write the whole program again. It has to answer every row."
 _MAX_FAILURES = 6000  # characters of what is said about a program that was tried
 _MAX_ERROR = 500
@@ -147,12 +147,12 @@ class PlanProtocol(ProgramProtocol):
 
     def again(self, program: str, report: str) -> list[Message]:
         """The messages when a program is to be written again; without it, it is left out."""
-        said = fenced(program) if program else _UNUSABLE
+        said = fenced(program) if program else NO_TEXT
         return [{"role": "assistant", "content": said}, {"role": "user", "content": report}]
 
     def read_again(self, action: Action) -> list[Message]:
         """The messages that follow when there was no program in a reply that can be tried."""
-        said = action.thought or _UNUSABLE
+        said = action.thought or NO_TEXT
         return [{"role": "assistant", "content": said}, {"role": "user", "content": action.fault}]
 
     def ask(self, messages: Sequence[Message], tokens: int, temperature: float | None) -> AskModel:

@@ -26,6 +26,7 @@ from archytas_nb.loop.reading.reply import Action, TruncatedPart, with_reasoning
 from archytas_nb.loop.reading.thoughts import split_thoughts
 from archytas_nb.loop.record import AnswerForm, Context, Exchange, StepRecord
 from archytas_nb.loop.wire import (
+    NO_TEXT,
     ToolCard,
     Wire,
     last_turn,
@@ -196,8 +197,8 @@ class ProgramProtocol(Wire):
             results = "\n".join(outcome.text for outcome in step.outcomes)
             step = replace(step, program=calls, report=results)
         if not step.program:
-            unusable = {"role": "assistant", "content": "(A reply that could not be used.)"}
-            return [unusable, {"role": "user", "content": step.correction}]
+            reply = {"role": "assistant", "content": step.written or step.thought or NO_TEXT}
+            return [reply, {"role": "user", "content": step.correction}]
         images = [image for outcome in step.outcomes for image in outcome.images]
         report = step.correction or step.report
         return [

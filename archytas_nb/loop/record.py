@@ -47,11 +47,19 @@ DescribedKind = Literal["variable", "function", "library", "date", "gone"]
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """The type of the final answer: its text for the model, its schema, and a function spec."""
+    """The type of the final answer.
+
+    Attributes:
+        text: The type in words for the model.
+        schema: Its JSON schema, without references.
+        is_named: Whether the name of a variable may be sent for the value.
+        is_whole: Whether the words say all that the schema does.
+    """
 
     text: str
     schema: Json
-    spec: Json
+    is_named: bool = False
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,8 @@ class StepRecord:
     is_left_out: bool = False  # it is not sent any more
     said: str = ""  # what the person said meanwhile; then there is nothing else
     kept: Mapping[str, Json] = field(default_factory=dict)  # `ModelReply.kept`
+    written: str = ""  # the text of a reply that could not be used, as the model wrote it
+    rejected: ToolCall | None = None  # the call with which it answered or gave up
 
     def __post_init__(self) -> None:
         if [call.id for call in self.calls] != [outcome.call_id for outcome in self.outcomes]:
@@ -82,11 +92,16 @@ class StepRecord:
         return zip(self.calls, self.outcomes, strict=True)
 
     @property
+    def all_calls(self) -> tuple[ToolCall, ...]:
+        """The calls as they are sent: those of tools, or the one that was not accepted."""
+        return self.calls if self.rejected is None else (self.rejected,)
+
+    @property
     def aside(self) -> dict[str, Json]:
         """What the reply had that is not ours, in its places; see `AskModel.provider_metadata`."""
         aside = dict(self.kept)
         if self.extras:
-            aside["tool_calls"] = [self.extras.get(call.id) or {} for call in self.calls]
+            aside["tool_calls"] = [self.extras.get(call.id) or {} for call in self.all_calls]
         return aside
 
 
@@ -217,6 +232,11 @@ class Exchange:
     number: int = 0  # of the question in the conversation, from 1; 0 if it is not known
     hides_earlier_turns: bool = False  # the model may not read all questions before it
     hint: str = ""  # text for the model below the question
+    condition: str = ""  # what the answer is checked for
+    # The specifications of the tools that were sent, in their order; the next question keeps it.
+    tool_specs: tuple[Json, ...] = ()
+    switched_off: tuple[str, ...] = ()  # those of them that cannot be called
+    tells_no_code: bool = False  # the model learns here that it cannot run code
     context: Context | None = None
     error: LastError | None = None  # of the cell before it
     values: ValuesName = "all"  # what the model may learn of values

@@ -26,6 +26,7 @@ from archytas_nb.loop.reading.reply import Action, read_action, with_reasoning
 from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 from archytas_nb.loop.wire import (
     GIVE_UP,
+    NO_TEXT,
     ToolCard,
     Wire,
     last_turn,
@@ -118,10 +119,13 @@ class TextProtocol(Wire):
         return question_message(exchange, f"The tool_input of {ANSWER} must be {what}:")
 
     def step(self, step: StepRecord) -> list[Message]:
-        """The calls as canonical JSON, then their outcomes; an unusable reply is not sent back."""
+        """The calls as canonical JSON, then their outcomes; a rejected reply as it was written."""
         if step.correction:
-            unusable = {"role": "assistant", "content": "(A reply that could not be used.)"}
-            return [unusable, {"role": "user", "content": step.correction}]
+            written = step.written or step.thought or NO_TEXT
+            if step.rejected is not None:
+                written = _action("", step.rejected.name, step.rejected.input)
+            reply = {"role": "assistant", "content": written}
+            return [reply, {"role": "user", "content": step.correction}]
         actions: list[str] = []
         outcomes: list[str] = []
         images: list[str] = []

@@ -25,8 +25,20 @@ from archytas_nb.loop.reading.reply import Action
 from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 
 GIVE_UP = "Give up, when the task cannot be done with these tools."
+NO_CODE = (
+    "(You cannot run code here. For what your tools cannot compute, give the user the code, and "
+    "mention that `%agent --python undoable` lets you run it.)"
+)
+"""What the model learns once in a conversation in which it has no tool for code."""
 VARIABLES = "Variables when this was asked (what is written here needs no tool):"
 _PAUSE = "(Interrupted by a message from the user.)"
+NAMED = (
+    'Instead of the value you may send {"$var": "NAME"}, with the name of a variable that holds it '
+    'or a path to it, such as df["x"].'
+)
+"""How an answer of a type is named instead of sent, in words for the model."""
+NO_TEXT = "(no text)"
+"""Stands for a reply without any text, as messages must not be empty."""
 _ROLE = "You answer a data scientist who works in a live Jupyter notebook."
 
 
@@ -68,6 +80,8 @@ class Wire(ABC):
             which are not ours go back with them. The texts of other protocols are made anew.
         examples: The answers in the examples of the first message, with ``{}`` for what may differ.
         answer_action, fail_action: How a reply answers, and how it gives up.
+        switched_off: Tools that are still sent, because they were with an earlier question, and
+            that cannot be called.
     """
 
     name: ActiveProtocol
@@ -77,6 +91,7 @@ class Wire(ABC):
     examples: tuple[str, ...] = ()
     answer_action: str = ANSWER
     fail_action: str = FAIL
+    switched_off: Collection[str] = ()
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)
@@ -136,6 +151,21 @@ class Wire(ABC):
             form: The required form of the answer; None for text.
         """
 
+    def ending_call(
+        self,
+        reply: ModelReply,  # noqa: ARG002
+        action: Action,
+    ) -> tuple[str, Json, Json] | None:
+        """The name, input and extra fields of the call with which a reply ends the run.
+
+        None if it is all that the text of the reply says.
+        """
+        if not action.calls:
+            return None
+        if action.answers:
+            return ANSWER, action.answer, None
+        return FAIL, action.failure, None
+
 
 # ── messages of several wire protocols ────────────────────────────────────────────────────────────
 
@@ -163,11 +193,29 @@ def question_message(exchange: Exchange, how: str, *, can_write_code: bool = Tru
         text = f"{text}\n\n{exchange.error.text}"
     if exchange.form is not None:
         text = f"{text}\n\n({how} {exchange.form.text})"
+    if exchange.condition:
+        text = f"{text}\n\n(The answer is checked before it is accepted: {exchange.condition})"
+    if exchange.switched_off:
+        text = f"{text}\n\n(Not available now: {', '.join(exchange.switched_off)}.)"
+    if exchange.tells_no_code:
+        text = f"{text}\n\n{NO_CODE}"
     if exchange.hint:
         text = f"{text}\n\n{exchange.hint}"
     if exchange.wants_code and can_write_code:
         text = f"{text}\n\n{CODE}"
     return {"role": "user", "content": user_content(text, exchange.images)}
+
+
+def with_text(message: Message, *texts: str) -> Message:
+    """A message with more text at its end."""
+    more = "".join(f"\n\n{each}" for each in texts)
+    content = message["content"]
+    if not more:
+        return message
+    if isinstance(content, str):
+        return {**message, "content": f"{content}{more}"}
+    first, *rest = content
+    return {**message, "content": [{**first, "text": f"{first['text']}{more}"}, *rest]}
 
 
 def user_content(text: str, images: Sequence[str]) -> Json:

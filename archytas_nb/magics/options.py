@@ -264,6 +264,7 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
         return f"This must be true of the answer, and is not: {source}"
 
     check.__name__ = f"--until {source}"  # for error messages
+    check.__doc__ = f"this must be true of the answer: {source}"
     return check
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from archytas_nb import extras
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, ModelReply, Usage, WireCall
-from archytas_nb.loop.function_calling import SHOW_IMAGES
 from archytas_nb.models.body import may_choose, reply_tokens, with_images
 from archytas_nb.models.capabilities import Api, Capabilities
 from archytas_nb.models.completion import (
@@ -70,6 +69,7 @@ class AnthropicModel(RemoteModel):
     client = "Anthropic"
     api: Api = "anthropic"
     lacks = frozenset({
+        "turns",
         "api", "stream_options", "system", "null", "reasoning", "no limit", "max_tokens",
         "max_completion_tokens",
     })  # fmt: skip
@@ -179,8 +179,6 @@ def _conversation(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
         role = "user"
         if message["role"] == "assistant":
             role = "assistant"
-        if role == "assistant" and message.get("content") == SHOW_IMAGES:
-            continue  # only for APIs that do not accept images in tool results
         aside = ask.provider_metadata.get(at) if form.extras != "unwanted" else None
         if not (blocks := _blocks(message, aside or {})):
             continue

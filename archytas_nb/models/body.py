@@ -135,7 +135,33 @@ def _messages(ask: AskModel, form: Capabilities) -> tuple[Message, ...]:
         )
     if not form.null_content:
         messages = tuple({**each, "content": each.get("content") or ""} for each in messages)
-    return messages if form.system else without_system(messages)
+    if not form.system:
+        messages = without_system(messages)
+    return messages if form.free_turns else with_replies_between(messages)
+
+
+def with_replies_between(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The conversation with a reply before each message of the user that is out of turn."""
+    found: list[Message] = []
+    for message in messages:
+        if is_out_of_turn(message, found[-1] if found else None):
+            found.append({"role": "assistant", "content": _BETWEEN})
+        found.append(message)
+    return tuple(found)
+
+
+def is_out_of_turn(message: Message, before: Message | None) -> bool:
+    """Whether a message of the user does not follow a reply."""
+    return message["role"] == "user" and before is not None and before["role"] in ("tool", "user")
+
+
+def has_images(message: Message) -> bool:
+    """Whether a message has images."""
+    content = message.get("content")
+    return isinstance(content, (list, tuple)) and any(map(is_image, content))
+
+
+_BETWEEN = "(go on)"
 
 
 def without_system(messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -141,6 +141,9 @@ class Capabilities:
     stream: bool = True
     system: bool = True  # a system prompt
     null_content: bool = True  # a message without content; otherwise it is an empty text
+    # A message of the user behind a tool's, or behind another one; otherwise a reply is put between
+    # them, which the model did not write.
+    free_turns: bool = True
     has_limit: bool = True  # a maximum number of reply tokens
     length_field: str = "max_tokens"  # the field of that number
     max_reply_tokens: int | None = None  # the endpoint's limit for it, if known
@@ -190,8 +193,8 @@ class Capabilities:
 
 _SETS = ("without", "unseen", "shapes", "efforts")
 _PLAIN = (
-    "schema", "strict", "tools", "stream", "system", "null_content", "has_limit", "length_field",
-    "max_reply_tokens", "images", "thoughts", "reasons_with_tools", "extras",
+    "schema", "strict", "tools", "stream", "system", "null_content", "free_turns", "has_limit",
+    "length_field", "max_reply_tokens", "images", "thoughts", "reasons_with_tools", "extras",
     "responses",
 )  # fmt: skip
 """The attributes that are kept in the file of what was learnt."""

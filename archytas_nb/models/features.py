@@ -17,7 +17,13 @@ from typing import Any, NamedTuple, get_args
 from archytas_nb.choices import EffortName
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.models import refusal_table, refusals, shapes
-from archytas_nb.models.body import ABOUT_TOOLS, LENGTH_FIELDS, OWN_FIELDS, reply_tokens
+from archytas_nb.models.body import (
+    ABOUT_TOOLS,
+    LENGTH_FIELDS,
+    OWN_FIELDS,
+    is_out_of_turn,
+    reply_tokens,
+)
 from archytas_nb.models.capabilities import Capabilities, Change
 from archytas_nb.models.kept import ITEMS
 
@@ -454,6 +460,20 @@ def _no_content(request: Request, form: Capabilities, text: str) -> Iterator[Cha
         )
 
 
+def _turns(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
+    """The images of a result, and what a person says meanwhile, follow no reply."""
+    messages = request.ask.messages
+    pairs = zip(messages[1:], messages, strict=False)
+    if form.free_turns and not form.responses and any(is_out_of_turn(*pair) for pair in pairs):
+        yield Change(
+            "turns",
+            "",
+            lambda form: replace(form, free_turns=False),
+            "a message of the user behind a result",
+            score=_spoken_of("turns", text),
+        )
+
+
 # ── tools ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -641,6 +661,10 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "null", _no_content, _words(r"\bcontent\b|\bnull\b|\bnil\b|\bnone\b"),
         "invalid message content type: <nil>",
+    ),
+    Feature(
+        "turns", _turns, _words(r"alternat|\broles?\b|after (?:a |role )?['\"]?tool"),
+        "Unexpected role 'user' after role 'tool'",
     ),
     Feature(
         "reasoning", _reasoning, _words(r"\btools?\b.{0,40}\breasoning|reasoning.{0,40}\btools?\b"),

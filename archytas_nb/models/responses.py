@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, ModelReply, WireCall
-from archytas_nb.loop.function_calling import SHOW_IMAGES
 from archytas_nb.models.body import (
     LENGTH_FIELDS,
+    has_images,
     is_wanted,
     lowered,
     reply_tokens,
@@ -166,13 +166,12 @@ def _input(ask: AskModel, form: Capabilities) -> tuple[str, list[Json]]:
     items: list[Json] = []
     instructions: list[str] = []
     ids = _Ids()
-    is_shown = False  # whether the next message has the images of the outcomes before it
     for at, message in enumerate(messages):
+        # Whether it has the images of the outcomes before it.
+        is_shown = at > 0 and messages[at - 1]["role"] == "tool" and has_images(message)
         match message["role"]:
             case "system":
                 instructions.append(str(message["content"]))
-            case "assistant" if message.get("content") == SHOW_IMAGES:
-                is_shown = True
             case "assistant":
                 aside = (
                     ask.provider_metadata.get(at + left_out) if form.extras != "unwanted" else None

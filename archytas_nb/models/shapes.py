@@ -17,11 +17,11 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from archytas_nb.loop.events import AskModel, Json, ModelReply, WireCall
-from archytas_nb.loop.function_calling import legal_name
+from archytas_nb.loop.function_calling import keywords, legal_name
 
 MAX_DESCRIPTION = 1000
 """Characters of a description in the shape ``short``; OpenAI takes 1,024."""
@@ -187,21 +187,6 @@ def lost(before: Json, after: Json) -> dict[str, list[str]]:
     if rest := sorted(set(before) - set(after) - {"$defs", "definitions"}):
         found[""] = rest
     return found
-
-
-def keywords(schema: Json) -> Iterator[str]:
-    """The keywords of a schema, and of those inside it."""
-    if isinstance(schema, list):
-        for each in schema:
-            yield from keywords(each)
-    elif isinstance(schema, dict):
-        for name, value in schema.items():
-            yield name
-            if name in ("properties", "$defs", "definitions") and isinstance(value, dict):
-                for each in value.values():
-                    yield from keywords(each)
-            elif name not in ("enum", "const", "default", "required", "examples"):
-                yield from keywords(value)
 
 
 def shortened(function: Json) -> Json:

@@ -197,9 +197,8 @@ def _item(value: Any, key: Any) -> Any:
         if isinstance(value, dict):  # without a `__missing__`, which may add the key
             return dict.__getitem__(value, key) if dict.__contains__(value, key) else _MISSING
         if isinstance(value, (list, tuple)):
-            is_place = type(key) is int
-            kind = list if isinstance(value, list) else tuple
-            return kind.__getitem__(value, key) if is_place else _MISSING  # type: ignore[arg-type]
+            kind: Any = list if isinstance(value, list) else tuple
+            return kind.__getitem__(value, key) if type(key) is int else _MISSING
         read = inspect.getattr_static(type(value), "__getitem__", None)
         code = getattr(read, "__code__", None)
         if read is None or (code is not None and is_users_file(code.co_filename)):
@@ -224,7 +223,7 @@ def parts_of(value: Any, most: int = _LISTED) -> list[tuple[str, Any]]:
         pairs = value.items()
     elif isinstance(value, (list, tuple)):
         pairs = enumerate(value)
-    found = []
+    found: list[tuple[str, Any]] = []
     for key, part in pairs:
         if len(found) == most:
             break

@@ -13,12 +13,10 @@ from collections.abc import Callable, Mapping, MutableMapping
 from types import ModuleType
 from typing import Any, NewType
 
+from archytas_nb.loop.events import VAR
 from archytas_nb.tools import paths
 from archytas_nb.tools.registry import is_tool
 from archytas_nb.words import nearest, with_article
-
-VAR = "$var"
-"""The key of an explicit reference: ``{"$var": "df"}``."""
 
 _SHELL = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})  # defined by IPython
 _NOT_THE_USERS = re.compile(

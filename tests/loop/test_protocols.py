@@ -22,7 +22,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.record import Exchange, StepRecord
-from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, over, over_protocols, wire
+from tests.loop.cards import PROTOCOLS, TOOLS, Protocol, over, wire
 from tests.strict import fault_of, is_prefix
 
 inputs = st.recursive(
@@ -112,14 +112,15 @@ def test_sends_arguments_back_as_an_object(given_: Any, sent: Any) -> None:
     assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == sent
 
 
-@over_protocols
-def test_a_disabled_tool_is_not_offered(protocol: Protocol) -> None:
-    messages = messages_of(wire(protocol), [Exchange("q")])
-    ask = wire(protocol).with_actions(AskModel(1, tuple(messages)), None, disabled={"look"})
-    shown = json.dumps([ask.tools, ask.schema])
-    assert '"look"' not in shown
-    assert '"put"' in shown
-    assert '"fail_task"' in shown
+def test_a_disabled_tool_leaves_only_the_schema_of_replies() -> None:
+    for protocol in PROTOCOLS:
+        messages = messages_of(wire(protocol), [Exchange("q")])
+        before = wire(protocol).with_actions(AskModel(1, tuple(messages)), None)
+        ask = wire(protocol).with_actions(AskModel(1, tuple(messages)), None, disabled={"look"})
+        assert ask.tools == before.tools  # an endpoint's cache begins with them
+        assert ask.messages == before.messages
+        assert ('"look"' in json.dumps(before.schema)) == (protocol == "react")
+        assert '"look"' not in json.dumps(ask.schema)
 
 
 @over(

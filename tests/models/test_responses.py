@@ -16,7 +16,6 @@ from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import recorded
 from archytas_nb.errors import ModelError, RunInterrupted
 from archytas_nb.loop.events import AskModel, Notice, Usage
-from archytas_nb.loop.function_calling import SHOW_IMAGES
 from archytas_nb.magics.dry_run import DryRun
 from archytas_nb.models import bounds
 from archytas_nb.models.capabilities import Capabilities, capabilities_of
@@ -667,7 +666,6 @@ def test_images_of_a_result_stand_in_the_result() -> None:
         {"role": "user", "content": [{"type": "text", "text": "Look."}, IMAGE]},
         {"role": "assistant", "content": None, "tool_calls": [call("f", {}, "q1")]},
         {"role": "tool", "tool_call_id": "q1", "content": "a plot"},
-        {"role": "assistant", "content": SHOW_IMAGES},
         {"role": "user", "content": [{"type": "text", "text": "The image of f:"}, IMAGE]},
     )
     form = Capabilities(responses=True)

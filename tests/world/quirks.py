@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -83,6 +84,10 @@ FEATURES: dict[str, Callable[[Body], bool]] = {
     "names beyond ASCII": lambda body: any(not name.isascii() for name in _names(body)),
     "long descriptions": lambda body: any(
         len(each.get("description") or "") > 1024 for each in _functions(body)
+    ),
+    "turns": lambda body: any(
+        one["role"] in ("tool", "user") and other["role"] == "user"
+        for one, other in itertools.pairwise(body["messages"])
     ),
     "tools": lambda body: bool(body.get("tools")),
 }

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from archytas_nb.loop.events import ANSWER, FAIL, REFUSED, Json, ModelReply
+from archytas_nb.loop.events import ANSWER, FAIL, REFUSED, VAR, Json, ModelReply
 from archytas_nb.loop.reading.calls import (
     Call,
     CallSpan,
@@ -403,7 +403,9 @@ def _is_blank(answer: Json) -> bool:
 
 
 def as_text(answer: Json) -> str:
-    """An answer as text: a string as it is, anything else as JSON."""
+    """An answer as text: a string as it is, a variable by its name, anything else as JSON."""
+    if isinstance(answer, dict) and answer.keys() == {VAR}:
+        answer = str(answer[VAR])
     if isinstance(answer, str):
         return answer.strip()
     return json.dumps(answer, ensure_ascii=False)
