@@ -51,11 +51,6 @@ what must be read and understood, such as a sentiment or a category, never for w
 plain Python can do. For example: judge(f"Is this text a complaint? {row.text}", "bool")"""
 
 _LANGUAGE = (
-    "You may use only `row`, the functions below, literals, variables, if/else, for, arithmetic, "
-    "comparisons, f-strings and min, max, sum, sorted, round, len, abs. No import, no def, no "
-    "print."
-)
-_LANGUAGE = (
     "It runs in a sandbox: `row`, the functions below, and plain Python with math, datetime, re "
     "and json; no files, no network, no await."
 )

@@ -14,8 +14,10 @@ from typing import NamedTuple, Self
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.events import (
     REFUSED,
+    VAR,
     AskModel,
     Fault,
+    Json,
     Message,
     ModelReply,
     ProgramEnded,
@@ -87,14 +89,11 @@ The functions:
 {functions}"""
 
 _LANGUAGE = (
-    "In it you may use only the functions below, literals, variables, if/else, for, arithmetic, "
-    "comparisons, f-strings and min, max, sum, sorted, round, len, abs. No import, no def, no "
-    "print."
-)
-_LANGUAGE = (
     "It runs in a sandbox: the functions below, {variables}and plain Python with math, datetime, "
-    "re and json; no files and no network. Many calls in one program are better than many "
-    "programs. give_up(reason) ends the task if it cannot be done."
+    "re and json; no files and no network. Frames, arrays and other objects stay outside: pass "
+    "them to functions, take len(), .shape and .columns of them, and show() them{code}. Many calls "
+    "in one program are better than many programs. give_up(reason) ends the task if it cannot be "
+    "done."
 )
 
 _FENCED = re.compile(
@@ -175,7 +174,8 @@ class ProgramProtocol(Wire):
     def _language(self) -> str:
         """What programs are written in."""
         variables = "the variables that the question names, " if self._names_variables else ""
-        return _LANGUAGE.format(variables=variables)
+        code = "; for anything else use python(code)" if "python" in self._names else ""
+        return _LANGUAGE.format(variables=variables, code=code)
 
     def _ending(self) -> tuple[str, str]:
         """How a program ends, and how that of the example does."""
@@ -283,8 +283,17 @@ def _name_in(declaration: str) -> str:
 def call_written(call: ToolCall) -> str:
     """A call as a program writes it."""
     given = call.input if isinstance(call.input, dict) else {}
-    arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    arguments = ", ".join(f"{name}={_written(value)}" for name, value in given.items())
     return f"{call.name}({arguments})"
+
+
+def _written(value: Json) -> str:
+    """An argument as a program writes it; an object by its name."""
+    if isinstance(value, dict) and value.keys() == {VAR}:
+        return str(value[VAR])
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    return repr(value)
 
 
 def fenced(program: str) -> str:

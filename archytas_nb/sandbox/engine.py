@@ -39,7 +39,7 @@ from archytas_nb.sandbox.bounds import Bounds, bound_of
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.inputs import as_input, call_of
 from archytas_nb.sandbox.notebook import NotebookVariables
-from archytas_nb.sandbox.short import short
+from archytas_nb.sandbox.short import MAX_SHORT, short
 from archytas_nb.sandbox.snapshots import (
     MAX_MESSAGE,
     NO_METHODS,
@@ -62,12 +62,15 @@ from archytas_nb.syntax.program import (
     PROGRAM_GIVE_UP,
     PROGRAM_SHOW,
 )
+from archytas_nb.tools.data import is_data
+from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import count, did_you_mean, truncate_line, truncate_middle
 
 _MAX_PRINTED = 20_000  # characters that are kept of what a program prints
 _MAX_LINE = 500  # characters of one printed line
 _MAX_SHOWN = 100  # texts that a program shows
+_MAX_WHOLE = 2000  # characters of one of them
 
 Left: TypeAlias = Literal["nothing", "a request", "a bound", "no worker"]
 """What a program leaves behind: a session that goes on, a request that it still waits for, a bound
@@ -295,7 +298,7 @@ class Engine:
         try:
             if name == PROGRAM_SHOW:
                 for each in (*args, *given.values()):
-                    self._show(short(each))
+                    self._show(_shown_text(each))
                 return snapshot.resume(RETURN_NONE)
             if name in PROGRAM_ENDINGS:
                 self._end_with(name, [*args, *given.values()])
@@ -380,7 +383,7 @@ class Engine:
             self._show(f"<a value that cannot be shown: {truncate_line(str(error), 100)}>")
             return
         if value is not None:
-            self._show(short(from_sandbox(value, self.around.handles)))
+            self._show(_shown_text(from_sandbox(value, self.around.handles)))
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────
 
@@ -422,3 +425,11 @@ class Engine:
 def lost(error: Exception) -> str:
     """Why there is no sandbox any more."""
     return f"the process of the sandbox was lost ({error})"
+
+
+def _shown_text(value: Any) -> str:
+    """A value that a program shows: in a few words, or as the result of a tool if that is more."""
+    text = short(value)
+    if len(text) < MAX_SHORT and not is_data(value):
+        return text
+    return render(value, _MAX_WHOLE).text

@@ -10,8 +10,11 @@ from typing import Any
 
 from pydantic_monty import ClassInstance, ClassType, MontyClassProxy
 
-from archytas_nb.loop.events import Json
-from archytas_nb.tools.variables import VAR, name_of
+from archytas_nb.loop.events import VAR, Json
+from archytas_nb.namespace import contained
+from archytas_nb.tools.data import is_data, shape_of
+from archytas_nb.tools.tables import table_of
+from archytas_nb.tools.variables import name_of
 
 
 class Handles:
@@ -40,7 +43,7 @@ class Handles:
             self._ids[id(value)] = key
             self._by_id[key] = value
         if fields is None:  # objects are equal there if their fields are
-            fields = {"_handle": key.hex}
+            fields = {"_handle": key.hex, **_facts_of(value)}
         return _Wrapped(value, key, self._type(type(value)), fields)
 
     def _type(self, cls: type) -> ClassType:
@@ -85,6 +88,25 @@ class Handles:
         other._ids = dict(self._ids)
         other._types = dict(self._types)
         return other
+
+
+def _facts_of(value: Any) -> dict[str, Any]:
+    """What a program may read of data that stays outside: ``.shape``, ``.columns``, its length."""
+    if type(value) in (list, tuple, dict, set, frozenset):
+        return {"_length": len(value)}
+    if not is_data(value):
+        return {}
+    found: dict[str, Any] = {}
+    with contained():
+        table = table_of(value)
+        shape = tuple(map(int, shape_of(value)))
+        if table is None:
+            found = {"shape": shape}
+        elif table.size is not None:
+            found = {"shape": shape, "columns": [str(each) for each in table.names]}
+        if shape and found:
+            found["_length"] = shape[0]
+    return found
 
 
 class _Wrapped(ClassInstance):

@@ -24,6 +24,16 @@ def round(number, ndigits=None):
     return round(number, ndigits)
 
 
+def len(items):
+    try:
+        return len(items)
+    except TypeError:
+        length = getattr(items, '_length', None)
+        if length is None:
+            raise
+        return length
+
+
 def _sandbox_keys(items, key):
     keys = [key(each) for each in items]
     return lambda place: keys[place]

@@ -36,6 +36,7 @@ from pydantic_monty import MontyClassProxy
 from archytas_nb.errors import STOPS
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.tools.annotation import is_by_name
+from archytas_nb.tools.render import Rendered
 from archytas_nb.tools.texts import is_scalar
 
 MAX_ITEMS = 10_000
@@ -174,6 +175,8 @@ def _exact(value: Any) -> Any:
     kind = type(value)
     if isinstance(value, enum.Enum):
         return _exact(value.name if is_by_name(kind) else value.value)
+    if kind is Rendered:
+        return value.text
     root = kind.__module__.partition(".")[0]
     if root == "pandas":
         return _of_pandas(value)

@@ -21,6 +21,7 @@ from pydantic import AfterValidator, PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
+from archytas_nb.loop.events import VAR
 from archytas_nb.tools.meaning import (
     alias_value,
     extra_items,
@@ -35,7 +36,7 @@ from archytas_nb.tools.meaning import (
     typed_dict_fields,
 )
 from archytas_nb.tools.paths import NoPartError
-from archytas_nb.tools.variables import VAR, ByName, by_name, reference_name, resolve
+from archytas_nb.tools.variables import ByName, by_name, reference_name, resolve
 from archytas_nb.words import with_article
 
 _LAZY = {collections.abc.Iterable, collections.abc.Collection, collections.abc.Reversible}

@@ -31,6 +31,7 @@ from archytas_nb.tools import signature
 from archytas_nb.tools.annotation import enum_choices, type_text
 from archytas_nb.tools.meaning import inner_type, is_union, raw_annotations
 from archytas_nb.tools.parameter import MISSING, Parameter
+from archytas_nb.tools.render import Rendered
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import visible
 
@@ -91,9 +92,18 @@ def _declaration(tool: Tool) -> str:
     returned = signature.returned(tool.function)
     arrow = ""
     if returned is not MISSING:
-        arrow = f" -> {_expression(type_text(returned))}"
+        arrow = f" -> {_expression(_result_text(returned))}"
     head = f"def {python_name(tool)}({_listed(sent, texts)}){arrow}:"
     return "\n".join([head, *_docstring(_description(tool, sent, returned))])
+
+
+def _result_text(annotation: Any) -> str:
+    """The type of a result; what is written for the model is a text in a program."""
+    inner = inner_type(annotation)
+    parts = get_args(inner) if is_union(inner) else (annotation,)
+    if Rendered not in parts:
+        return type_text(annotation)
+    return " | ".join(dict.fromkeys(type_text(str if each is Rendered else each) for each in parts))
 
 
 def _listed(parameters: Sequence[Parameter], texts: Iterable[str]) -> str:
@@ -136,7 +146,7 @@ def _default(parameter: Parameter) -> str:
     if isinstance(value, enum.Enum):
         choices = enum_choices(type(value))
         value = value.value if value.value in choices else value.name
-    is_plain = value is None or type(value) in (bool, int, str)
+    is_plain = value is None or type(value) in (bool, int, str, dt.date, dt.datetime, dt.time)
     is_number = type(value) is float and math.isfinite(value)
     is_empty = type(value) in (list, tuple, dict) and not value
     text = repr(value) if is_plain or is_number or is_empty else "..."
@@ -285,6 +295,8 @@ _OTHER_FORMS: dict[Any, str] = {
 """What an argument of a type may be given as too."""
 
 _OPAQUE = frozenset({"DataFrame", "LazyFrame", "Series", "Index", "ndarray"})
+_FACTS: dict[str, Any] = {"shape": tuple[int, ...], "columns": list[str]}
+"""What a program can read of data that stays outside, and their types."""
 
 
 class _Types:
@@ -343,6 +355,8 @@ class _Types:
         inner = inner_type(annotation)
         origin = get_origin(inner) or inner
         args = get_args(inner)
+        if origin is Rendered:
+            return "str"
         if is_union(inner):
             return _union(self.returned(each) for each in args)
         if origin is Literal or _is_enum(origin):
@@ -384,6 +398,8 @@ class _Types:
             lines = [f"class {name}:"]
             for key, kind in fields.items():
                 lines += ["    @property", f"    def {key}(self) -> {kind}: ..."]
+            if _is_opaque(cls):
+                lines.append("    def __len__(self) -> int: ...")
         if not fields:
             lines.append("    ...")
         self._classes[name] = "\n".join(lines)
@@ -411,7 +427,7 @@ class _Types:
             fields = [f"{key}: {_expression(_text(kind))}" for key, kind in fields_of(cls).items()]
             if typing_extensions.is_typeddict(cls):
                 lines.append(f"{name} is a dict with {', '.join(fields)}.")
-            elif fields:
+            elif fields and not _is_opaque(cls):
                 lines.append(f"{name} has the attributes {', '.join(fields)}.")
         return "\n".join(lines)
 
@@ -476,6 +492,8 @@ def _is_record(cls: Any) -> bool:
 def fields_of(cls: Any) -> dict[str, Any]:
     """The public fields of a record with their annotations; `MISSING` for one without."""
     names: list[str] = []
+    if _is_opaque(cls):
+        return dict(_FACTS if hasattr(cls, "columns") else [("shape", _FACTS["shape"])])
     if typing_extensions.is_typeddict(cls):
         names = list(raw_annotations(cls))
     elif dataclasses.is_dataclass(cls):
