@@ -718,7 +718,7 @@ class Agent:
         from archytas_nb.batch.map import mapped
 
         return mapped(
-            self._setup.for_rows(is_planned=plan is True),
+            self._setup.for_rows(prompt, is_planned=plan is True),
             data,
             prompt,
             output_type=type,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -203,10 +204,11 @@ class RunSetup:
             setup = replace(setup, choice=ModelChoice(options["model"]))
         return setup.now()
 
-    def for_rows(self, *, is_planned: bool = False) -> RunSetup:
+    def for_rows(self, prompt: str | None = None, *, is_planned: bool = False) -> RunSetup:
         """The setup for the rows of a map: nobody is asked, and no code is run in the notebook.
 
         Args:
+            prompt: What is asked of each row; None to offer all tools, whether they fit or not.
             is_planned: Whether one program answers all rows, so that none is sent.
 
         Raises:
@@ -222,7 +224,11 @@ class RunSetup:
                 f"values is {values!r}, and the question of each row of a map contains its values: "
                 'plan the map (plan=True, %agent_map --plan), or map with values="all"'
             )
-        tools = Toolbox(*setup.offered(self.choice.profile).values())
+        offered = setup.offered(self.choice.profile).values()
+        if prompt is not None and setup.tools is None and not setup.settings.tools:
+            own = setup.own_tools.values()
+            offered = [tool for tool in offered if tool in own or setup.fits_rows(tool, prompt)]
+        tools = Toolbox(*offered)
         return replace(
             setup,
             tools=tools,
@@ -230,6 +236,23 @@ class RunSetup:
             namespace=setup.variables,
             tracks_reads=False,
         )
+
+    def fits_rows(self, tool: Tool, prompt: str) -> bool:
+        """Whether a tool of the notebook is offered to each row without being chosen.
+
+        What requires approval changes something, and no row names a variable: such tools are
+        offered only if the prompt names them, or they are allowed.
+        """
+        names = {tool.name, tool.source_name}
+        if any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", prompt) for name in names):
+            return True
+        needs_variable = any(
+            each.type.by_reference and not each.optional
+            for each in tool.parameters
+            if not each.injected
+        )
+        is_allowed = not tool.may_require_approval or bool(names & self.settings.allowed)
+        return is_allowed and not needs_variable
 
     @property
     def variables(self) -> Namespace:
@@ -767,7 +790,8 @@ def wire_of(
         rules = PROGRAM_RULES if protocol == "program" else RULES
         instructions = f"{instructions}\n\n{rules}".strip()
     if protocol == "native":
-        return FunctionCalling(tools, instructions, earlier)
+        row = exchange if exchange.is_row else None
+        return FunctionCalling(tools, instructions, earlier, row)
     if protocol == "program":
         from archytas_nb.tools.declaration import declaration
 
@@ -779,7 +803,7 @@ def wire_of(
             names_variables=setup.settings.context != "none",
             is_typed=exchange.form is not None,
         )
-    return TextProtocol(tools, instructions)
+    return TextProtocol(tools, instructions, teaches=not profile.sees_all)
 
 
 def specs_of(past: Sequence[Exchange]) -> tuple[ev.Json, ...]:

@@ -153,7 +153,9 @@ def test_the_text_protocol_constrains_the_answer_by_its_schema() -> None:
     [answer] = [
         b for b in ask.schema["oneOf"] if b["properties"]["tool"] == {"const": "final_answer"}
     ]
-    assert answer["properties"]["tool_input"]["items"] == {"type": "integer"}
+    [value, name] = answer["properties"]["tool_input"]["oneOf"]
+    assert value["items"] == {"type": "integer"}
+    assert list(name["properties"]) == ["$var"]
 
 
 def test_function_calling_has_the_same_tools_with_and_without_a_type() -> None:

@@ -183,7 +183,11 @@ def ask_row(
     asked = ask(
         replace(setup, choice=ModelChoice(model), namespace=variables),
         run,
-        Question(Exchange(question, form=answers.form), check, is_typed=answers.form is not None),
+        Question(
+            Exchange(question, form=answers.form, is_row=True),
+            check,
+            is_typed=answers.form is not None,
+        ),
         make_executor=make_executor,
     )
     started = time.perf_counter()

@@ -47,15 +47,17 @@ def cells_tool(mask_in: Callable[[LiveNamespace], Mask]) -> Tool:
     """
 
     def described(  # noqa: D417 - the model does not see the namespace
-        namespace: LiveNamespace, numbers: list[int] | None = None, containing: str = ""
+        namespace: LiveNamespace,
+        numbers: list[int] = [],  # noqa: B006 - never changed
+        containing: str = "",
     ) -> str:
-        """Read cells that were run in this notebook: source and output, the newest first.
+        """Read cells that ran in this notebook: source and output, the newest first.
 
         Args:
-            numbers: The numbers of the cells, such as 12 for [12]; by default the newest ones
-            containing: Only cells whose source or output contains this text
+            numbers: Such as 12 for [12]; without, the newest ones
+            containing: Only cells with this text
         """
-        found: Any = cells(numbers, containing, mask=mask_in(namespace))
+        found: Any = cells(numbers or None, containing, mask=mask_in(namespace))
         return found  # type: ignore[no-any-return]
 
     return Tool.from_function(described, "cells", repeat=True)

@@ -214,19 +214,18 @@ this kernel."""
 _GO_ON = "Go on with what is known, or say in the final answer what must be decided first."
 
 
-def ask_user(question: str, choices: list[str] | None = None, default: str | None = None) -> str:
-    """Ask the user a question and wait for the answer.
-
-    Use it only for what no other tool can find out: a wish, a decision, something that only the user knows.
+def ask_user(
+    question: str,
+    choices: list[str] = [],  # noqa: B006 - never changed
+    default: str = "",
+) -> str:
+    """Ask the user for a wish or a decision, which no other tool can find out.
 
     Args:
-        question: The question, in one or two sentences.
-        choices: The answers to choose from; leave it out for a free answer.
-        default: The answer that the user gives by pressing Enter; leave it out if none is likely.
-
-    Returns:
-        What the user answered: one of the choices, or their own words.
-    """  # noqa: E501 - the model reads the line as it is
+        question: One or two sentences
+        choices: The answers to choose from, if there are some
+        default: A likely answer
+    """
     person = current_person.get() or Keyboard()
     if not question.strip():
         raise ValueError("the question is empty; expected text to ask the user")
@@ -235,9 +234,7 @@ def ask_user(question: str, choices: list[str] | None = None, default: str | Non
             f"Nobody can be asked here: the notebook runs without a person. {_GO_ON}"
         )
     try:
-        return _answer(
-            person, UserQuestion(question, tuple(choices or ()), (default or "").strip())
-        )
+        return _answer(person, UserQuestion(question, tuple(choices), default.strip()))
     except (EOFError, OSError) as error:
         why = "no answer can come: the input has ended"
         if isinstance(error, UnansweredError):

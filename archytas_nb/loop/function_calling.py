@@ -37,7 +37,6 @@ from archytas_nb.loop.reading.reply import (
 from archytas_nb.loop.reading.thoughts import split_thoughts
 from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 from archytas_nb.loop.wire import (
-    GIVE_UP,
     NAMED,
     NO_TEXT,
     ToolCard,
@@ -46,15 +45,23 @@ from archytas_nb.loop.wire import (
     question_message,
     system_message,
     user_content,
-    with_text,
 )
 
 _RULES = f"""
-Use the tools to find out what you do not know: never guess what a tool can find out, and never \
-make the same
-call twice. When you know the answer, reply with it in plain text. If the task cannot be done, \
-call {FAIL}
-with the reason."""
+Your tools act on its real objects. The user sees each call with its output and figures, and then \
+your answer, which may be Markdown.
+- Take every number and name from a result in this conversation, and say what you assumed, such \
+as units, missing values or formats of dates.
+- Put calls that do not need each other's results into one reply.
+- Change, overwrite or delete only what the user asked for.
+- Begin the answer with the result, then say what limits it. Do not copy a table that a call has \
+shown.
+- If you can do only a part, give that part and say what is missing. Call {FAIL} only if you have \
+nothing to give."""
+
+_ROW_RULES = f"""
+Each question is about one row of a table, and a program reads the answer. Take every number and \
+name from the row or from a result. Call {FAIL} only if there is no answer."""
 
 _ANSWER_SPEC = {
     "type": "function",
@@ -73,10 +80,10 @@ _FAIL_SPEC = {
     "type": "function",
     "function": {
         "name": FAIL,
-        "description": GIVE_UP,
+        "description": "Give up, if there is no part of an answer that you can give.",
         "parameters": {
             "type": "object",
-            "properties": {"reason": {"type": "string", "description": "Why it cannot be done"}},
+            "properties": {"reason": {"type": "string"}},
             "required": ["reason"],
             "additionalProperties": False,
         },
@@ -87,7 +94,14 @@ _TRUNCATED = "your reply was cut off for its length; send less in one call"
 
 
 class FunctionCalling(Wire):
-    """The function calling protocol."""
+    """The function calling protocol.
+
+    Args:
+        tools: The tools by name.
+        instructions: The user's instructions.
+        earlier: The specifications that were sent before in the conversation; they are kept.
+        row: The question, if it is about one of many rows.
+    """
 
     name: ActiveProtocol = "native"
     sends_replies = True
@@ -97,34 +111,35 @@ class FunctionCalling(Wire):
         tools: Mapping[str, ToolCard],
         instructions: str = "",
         earlier: Sequence[Json] = (),
+        row: Exchange | None = None,
     ) -> None:
         super().__init__(tools, instructions)
-        self.system = system_message(_RULES, instructions)
+        self.system = system_message(_RULES if row is None else _ROW_RULES, instructions)
         self._earlier = earlier
+        self._row = row
         specs = {each["function"]["name"]: each for each in earlier}
         specs = {name: spec for name, spec in specs.items() if name not in (ANSWER, FAIL)}
         specs |= {name: tool.spec() for name, tool in self.tools.items()}
         self.switched_off = tuple(name for name in specs if name not in self.tools)
         self._inputs = {name: spec["function"]["parameters"] for name, spec in specs.items()}
-        self.tool_specs = [_ANSWER_SPEC, _FAIL_SPEC, *specs.values()]
+        is_typed = row is None or row.form is not None  # all rows have the same type
+        endings = [_ANSWER_SPEC, _FAIL_SPEC] if is_typed else [_FAIL_SPEC]
+        self.tool_specs = [*endings, *specs.values()]
 
     def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
         tools = {name: tool for name, tool in self.tools.items() if name not in names}
-        return type(self)(tools, self._instructions, self._earlier)
+        return type(self)(tools, self._instructions, self._earlier, self._row)
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer if one is required."""
-        message = question_message(exchange, f"Give the answer by calling {ANSWER}, with:")
         form = exchange.form
-        if form is None:
-            return message
         more = []
-        if not form.is_whole:
+        if form is not None and not form.is_whole:
             more.append(f"(Its JSON schema: {json.dumps(form.schema, ensure_ascii=False)})")
-        if form.is_named:
+        if form is not None and form.is_named:
             more.append(f"({NAMED})")
-        return with_text(message, *more)
+        return question_message(exchange, f"Give the answer by calling {ANSWER}, with:", more)
 
     def messages(self, step: StepRecord) -> list[Message]:
         """The messages of one step, or of what the person said between two of them."""

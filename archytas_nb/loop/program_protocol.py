@@ -151,6 +151,11 @@ class ProgramProtocol(Wire):
         )
 
     @property
+    def tool_texts(self) -> tuple[str, ...]:
+        """The tools as the model reads them."""
+        return tuple(self._functions.values())
+
+    @property
     def functions(self) -> str:
         """The tools as the model reads them."""
         return "\n\n".join(self._functions.values())

@@ -233,6 +233,7 @@ class Exchange:
     hides_earlier_turns: bool = False  # the model may not read all questions before it
     hint: str = ""  # text for the model below the question
     condition: str = ""  # what the answer is checked for
+    is_row: bool = False  # one of many questions that differ only in their values
     # The specifications of the tools that were sent, in their order; the next question keeps it.
     tool_specs: tuple[Json, ...] = ()
     switched_off: tuple[str, ...] = ()  # those of them that cannot be called

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Self
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.events import (
     ANSWER,
     FAIL,
+    VAR,
     AskModel,
     CallOutcome,
     Json,
@@ -26,6 +28,7 @@ from archytas_nb.loop.reading.reply import Action, read_action, with_reasoning
 from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord
 from archytas_nb.loop.wire import (
     GIVE_UP,
+    NAMED,
     NO_TEXT,
     ToolCard,
     Wire,
@@ -36,8 +39,8 @@ from archytas_nb.loop.wire import (
 )
 
 THOUGHT_LENGTH = 200
-"""Maximum number of characters in a thought. Such limits enlarge the grammars of llama.cpp, which
-fail in the thousands, so answers are limited by tokens instead."""
+"""Maximum number of characters in a thought of a small model. Such limits enlarge the grammars of
+llama.cpp, which fail in the thousands, so answers are limited by tokens instead."""
 
 _RULES = """
 You work in steps. In each step you reply with ONE JSON object and nothing else:
@@ -71,6 +74,23 @@ These are your tools:
 
 {tools}"""
 
+_SHORT_RULES = """
+You work in steps. In each step you reply with ONE JSON object and nothing else:
+
+{{"thought": "…", "tool": "the tool's name", "tool_input": the tool's input}}
+
+Then you are told the outcome, and you take the next step. Your tools act on the user's real \
+objects; the user sees each call with its output, and then your answer, which may be Markdown.
+- Take every number and name from a result in this conversation, and say what you assumed.
+- Change, overwrite or delete only what the user asked for.
+- When all that was asked for is known and done, use {answer}: the result first, then what limits \
+it. If you can do only a part, give that part and say what is missing. Use {fail} only if you have \
+nothing to give.
+
+These are your tools:
+
+{tools}"""
+
 _ENDS = f"""{ANSWER}:
     Give the user the final answer. Say it in full sentences, with the numbers that the tools found.
 
@@ -91,7 +111,13 @@ _AFTER_ERROR = (
 
 
 class TextProtocol(Wire):
-    """The text protocol."""
+    """The text protocol.
+
+    Args:
+        tools: The tools by name.
+        instructions: The user's instructions.
+        teaches: Whether the rules have examples, and thoughts are short, as small models need it.
+    """
 
     name: ActiveProtocol = "react"
     examples = (
@@ -99,15 +125,25 @@ class TextProtocol(Wire):
         "The {} room is warmer, with {} degrees. Its window stays closed.",
     )
 
-    def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
+    def __init__(
+        self, tools: Mapping[str, ToolCard], instructions: str = "", *, teaches: bool = True
+    ) -> None:
         super().__init__(tools, instructions)
+        self._teaches = teaches
+        if not teaches:
+            self.examples = ()
         texts = "\n\n".join([*(tool.text for tool in self.tools.values()), _ENDS])
-        rules = _RULES.format(answer=ANSWER, fail=FAIL, tools=texts)
+        rules = (_RULES if teaches else _SHORT_RULES).format(answer=ANSWER, fail=FAIL, tools=texts)
         self.system = system_message(rules, instructions)
         self._inputs = {name: tool.input_schema() for name, tool in self.tools.items()}
         self._branches = {
-            name: _branch(name, tool_input) for name, tool_input in self._inputs.items()
+            name: self._branch(name, tool_input) for name, tool_input in self._inputs.items()
         }
+
+    def without_tools(self, names: Collection[str]) -> Self:
+        """The same protocol without these tools."""
+        tools = {name: tool for name, tool in self.tools.items() if name not in names}
+        return type(self)(tools, self._instructions, teaches=self._teaches)
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer if one is required."""
@@ -116,7 +152,12 @@ class TextProtocol(Wire):
         what = bare
         if is_list:
             what = "a list with an entry for each thing"
-        return question_message(exchange, f"The tool_input of {ANSWER} must be {what}:")
+        more = [f"({NAMED})"] if self._may_name(exchange.form) else []
+        return question_message(exchange, f"The tool_input of {ANSWER} must be {what}:", more)
+
+    def _may_name(self, form: AnswerForm | None) -> bool:
+        """Whether a variable may be named for an answer; a small model confuses names and texts."""
+        return form is not None and form.is_named and not self._teaches
 
     def step(self, step: StepRecord) -> list[Message]:
         """The calls as canonical JSON, then their outcomes; a rejected reply as it was written."""
@@ -162,17 +203,40 @@ class TextProtocol(Wire):
     ) -> AskModel:
         """The request with the schema of all actions that are allowed now."""
         text = {"type": "string"}
-        answer = _branch(ANSWER, text)
+        answer = self._branch(ANSWER, text)
         if form is not None:
-            answer = _branch(ANSWER, form.schema)
+            schema = form.schema
+            if self._may_name(form):
+                schema = {"oneOf": [schema, _REFERENCE]}
+            answer = self._branch(ANSWER, schema)
         if last:
             legal = answer
             if form is not None:  # the model may not have a value of the type yet
-                legal = {"oneOf": [answer, _branch(ANSWER, text)]}
+                legal = {"oneOf": [answer, self._branch(ANSWER, text)]}
             return replace(ask, messages=last_turn(ask.messages, last), schema=legal)
-        branches = {**self._branches, ANSWER: answer, FAIL: _branch(FAIL, text)}
+        branches = {**self._branches, ANSWER: answer, FAIL: self._branch(FAIL, text)}
         allowed = [branch for name, branch in branches.items() if name not in disabled]
         return replace(ask, schema={"oneOf": allowed})
+
+    def _branch(self, name: str, tool_input: Json) -> Json:
+        thought: Json = {"type": "string"}
+        if self._teaches:
+            thought["maxLength"] = THOUGHT_LENGTH
+        return {
+            "type": "object",
+            "properties": {"thought": thought, "tool": {"const": name}, "tool_input": tool_input},
+            "required": ["thought", "tool", "tool_input"],
+            "additionalProperties": False,
+        }
+
+
+_REFERENCE = {
+    "type": "object",
+    "properties": {VAR: {"type": "string"}},
+    "required": [VAR],
+    "additionalProperties": False,
+}
+"""The schema of the name of a variable."""
 
 
 def _outcome_text(call: ToolCall, outcome: CallOutcome) -> str:
@@ -186,16 +250,3 @@ def _action(thought: str, name: str, tool_input: Json) -> str:
     return json.dumps(
         {"thought": thought, "tool": name, "tool_input": tool_input}, ensure_ascii=False
     )
-
-
-def _branch(name: str, tool_input: Json) -> Json:
-    return {
-        "type": "object",
-        "properties": {
-            "thought": {"type": "string", "maxLength": THOUGHT_LENGTH},
-            "tool": {"const": name},
-            "tool_input": tool_input,
-        },
-        "required": ["thought", "tool", "tool_input"],
-        "additionalProperties": False,
-    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, Self
 
 from archytas_nb.choices import ActiveProtocol
@@ -102,6 +102,11 @@ class Wire(ABC):
         """The user's instructions."""
         return self._instructions
 
+    @property
+    def tool_texts(self) -> tuple[str, ...]:
+        """The descriptions of the tools in the first message, if they are there."""
+        return tuple(tool.text for tool in self.tools.values())
+
     def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
         tools = {name: tool for name, tool in self.tools.items() if name not in names}
@@ -177,45 +182,45 @@ def system_message(rules: str, instructions: str) -> Message:
     return {"role": "system", "content": replace_surrogates(text)}
 
 
-def question_message(exchange: Exchange, how: str, *, can_write_code: bool = True) -> Message:
+def question_message(
+    exchange: Exchange, how: str, more: Sequence[str] = (), *, can_write_code: bool = True
+) -> Message:
     """The message of a question.
 
     Args:
         exchange: The question.
         how: What introduces the type of the answer.
+        more: What else is to be known of the type.
         can_write_code: Whether the text of an answer can have a block of code.
     """
-    text = exchange.question
+    form = ""
+    if exchange.form is not None:
+        form = "\n\n".join([f"({how} {exchange.form.text})", *more])
+    parts = [exchange.question, *_told(exchange, form)]
+    if exchange.is_row and form:  # what all rows have comes first, so that it is cached
+        parts = [form, exchange.question, *_told(exchange, "")]
+    if exchange.wants_code and can_write_code:
+        parts.append(CODE)
+    return {"role": "user", "content": user_content("\n\n".join(parts), exchange.images)}
+
+
+def _told(exchange: Exchange, form: str) -> Iterator[str]:
+    """What stands below a question, part by part."""
     context = exchange.context
     if context is not None and context.is_offered and context.text:
-        text = f"{text}\n\n{VARIABLES}\n{context.text}"
+        yield f"{VARIABLES}\n{context.text}"
     if exchange.error is not None:
-        text = f"{text}\n\n{exchange.error.text}"
-    if exchange.form is not None:
-        text = f"{text}\n\n({how} {exchange.form.text})"
+        yield exchange.error.text
+    if form:
+        yield form
     if exchange.condition:
-        text = f"{text}\n\n(The answer is checked before it is accepted: {exchange.condition})"
+        yield f"(The answer is checked before it is accepted: {exchange.condition})"
     if exchange.switched_off:
-        text = f"{text}\n\n(Not available now: {', '.join(exchange.switched_off)}.)"
+        yield f"(Not available now: {', '.join(exchange.switched_off)}.)"
     if exchange.tells_no_code:
-        text = f"{text}\n\n{NO_CODE}"
+        yield NO_CODE
     if exchange.hint:
-        text = f"{text}\n\n{exchange.hint}"
-    if exchange.wants_code and can_write_code:
-        text = f"{text}\n\n{CODE}"
-    return {"role": "user", "content": user_content(text, exchange.images)}
-
-
-def with_text(message: Message, *texts: str) -> Message:
-    """A message with more text at its end."""
-    more = "".join(f"\n\n{each}" for each in texts)
-    content = message["content"]
-    if not more:
-        return message
-    if isinstance(content, str):
-        return {**message, "content": f"{content}{more}"}
-    first, *rest = content
-    return {**message, "content": [{**first, "text": f"{first['text']}{more}"}, *rest]}
+        yield exchange.hint
 
 
 def user_content(text: str, images: Sequence[str]) -> Json:

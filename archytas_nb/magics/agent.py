@@ -176,7 +176,7 @@ class ArchytasNB(SettingTraits, Magics):
             data = options.rows_of(args.on, names)
             setup = self._setup(args, settings, is_replay=is_replay(None))
             frame = mapped(
-                setup.for_rows(is_planned=args.plan is True),
+                setup.for_rows(prompt, is_planned=args.plan is True),
                 data, prompt,
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
                 store=args.store, progress=True, name=args.model or "default",

@@ -34,11 +34,37 @@ def dry_run(prepared: Prepared) -> DryRun:
         "tools": ", ".join(prepared.tools) or "none",
         "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
     }
+    parts = tokens_by_part(prepared, ask)
+    listed = ", ".join(f"{name} {number:,}" for name, number in parts.items())
+    facts["tokens"] = f"about {sum(parts.values()):,}: {listed}"
     profile = prepared.profile
     if profile.is_asked_first and prepared.setup.offered(profile) and not prepared.past:
         facts["before it"] = "short requests: does this tool fit the question? (small models only)"
     body = request_body(model, ask)
     return DryRun(ask, tuple(facts.items()), body)
+
+
+def tokens_by_part(prepared: Prepared, ask: AskModel) -> dict[str, int]:
+    """The estimated tokens of a first request, by what they are for."""
+    from archytas_nb.loop.tokens import json_tokens, message_tokens, text_tokens
+
+    system, *history, question = ask.messages
+    tools = json_tokens(ask.tools)
+    rules = message_tokens([system])
+    if not ask.tools and prepared.tools:  # they are described in the first message
+        wire = prepared.wire(prepared.protocol)
+        tools = min(sum(text_tokens(text) for text in wire.tool_texts), rules)
+        rules -= tools
+    context = prepared.exchange.context
+    is_sent = context is not None and context.is_offered and context.text
+    variables = text_tokens(context.text) if context is not None and is_sent else 0
+    return {
+        "system": rules,
+        "tools": tools,
+        "variables": variables,
+        "history": message_tokens(history),
+        "question": max(message_tokens([question]) - variables, 0),
+    }
 
 
 @dataclass(frozen=True, slots=True, repr=False)

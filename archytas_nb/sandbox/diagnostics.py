@@ -181,8 +181,8 @@ class _Diagnostics:
         if record.is_dict:
             key = nearest(name, record.fields) or name
             return f"{owner} is a dict: write [{key!r}], not .{name}"
-        if not record.fields:
-            return self._nothing_to_read(owner)
+        if record.is_outside or not record.fields:
+            return self._nothing_to_read(owner, record.fields)
         guess = did_you_mean(name, record.fields)
         return f"{owner} has no attribute {name!r}{guess or ':'} it has {_listed(record.fields)}"
 
@@ -190,13 +190,18 @@ class _Diagnostics:
         record = self._records.get(owner)
         if record is None:
             return ""
-        if not record.fields:
-            return self._nothing_to_read(owner)
+        if record.is_outside or not record.fields:
+            return self._nothing_to_read(owner, record.fields)
         field = record.fields[0]
         return f"the fields of {owner} are attributes: write .{field}, not [{field!r}]"
 
-    def _nothing_to_read(self, owner: str) -> str:
-        return f"nothing can be read of {with_article(owner)}: give it to one of your functions"
+    def _nothing_to_read(self, owner: str, facts: Sequence[str]) -> str:
+        what = with_article(owner)
+        give = "give it to one of your functions"
+        if not facts:
+            return f"nothing can be read of {what}: {give}"
+        listed = ", ".join(f".{each}" for each in facts)
+        return f"only len() and {listed} of {what} can be read: {give}"
 
     # ── calls of tools ────────────────────────────────────────────────────────────────────────────
 

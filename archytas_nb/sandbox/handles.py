@@ -94,10 +94,10 @@ def _facts_of(value: Any) -> dict[str, Any]:
     """What a program may read of data that stays outside: ``.shape``, ``.columns``, its length."""
     if type(value) in (list, tuple, dict, set, frozenset):
         return {"_length": len(value)}
-    if not is_data(value):
-        return {}
     found: dict[str, Any] = {}
     with contained():
+        if not is_data(value):
+            return {}
         table = table_of(value)
         shape = tuple(map(int, shape_of(value)))
         if table is None:

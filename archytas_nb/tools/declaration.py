@@ -238,6 +238,7 @@ class RecordType:
 
     fields: tuple[str, ...]  # none if nothing can be read
     is_dict: bool  # whether they are read by key, not as attributes
+    is_outside: bool = False  # whether these are facts of data that stays outside
 
 
 def records(
@@ -313,7 +314,11 @@ class _Types:
     def records(self) -> dict[str, RecordType]:
         """What can be read of the records."""
         return {
-            name: RecordType(tuple(fields_of(cls)), bool(typing_extensions.is_typeddict(cls)))
+            name: RecordType(
+                tuple(fields_of(cls)),
+                bool(typing_extensions.is_typeddict(cls)),
+                _is_opaque(cls),
+            )
             for cls, name in self._names.items()
         }
 

@@ -43,7 +43,7 @@ class Sizes:
         if last["role"] == "tool":
             Say(f'{{"label": "short", "size": {last["content"]}}}', raw=True).play(exchange)
         else:
-            text = last["content"].split("\n\n")[1].strip()
+            text = last["content"].split("\n\n")[-1].strip()
             Say(calls=(("size", {"text": text, "unit": "tens"}),)).play(exchange)
 
 

@@ -366,7 +366,7 @@ class Counts:
         if last["role"] == "tool":
             Say(last["content"], raw=True).play(exchange)
         else:
-            Say(calls=((self.name, {"text": last["content"].split("\n\n")[1].strip()}),)).play(
+            Say(calls=((self.name, {"text": last["content"].split("\n\n")[-1].strip()}),)).play(
                 exchange
             )
 

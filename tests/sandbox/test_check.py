@@ -126,7 +126,7 @@ CASES = [
     ("find(1).id = 5", 1, ["id"]),
     ("find(1).parts[0].zzz", 1, ["zzz", "'id'"]),
     ("row().price", 1, ["Row", "['price']"]),
-    ("frame(df, {}).shape", 1, ["DataFrame"]),
+    ("frame(df, {}).w", 1, ["DataFrame", ".shape"]),
     ("frame(df, {})['a']", 1, ["DataFrame"]),
     ("[1, 2].push(3)", 1, ["list", "push"]),
     ("'a'.uper()", 1, ["str", "uper", "'upper'"]),

@@ -172,7 +172,8 @@ def test_the_records_are_named_with_their_fields() -> None:
     assert not found["Order"].is_dict
     assert found["Row"].is_dict
     assert found["Row"].fields == ("price", "note")
-    assert found["DataFrame"].fields == ()
+    assert found["DataFrame"].fields == ("shape", "columns")
+    assert found["DataFrame"].is_outside
 
 
 def test_two_records_of_one_name_are_two_classes() -> None:
