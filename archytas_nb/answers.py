@@ -246,7 +246,7 @@ def _forms(value: Any) -> Iterator[Any]:
             return
         values = value.tolist()
         yield values
-        index = getattr(value, "index", None)
+        index: Any = getattr(value, "index", None)
         if column_of(value) is not None and hasattr(index, "tolist"):
             labels = index.tolist()
             yield dict(zip(labels, values, strict=True))

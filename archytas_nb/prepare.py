@@ -224,7 +224,7 @@ class RunSetup:
                 f"values is {values!r}, and the question of each row of a map contains its values: "
                 'plan the map (plan=True, %agent_map --plan), or map with values="all"'
             )
-        offered = setup.offered(self.choice.profile).values()
+        offered = list(setup.offered(self.choice.profile).values())
         if prompt is not None and setup.tools is None and not setup.settings.tools:
             own = setup.own_tools.values()
             offered = [tool for tool in offered if tool in own or setup.fits_rows(tool, prompt)]

@@ -21,6 +21,7 @@ import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from archytas_nb.loop import summary
 from archytas_nb.loop.descriptions import recalled
@@ -283,6 +284,14 @@ def _aside(wire: Wire, step: StepRecord, messages: Sequence[Message]) -> dict[st
     return aside
 
 
+class _Sent(NamedTuple):
+    """What is sent of a conversation, as the attributes of `ContextWindow` describe it."""
+
+    messages: tuple[Message, ...]
+    tokens: int
+    provider_metadata: dict[int, Json]
+
+
 class ContextWindow:
     """The messages of a run, which grow with the record and are compacted if it is too long."""
 
@@ -306,6 +315,7 @@ class ContextWindow:
         self.reply_tokens = reply_tokens
         self._exchange = exchange
         self._exchanges = [*past, exchange]
+        self._uncompacted: _Sent | None = None  # what was to be sent before the last compaction
         if not exchange.steps and past and not exchange.hides_earlier_turns:
             exchange.compaction = _last_compaction(past, exchange)
         self.rebuild(wire)
@@ -357,6 +367,7 @@ class ContextWindow:
         found = self._recall(found, budget)
         self._exchange.compaction = found
         if self._exchange.compaction != compaction:
+            self._uncompacted = _Sent(tuple(self.messages), sent, self.provider_metadata)
             self.rebuild()
             return (
                 f"{why} (about {sent:,} tokens): its oldest parts are shortened or left out "
@@ -389,8 +400,41 @@ class ContextWindow:
                 return found
             compaction = found
 
-    def summary_request(self, step: int) -> AskModel | None:
-        """The request for a summary of what is dropped; None if none is wanted or possible."""
+    def summary_requests(self, step: int) -> Iterator[AskModel]:
+        """The requests for a summary of what is dropped, until one is given; maybe none.
+
+        The first one extends the conversation as it was sent so far, which is cached, if there is
+        room for it.
+        """
+        request = self._summary_request(step)
+        if request is None:
+            return
+        extended = self._extended_by_summary(request)
+        if extended is not None:
+            yield extended
+        yield request
+
+    def _extended_by_summary(self, request: AskModel) -> AskModel | None:
+        """The request for a summary behind the conversation; None if there is no room for it."""
+        before = self._uncompacted
+        compaction = self._exchange.compaction
+        if before is None or self._wire.name != "native":  # others need alternating roles
+            return None
+        asked = {"role": "user", "content": summary.request_for(self._exchanges, compaction.place)}
+        context = self._facts.context_tokens or CONTEXT_TOKENS
+        tokens = before.tokens + message_tokens([asked]) + (request.max_tokens or 0)
+        room = min(context - self.tool_tokens - _MARGIN, compaction.max_tokens or context)
+        if tokens > room:
+            return None
+        return replace(
+            request,
+            messages=(*before.messages, *replace_surrogates([asked])),
+            tools=tuple(self._wire.tool_specs),
+            provider_metadata=before.provider_metadata,
+        )
+
+    def _summary_request(self, step: int) -> AskModel | None:
+        """The request with the text of what is dropped; None if none is wanted or possible."""
         compaction = self._exchange.compaction
         before = compaction.summary
         is_known = before is not None and before.place == compaction.place

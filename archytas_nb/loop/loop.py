@@ -220,18 +220,19 @@ class ReactRun:
         if not done:
             return
         yield Notice("compaction", done)
-        request = self.conversation.summary_request(self.guards.steps + 1)
-        if request is None or self.guards.used_up():
-            return
-        reply = yield replace(request, seconds=self.guards.seconds_left())
-        if isinstance(reply, NoReply) and reply.kind != "interrupted":
-            return
-        received = yield from self.reply_or_end(reply)
-        self.guards.add_usage(received, message_tokens(request.messages))
-        text = prose_of(received)
-        if text:
-            self.conversation.summarise(text)
-            yield Notice("summary", text)
+        for request in self.conversation.summary_requests(self.guards.steps + 1):
+            if self.guards.used_up():
+                return
+            reply = yield replace(request, seconds=self.guards.seconds_left())
+            if isinstance(reply, NoReply) and reply.kind != "interrupted":
+                continue
+            received = yield from self.reply_or_end(reply)
+            self.guards.add_usage(received, message_tokens(request.messages))
+            text = prose_of(received)
+            if text:
+                self.conversation.summarise(text)
+                yield Notice("summary", text)
+                return
 
     def reply_or_end(self, reply: Reply) -> Requests[ModelReply]:
         """Return the model's reply; if there is none, end the run."""

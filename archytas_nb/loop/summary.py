@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from archytas_nb.loop.record import Exchange, StepRecord, Summary
-from archytas_nb.words import keep_both_ends
+from archytas_nb.words import keep_both_ends, truncate_line
 
 Place: TypeAlias = tuple[int, int]
 """So many exchanges from the beginning, and so many steps of the next one."""
@@ -33,6 +33,24 @@ It is too long to be sent again; what you write now takes its place. Summarise i
 words: what the user asked, what was found (with the exact names and numbers), what was decided or \
 is still to be done, and which variables hold what. Do not answer any question and do not call any \
 tool. Write only the summary."""
+
+
+_BEHIND = """\
+(This conversation becomes too long. What comes before {end} will be left out, and what you write \
+now takes its place. Summarise that part in at most 300 words: what the user asked, what was found \
+(with the exact names and numbers), what was decided or is still to be done, and which variables \
+hold what. Call no tool. Write only the summary.)"""
+_QUOTED = 200  # characters of the question before which the summary ends
+
+
+def request_for(exchanges: Sequence[Exchange], to: Place) -> str:
+    """What the model is asked at the end of a conversation: to summarise what is up to a place."""
+    number, steps = to
+    question = truncate_line(exchanges[min(number, len(exchanges) - 1)].question, _QUOTED)
+    end = f"the question {question!r}"
+    if steps:
+        end = f"your step {steps + 1} after {end}"
+    return _BEHIND.format(end=end)
 
 
 def prompt_for(

@@ -120,7 +120,7 @@ class TextProtocol(Wire):
     """
 
     name: ActiveProtocol = "react"
-    examples = (
+    examples: tuple[str, ...] = (
         "A year has {} months.",
         "The {} room is warmer, with {} degrees. Its window stays closed.",
     )
