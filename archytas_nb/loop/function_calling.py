@@ -67,12 +67,11 @@ _ANSWER_SPEC = {
     "type": "function",
     "function": {
         "name": ANSWER,
-        "description": "Give the answer, if the question asks for a value of a type.",
+        "description": "Answer a question that asks for a value of a type.",
         "parameters": {
             "type": "object",
-            "properties": {"answer": {"description": "The value"}},
+            "properties": {"answer": {}},
             "required": ["answer"],
-            "additionalProperties": False,
         },
     },
 }
@@ -80,12 +79,11 @@ _FAIL_SPEC = {
     "type": "function",
     "function": {
         "name": FAIL,
-        "description": "Give up, if there is no part of an answer that you can give.",
+        "description": "Give up, with nothing to give.",
         "parameters": {
             "type": "object",
             "properties": {"reason": {"type": "string"}},
             "required": ["reason"],
-            "additionalProperties": False,
         },
     },
 }

@@ -57,6 +57,10 @@ class _Draft:
         self.issues: list[str] = []  # warnings about missing or inconsistent descriptions
 
 
+_SAYS_NOTHING = ("Any", "str")
+"""Types of a result of which function calling says nothing: the model reads a text anyway."""
+
+
 def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
     """The fields of a `Tool` for a callable; raises ToolError with all faults."""
     if isinstance(f, type) or not callable(f):
@@ -96,10 +100,9 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
     prose = [part for part in (doc.short, doc.long) if part]
     sent = [each for each in draft.parameters if not each.injected]
     described = list(prose)
-    output = "None"
-    if kind:
+    if kind and (text or kind not in _SAYS_NOTHING):
         described.append(f"Returns: {type_line(kind, text, '')}")
-        output = type_line(kind, text, "    ")
+    output = type_line(kind, text, "    ") if kind else "None"
     old = outdated(inspect.unwrap(draft.base))
     described += old
     return {
