@@ -84,6 +84,7 @@ _FAIL_SPEC = {
             "type": "object",
             "properties": {"reason": {"type": "string"}},
             "required": ["reason"],
+            "additionalProperties": False,
         },
     },
 }

@@ -24,7 +24,7 @@ complete step (`_add`), so a driver may stop at any yield.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -156,6 +156,7 @@ class ReactRun:
     failed_programs: set[str] = field(default_factory=set)
     temperature: float | None = None  # of the next reply; None for the model's default
     kept: Mapping[str, Json] = field(default_factory=dict)  # of the last reply; see `ModelReply`
+    switched_off: Collection[str] = ()  # by the strategy, in the last request
     reply: ModelReply = field(default_factory=ModelReply)  # the last one
     told: Callable[[], Sequence[str]] = tuple
 
@@ -271,7 +272,8 @@ class ReactRun:
         """The next request as it would be sent now; `last` is the limit that makes it the last."""
         guards = self.guards
         conversation = self.conversation
-        disabled = guards.calls.disabled | set(self.strategy.disabled(self))
+        self.switched_off = frozenset(self.strategy.disabled(self))
+        disabled = guards.calls.disabled | self.switched_off
         seconds = guards.seconds_left()
         if last and seconds is not None:
             seconds = max(seconds, LAST_TURN_SECONDS)
@@ -648,6 +650,10 @@ class ReactRun:
                     outcomes[call.id] = CallOutcome("not_run", _INTERRUPTED_BEFORE, call_id=call.id)
                 return
 
+    def _contradicts_hint(self, call: ToolCall) -> bool:
+        """Whether function calling offered a tool that the strategy had switched off."""
+        return self.wire.tool_specs is not None and call.name in self.switched_off
+
     def _batch(
         self, waiting: deque[ToolCall], outcomes: dict[str, CallOutcome]
     ) -> Requests[list[ToolCall]]:
@@ -659,9 +665,10 @@ class ReactRun:
         keys: set[str] = set()
         while waiting and not (keys and self.guards.calls.is_duplicate(waiting[0], keys)):
             call = waiting.popleft()
-            if call.name in self.wire.switched_off:
+            if call.name in self.wire.switched_off or self._contradicts_hint(call):
                 text = f"{call.name} is not available now: use another tool, or answer."
                 outcomes[call.id] = CallOutcome("refused", text, call_id=call.id)
+                yield Notice("repair", f"{call.name} was not run: it is not available now")
                 continue
             outcome = self.guards.calls.earlier(call)
             if outcome is None:

@@ -22,7 +22,9 @@ import archytas_nb as nb
 from archytas_nb.kernel import definitions
 from archytas_nb.kernel.cards import card
 from archytas_nb.kernel.look import look_tools
-from archytas_nb.loop.wire import Wire
+from archytas_nb.loop.record import Exchange
+from archytas_nb.loop.summary import request_for
+from archytas_nb.loop.wire import NO_CODE, Wire
 from archytas_nb.small.checks import fit_request, knowledge_request, known_hint, no_tool_hint
 from archytas_nb.testing import ScriptedModel
 
@@ -182,6 +184,22 @@ def asked(
     return scripted.asked
 
 
+def extended() -> tuple[Any, Any, Any]:
+    """The requests of a typed question, of one with other tools than before, and of a row."""
+    model = ScriptedModel("3", "Yes.", "124", protocol="native")
+    agent = nb.Agent([count_species, masses], model=model, namespace={}, context="none")
+    agent.run(QUESTION, output_type=int, until=positive)
+    agent.run("And are they heavy?", tools=[count_species])
+    rows = nb.Agent([count_species], model=model, namespace={})
+    rows.map(["Gentoo"], "How many penguins?", type=int, store=None, progress=False)
+    return tuple(model.asked)  # type: ignore[return-value]
+
+
+def positive(number: int) -> bool:
+    """The number must be positive."""
+    return number > 0
+
+
 class Small(ScriptedModel):
     """Held for a small model."""
 
@@ -216,7 +234,10 @@ def blocks() -> dict[str, str]:
     """Every block of the page by its name."""
     react = asked(CALL, ANSWER)
     native = asked(CALL, ANSWER, protocol="native")
+    small = asked(CALL, ANSWER, model=Small)
+    program = asked(ANSWER, protocol="program", tools=(count_species,))
     constrained = react[0].schema
+    typed, news, row = extended()
     weigh = [("masses", {"species": each}) for each in ("Gentoo", "Adelie", "Chinstrap")]
     summary = "The user asks how many Gentoo penguins there are. masses_1 has the masses of Gentoo."
     script = (*weigh[:2], summary, weigh[2], summary, ANSWER)
@@ -237,7 +258,15 @@ def blocks() -> dict[str, str]:
         "known": pretty(knowledge_request(judged).messages),
         "remarks": f"{no_tool_hint(Wire)}\n{known_hint(Wire)}",
         "native-system": native[0].messages[0]["content"],
-        "native-tools": pretty(native[0].tools[0]),
+        "native-tools": "\n".join(json.dumps(each) for each in native[0].tools),
+        "native-typed": last(typed),
+        "native-news": last(news),
+        "native-row": last(row),
+        "native-row-system": row.messages[0]["content"],
+        "react-small": small[-1].messages[0]["content"],
+        "program-system": indent(program[0].messages[0]["content"], "    "),
+        "no-code": NO_CODE,
+        "summary-behind": request_for([Exchange(QUESTION)], (0, 1)),
         "native-conversation": pretty(native[1].messages[1:]),
         "bad-input": last(asked(("count_species", {"kind": "Gentoo"}), ANSWER)[1]),
         "raised": last(asked(("count_species", {"species": "Emperor"}), ANSWER)[1]),

@@ -296,14 +296,14 @@ def test_a_dry_run_lists_every_tool_that_is_offered_also_those_that_read_variabl
 ) -> None:
     report = ask("--dry-run --context changed --tools count how many")
     assert dict(report.facts)["tools"].split(", ") == [
-        "count",
-        "ask_user",
         "variables",
         "look",
         "cells",
+        "ask_user",
+        "count",
     ]
     report = ask("--dry-run --context none --tools count how many")
-    assert dict(report.facts)["tools"].split(", ") == ["count", "ask_user"]
+    assert dict(report.facts)["tools"].split(", ") == ["ask_user", "count"]
 
 
 def test_a_dry_run_says_that_a_small_model_is_asked_beforehand(ask: Ask) -> None:

@@ -278,7 +278,6 @@ def test_merges_messages_of_one_role_and_omits_empty_texts() -> None:
         {"role": "assistant", "content": None, "tool_calls": calls},
         {"role": "tool", "tool_call_id": "q01s01c01", "content": "3"},
         {"role": "tool", "tool_call_id": "q01s01c02", "content": "7"},
-        {"role": "assistant", "content": "(Show me what is to be seen.)"},
         {"role": "user", "content": [{"type": "text", "text": "The image of add:"}, image]},
     )
     body = body_of(AskModel(1, messages), capabilities_of("", "", "anthropic"), {})
@@ -353,7 +352,7 @@ def test_tools_are_strict_where_their_schemas_allow_it() -> None:
     with AnthropicServer() as server:
         agent(server, add, pick).run("Well?")
     strict = {tool["name"]: tool.get("strict", False) for tool in server.chats[0].body["tools"]}
-    assert strict == {"add": True, "pick": False, "fail_task": True}
+    assert strict == {"add": True, "pick": False, "fail_task": True, "final_answer": False}
 
 
 def test_strict_tools_stay_within_the_limits_of_a_request() -> None:
