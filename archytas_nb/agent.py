@@ -808,7 +808,8 @@ class Agent:
     def prepared(self, question: str, **asked: Any) -> Prepared:
         """All that a run with these arguments is asked with; nothing is sent or stored."""
         setup = self._setup.now()
-        read = read_question(setup.variables, question, **asked)
+        sees = setup.settings.context != "none"
+        read = read_question(setup.variables, question, names_variables=sees, **asked)
         return prepare(setup, setup.choice.choose(), read, self.exchanges)
 
     def __repr__(self) -> str:
@@ -845,7 +846,10 @@ class Agent:
         about = {
             name: given[name] for name in ("until", "images", "origin", "code") if name in given
         }
-        question = read_question(setup.variables, run.question, output_type, **about)
+        sees = setup.settings.context != "none"
+        question = read_question(
+            setup.variables, run.question, output_type, names_variables=sees, **about
+        )
         self._conversation.begin(question.exchange, run)
         if self.inbox.is_closed:  # it is that of an earlier question
             self.inbox = Inbox()

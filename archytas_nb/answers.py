@@ -14,17 +14,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any
 
 from archytas_nb.errors import STOPS, ConditionError, ToolError, argument_error
-from archytas_nb.loop.events import CallOutcome, Json, Verdict
+from archytas_nb.loop.events import VAR, CallOutcome, Json, Verdict
 from archytas_nb.loop.function_calling import keywords
 from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.loop.record import AnswerForm
 from archytas_nb.namespace import contained
 from archytas_nb.tools.meaning import signature_of
+from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.paths import NoPartError
 from archytas_nb.tools.render import failure_text, render
 from archytas_nb.tools.tables import column_of, table_of
 from archytas_nb.tools.tool import BoundCall, Tool
-from archytas_nb.tools.variables import part_of, reference_name
+from archytas_nb.tools.variables import part_of, reference_name, resolve
 from archytas_nb.words import truncate_line, truncate_middle
 
 Until = Callable[[Any], Any]
@@ -139,13 +140,12 @@ class Answers:
         if self.form is None or not self.form.is_named or name is None:
             return bound
         try:
-            part = part_of(name, self._namespace)
-        except NoPartError as error:
-            return CallOutcome("error", str(error))
-        if part is None:
-            is_fault = is_explicit and isinstance(bound, CallOutcome)
-            return CallOutcome("error", f"no variable is named {name!r}") if is_fault else bound
-        return self._bound_as_one_of(tool, _forms(part.value))
+            value = self._variable(name)
+        except ValueError as error:
+            is_meant = is_explicit or isinstance(error, NoPartError)
+            is_fault = is_meant and isinstance(bound, CallOutcome)
+            return CallOutcome("error", str(error)) if is_fault else bound
+        return self._bound_as_one_of(tool, _forms(value))
 
     def _bound(self, tool: Tool, answer: Json) -> BoundCall | CallOutcome:
         """The answer as the argument of a tool, or the outcome with its faults.
@@ -162,6 +162,18 @@ class Answers:
             if not isinstance(bound, CallOutcome):
                 return bound
         return first
+
+    def _variable(self, name: str) -> Any:
+        """What a name or a path leads to.
+
+        Raises:
+            ValueError: There is no such variable, it is not passed on, or it is a secret, which
+                the fault of a wrong type would quote.
+        """
+        part = part_of(name, self._namespace)
+        if part is not None and is_secret(part.root):
+            raise NoPartError(f"{part.root!r} is not read: it is named like a secret")
+        return resolve({VAR: name}, object, self._namespace)
 
     def _condition_fault(self, value: Any) -> str:
         """What is wrong with a value according to the condition; raises ConditionError."""

@@ -344,8 +344,12 @@ def read_question(
     origin: str = "",
     *,
     code: bool = False,
+    names_variables: bool = True,
 ) -> Question:
-    """Validate everything about a question first, so that a mistake costs nothing."""
+    """Validate everything about a question first, so that a mistake costs nothing.
+
+    With ``names_variables``, an answer of any type may name a variable that holds it.
+    """
     if not isinstance(question, str):
         raise invalid_argument("the question", question, "text to ask the model")
     if not question.strip():
@@ -353,7 +357,7 @@ def read_question(
     form = None
     check = None
     if output_type is not None or until is not None:
-        answers = Answers(output_type, until, variables, is_named=True)
+        answers = Answers(output_type, until, variables, is_named=names_variables)
         form = answers.form
         check = answers.check
     is_one = isinstance(images, (str, bytes)) or not hasattr(images, "__iter__")

@@ -149,7 +149,7 @@ def test_the_question_contains_the_required_type(protocol: Protocol, kind: Any, 
 
 
 def test_the_text_protocol_constrains_the_answer_by_its_schema() -> None:
-    ask = nb.Agent([], ScriptedModel(), context="none").preview("Where?", output_type=list[int])
+    ask = nb.Agent([], ScriptedModel(), namespace={}).preview("Where?", output_type=list[int])
     [answer] = [
         b for b in ask.schema["oneOf"] if b["properties"]["tool"] == {"const": "final_answer"}
     ]

@@ -235,6 +235,24 @@ def test_a_typed_answer_of_json_is_not_looked_up(name: str, kind: Any, protocol:
     assert agent.run("Which?", output_type=kind).output == given
 
 
+@given(
+    st.one_of(st.sampled_from(OURS), NAMES.map("_{}".format), NAMES.map("{}_password".format)),
+    st.sampled_from([str, int, list[str], dict[str, str]]),
+    st.sampled_from(["", "[0]", '["a"]', ".a"]),
+    st.sampled_from(["react", "native"]),
+)
+def test_an_answer_by_name_reaches_no_secret_and_nothing_that_is_not_the_users(
+    name: str, kind: Any, end: str, protocol: Any
+) -> None:
+    held = {"": CANARY, "[0]": [CANARY]}.get(end, {"a": CANARY})
+    given = {"$var": f"{name}{end}"}
+    model = ScriptedModel(*[("final_answer", given)] * 3, ("final_answer", "x"), protocol=protocol)
+    agent = nb.Agent([], model, namespace={name: held}, protocol=protocol, max_errors=2)
+    run = agent.run("Which?", output_type=kind)
+    assert CANARY not in str(run.output)
+    assert CANARY not in str([ask.messages for ask in model.asked])
+
+
 # ── what of your variables is sent ────────────────────────────────────────────────────────────────
 
 

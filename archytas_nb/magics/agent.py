@@ -392,7 +392,8 @@ class ArchytasNB(SettingTraits, Magics):
         settings = self._settings(vars(args))
         origin = keywords["origin"]
         setup = self._setup(args, settings).now()
-        asked = read_question(setup.variables, question, **keywords)
+        sees = setup.settings.context != "none"
+        asked = read_question(setup.variables, question, names_variables=sees, **keywords)
         if args.dry_run:
             from archytas_nb.magics.dry_run import dry_run
 

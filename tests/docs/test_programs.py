@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
 import psutil
 import pytest
 
@@ -136,6 +139,24 @@ def test_an_opaque_object_is_passed_on_and_nothing_of_it_is_read() -> None:
         )
         assert run.answer == "0", text
         assert len(model.asked) == 2
+
+
+def test_a_program_reads_the_size_and_the_columns_of_data() -> None:
+    names = {
+        "frame": pd.DataFrame({"w": [1, 2, 3], "my col": 4}),
+        "column": pl.DataFrame({"w": [1, 2]}),
+        "array": np.zeros((4, 5)),
+        "many": list(range(20_000)),
+    }
+    program = (
+        "answer([frame.shape, len(frame), frame.columns, column.columns, array.shape, len(array),"
+        " len(many), len('ab')])"
+    )
+    _, run, _ = asked(program, tools=[size], namespace=names)
+    expected = [[3, 2], 3, ["w", "my col"], ["w"], [4, 5], 4, 20_000, 2]
+    assert json.loads(run.answer) == expected
+    _, _, model = asked("show(frame)", "answer(0)", tools=[size], namespace=names)
+    assert "w,my col\n1,4" in model.asked[1].messages[-1]["content"]
 
 
 def test_a_sandbox_that_is_lost_in_a_call_costs_the_rest_of_the_program() -> None:
