@@ -160,9 +160,14 @@ class TextProtocol(Wire):
         return form is not None and form.is_named and not self._teaches
 
     def step(self, step: StepRecord) -> list[Message]:
-        """The calls as canonical JSON, then their outcomes; a rejected reply as it was written."""
+        """The calls as canonical JSON, then their outcomes; a rejected reply as it was written.
+
+        Broken JSON is not sent back.
+        """
         if step.correction:
             written = step.written or step.thought or NO_TEXT
+            if _is_broken(written):  # a model copies what it has written
+                written = UNREADABLE
             if step.rejected is not None:
                 written = _action("", step.rejected.name, step.rejected.input)
             reply = {"role": "assistant", "content": written}
@@ -230,6 +235,9 @@ class TextProtocol(Wire):
         }
 
 
+UNREADABLE = "(a reply that could not be read)"
+"""Stands for a reply with broken JSON."""
+
 _REFERENCE = {
     "type": "object",
     "properties": {VAR: {"type": "string"}},
@@ -237,6 +245,17 @@ _REFERENCE = {
     "additionalProperties": False,
 }
 """The schema of the name of a variable."""
+
+
+def _is_broken(text: str) -> bool:
+    """Whether a reply has JSON that is not valid."""
+    if "{" not in text:
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def _outcome_text(call: ToolCall, outcome: CallOutcome) -> str:
