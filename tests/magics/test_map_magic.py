@@ -95,7 +95,7 @@ def test_the_advice_for_a_tool_that_requires_approval_lets_the_map_run(
     lines = ["def size(text: str) -> int:", "    'Count.'", "    return len(text)"]
     shell.run_cell_magic("tool", "--approve", "\n".join(lines))
     for pattern in (r"%(config) (ArchytasNB\.allow = \[.*?\])", r"%(tools) (--disable \w+)"):
-        line = f"--on df['text'] --type Label --store {len(pattern)}.sqlite Label it."
+        line = f"--on df['text'] --type Label --store {len(pattern)}.sqlite Label it, with size."
         with pytest.raises(ConfigurationError) as refused:
             run(shell, line)
         assert shop.paid.total() == 0
