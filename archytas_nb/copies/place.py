@@ -182,8 +182,10 @@ class Copy:
             try:
                 self._send(process, named(source, self._namespace), _PATIENT)
                 return self._read(process, source), process.way
-            except NotSentError:
-                # It has what it was made for; another way may have all.
+            except NotSentError as error:
+                if process.way == "message" and self._is_fork_doubtful():
+                    # What has run would hang in a fork; without this program it goes on here.
+                    raise CopyError(f"{error}; it is not in the copy") from None
                 process.close()
         process = self._started(source)
         return self._read(process, source), process.way
@@ -209,8 +211,16 @@ class Copy:
             if self._kept:
                 self._read(process, "\n".join(self._kept))
             self._replayed = max(replayed, self._replayed)
-            return process
+            if process.is_running:
+                return process
+            reasons.append(f"{_WAYS[way]}: what had run does not end ({process.ended})")
         raise CopyError(f"no copy of the kernel can be made; {'; '.join(reasons)}")
+
+    def _is_fork_doubtful(self) -> bool:
+        """Whether a fork may hang, or cannot be had."""
+        if self.level.kind == "guarded" or not CAN_FORK:
+            return True
+        return os.getpid() in _hung or watch.has_foreign_threads()
 
     def _ways(self) -> list[tuple[Way, float]]:
         """The ways to make a copy, in the order in which they are tried, and their seconds.
@@ -220,10 +230,9 @@ class Copy:
         """
         if self.level.kind == "guarded" or not CAN_FORK:
             return [("message", _PATIENT)]
-        is_doubtful = os.getpid() in _hung or watch.has_foreign_threads()
         template = prepared.template()
         template.prepare(prepared.libraries(self._namespace))
-        if is_doubtful:
+        if self._is_fork_doubtful():
             return [("message", _PATIENT), ("fork", 0.0)]
         if template.is_ready():
             return [("message", _QUICK), ("fork", 0.0)]

@@ -157,6 +157,8 @@ class CopyProcess:
         Raises:
             KeyboardInterrupt: The kernel was interrupted, or `stopped` says so; the copy has ended.
         """
+        if self._is_closed:
+            return
         starting = 0 if self._has_begun else _STARTING
         self._deadline = time.monotonic() + self._limits.seconds + starting
         self._quiet.restart(time.monotonic())

@@ -347,6 +347,40 @@ def test_what_cannot_be_sent_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
         assert copy.run("1 + 1").statements[0].status == "ok"
 
 
+@linux
+def test_a_copy_goes_on_without_what_cannot_be_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A thread pool runs in the kernel, so another copy by fork could hang.
+    monkeypatch.setattr(place.watch, "has_foreign_threads", lambda: True)
+    with Copy({"lock": threading.Lock()}, folder=tmp_path) as copy:
+        copy.run("x = 1")
+        with pytest.raises(CopyError, match=r"'lock' \(lock\) cannot be sent"):
+            copy.run("lock.locked()")
+        report = copy.run("x")
+    assert (report.way, report.statements[0].value.object) == ("message", 1)  # type: ignore[union-attr]
+
+
+@linux
+def test_what_does_not_end_in_a_fork_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "_hung", set())
+    monkeypatch.setattr(place.watch, "has_foreign_threads", lambda: False)
+    kernel = os.getpid()
+    names = {
+        "lock": threading.Lock(),
+        "hang": lambda pid: (
+            os.getppid() == pid and threading.Lock().acquire() and threading.Event().wait()
+        ),
+    }
+    with Copy(names, folder=tmp_path, limits=CopyLimits(quiet=0.5)) as copy:
+        copy._kept.append(f"hang({kernel})")
+        with pytest.raises(CopyError, match="what had run does not end") as caught:
+            copy.run("lock.locked()")
+    assert "\n" not in str(caught.value)
+
+
 def _used() -> tuple[int, int, int, set[str]]:
     gc.collect()
     folders = {
