@@ -193,10 +193,11 @@ class Agent:
             a ``"summary"`` by the model takes its place (for small models it is dropped), or
             ``"drop"``.
         max_reply_tokens: Maximum tokens in one reply; None for 1,024 (small models) or 16,384.
-        python: Whether the model has a tool that runs code in the namespace: ``"off"``, ``"ask"``
-            (after approval), ``"undoable"`` (at once; what it changes is shown and can be undone),
-            or ``"auto"`` (at once). This is not a sandbox. The setting does not apply to small
-            models, the argument does.
+        python: Where the model may run code: nowhere (``"off"``); in a copy of the kernel, which
+            can change nothing (``"copy"``); or in the namespace: after approval (``"ask"``), at
+            once, with what it changes shown and undone on demand (``"undoable"``), or at once
+            (``"auto"``). Only the copy is a sandbox. The setting does not apply to small models,
+            the argument does.
         undo: Whether changes of the variables by any tool are watched, for `Run.diff` and
             `Run.undo`; None for yes where ``python`` is ``"ask"`` or ``"undoable"``.
         program_bounds: What one program may use with ``protocol="program"``, such as

@@ -8,6 +8,7 @@ argument; and a question may be answered by the name of a variable that holds th
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
@@ -95,16 +96,23 @@ class Answers:
         """Whether an answer may be or contain the name of a variable."""
         return self._tool is not None and self._tool.parameters[0].type.by_reference
 
-    def check(self, answer: Json, *given: Any) -> Verdict:
+    def check(
+        self, answer: Json, *given: Any, variables: MutableMapping[str, Any] | None = None
+    ) -> Verdict:
         """Check an answer.
 
         Args:
             answer: The answer as JSON.
             given: The value itself, if a program gave it.
+            variables: What it may name, with the variables of a copy; None for the namespace.
 
         Raises:
             ConditionError: The condition is wrong, not the answer.
         """
+        if variables is not None and variables is not self._namespace:
+            other = copy.copy(self)
+            other._namespace = variables  # noqa: SLF001 - of the same class
+            return other.check(answer, *given)
         if self._tool is None:
             return Verdict(self._condition_fault(as_text(answer)))
         if given:

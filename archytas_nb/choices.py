@@ -25,10 +25,11 @@ Those mentioned in it, also those that are new or have changed since the last qu
 ValuesName: TypeAlias = Literal["all", "scalars", "none", "strict"]
 """The values of the setting ``values``: what a model may learn of values, the strictest last."""
 
-PythonMode: TypeAlias = Literal["off", "ask", "undoable", "auto"]
-"""The values of the setting ``python``: whether a model may run code.
+PythonMode: TypeAlias = Literal["off", "copy", "ask", "undoable", "auto"]
+"""The values of the setting ``python``: where a model may run code.
 
-Not at all, after approval, with undo, or without."""
+Nowhere; in a copy of the kernel, which can change nothing; or in the kernel: after approval, with
+undo, or without."""
 
 ApiName: TypeAlias = Literal["auto", "chat", "responses"]
 """The values of the setting ``api``: which API of an OpenAI-compatible endpoint is used."""

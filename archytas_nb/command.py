@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from archytas_nb import extras, settings
+from archytas_nb.copies import lock
 from archytas_nb.errors import ArchytasError, ConfigurationError
 from archytas_nb.files import OutputFile
 from archytas_nb.loop.events import AskModel, Notice
@@ -270,6 +271,7 @@ def report(profile: str = "default", *, try_it: bool = False) -> tuple[str, bool
         "environment": environment,
         "mistakes": "\n".join([*mistakes, *unknown]),
         "startup": enabled,
+        "copies": "\n".join(lock.lines()),
         "model": model,
         "endpoints": _learnt(),
     }

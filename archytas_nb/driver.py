@@ -200,6 +200,7 @@ class Driver:
         self.executor.scratch.remove()
         if self._sandbox is not None:
             self.exchange.program_state = self._sandbox.close()
+        self.executor.close()
         if self.run.reads is not None:
             self.run.reads.end(self.run.diff)
         if self.disclosure is not None:
@@ -448,7 +449,12 @@ class Driver:
             request = replace(request, answer=self.disclosure.filled(answer))
         if self.prepared.check is None:
             return ev.Verdict(value=request.answer)
-        check = partial(self.prepared.check, request.answer, *request.given)
+        check = partial(
+            self.prepared.check,
+            request.answer,
+            *request.given,
+            variables=self.executor.with_copied(request.answer, is_answer=True),
+        )
         try:
             verdict = self.executor.call(check, seconds=self.guards.seconds_left())
         except KeyboardInterrupt:
@@ -743,4 +749,5 @@ def notebook_executor(
         watch=run.watch,
         source=source,
         room=prepared.profile.result_chars,
+        keep=run.assign,
     )

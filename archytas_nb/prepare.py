@@ -27,6 +27,7 @@ from archytas_nb.choices import ActiveProtocol, ValuesName
 from archytas_nb.errors import ConfigurationError, argument_error, invalid_argument
 from archytas_nb.kernel.assigned import is_assigned_by_user
 from archytas_nb.kernel.context import Reader, context_of
+from archytas_nb.kernel.copied import COPY_TOOL, copy_tool
 from archytas_nb.kernel.look import look_tools, offers_cells_tool
 from archytas_nb.kernel.permission import Permissions
 from archytas_nb.kernel.person import Keyboard, confirm
@@ -283,7 +284,11 @@ class RunSetup:
         if self.settings.asks_user:
             add_built_in(tools, ask_user_tool(), "ask_user=False")
         python = self.settings.python_for(by_setting=profile.runs_python)
-        if python != "off":
+        if python == "copy":
+            # It is the default: a tool of the person's own takes its place.
+            if COPY_TOOL not in tools:
+                tools.add(copy_tool())
+        elif python != "off":
             add_built_in(tools, python_tool(python), 'python="off"')
         return tools
 

@@ -180,8 +180,21 @@ class Run(Generic[T_co]):
 
     @property
     def is_watched(self) -> bool:
-        """Whether changes of variables by its calls were watched; true if there were no calls."""
-        return not self.calls or (self.watch is not None and self.watch.covers_calls)
+        """Whether changes of variables by its calls were watched; true if no call can change any.
+
+        Code in a copy of the kernel changes none, but may have called tools that do.
+        """
+        if self.watch is not None and self.watch.covers_calls:
+            return True
+        return all(each.place and not each.called for _, each in self.calls)
+
+    def assign(self, name: str, value: Any) -> None:
+        """Assign a variable, so that it can be undone with the run."""
+        if self.namespace is None:
+            raise RuntimeError("the run has not begun, and has no variables to assign")
+        if self.watch is None:
+            self.watch = VariableWatch(self.namespace, covers_calls=False)
+        self.watch.assign(name, value)
 
     @property
     def diff(self) -> ev.Diff:

@@ -421,9 +421,11 @@ class Settings:
     )
     python: PythonMode = _setting(
         Choice(get_args(PythonMode)), "off",
-        "Whether the model may run code in the notebook: ask you first, run it and show what it "
-        "changed (undoable), or run it unwatched (auto). This is not a sandbox. For small models, "
-        "use the option or argument: the setting does not apply to them.",
+        "Where the model may run code: nowhere (off), in a copy of the kernel, where it can use "
+        "all of your variables and change nothing (copy), or in the notebook itself: after asking "
+        "you (ask), with what it changed shown and undone on demand (undoable), or unwatched "
+        "(auto). Only the copy is a sandbox. For small models, use the option or argument: the "
+        "setting does not apply to them.",
     )
     undo: bool | None = _setting(
         Flag(), None,
@@ -511,10 +513,15 @@ class Settings:
         return self.values != "all"
 
     def python_for(self, *, by_setting: bool) -> PythonMode:
-        """How a model may run code; by the setting, or only if it is given with the question."""
-        if not by_setting and "python" not in self.given:
+        """Where a model may run code; by the setting, or only if it is given with the question."""
+        if "python" not in self.given and (not by_setting or self._hides_comparisons):
             return "off"
         return self.python
+
+    @property
+    def _hides_comparisons(self) -> bool:
+        """Whether code in a copy would tell too much: by whether it fails, it compares values."""
+        return self.values == "strict" and self.python == "copy"
 
     def watches(self, *, by_setting: bool) -> bool:
         """Whether a run watches changes of the variables; for `by_setting` see `python_for`."""

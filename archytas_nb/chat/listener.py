@@ -123,7 +123,9 @@ class Talk:
             for each in form.choices
             if each.answer in _KINDS
         }
-        text = f"{note}\n{form.text}" if note else form.text
+        text = form.text_with_preview
+        if note:
+            text = f"{note}\n{text}"
         return self._chosen(form.tool, text, arguments, options) or "stop"
 
     def _chosen(

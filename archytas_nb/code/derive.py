@@ -20,9 +20,9 @@ from archytas_nb.code.names import Imports, Names, function_of, own_name
 from archytas_nb.code.programs import CannotTranslate, Translation, awaited_or_listed, plain_program
 from archytas_nb.code.recorded import Recorded, RecordedCall, RecordedProgram, Reply, replies
 from archytas_nb.code.results import Result, Results, digits_of, numbers_in
+from archytas_nb.kernel.copied import without_keeping
 from archytas_nb.kernel.look import look_tools
 from archytas_nb.kernel.person import ask_user
-from archytas_nb.kernel.python import python
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.calls_made import call_key
 from archytas_nb.tools import arguments
@@ -204,7 +204,7 @@ class _Derivation:
 
     def _is_python(self, made: RecordedCall) -> bool:
         tool = self._recorded.tools.get(made.call.name)
-        return tool is not None and tool.function is python
+        return tool is not None and tool.runs_code
 
     def _call(self, made: RecordedCall) -> None:
         """Add a call that was made by itself."""
@@ -223,7 +223,7 @@ class _Derivation:
 
     def _done(self, made: RecordedCall, tool: Tool) -> None:
         """Add a call that has returned."""
-        if tool.function is python:
+        if tool.runs_code:
             self._verbatim(made)
         elif tool.function is ask_user:
             self._person(made)
@@ -235,7 +235,7 @@ class _Derivation:
     def _failed(self, made: RecordedCall, tool: Tool) -> None:
         """Add a call that raised when it had changed variables."""
         notes = [f"it raised this in the run, too, after it had changed {_changed(made)}"]
-        if tool.function is python:
+        if tool.runs_code:
             called = _code_of(made).strip("\n")
         else:
             called = self._call_text(made, tool, notes)
@@ -652,11 +652,11 @@ def _all_calls(reply: Reply) -> list[RecordedCall]:
 
 
 def _code_of(made: RecordedCall) -> str:
-    """The code that a call of `python` ran."""
+    """The code that a call of `python` ran; in the notebook, what it kept is there already."""
     given = made.call.input
     if isinstance(given, dict):
         given = given.get("code", "")
-    return str(given)
+    return without_keeping(str(given)) if made.outcome.place else str(given)
 
 
 def _words(source: str) -> set[str]:

@@ -176,6 +176,8 @@ def verify(
 
 def _reason_not_to_run(code: Code, recorded: Recorded) -> str:
     """Why the code is not run again without a person; empty if it may be."""
+    if any(made.outcome.place for made in code.verbatim):
+        return "its code ran in a copy of the kernel, and never in the notebook; run it yourself"
     tools = recorded.tools
     names = {made.call.name for made in (*code.calls, *code.verbatim)}
     approved = {each for each in names if each in tools and tools[each].may_require_approval}

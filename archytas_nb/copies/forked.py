@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from archytas_nb.copies.begin import Beginning, serve
+from archytas_nb.copies.names import Names
 
 
 def fork(namespace: Mapping[str, Any], beginning: Beginning, ends: tuple[int, int, int]) -> int:
@@ -30,7 +31,7 @@ def fork(namespace: Mapping[str, Any], beginning: Beginning, ends: tuple[int, in
     if pid == 0:
         try:
             # A copy of a copy of the variables would not be what functions of the notebook read.
-            held = namespace if type(namespace) is dict else dict(namespace)
+            held = namespace.held() if isinstance(namespace, Names) else Names(namespace).held()
             serve(beginning, held, *ends, is_main=is_main)
         finally:
             os._exit(1)

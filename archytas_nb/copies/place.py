@@ -134,6 +134,11 @@ class Copy:
         if self._process is not None:
             self._process.close()
 
+    def renew(self) -> None:
+        """Have the next program begin with the kernel as it is then, and run the earlier again."""
+        if self._process is not None:
+            self._process.close()
+
     def run(self, source: str) -> CopyReport:
         """Run a program in the copy.
 

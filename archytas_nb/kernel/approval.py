@@ -642,7 +642,7 @@ class ApprovalDialogue:
         form = ApprovalForm(
             self._tool.name,
             tuple(arguments),
-            escape(self._check.reason or ""),
+            escape(self._check.reason or self._check.note),
             program=self._program,
             line=self._caller.line,
             fields=self._fields(),

@@ -24,6 +24,7 @@ from archytas_nb.errors import ToolTimeout
 from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel import output
 from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Clearance
+from archytas_nb.kernel.copied import WithCopied, WorkingCopy, runs_in_copy, working
 from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.kept import kept
 from archytas_nb.kernel.origin import as_tool, is_of_code, run_as_tool
@@ -163,7 +164,9 @@ class _Ready:
     called: list[str] = field(default_factory=list)  # tools called by its code
     scope: AbstractContextManager[None] = field(default_factory=nullcontext)
     is_decided: bool = True  # False if code of a model runs the agent, and nobody was asked
-    variables: Namespace | None = None  # where a large result is kept; a program keeps its own
+    # Where a large result is kept; programs and copies keep their own.
+    variables: Namespace | None = None
+    copy: WorkingCopy | None = None  # where its code runs
 
     @property
     def input(self) -> Json:
@@ -218,6 +221,8 @@ class KernelExecutor:
         source: Who asks the question of the run, and so can permit its calls.
         permitted: What was permitted for the run before it began.
         room: Characters up to which data in results is shown whole.
+        keep: Assigns a variable to which code in a copy of the kernel gives a value; None assigns
+            it in the namespace.
     """
 
     def __init__(
@@ -237,11 +242,14 @@ class KernelExecutor:
         source: Source = NOTEBOOK,
         permitted: Permissions | None = None,
         room: int = ROOM,
+        keep: Callable[[str, Any], None] | None = None,
     ) -> None:
         self._tools = tools
         parameters = chain.from_iterable(each.parameters for each in tools.values())
         self._shown = {"room": room, "is_taken": any(each.type.by_reference for each in parameters)}
         self._namespace = namespace
+        self._keep = keep or namespace.__setitem__
+        self._copy: WorkingCopy | None = None  # once code runs in it
         self.clock = Clock() if clock is None else clock
         if person is None:
             person = Keyboard()
@@ -261,6 +269,27 @@ class KernelExecutor:
 
     def _now(self) -> float:
         return time.monotonic() - self.clock.waited
+
+    def close(self) -> None:
+        """The question has ended: nothing is left of the copy in which its code has run."""
+        if self._copy is not None:
+            self._copy.close()
+
+    def _working_copy(self) -> WorkingCopy:
+        return WorkingCopy(
+            self._namespace,
+            self._tools,
+            self._approver,
+            self._keep,
+            stopped=lambda: self._guard.interrupts > 0,
+        )
+
+    def with_copied(self, given: Json, *, is_answer: bool = False) -> Namespace:
+        """The variables that an argument or an answer may name, with those of the copy."""
+        copied = {}
+        if self._copy is not None:
+            copied = self._copy.named_in(given, is_answer=is_answer)
+        return WithCopied(copied, self._namespace) if copied else self._namespace
 
     def run(
         self,
@@ -439,7 +468,8 @@ class KernelExecutor:
                 for_person=f"no tool has this name{error.guess}",
             )
         caller = self._callers.get(call.id, CallingProgram())
-        bound = tool.bind(caller.with_objects(call.input, call.input), self._namespace)
+        variables = self._namespace if tool.runs_code else self.with_copied(call.input)
+        bound = tool.bind(caller.with_objects(call.input, call.input), variables)
         if isinstance(bound, CallOutcome):
             return replace(bound, call_id=call.id)
         if self._ends is not None and self._now() >= self._ends:
@@ -471,10 +501,25 @@ class KernelExecutor:
                 decision=clearance.decision,
                 edit=clearance.edit,
             )
+        return self._ready(call, tool, clearance.bound, clearance, caller)
+
+    def _ready(
+        self,
+        call: ToolCall,
+        tool: Tool,
+        bound: BoundCall,
+        clearance: Clearance,
+        caller: CallingProgram,
+    ) -> _Ready:
+        """A call that may run, in the place where its code runs."""
         capture = Capture(self._on_output, self._on_display)
-        ready = _Ready(call, tool, clearance.bound, clearance, capture)
+        ready = _Ready(call, tool, bound, clearance, capture)
         if clearance.form is None and is_of_code():
             ready = replace(ready, is_decided=False)
+        if runs_in_copy(tool):
+            if self._copy is None:
+                self._copy = self._working_copy()
+            return replace(ready, copy=self._copy)
         if not caller.program:
             ready = replace(ready, variables=self._namespace)
         if not tool.runs_code:
@@ -494,7 +539,7 @@ class KernelExecutor:
             figures = output.open_figures()
             runs_code = ready[0].tool.runs_code
             wide = output.wide_tables() if runs_code else nullcontext()
-            if runs_code:
+            if runs_code and ready[0].copy is None:
                 self._note_scratch(ready[0].bound)
             tell = partial(shared.write, "stderr")
             with wide, kept(self._namespace, tell, runs_code=runs_code):
@@ -507,6 +552,10 @@ class KernelExecutor:
             with _captured(shared):
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
+        for each, outcome in zip(ready, outcomes, strict=True):
+            if self._copy is not None and each.copy is None:
+                is_unchanged = self._watch is not None and not outcome.diff
+                self._copy.note_call(each.tool, is_unchanged=is_unchanged)
         if len(ready) == 1:
             if self._person.answering is not None and not ready[0].clearance.decision:
                 return [replace(outcomes[0], person_seconds=self._person.answering)]
@@ -610,10 +659,12 @@ class KernelExecutor:
         is_tool = ready.is_decided and not ready.tool.runs_code
         started_by = as_tool() if is_tool else nullcontext()
         person = current_person.set(self._person)
+        copy = working.set(ready.copy)
         try:
             with started_by, _captured(ready.capture):
                 yield
         finally:
+            working.reset(copy)
             current_person.reset(person)
 
 
@@ -752,13 +803,15 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
             drawn=sum(map(is_image, outputs)),
             images=_distinct(outcome.images, ready.capture),
         )
+    if ready.copy is not None:
+        outcome = ready.copy.completed(outcome)
     return replace(
         outcome,
         call_id=ready.call.id,
         decision=ready.clearance.decision,
         allowed=ready.clearance.allowed,
         edit=ready.clearance.edit,
-        called=tuple(ready.called),
+        called=(*outcome.called, *ready.called),
     )
 
 

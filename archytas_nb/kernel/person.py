@@ -87,9 +87,11 @@ class Keyboard:
         if is_terminal:
             # Of a line that is typed twice, the second one belongs to the question before.
             _discard_typed(Keyboard._answered_at + UNSEEN - time.monotonic())
-        if isinstance(form, ApprovalForm) and not form.is_shown and form.text != Keyboard._shown:
-            self._show(form.text)
-            Keyboard._shown = form.text
+        if isinstance(form, ApprovalForm) and not form.is_shown:
+            text = form.text_with_preview
+            if text != Keyboard._shown:
+                self._show(text)
+                Keyboard._shown = text
         if is_terminal:
             try:
                 return _input(prompt)

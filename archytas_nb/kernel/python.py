@@ -97,7 +97,10 @@ def compiled(code: str, started_by: origin.Origin | None = None) -> list[CodeTyp
 
 @functools.cache
 def python_tool(mode: PythonMode) -> Tool:
-    """The tool; made once for a mode, so that an approval for the whole notebook holds."""
+    """The tool that runs code in the kernel.
+
+    It is made once for a mode, so that an approval for the whole notebook holds.
+    """
     approve = names_used if mode == "ask" else None
     return Tool.from_function(python, approve=approve, repeat=True, runs_code=True)
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.decision import Decision
-from archytas_nb.words import count, truncate_middle
+from archytas_nb.words import count, truncate_line, truncate_middle
 
 T = TypeVar("T")
 
@@ -248,6 +248,8 @@ class CallOutcome:
         runs: The runs of agents that the tool has asked, in order; the model does not read them.
         unwrapped: How the value was made of what the function returned, if that is another object:
             ``"awaited"``, ``"listed"`` (all items of an iterator), or ``"cut"`` (the first ones).
+        place: Where its code ran, if not in the kernel: in a copy that the system locks, or in one
+            that is held against honest code only.
 
     Raises:
         ValueError: The status is unknown, or the result is empty.
@@ -282,6 +284,7 @@ class CallOutcome:
     said: str = ""
     runs: tuple[InnerRun, ...] = field(default=(), compare=False, repr=False)
     unwrapped: Literal["", "awaited", "listed", "cut"] = ""
+    place: Literal["", "copy", "guarded copy"] = ""
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
@@ -752,6 +755,41 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Preview:
+    """What a call did in a copy of the kernel, which can change nothing, before it is decided on.
+
+    Attributes:
+        changes: What it changed in the variables there.
+        tried: What else it tried, and was refused: what it wanted to do, such as ``"write"``, and
+            to which file or address.
+        printed: What it printed.
+        error: What it raised; empty if nothing.
+        why_not: Why there is no preview; empty if there is one.
+    """
+
+    changes: tuple[Change, ...] = ()
+    tried: tuple[tuple[str, str], ...] = ()
+    printed: str = ""
+    error: str = ""
+    why_not: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The preview in lines of text."""
+        if self.why_not:
+            return [f"No preview: {self.why_not}"]
+        lines = [f"  {each.name} {each.label}: {'; '.join(each.words)}" for each in self.changes]
+        lines += [f"  would {kind} {target}".rstrip() for kind, target in self.tried]
+        if self.error and self.tried:
+            lines.append("  (what it does after that is not known)")
+        elif self.error:
+            lines.append(f"  would raise {truncate_line(self.error, 200)}")
+        if self.printed:
+            lines.append(f"  would print {truncate_line(self.printed, 200)}")
+        return ["Tried in a copy, which can change nothing:", *(lines or ["  changes nothing"])]
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalForm:
     """A call that a person is asked to approve, exactly as it would run."""
 
@@ -769,6 +807,8 @@ class ApprovalForm:
     check: Callable[[Mapping[str, Json]], str] = field(
         default=lambda _: "", compare=False, repr=False
     )
+    # No part of the text, which a recorded answer is found by: on another machine it differs.
+    preview: Preview | None = field(default=None, compare=False, repr=False)
     # Of this question alone: a call that is asked about again, or changed, has another one.
     id: str = field(default_factory=lambda: token_hex(2), compare=False, repr=False)
 
@@ -776,6 +816,12 @@ class ApprovalForm:
     def name(self) -> str:
         """What names this question, and no other, where a person answers it from elsewhere."""
         return f"{self.tool}#{self.id}"
+
+    @property
+    def text_with_preview(self) -> str:
+        """The text, and below it what the call did in a copy."""
+        below = [] if self.preview is None else self.preview.lines
+        return "\n".join([self.text, *below])
 
     @property
     def edited(self) -> tuple[FormArgument, ...]:

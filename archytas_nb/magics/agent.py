@@ -458,8 +458,6 @@ class ArchytasNB(SettingTraits, Magics):
 
     def _assign(self, name: str, run: Run) -> None:
         """Assign the answer to a variable, so that it can be undone with the run."""
-        from archytas_nb.undo.transaction import VariableWatch
-
         if run.incomplete:
             error = RunError(
                 f"{run.reason}: there is no complete answer for {name!r}; the variable was not "
@@ -467,9 +465,7 @@ class ArchytasNB(SettingTraits, Magics):
             )
             error.run = run
             raise error
-        if run.watch is None:
-            run.watch = VariableWatch(self.shell.user_ns, covers_calls=False)
-        run.watch.assign(name, run.output)
+        run.assign(name, run.output)
 
     def _settings(self, given: dict[str, Any]) -> Settings:
         """The settings of a question: what is given with it, else what is configured."""

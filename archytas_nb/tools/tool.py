@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
 Level = Literal["full", "simple"]
 
-Approval: TypeAlias = bool | Callable[..., bool | str] | None
-"""Whether a call requires approval; a callable may return what the person is told."""
-
 OPTIONS = ("approve", "timeout", "max_chars", "repeat", "pure")
 """The options of a tool other than its name."""
 
@@ -61,10 +58,17 @@ class ApprovalCheck:
         required: Whether it does.
         reason: The text of the tool's own check, which is always shown, even if it is empty; None
             without one.
+        note: Why the tool requires approval at all, for the person; it is about no single call, so
+            that a permission covers others.
     """
 
     required: bool
     reason: str | None = None
+    note: str = ""
+
+
+Approval: TypeAlias = bool | Callable[..., bool | str | ApprovalCheck] | None
+"""Whether a call requires approval; a callable may return what the person is told."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -425,6 +429,8 @@ class Tool(ToolLike):
         if not any(each.kind is each.VAR_KEYWORD for each in accepted.values()):
             given = {name: given[name] for name in accepted if name in given}
         answer = self.approve(**given)
+        if isinstance(answer, ApprovalCheck):
+            return answer
         if issubclass(type(answer), str):
             return ApprovalCheck(required=True, reason=str.__str__(answer))
         if inspect.iscoroutine(answer):

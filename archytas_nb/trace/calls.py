@@ -53,7 +53,10 @@ def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
     decision = ""
     if outcome.decision is not None and outcome.decision.kind != "stopped":  # which is its result
         decision = collapse_whitespace(tidy(outcome.decision.in_words), 300)
-    call = replace(call, status=outcome.status, decision=decision, asked=_asked(outcome))
+    place = f"in a {outcome.place}" if outcome.place else ""
+    call = replace(
+        call, status=outcome.status, decision=decision, asked=_asked(outcome), place=place
+    )
     given = call.input
     if outcome.edit is not None:
         given = outcome.edit.input
@@ -157,7 +160,7 @@ def with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
         read=read,
         shown=tuple(_all_shown(outcome, known)),
         table=table,
-        changes=tuple(_changes(outcome)),
+        changes=_changes(outcome),
         remarks=tuple(_remarks(outcome)),
     )
 
@@ -184,16 +187,20 @@ def _all_shown(outcome: ev.CallOutcome, text: str) -> list[Shown]:
     return shown
 
 
-def _changes(outcome: ev.CallOutcome) -> list[tuple[str, str, str]]:
-    """The rows of the table of changes; the last one counts those that are left out."""
+def _changes(outcome: ev.CallOutcome) -> tuple[tuple[str, str, str], ...]:
+    """The rows of the table of changes of a call."""
     if outcome.diff is None:
-        return []
-    changes = [each for each in outcome.diff.changes if not _is_stored(each, outcome)]
+        return ()
+    return change_rows([each for each in outcome.diff.changes if not _is_stored(each, outcome)])
+
+
+def change_rows(changes: Sequence[ev.Change]) -> tuple[tuple[str, str, str], ...]:
+    """The rows of a table of changes; the last one counts those that are left out."""
     rows = [_row(each) for each in changes[:_CHANGES]]
     more = len(changes) - _CHANGES
     if more > 0:
         rows.append((f"{more:,} more", "", ""))
-    return rows
+    return tuple(rows)
 
 
 def _is_stored(change: ev.Change, outcome: ev.CallOutcome) -> bool:

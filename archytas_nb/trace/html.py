@@ -13,9 +13,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from archytas_nb.loop.events import NO_OUTPUT, ApprovalForm, Failed, FormArgument
+from archytas_nb.loop.events import NO_OUTPUT, ApprovalForm, Failed, FormArgument, Preview
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
+from archytas_nb.trace.calls import change_rows
 from archytas_nb.trace.safe import Html, Table, element, join
 from archytas_nb.trace.view import CallView, LineView, ProgramView, RunView, Shown, StepView
 from archytas_nb.words import (
@@ -471,7 +472,7 @@ def _is_in_summary(call: CallView) -> bool:
 
 def _decided(call: CallView) -> Iterator[Html | str]:
     """The decision on a call that was run, with the changed arguments, the old values struck."""
-    yield call.decision or call.asked
+    yield ", ".join(filter(None, [call.place, call.decision or call.asked]))
     yield from _edits(call.edited)
 
 
@@ -805,6 +806,7 @@ _VALUE = f"{safe.MONO};white-space:pre-wrap;overflow-wrap:anywhere"
 _BESIDE = f"{safe.MONO};{DIM}"  # what is beside a value, of the same size
 _BLOCK = f"{PRE};margin:.2em 0 .4em"
 HINT = "To change an argument before the call is run, type name = value below."
+_PREVIEW = f"border-top:{LINE};margin:.5em 0 0;padding:.3em 0 0"
 _CODE_ARGUMENTS = {"code", "python", "script", "source"}
 _SQL = re.compile(
     r"\s*(?:--[^\n]*\n\s*)*(?:with\s+\w+\s+as\s*\(|"
@@ -845,7 +847,21 @@ def call_html(form: ApprovalForm) -> Html:
         code = safe.code(truncate_middle(lines[form.line - 1].strip(), _LARGEST_TEXT), "python")
         why = join(element("div", number, code, style=f"{_VALUE};margin:.3em 0"), why)
     body = body or [element("em", "no arguments", style=DIM)]
-    return join(why, *body)
+    return join(why, *body, _preview(form.preview))
+
+
+def _preview(preview: Preview | None) -> Html | None:
+    """What a call did in a copy of the kernel, before it is decided on."""
+    if preview is None:
+        return None
+    head, *lines = preview.lines
+    table = None
+    if preview.changes:
+        rows = Table(("variable", "change", "details"), change_rows(preview.changes))
+        table = element("div", safe.table(rows, _CHANGES), style=_SCROLLED, tabindex="0")
+        lines = lines[len(preview.changes) :]
+    below = [element("div", each.strip(), style=_SMALL) for each in lines]
+    return element("div", element("div", head, style=_SMALL), table, *below, style=_PREVIEW)
 
 
 def _argument(argument: FormArgument) -> Iterator[Html]:

@@ -85,6 +85,7 @@ class CallView:
     differs: tuple[int, ...] = ()  # where each argument begins to differ from an earlier call's
     decision: str = ""  # the user's, on a call that needs approval
     asked: str = ""  # who answered what it asked, or why nobody was asked about it
+    place: str = ""  # where its code ran, if not in the kernel
     line: int = 0  # of the program that makes it
     is_repeated: bool = False  # its result is that of an equal call that the run made before
     edited: tuple[ev.FormArgument, ...] = ()  # the arguments that the user changed before
@@ -133,10 +134,10 @@ class CallView:
 
     @property
     def decided(self) -> str:
-        """Who decided about a call that was run, or answered it; a refusal is its result."""
+        """Where a call ran and who decided about it, or answered it; a refusal is its result."""
         if self.status == "refused":
             return ""
-        return self._decision or self.asked
+        return ", ".join(filter(None, [self.place, self._decision or self.asked]))
 
     @property
     def is_approved(self) -> bool:

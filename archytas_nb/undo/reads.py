@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from archytas_nb.kernel.door import DOORS, code_of
-from archytas_nb.kernel.python import compiled, python
+from archytas_nb.kernel.python import compiled
 from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.namespace import Namespace, contained
 from archytas_nb.objects.equality import is_from_library
@@ -205,10 +205,10 @@ class ReadTracker:
         named = set(_NAME.findall(json.dumps(call.input, ensure_ascii=False, default=str)))
         for name in named:
             self._variable(self.namespace, name)
-        if is_from_library(tool.function.__module__) and tool.function is not python:
+        if is_from_library(tool.function.__module__) and not tool.runs_code:
             self.looked |= {each for each in named if each in self._variables}
             return
-        if tool.function is python:
+        if tool.runs_code:
             given = call.input
             self.code(str(given.get("code", "") if isinstance(given, dict) else given))
             return

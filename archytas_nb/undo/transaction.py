@@ -16,7 +16,6 @@ from typing import Any, Literal, Self, TypeAlias
 
 from archytas_nb.errors import argument_error
 from archytas_nb.interrupts import CallGuard, defer_interrupts
-from archytas_nb.kernel.python import python
 from archytas_nb.loop.events import CallOutcome, Change, Diff, Json, Kept, NotCovered
 from archytas_nb.namespace import Namespace, contained, live_namespace
 from archytas_nb.objects.equality import same_value
@@ -328,7 +327,7 @@ class VariableWatch:
         last = outcomes[-1]
         if diff:
             self._transactions.append(transaction)
-            if calls[-1][0].function is python:
+            if calls[-1][0].runs_code:
                 last = replace(last, changed=truncate_middle(diff.told(last.stored), 1000))
         notes = tuple(each for each in diff.not_watched if each not in self._listed)
         self._listed.update(notes)
