@@ -514,14 +514,17 @@ class Settings:
 
     def python_for(self, *, by_setting: bool) -> PythonMode:
         """Where a model may run code; by the setting, or only if it is given with the question."""
-        if "python" not in self.given and (not by_setting or self._hides_comparisons):
+        if "python" not in self.given and (not by_setting or self._hides_variables):
             return "off"
         return self.python
 
     @property
-    def _hides_comparisons(self) -> bool:
-        """Whether code in a copy would tell too much: by whether it fails, it compares values."""
-        return self.values == "strict" and self.python == "copy"
+    def _hides_variables(self) -> bool:
+        """Whether code in a copy would tell more than the model may learn.
+
+        It can read every variable, and compares values by whether it fails.
+        """
+        return self.python == "copy" and (self.context == "none" or self.values == "strict")
 
     def watches(self, *, by_setting: bool) -> bool:
         """Whether a run watches changes of the variables; for `by_setting` see `python_for`."""

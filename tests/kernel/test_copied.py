@@ -207,6 +207,17 @@ def test_the_code_of_a_run_keeps_nothing_by_a_function_that_the_notebook_lacks()
     )
 
 
+def test_secrets_of_variables_and_of_the_environment_are_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "hidden-1")
+    names: Names = {"db_password": "hidden-2", "x": 1}
+    outcome = one("import os\n[*os.environ.values(), *map(str, globals().values())]", names)
+    assert "hidden" not in str(outcome.value)
+    assert os.environ["SOME_API_KEY"] == "hidden-1"
+    assert names == {"db_password": "hidden-2", "x": 1}
+
+
 # ── tools ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -318,10 +329,14 @@ def test_a_machine_without_a_lock_asks_once_and_says_why(monkeypatch: pytest.Mon
     assert nobody.status in ("refused", "done")
 
 
-def test_strict_values_offer_no_code_unless_it_is_asked_for() -> None:
+@pytest.mark.parametrize("hidden", [{"values": "strict"}, {"context": "none"}])
+def test_hidden_variables_offer_no_code_unless_it_is_asked_for(
+    hidden: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCHYTAS_NB_PYTHON", "copy")
     for options, is_there in (({}, False), ({"python": "copy"}, True)):
         model = ScriptedModel(("final_answer", "ok"))
-        Agent([], model, namespace={}, values="strict", protocol="native", **options).run("go")
+        Agent([], model, namespace={}, protocol="native", **hidden, **options).run("go")
         names = [each["function"]["name"] for each in model.asked[-1].tools]
         assert ("python" in names) is is_there
 
