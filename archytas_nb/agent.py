@@ -200,6 +200,8 @@ class Agent:
             the argument does.
         undo: Whether changes of the variables by any tool are watched, for `Run.diff` and
             `Run.undo`; None for yes where ``python`` is ``"ask"`` or ``"undoable"``.
+        preview: Maximum seconds for trying a call in a copy of the kernel before you are asked
+            about it; None for no previews.
         program_bounds: What one program may use with ``protocol="program"``, such as
             ``{"seconds": 30, "memory": 500_000_000}``; ``calls`` and ``depth`` are the others.
 
@@ -230,6 +232,7 @@ class Agent:
         max_reply_tokens: int | None = UNSET,
         python: PythonMode = UNSET,
         undo: bool | None = UNSET,
+        preview: float | None = UNSET,
         program_bounds: Mapping[str, float] = UNSET,
         **unknown: Never,
     ) -> None:
@@ -259,6 +262,7 @@ class Agent:
             "compaction": compaction,
             "python": python,
             "undo": undo,
+            "preview": preview,
             "program_bounds": program_bounds,
         }
         given = {name: each for name, each in given.items() if each is not UNSET}

@@ -750,4 +750,5 @@ def notebook_executor(
         source=source,
         room=prepared.profile.result_chars,
         keep=run.assign,
+        preview=settings.preview,
     )

@@ -433,6 +433,13 @@ class Settings:
         "only if python is ask or undoable.",
         optional=True,
     )
+    preview: float | None = _setting(
+        Number(0.001, 1e9), 2.0,
+        "Maximum number of seconds for a preview: before you are asked about a call, it is tried "
+        "in a copy of the kernel that can change nothing, and you see what it did there; None for "
+        "no previews.",
+        optional=True,
+    )
     max_steps: int = _setting(
         Whole(1), 20,
         "Maximum number of model replies for one question.",

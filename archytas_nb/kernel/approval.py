@@ -46,6 +46,7 @@ from archytas_nb.loop.events import (
     FormArgument,
     FormField,
     Json,
+    Preview,
     ToolCall,
 )
 from archytas_nb.namespace import Namespace
@@ -181,6 +182,7 @@ class Approver:
         person: Who is asked.
         source: Who asks the question of the run; the outer run's, if there is one.
         permitted: What the person has permitted for this run before it began.
+        preview: Tries a call before the person is asked about it; None for no preview.
     """
 
     def __init__(
@@ -191,8 +193,10 @@ class Approver:
         *,
         source: Source = NOTEBOOK,
         permitted: Permissions | None = None,
+        preview: Callable[[Tool, BoundCall], Preview | None] | None = None,
     ) -> None:
         self._person = person
+        self._preview = preview
         self.rules: tuple[_Rules, ...] = (
             _Rules("ask" if approve is None else approve, frozenset(allow)),
         )
@@ -314,6 +318,8 @@ class Approver:
             dialogue = ApprovalDialogue(
                 self._person, tool, sent, bound, namespace, check, caller,
                 choices_of(self.source), self._note_changes(state_of(tool)),
+                # What a recording answers nobody reads.
+                None if recording_of(self._person) is not None else self._preview,
             )  # fmt: skip
             try:
                 answer, clearance = dialogue.decide()
@@ -452,8 +458,9 @@ def read_answer(line: str) -> tuple[Answer, str]:
 class ApprovalDialogue:
     """Asks a person about one call until the answer is clear; ``sent`` is the model's input.
 
-    ``caller`` is the program that makes the call, ``choices`` what the person can choose, and
-    ``changes`` says what has changed since a permission for the tool was given.
+    ``caller`` is the program that makes the call, ``choices`` what the person can choose,
+    ``changes`` says what has changed since a permission for the tool was given, and ``preview``
+    tries a call.
 
     Attributes:
         summary: The call and the decision on one line.
@@ -463,6 +470,7 @@ class ApprovalDialogue:
         self, person: Person, tool: Tool, sent: dict[str, Json], bound: BoundCall,
         namespace: Namespace, check: ApprovalCheck, caller: CallingProgram = CallingProgram(),
         choices: tuple[Choice, ...] = (), changes: str = "",
+        preview: Callable[[Tool, BoundCall], Preview | None] | None = None,
     ) -> None:  # fmt: skip
         self._person = person
         self._tool = tool
@@ -475,6 +483,8 @@ class ApprovalDialogue:
         self._program = visible_code(keep_both_ends(caller.program, MAX_VALUE))
         self._sent = self._input = sent  # as the model sent it, and as edited by the person
         self._bound = bound
+        self._try = preview
+        self._tried: tuple[BoundCall, Preview | None] | None = None  # the call that was tried last
         self._seconds: float | None = None  # that the person has taken so far
         self._shows_all = tool.runs_code  # code is never shortened
         self._originals: dict[str, str] = {}  # the arguments as text, before any edit
@@ -648,12 +658,21 @@ class ApprovalDialogue:
             fields=self._fields(),
             check=self._fault,
             choices=self._choices,
+            preview=self._previewed(),
         )
         whole = form_text(form, whole=True)
         short = form_text(form)
         if short != whole and not self._shows_all:
             return replace(form, text=f"{short}\n(shortened; ? shows all)")
         return replace(form, text=whole)
+
+    def _previewed(self) -> Preview | None:
+        """What the call did in a copy; it is tried once, and again where it was edited."""
+        if self._try is None:
+            return None
+        if self._tried is None or self._tried[0] is not self._bound:
+            self._tried = self._bound, self._try(self._tool, self._bound)
+        return self._tried[1]
 
     def _decided(self, decision: Decision) -> ApprovalForm:
         """The form with the decision."""

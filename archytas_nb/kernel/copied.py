@@ -57,7 +57,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 _MAX_TRIED = 5  # effects that are named
 _MAX_TARGET = 80  # characters of one
 
-_ENDED = {
+ENDED = {
     "time": "it took longer than it may",
     "memory": "it needed more memory than a copy may use",
     "exit": "it ended its own process",
@@ -214,7 +214,7 @@ class WorkingCopy:
         self._note_tried(report, failed)
         self._note_unchanged(report)
         if report.ended is not None:
-            raise ToolError(f"the code was stopped: {_ENDED[report.ended]}")
+            raise ToolError(f"the code was stopped: {ENDED[report.ended]}")
         if failed is not None:
             raise _error_of(failed)
         return _value_of(report)

@@ -48,6 +48,7 @@ from archytas_nb.loop.events import (
     InputFault,
     Json,
     Output,
+    Preview,
     Status,
     ToolCall,
     UserQuestion,
@@ -223,6 +224,8 @@ class KernelExecutor:
         room: Characters up to which data in results is shown whole.
         keep: Assigns a variable to which code in a copy of the kernel gives a value; None assigns
             it in the namespace.
+        preview: The seconds for trying a call in a copy before a person is asked about it; None
+            for no preview.
     """
 
     def __init__(
@@ -243,6 +246,7 @@ class KernelExecutor:
         permitted: Permissions | None = None,
         room: int = ROOM,
         keep: Callable[[str, Any], None] | None = None,
+        preview: float | None = None,
     ) -> None:
         self._tools = tools
         parameters = chain.from_iterable(each.parameters for each in tools.values())
@@ -254,7 +258,14 @@ class KernelExecutor:
         if person is None:
             person = Keyboard()
         self._person = PausingPerson(person, self.clock, on_question)
-        self._approver = Approver(approve, allow, self._person, source=source, permitted=permitted)
+        self._approver = Approver(
+            approve,
+            allow,
+            self._person,
+            source=source,
+            permitted=permitted,
+            preview=None if preview is None else partial(self._previewed, preview),
+        )
         self._person.approver = self._approver
         self._on_output = on_output
         self._on_display = on_display
@@ -281,6 +292,24 @@ class KernelExecutor:
             self._tools,
             self._approver,
             self._keep,
+            stopped=lambda: self._guard.interrupts > 0,
+        )
+
+    def _previewed(self, seconds: float, tool: Tool, bound: BoundCall) -> Preview | None:
+        """What a call does in a copy of the kernel; None if it runs in one by itself."""
+        if runs_in_copy(tool):
+            return None
+        from archytas_nb.kernel.preview import preview
+
+        limit = self._limit()
+        if limit is not None:
+            seconds = min(seconds, limit.seconds)
+        return preview(
+            self._tools,
+            tool,
+            bound,
+            self._namespace,
+            seconds,
             stopped=lambda: self._guard.interrupts > 0,
         )
 

@@ -778,7 +778,7 @@ class Preview:
         """The preview in lines of text."""
         if self.why_not:
             return [f"No preview: {self.why_not}"]
-        lines = [f"  {each.name} {each.label}: {'; '.join(each.words)}" for each in self.changes]
+        lines = [f"  {each}" for each in self.changes]
         lines += [f"  would {kind} {target}".rstrip() for kind, target in self.tried]
         if self.error and self.tried:
             lines.append("  (what it does after that is not known)")
