@@ -85,6 +85,7 @@ def preview(
     """
     from archytas_nb.copies.limits import CopyLimits
     from archytas_nb.copies.lock import machine
+    from archytas_nb.copies.names import Names
     from archytas_nb.copies.place import Copy, CopyError
 
     level = machine()
@@ -94,9 +95,8 @@ def preview(
     call = _Tried(given, tool, bound, variables)
     limits = CopyLimits(seconds=seconds, figures=0)
     try:
-        with Copy(
-            variables, folder=Path.cwd(), limits=limits, stopped=stopped, also={_CALL: call}
-        ) as copy:
+        names = Names(variables, {_CALL: call})
+        with Copy(names, folder=Path.cwd(), limits=limits, stopped=stopped) as copy:
             report = copy.run(f"{_CALL}()")
     except CopyError as error:
         return Preview(why_not=truncate_line(str(error), _MAX_WORDS))
