@@ -24,6 +24,7 @@ from archytas_nb.kernel.output import (
     take_figures,
 )
 from archytas_nb.kernel.python import python
+from archytas_nb.kernel.rehearsal import NotRehearsedError, rehearsed
 from archytas_nb.loop.events import Diff, NotCovered
 from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.syntax.edits import Edits
@@ -37,6 +38,7 @@ from archytas_nb.undo.reads import Noted, ReadTracker, Unchanging
 from archytas_nb.undo.transaction import VariableWatch, transaction
 from archytas_nb.words import collapse_whitespace, count
 
+_SECONDS_IN_COPY = 60.0
 _ANSWER = "the answer"
 _NOTED = "__archytas_noted__"
 """The name by which code that is proved reaches what notes its calls; no variable of the user."""
@@ -128,12 +130,42 @@ def verify(
 ) -> Proof:
     """Run code and compare its values with those of the run; everything is undone.
 
+    Code that ran in a copy of the kernel runs in one again.
+
     Args:
         code: The code of the run.
         recorded: The run.
         later: What the runs after it changed, the last one first.
         from_now: Whether to begin with the variables as they are, not as they were before it.
     """
+    if any(made.outcome.place for made in code.verbatim):
+        return _verified_in_copy(code, recorded, later, from_now=from_now)
+    return _verified(code, recorded, later, from_now=from_now)
+
+
+def _verified_in_copy(
+    code: Code, recorded: Recorded, later: Sequence[VariableWatch | None], *, from_now: bool
+) -> Proof:
+    """The proof of code that ran in a copy, which never runs in the notebook by itself."""
+
+    def work() -> list[Any]:
+        proof = _verified(code, recorded, later, from_now=from_now)
+        found = [[each.what, shown(each.before), shown(each.now)] for each in proof.differences]
+        counted = [proof.equal, proof.values, proof.why, proof.was_run]
+        return [*counted, list(proof.not_compared), found]
+
+    try:
+        done = rehearsed(work, recorded.namespace, _SECONDS_IN_COPY)
+    except NotRehearsedError as error:
+        return Proof(why=str(error), was_run=False)
+    equal, values, why, was_run, not_compared, found = done.value
+    differences = tuple(Difference(what, Gone(before), Gone(now)) for what, before, now in found)
+    return Proof(equal, values, differences, why, tuple(not_compared), was_run=was_run)
+
+
+def _verified(
+    code: Code, recorded: Recorded, later: Sequence[VariableWatch | None], *, from_now: bool
+) -> Proof:
     why = _reason_not_to_run(code, recorded)
     if why:
         return Proof(why=why, was_run=False)
@@ -158,7 +190,9 @@ def verify(
             watched = tried if from_now else transaction(namespace=variables)
             with nullcontext() if from_now else watched:
                 compared.run()
-            compared.note_changes(watched.diff)
+            # What code in a copy changed there was never a change of the notebook.
+            if not any(made.outcome.place for made in code.verbatim):
+                compared.note_changes(watched.diff)
             proof = compared.proof()
     finally:
         not_covered = tried.undo(force=True)
@@ -176,16 +210,15 @@ def verify(
 
 def _reason_not_to_run(code: Code, recorded: Recorded) -> str:
     """Why the code is not run again without a person; empty if it may be."""
-    if any(made.outcome.place for made in code.verbatim):
-        return "its code ran in a copy of the kernel, and never in the notebook; run it yourself"
     tools = recorded.tools
-    names = {made.call.name for made in (*code.calls, *code.verbatim)}
+    in_kernel = [made for made in (*code.calls, *code.verbatim) if not made.outcome.place]
+    names = {made.call.name for made in in_kernel}
     approved = {each for each in names if each in tools and tools[each].may_require_approval}
     for made in code.verbatim:  # which call tools themselves; one of no agent's list needs approval
         for name in made.outcome.called:
             if name not in tools or tools[name].may_require_approval:
                 approved.add(name)
-    approved |= {made.call.name for made in (*code.calls, *code.verbatim) if made.outcome.decision}
+    approved |= {made.call.name for made in in_kernel if made.outcome.decision}
     if approved:
         return f"{min(approved)!r} asks for approval; run the code yourself"
     return ""

@@ -72,15 +72,16 @@ working: ContextVar[WorkingCopy | None] = ContextVar("working", default=None)
 
 
 def python(code: str) -> Any:
-    """Run Python code on a copy of the notebook and return the value of its last expression.
+    """Run Python in a copy of the notebook's kernel: the value of the last expression, and what is printed.
 
-    All variables, functions and libraries are there. Nothing that the code does is visible outside: it changes no
-    variable of the notebook, writes no file and reaches no network. What it defines stays for the code that follows
-    in this question; keep("name") brings the value of a variable back into the notebook, under a new name. The other
-    tools can be called as functions. Figures are shown to the user.
+    All variables, functions and libraries are there, and files of the project can be read. Nothing that the code does
+    is visible outside: no variable of the notebook changes, no file is written, nothing is sent. Names persist for this
+    question only; keep("name") brings a value back into the notebook, as a new variable. The other tools can be called
+    as functions. Figures are shown to the user. If the user wants a variable or a file changed, give them the code, and
+    mention that `%agent --python undoable` lets you run it.
 
     Args:
-        code: The code: plain Python, no magics.
+        code: Plain Python, no magics.
     """  # noqa: E501 - the model reads the lines as they are
     copy = working.get()
     if copy is None:

@@ -301,17 +301,19 @@ class KernelExecutor:
             return None
         from archytas_nb.kernel.preview import preview
 
-        limit = self._limit()
-        if limit is not None:
-            seconds = min(seconds, limit.seconds)
-        return preview(
-            self._tools,
-            tool,
-            bound,
-            self._namespace,
-            seconds,
-            stopped=lambda: self._guard.interrupts > 0,
-        )
+        started = time.monotonic()
+        try:
+            with self._guard.paused():  # it is for the person, and no part of the call
+                return preview(
+                    self._tools,
+                    tool,
+                    bound,
+                    self._namespace,
+                    seconds,
+                    stopped=lambda: self._guard.interrupts > 0,
+                )
+        finally:
+            self.clock.waited += time.monotonic() - started
 
     def with_copied(self, given: Json, *, is_answer: bool = False) -> Namespace:
         """The variables that an argument or an answer may name, with those of the copy."""

@@ -218,6 +218,20 @@ def test_secrets_of_variables_and_of_the_environment_are_not_there(
     assert names == {"db_password": "hidden-2", "x": 1}
 
 
+def test_the_code_of_a_run_is_proved_and_checked_in_a_copy_again() -> None:
+    names: Names = {"xs": [1, 2]}
+    run = asked("xs.append(3)\ntotal = sum(xs)\ntotal", "It is 6.", names=names)
+    assert "total = sum(xs)" in run.code()
+    proof = run.verify()
+    assert (proof.holds, proof.values, names) == (True, 1, {"xs": [1, 2]})
+    assert run.check().status == "holds"
+    names["xs"] = [1, 2, 5]
+    checked = run.check()
+    assert checked.status == "changed"
+    assert "11" in checked.text({})
+    assert names == {"xs": [1, 2, 5]}
+
+
 # ── tools ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -329,7 +343,9 @@ def test_a_machine_without_a_lock_asks_once_and_says_why(monkeypatch: pytest.Mon
     assert nobody.status in ("refused", "done")
 
 
-@pytest.mark.parametrize("hidden", [{"values": "strict"}, {"context": "none"}])
+@pytest.mark.parametrize(
+    "hidden", [{"values": "strict"}, {"values": "scalars"}, {"context": "none"}]
+)
 def test_hidden_variables_offer_no_code_unless_it_is_asked_for(
     hidden: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

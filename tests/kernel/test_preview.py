@@ -15,11 +15,11 @@ import pytest
 from archytas_nb.copies import lock
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.python import python_tool
-from archytas_nb.kernel.transaction import VariableWatch
 from archytas_nb.loop.events import ApprovalForm, CallOutcome, Preview, ToolCall
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace.html import call_html
+from archytas_nb.undo.transaction import VariableWatch
 from tests.sampling import few_of
 
 Names = dict[str, Any]
