@@ -420,7 +420,7 @@ class Settings:
         "dropped.",
     )
     python: PythonMode = _setting(
-        Choice(get_args(PythonMode)), "off",
+        Choice(get_args(PythonMode)), "copy",
         "Where the model may run code: nowhere (off), in a copy of the kernel, where it can use "
         "all of your variables and change nothing (copy), or in the notebook itself: after asking "
         "you (ask), with what it changed shown and undone on demand (undoable), or unwatched "
@@ -527,11 +527,8 @@ class Settings:
 
     @property
     def _hides_variables(self) -> bool:
-        """Whether code in a copy would tell more than the model may learn.
-
-        It can read every variable, and compares values by whether it fails.
-        """
-        return self.python == "copy" and (self.context == "none" or self.values == "strict")
+        """Whether code in a copy, which can read all variables, would tell what is hidden."""
+        return self.python == "copy" and (self.context == "none" or self.hides_values)
 
     def watches(self, *, by_setting: bool) -> bool:
         """Whether a run watches changes of the variables; for `by_setting` see `python_for`."""

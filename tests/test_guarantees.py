@@ -154,7 +154,7 @@ OFF = st.fixed_dictionaries({
     OFF,
     st.sampled_from(["react", "native"]),
 )
-def test_no_code_runs_that_is_not_switched_on(
+def test_no_code_changes_a_variable_unless_it_is_switched_on(
     code: str, name: str, argument: str, options: dict[str, Any], protocol: Any
 ) -> None:
     names: dict[str, Any] = {"rows": []}

@@ -327,7 +327,7 @@ def test_tools_and_approvals_of_an_agent_are_the_configured_ones() -> None:
         assert [*agent.tools] == ["erase"]
         [(_, outcome)] = agent.run("Erase it.").calls
         assert outcome.value == "Gentoo is gone"
-        assert [*Agent([count]).tools] == ["count"]
+        assert [*Agent([count], python="off").tools] == ["count"]
         configure(tools=["ers"])
         with pytest.raises(ConfigurationError, match=r"did you mean 'erase'"):
             _ = agent.tools

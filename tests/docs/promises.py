@@ -21,6 +21,7 @@ from typing import Any, get_args
 
 from archytas_nb.batch.program import judge_tool
 from archytas_nb.cells.reader import cells_tool
+from archytas_nb.copies.lock import LevelKind
 from archytas_nb.kernel.approval import _OTHER_WORDS, CHOICES, read_answer
 from archytas_nb.kernel.disclosure import compare_tool
 from archytas_nb.kernel.look import look_tools
@@ -98,6 +99,11 @@ def kinds_of_data() -> tuple[str, ...]:
     return get_args(DataKind)
 
 
+def levels_of_copies() -> tuple[str, ...]:
+    """How a copy of the kernel is held, by system."""
+    return get_args(LevelKind)
+
+
 def running_answers() -> str:
     """What a person types to run a call, as code in a list."""
     typed = (*(each.line for each in CHOICES), *_OTHER_WORDS)
@@ -112,6 +118,7 @@ RUNNING = ("yes", "this run", "always")
 LISTS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "tools": built_in_tools,
     "data": kinds_of_data,
+    "copies": levels_of_copies,
 }
 """The lists, and the code that knows their names."""
 
