@@ -300,6 +300,7 @@ def test_a_dry_run_lists_every_tool_that_is_offered_also_those_that_read_variabl
         "look",
         "cells",
         "ask_user",
+        "python",
         "count",
     ]
     report = ask("--dry-run --context none --tools count how many")
