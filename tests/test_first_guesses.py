@@ -90,17 +90,17 @@ GUESSES: dict[str, tuple[Callable[[], Any], Any]] = {
     "agent.run(…, max_steps=)": (lambda: limited(max_steps=1), ("max_steps=1", False)),
     "agent.run(…, max_seconds=None)": (lambda: limited(max_seconds=None), ("", False)),
     "agent.run(…, model=, tools=)": (other_model, ("another", "3", 2)),
-    'Agent("gpt-5", [f])': (lambda: model_of("gpt-5", [count]), ("gpt-5", ["count"])),
+    'Agent("gpt-5", [f])': (lambda: model_of("gpt-5", [count]), ("gpt-5", ["count", "python"])),
     'Agent("gpt-5")': (lambda: model_of("gpt-5")[0], "gpt-5"),
-    'Agent([f], "gpt-5")': (lambda: model_of([count], "gpt-5"), ("gpt-5", ["count"])),
+    'Agent([f], "gpt-5")': (lambda: model_of([count], "gpt-5"), ("gpt-5", ["count", "python"])),
     'Agent(model="gpt-5", tools=[f])': (
         lambda: model_of(model="gpt-5", tools=[count]),
-        ("gpt-5", ["count"]),
+        ("gpt-5", ["count", "python"]),
     ),
     "Toolbox([f])": (lambda: list(nb.Toolbox([count])), ["count"]),
-    "Agent([[f]])": (lambda: list(nb.Agent([[count]]).tools), ["count"]),
-    "@agent.tool": (own_tool, (4, 8, ["double"], False)),
-    "@agent.tool(…)": (optioned_tool, (["count", "total"], True)),
+    "Agent([[f]])": (lambda: list(nb.Agent([[count]]).tools), ["count", "python"]),
+    "@agent.tool": (own_tool, (4, 8, ["double", "python"], False)),
+    "@agent.tool(…)": (optioned_tool, (["count", "total", "python"], True)),
     "run.steps": (
         lambda: [(s.number, s.thought, [c.name for c, _ in s.calls]) for s in ask().steps],
         [(1, "I look it up.", ["count"]), (2, "", [])],
@@ -117,7 +117,7 @@ GUESSES: dict[str, tuple[Callable[[], Any], Any]] = {
     "str(run)": (lambda: str(ask()), "3"),
     "repr(agent)": (
         lambda: repr(nb.Agent([count], "gpt-5")),
-        "<Agent model='gpt-5' tools=[count] 0 questions>",
+        "<Agent model='gpt-5' tools=[count, python] 0 questions>",
     ),
 }
 
@@ -388,7 +388,7 @@ def test_overrides_apply_to_one_question_only_and_share_the_conversation() -> No
     agent.run("How many?", max_steps=1, max_reply_tokens=7, tools=[])
     assert (agent.limits.max_steps, agent.limits.max_reply_tokens) == (20, None)
     assert asked[0].max_tokens == 7
-    assert list(agent.tools) == ["count"]
+    assert list(agent.tools) == ["count", "python"]
     agent.run("And now?", max_total_tokens=None)
     assert [exchange.question for exchange in agent.exchanges] == ["How many?", "And now?"]
 

@@ -46,15 +46,18 @@ def magic(ask: Any, line: str) -> str:
 def test_the_tool_is_offered_by_the_option_or_the_setting_and_to_small_models_by_the_option(
     ask: Any,
 ) -> None:
-    ask("hello")
+    ask("hello", options="--context changed")
     assert "Run Python code" not in tools(ask)
+    assert "Run Python in a copy" in tools(ask)
+    ask("hello", options="--python off")
+    assert "Run Python" not in tools(ask)
     ask("hello", options="--python auto")
     assert "Run Python code" in tools(ask)
     ask.shell.run_line_magic("config", "ArchytasNB.python = 'undoable'")
     ask("hello")
     assert "Run Python code" in tools(ask)
     ask("hello", small=True)
-    assert "Run Python code" not in tools(ask)
+    assert "Run Python" not in tools(ask)
     ask("hello", small=True, options="--python undoable")
     assert "Run Python code" in tools(ask)
 
