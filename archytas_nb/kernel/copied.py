@@ -72,13 +72,12 @@ working: ContextVar[WorkingCopy | None] = ContextVar("working", default=None)
 
 
 def python(code: str) -> Any:
-    """Run Python in a copy of the notebook's kernel: the value of the last expression, and what is printed.
+    """Run Python in a copy of the notebook's kernel; return the value of the last expression and what is printed.
 
-    All variables, functions and libraries are there, and files of the project can be read. Nothing that the code does
-    is visible outside: no variable of the notebook changes, no file is written, nothing is sent. Names persist for this
-    question only; keep("name") brings a value back into the notebook, as a new variable. The other tools can be called
-    as functions. Figures are shown to the user. If the user wants a variable or a file changed, give them the code, and
-    mention that `%agent --python undoable` lets you run it.
+    All variables, functions and libraries are there, and files of the project can be read. Nothing changes outside: no
+    variable, no file, no network. Names persist for this question; keep("name") makes a value a new variable of the
+    notebook. The other tools are functions here. Figures are shown to the user. If the user wants something changed,
+    give them the code, and mention `%agent --python undoable`.
 
     Args:
         code: Plain Python, no magics.
