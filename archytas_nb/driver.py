@@ -200,7 +200,8 @@ class Driver:
         self.executor.scratch.remove()
         if self._sandbox is not None:
             self.exchange.program_state = self._sandbox.close()
-        self.executor.close()
+        if self.executor.copy is not None:
+            self.executor.copy.close()
         if self.run.reads is not None:
             self.run.reads.end(self.run.diff)
         if self.disclosure is not None:

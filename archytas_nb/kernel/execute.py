@@ -226,6 +226,9 @@ class KernelExecutor:
             it in the namespace.
         preview: The seconds for trying a call in a copy before a person is asked about it; None
             for no preview.
+
+    Attributes:
+        copy: Where code of the question runs, once it does in a copy; to be closed at its end.
     """
 
     def __init__(
@@ -253,7 +256,7 @@ class KernelExecutor:
         self._shown = {"room": room, "is_taken": any(each.type.by_reference for each in parameters)}
         self._namespace = namespace
         self._keep = keep or namespace.__setitem__
-        self._copy: WorkingCopy | None = None  # once code runs in it
+        self.copy: WorkingCopy | None = None
         self.clock = Clock() if clock is None else clock
         if person is None:
             person = Keyboard()
@@ -280,11 +283,6 @@ class KernelExecutor:
 
     def _now(self) -> float:
         return time.monotonic() - self.clock.waited
-
-    def close(self) -> None:
-        """The question has ended: nothing is left of the copy in which its code has run."""
-        if self._copy is not None:
-            self._copy.close()
 
     def _working_copy(self) -> WorkingCopy:
         return WorkingCopy(
@@ -317,9 +315,7 @@ class KernelExecutor:
 
     def with_copied(self, given: Json, *, is_answer: bool = False) -> Namespace:
         """The variables that an argument or an answer may name, with those of the copy."""
-        copied = {}
-        if self._copy is not None:
-            copied = self._copy.named_in(given, is_answer=is_answer)
+        copied = {} if self.copy is None else self.copy.named_in(given, is_answer=is_answer)
         return WithCopied(copied, self._namespace) if copied else self._namespace
 
     def run(
@@ -499,7 +495,7 @@ class KernelExecutor:
                 for_person=f"no tool has this name{error.guess}",
             )
         caller = self._callers.get(call.id, CallingProgram())
-        variables = self._namespace if tool.runs_code else self.with_copied(call.input)
+        variables = self._namespace if self.copy is None else self.with_copied(call.input)
         bound = tool.bind(caller.with_objects(call.input, call.input), variables)
         if isinstance(bound, CallOutcome):
             return replace(bound, call_id=call.id)
@@ -532,29 +528,24 @@ class KernelExecutor:
                 decision=clearance.decision,
                 edit=clearance.edit,
             )
-        return self._ready(call, tool, clearance.bound, clearance, caller)
-
-    def _ready(
-        self,
-        call: ToolCall,
-        tool: Tool,
-        bound: BoundCall,
-        clearance: Clearance,
-        caller: CallingProgram,
-    ) -> _Ready:
-        """A call that may run, in the place where its code runs."""
         capture = Capture(self._on_output, self._on_display)
-        ready = _Ready(call, tool, bound, clearance, capture)
+        ready = _Ready(call, tool, clearance.bound, clearance, capture)
         if clearance.form is None and is_of_code():
             ready = replace(ready, is_decided=False)
-        if runs_in_copy(tool):
-            if self._copy is None:
-                self._copy = self._working_copy()
-            return replace(ready, copy=self._copy)
+        if tool.runs_code:
+            return self._with_code(ready, caller)
+        if caller.program:
+            return ready
+        return replace(ready, variables=self._namespace)
+
+    def _with_code(self, ready: _Ready, caller: CallingProgram) -> _Ready:
+        """A call that runs code, in its place: a copy, or the kernel, where tools have doors."""
+        if runs_in_copy(ready.tool):
+            if self.copy is None:
+                self.copy = self._working_copy()
+            return replace(ready, copy=self.copy)
         if not caller.program:
             ready = replace(ready, variables=self._namespace)
-        if not tool.runs_code:
-            return ready
         scope = guard_tools(self._tools, self._approver, self._namespace, ready.called)
         return replace(ready, scope=scope)
 
@@ -584,9 +575,9 @@ class KernelExecutor:
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
         for each, outcome in zip(ready, outcomes, strict=True):
-            if self._copy is not None and each.copy is None:
+            if self.copy is not None and each.copy is None:
                 is_unchanged = self._watch is not None and not outcome.diff
-                self._copy.note_call(each.tool, is_unchanged=is_unchanged)
+                self.copy.note_call(each.tool, is_unchanged=is_unchanged)
         if len(ready) == 1:
             if self._person.answering is not None and not ready[0].clearance.decision:
                 return [replace(outcomes[0], person_seconds=self._person.answering)]

@@ -52,7 +52,8 @@ def codes(*code: str, names: Names, tools: Any = (), person: Any = None, **optio
         calls = [ToolCall(f"q01s{n:02}c01", "python", {"code": c}) for n, c in enumerate(code, 1)]
         return [executor.run([each])[0] for each in calls]
     finally:
-        executor.close()
+        if executor.copy is not None:
+            executor.copy.close()
 
 
 def one(code: str, names: Names | None = None, **options: Any) -> CallOutcome:
