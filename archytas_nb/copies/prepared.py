@@ -111,9 +111,10 @@ class Template:
         self._asked: set[str] = set()
         self._waiting = 0
         self._owner = os.getpid()
+        is_main = threading.current_thread() is threading.main_thread()
         with its:
             self._process = subprocess.Popen(  # noqa: S603 - this Python and this package
-                command(f"main({its.fileno()})"),
+                command(f"main({its.fileno()}, is_main={is_main})"),
                 pass_fds=(its.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -254,14 +255,20 @@ class _Served:
     pids: set[int]
 
 
-def main(descriptor: int) -> None:
-    """Be the prepared process."""
+def main(descriptor: int, *, is_main: bool) -> None:
+    """Be the prepared process.
+
+    Args:
+        descriptor: Its end of the socket.
+        is_main: Whether the main thread of the kernel started it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
-    with suppress(OSError, AttributeError):
-        import ctypes
+    if is_main:  # with another thread, it would end; the end of the socket ends it, too
+        with suppress(OSError, AttributeError):
+            import ctypes
 
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return
     line = socket.socket(fileno=descriptor)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from archytas_nb.agent import Agent
 from archytas_nb.cassettes.cassette import Cassette
 from archytas_nb.cassettes.switch import CassetteModel
-from archytas_nb.copies import lock
+from archytas_nb.copies import lock, prepared
 from archytas_nb.errors import RunInterrupted
 from archytas_nb.kernel.copied import copy_tool, without_keeping
 from archytas_nb.kernel.execute import KernelExecutor
@@ -417,3 +417,21 @@ def test_a_recording_replays_code_in_a_copy(tmp_path: Path) -> None:
         runs.append(Agent([], recorded, namespace={"x": 42}, python="copy").run("go"))
     assert [each.calls[0][1].text for each in runs] == ["84", "84"]
     assert runs[0].events == runs[1].events
+
+
+def test_agents_in_threads_have_copies_of_their_own_also_when_the_first_thread_has_ended() -> None:
+    prepared.close()
+    results: list[Any] = []
+
+    def ask(n: int) -> None:
+        run = asked(f"sum(xs) + {n}", "xs.append(1)\nlen(xs)", "ok", names={"xs": [1, 2]})
+        results.append([outcome.value for _, outcome in run.calls])
+
+    for count in (1, 4):  # the first one starts the process for copies
+        threads = [threading.Thread(target=ask, args=(n,)) for n in range(count)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert prepared.template().is_ready(30)
+    assert sorted(results) == [[3, 3], [3, 3], [4, 3], [5, 3], [6, 3]]
