@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -75,11 +76,22 @@ def rehearsed(
         raise NotRehearsedError(why)
     names = Names(variables, {WORK: _Work(work)})
     limits = CopyLimits(seconds=seconds, figures=0)
+    end = time.monotonic() + seconds
+
+    def is_late() -> bool:
+        return time.monotonic() > end  # also while the copy is made
+
     try:
-        with Copy(names, folder=Path.cwd(), limits=limits, stopped=stopped) as copy:
+        with Copy(
+            names, folder=Path.cwd(), limits=limits, stopped=lambda: stopped() or is_late()
+        ) as copy:
             report = copy.run(f"{WORK}()")
     except CopyError as error:
         raise NotRehearsedError(truncate_line(str(error), _MAX_WHY)) from None
+    except KeyboardInterrupt:
+        if stopped() or not is_late():
+            raise
+        raise NotRehearsedError(f"in a copy, {ENDED['time']}") from None
     if report.ended is not None:
         raise NotRehearsedError(f"in a copy, {ENDED[report.ended]}")
     [ran] = report.statements
