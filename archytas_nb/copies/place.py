@@ -25,7 +25,7 @@ from archytas_nb.copies.message import Named, NotSentError, named, pack
 from archytas_nb.copies.prepared import NotPreparedError
 from archytas_nb.copies.process import CopyProcess, Message, Way
 from archytas_nb.copies.program import CallError
-from archytas_nb.copies.readable import readable
+from archytas_nb.copies.readable import Readable, readable
 from archytas_nb.copies.report import (
     CopyReport,
     DamagedError,
@@ -198,9 +198,10 @@ class Copy:
     def _started(self, source: str) -> CopyProcess:
         """A process with the variables that a program names, in which what was kept has run."""
         reasons = []
+        allowed = readable(self._folder)
         for way, seconds in self._ways():
             try:
-                self._process = process = self._begun(way)
+                self._process = process = self._begun(way, allowed)
                 kept = "\n".join((*self._kept, source))
                 self._send(process, named(kept, self._namespace), seconds)
             except (NotSentError, NotPreparedError, OSError) as error:
@@ -243,13 +244,13 @@ class Copy:
             return [("message", _QUICK), ("fork", 0.0)]
         return [("fork", 0.0), ("message", _PATIENT)]
 
-    def _begun(self, way: Way) -> CopyProcess:
+    def _begun(self, way: Way, allowed: Readable) -> CopyProcess:
         self._sent = set()
         beginning = Beginning(
             self.level,
             self._limits,
             self._limits.bytes_of_memory(),
-            readable(self._folder),
+            allowed,
             scratch.make(),
             self._tools,
             os.getpid(),

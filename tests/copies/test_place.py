@@ -209,11 +209,11 @@ def test_a_fork_that_hangs_runs_again_by_message(
         begun = copy._begun
         tried: list[str] = []
 
-        def only_a_fork_has_it(way: Any) -> Any:
+        def only_a_fork_has_it(way: Any, allowed: Any) -> Any:
             tried.append(way)
             if way == "message":
                 names["wait"] = print  # type: ignore[assignment]
-            return begun(way)
+            return begun(way, allowed)
 
         monkeypatch.setattr(copy, "_begun", only_a_fork_has_it)
         prepared.close()
