@@ -43,10 +43,7 @@ _SYSTEM = (
     # the machine
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime",
     "/proc/version", "/proc/filesystems", "/proc/sys/vm", "/proc/sys/kernel/osrelease",
-    "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/fs/cgroup/cpu.max",
-    "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/cgroup.controllers",
-    "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    "/sys/devices/system/cpu", "/sys/devices/system/node",
     "/sys/kernel/mm/transparent_hugepage",
     "/dev/zero", "/dev/urandom", "/dev/random",
 )  # fmt: skip
@@ -64,6 +61,13 @@ _INSTALLED = (
     "pyvenv.cfg",
 )
 """What is in the folder of an interpreter."""
+
+_GROUPS = "/sys/fs/cgroup"
+_LIMITS = (
+    "cpu.max", "memory.max", "memory.high", "cgroup.controllers", "cpu.cfs_quota_us",
+    "cpu.cfs_period_us", "memory.limit_in_bytes",
+)  # fmt: skip
+"""The files in which libraries read how much of the machine a process may use."""
 
 _OF_ITSELF = ("maps", "smaps", "smaps_rollup", "stat", "statm", "status", "cgroup", "limits", "fd")
 
@@ -107,6 +111,7 @@ def readable(folder: Path) -> Readable:
     """
     whole = [Path(each) for each in _SYSTEM] + list(python_and_libraries())
     whole += [Path("/proc/self", each) for each in _OF_ITSELF]
+    whole += _limits()
     listed = []
     is_cut = False
     for each in _projects(folder):
@@ -115,6 +120,18 @@ def readable(folder: Path) -> Readable:
         listed += project.listed()
         is_cut |= project.is_cut
     return Readable(tuple(whole), tuple(listed), is_cut)
+
+
+def _limits() -> Iterator[Path]:
+    """The limits of the control groups that this process is in, and of none of another."""
+    groups = {_GROUPS, f"{_GROUPS}/cpu", f"{_GROUPS}/memory"}
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, own = line.split(":", 2)
+            inside = controllers.removeprefix("name=") or "unified"
+            groups |= {f"{_GROUPS}{own}", f"{_GROUPS}/{inside}{own}"}
+    for group in sorted(groups):
+        yield from (Path(group, name) for name in _LIMITS)
 
 
 def _projects(folder: Path) -> Iterator[Path]:

@@ -126,6 +126,13 @@ def test_a_figure_is_shown_and_sent() -> None:
     assert len(outcome.images) == 1
 
 
+def test_a_library_may_read_how_much_of_the_machine_it_has() -> None:
+    pytest.importorskip("duckdb")
+    frame = pd.DataFrame({"a": [1, 2, 3]})
+    code = "import duckdb\nduckdb.query('select sum(a) from frame').fetchone()"
+    assert one(code, {"frame": frame}).value == (6,)
+
+
 @settings(max_examples=12, deadline=None)
 @given(
     st.lists(
