@@ -25,6 +25,7 @@ from archytas_nb.kernel import person
 from archytas_nb.models import secrets
 from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
+from archytas_nb.tools.toolbox import toolbox
 from tests.batch.shop import Shop
 from tests.servers.plays import HTML, Events, Hang, Raw, Say, Status
 from tests.servers.server import Server
@@ -682,3 +683,68 @@ def test_after_a_sample_the_cost_of_all_is_shown_and_asked_about_where_it_is_abo
     agent.map(rows(100), "Label it.", store=None, workers=2)
     assert "above" not in capsys.readouterr().err
     assert len(asked) == (answer is not None)
+
+
+@pytest.fixture
+def notebook_tools() -> Iterator[None]:
+    """Tools of the notebook: one that fits rows, and three that do not fit without being named."""
+    before = toolbox.snapshot()
+    toolbox.restore(({}, set()))
+
+    def price(product: str) -> float:
+        """Look up a price.
+
+        Args:
+            product: The product
+        """
+        return 1.0
+
+    def total(data: pd.DataFrame) -> float:
+        """Add all numbers.
+
+        Args:
+            data: The table
+        """
+        return 1.0
+
+    def send_mail(text: str) -> str:
+        """Send a mail.
+
+        Args:
+            text: The text
+        """
+        return "sent"
+
+    toolbox.add(price)
+    toolbox.add(total)
+    toolbox.add(send_mail, approve=True)
+    yield
+    toolbox.restore(before)
+
+
+@pytest.mark.usefixtures("notebook_tools")
+@pytest.mark.parametrize(
+    ("prompt", "options", "offered"),
+    [
+        ("Label it.", {}, {"price"}),
+        ("Label it, and use total.", {}, {"price", "total"}),
+        ("Label it.", {"allow": ["send_mail"]}, {"price", "send_mail"}),
+        ("Label it with totals and send_mails.", {}, {"price"}),
+    ],
+)
+def test_a_row_gets_the_tools_that_fit_or_are_named(
+    server: Server, prompt: str, options: Any, offered: set[str]
+) -> None:
+    Agent(model=model(server), **options).map(rows(2), prompt, type=Label, store=None)
+    for chat in server.chats:
+        names = {each["function"]["name"] for each in chat.body["tools"]}
+        assert names - {"final_answer", "fail_task"} == offered
+
+
+def test_what_all_rows_have_in_common_comes_before_the_row(agent: Agent, server: Server) -> None:
+    agent.map(rows(2), "Label it.", type=Label, store=None, workers=1)
+    first, second = (chat.body["messages"][-1]["content"] for chat in server.chats)
+    common, row = first.rsplit("row ", 1)
+    assert "final_answer" in common
+    assert row == "0"
+    assert second == f"{common}row 1"

@@ -1,6 +1,7 @@
 """The options of `%agent`, in a real IPython with a scripted model."""
 
 import base64
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -303,6 +304,12 @@ def test_a_dry_run_lists_every_tool_that_is_offered_also_those_that_read_variabl
         "python",
         "count",
     ]
+    listed = dict(report.facts)["tokens"]
+    parts = dict(re.findall(r"(\w+) ([\d,]+)", listed.partition(": ")[2]))
+    numbers = {name: int(each.replace(",", "")) for name, each in parts.items()}
+    assert list(numbers) == ["system", "tools", "variables", "history", "question"]
+    assert sum(numbers.values()) == int(re.findall(r"[\d,]+", listed)[0].replace(",", ""))
+    assert min(numbers["system"], numbers["tools"], numbers["question"]) > 0
     report = ask("--dry-run --context none --tools count how many")
     assert dict(report.facts)["tools"].split(", ") == ["ask_user", "count"]
 
