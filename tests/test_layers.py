@@ -40,7 +40,7 @@ LAYERS = (
     ("hints", "loop", "testing", "tools"),
     ("loop.events",),
     ("loop.decision",),
-    ("copies", "files", "objects"),
+    ("copies", "effects", "files", "objects"),
     (
         "choices",
         "errors",

@@ -1,0 +1,1 @@
+"""What calls do outside of the variables: files, programs and connections."""

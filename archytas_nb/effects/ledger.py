@@ -1,0 +1,379 @@
+"""What a call does outside of the variables, as Python's audit events and the folders tell.
+
+    a path is       because
+    touched         an event said that it may change; what is there was kept before it did
+    found           no event said so, but it differs from what a look at the folder saw before
+    effect          it was touched or found, and is now another thing than before
+
+An event comes before anything happens, so what is there is kept in time. It says only what may
+happen: a file that was opened for writing and not written is no effect, nor is a temporary one that
+is gone. What native code writes has no event: a look at the working folder, before the call and
+after it, finds it; what was there before is then not kept.
+
+The hook of the process is silent unless a call runs, in its thread and in what it has started.
+Python's own files (compiled modules), devices, and the caches of libraries are no effects.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from archytas_nb.effects.states import MISSING, State, Store, seen
+
+Kind: TypeAlias = Literal[
+    "new", "overwrote", "deleted", "changed", "made folder", "linked", "ran", "connected"
+]
+
+_MAX_LOOKED = 5_000  # entries of the working folder
+_MAX_SECONDS = 0.05  # for a look at it
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_NO_EFFECT = ("/dev/", "/proc/", "/sys/")
+
+caches: list[Path] = []
+"""Folders in which libraries keep what they may make again: a change there is no effect."""
+
+current: ContextVar[Ledger | None] = ContextVar("archytas_nb_ledger", default=None)
+"""The ledger of the call that runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Something that a call did.
+
+    Attributes:
+        kind: What it did.
+        target: To which path, with which command, or to which address.
+        before: What was at the path; None for what has no path.
+        after: What is there now.
+        is_told: Whether an event told it, so that what was there could be kept.
+    """
+
+    kind: Kind
+    target: str
+    before: State | None = None
+    after: State | None = None
+    is_told: bool = True
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether what was there can be put back."""
+        return self.before is not None and self.is_told and self.before.is_kept
+
+    def __str__(self) -> str:
+        size = ""
+        if self.after is not None and self.after.what == "file":
+            size = f" ({_bytes(self.after.size)})"
+        undone = ""
+        if not self.can_be_undone:
+            undone = ", cannot be undone"
+        return f"{self.kind} {self.target}{size}{undone}"
+
+
+class Ledger:
+    """What one call does outside of the variables.
+
+    Args:
+        store: Keeps what is there before it changes.
+        folder: The folder that is looked at for changes without an event; None for no look.
+    """
+
+    def __init__(self, store: Store, folder: Path | None = None) -> None:
+        self._store = store
+        self._folder = folder
+        self._lock = threading.RLock()
+        self._before: dict[Path, State] = {}
+        self._others: list[Effect] = []
+        self._looked: Mapping[Path, State] | None = None
+        self.effects: tuple[Effect, ...] = ()
+
+    def begin(self) -> None:
+        """Look at the folder."""
+        if self._folder is not None:
+            self._looked = _look(self._folder)
+
+    def touch(self, path: Path) -> None:
+        """Keep what is at a path, which may change now."""
+        with self._lock:
+            if path not in self._before:
+                self._before[path] = self._store.keep(path)
+
+    def touch_tree(self, path: Path) -> None:
+        """Keep what is at a path and in it: it may go to another place as a whole."""
+        self.touch(path)
+        if seen(path).what == "folder":
+            for folder, folders, files in os.walk(path):
+                for name in (*folders, *files):
+                    self.touch(Path(folder, name))
+
+    def note(self, kind: Kind, target: str) -> None:
+        """Note what has no path."""
+        with self._lock:
+            effect = Effect(kind, target)
+            if effect not in self._others:
+                self._others.append(effect)
+
+    def end(self) -> None:
+        """Compare what is there with what was."""
+        with self._lock:
+            found = [
+                effect
+                for path, before in self._before.items()
+                if (effect := _effect(path, before, self._store.keep(path))) is not None
+            ]
+            if self._folder is not None and self._looked is not None:
+                found += self._unexplained(self._folder, self._looked)
+            self.effects = (*found, *self._others)
+
+    def _unexplained(self, folder: Path, before: Mapping[Path, State]) -> Iterator[Effect]:
+        """What has changed in the folder without an event."""
+        after = _look(folder)
+        if after is None:
+            return
+        for path in sorted(before.keys() | after.keys()):
+            if path not in self._before:
+                was, now = before.get(path, MISSING), after.get(path, MISSING)
+                effect = _effect(path, was, now)
+                if effect is not None:
+                    yield Effect(effect.kind, effect.target, was, now, is_told=was is MISSING)
+
+
+def undo(effects: Sequence[Effect], store: Store) -> list[tuple[Effect, str]]:
+    """Put back what was at the paths before, the last effect first.
+
+    A path that has changed since is left alone.
+
+    Returns:
+        The effects that could not be undone, each with the reason.
+    """
+    kept: list[tuple[Effect, str]] = []
+    # What was deleted comes back from the top, what was made goes from the bottom.
+    order = sorted(effects, key=lambda each: len(Path(each.target).parts))
+    returning = [each for each in order if each.after is not None and each.after.what == "missing"]
+    others = [each for each in reversed(order) if each not in returning]
+    for effect in (*others, *returning):
+        why = _undone(effect, store)
+        if why:
+            kept.append((effect, why))
+    return kept
+
+
+def _undone(effect: Effect, store: Store) -> str:
+    """Undo an effect; the reason if that is not possible."""
+    if effect.before is None or effect.after is None:
+        return "it cannot be undone"
+    if not effect.can_be_undone:
+        return "what was there was not kept"
+    path = Path(effect.target)
+    if not store.keep(path).is_same(effect.after):
+        return "it was changed since"
+    try:
+        store.put(path, effect.before)
+    except OSError as error:
+        return f"it cannot be put back: {error.strerror or error}"
+    return ""
+
+
+@contextmanager
+def watched(ledger: Ledger) -> Iterator[Ledger]:
+    """In the block, and in what it starts, effects are noted in a ledger."""
+    _hook_once()
+    ledger.begin()
+    token = current.set(ledger)
+    try:
+        yield ledger
+    finally:
+        current.reset(token)
+        ledger.end()
+
+
+# ── looks ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _look(folder: Path) -> Mapping[Path, State] | None:
+    """What is in a folder; None if it is too much to look at."""
+    found: dict[Path, State] = {}
+    ends = time.monotonic() + _MAX_SECONDS
+    folders = [folder]
+    while folders:
+        try:
+            entries = list(os.scandir(folders.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if len(found) >= _MAX_LOOKED or time.monotonic() > ends:
+                return None
+            path = Path(entry.path)
+            if _is_no_effect(path):
+                continue
+            found[path] = seen(path)
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                folders.append(path)
+    return found
+
+
+def _effect(path: Path, before: State, after: State) -> Effect | None:
+    if before.is_same(after):
+        return None
+    kind: Kind = "changed"
+    if after.what == "missing":
+        kind = "deleted"
+    elif after.what == "folder":
+        kind = "made folder"
+    elif after.what == "link":
+        kind = "linked"
+    elif before.what == "missing":
+        kind = "new"
+    elif before.what != after.what or before.digest != after.digest or before.digest is None:
+        kind = "overwrote"
+    return Effect(kind, str(path), before, after)
+
+
+def _is_no_effect(path: Path) -> bool:
+    is_nowhere = str(path).startswith(_NO_EFFECT)
+    return is_nowhere or "__pycache__" in path.parts or any(each in path.parents for each in caches)
+
+
+def _bytes(size: int) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size} {unit}"
+        size = round(size / 1000)
+    return f"{size} GB"
+
+
+# ── the hook ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class _Hook:
+    is_set: bool = False
+    busy: threading.local = field(default_factory=threading.local)
+
+
+_hook = _Hook()
+
+
+def _hook_once() -> None:
+    if not _hook.is_set:
+        _hook.is_set = True
+        sys.addaudithook(_audit)
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    note = _EVENTS.get(event)
+    if note is None:
+        return
+    ledger = current.get()
+    if ledger is None or getattr(_hook.busy, "is_on", False):
+        return
+    _hook.busy.is_on = True  # the ledger opens files itself
+    try:
+        # A hook that raises ends what the code does.
+        with suppress(Exception):
+            note(ledger, *args)
+    finally:
+        _hook.busy.is_on = False
+
+
+def _touch(ledger: Ledger, *paths: Any, tree: bool = False) -> None:
+    for each in paths:
+        if isinstance(each, (str, bytes, os.PathLike)):
+            name = os.path.abspath(os.fsdecode(each))  # noqa: PTH100 - it may be about the link
+            for path in {Path(name), Path(os.path.realpath(name))}:
+                if not _is_no_effect(path):
+                    (ledger.touch_tree if tree else ledger.touch)(path)
+
+
+def _on_open(ledger: Ledger, path: Any, mode: Any, flags: Any, *_: Any) -> None:
+    is_writing = isinstance(flags, int) and flags & _WRITES
+    if isinstance(mode, str):
+        is_writing = any(each in mode for each in "wax+")
+    if is_writing:
+        _touch(ledger, path)
+
+
+def _on_path(ledger: Ledger, path: Any, *_: Any) -> None:
+    _touch(ledger, path)
+
+
+def _on_move(ledger: Ledger, source: Any, target: Any, *_: Any) -> None:
+    _touch(ledger, source, target, tree=True)
+    if isinstance(source, (str, bytes, os.PathLike)):
+        _on_moved_tree(ledger, os.fsdecode(source), os.fsdecode(target))
+
+
+def _on_moved_tree(ledger: Ledger, source: str, target: str) -> None:
+    """What is in a folder that moves appears at paths where nothing was."""
+    for folder, folders, files in os.walk(source):
+        for name in (*folders, *files):
+            path = os.path.relpath(os.path.join(folder, name), source)  # noqa: PTH118
+            _touch(ledger, os.path.join(target, path))  # noqa: PTH118
+
+
+def _on_link(ledger: Ledger, source: Any, target: Any, *_: Any) -> None:
+    _touch(ledger, source, target)  # what is written through one name changes the other
+
+
+def _on_symlink(ledger: Ledger, _leads_to: Any, path: Any, *_: Any) -> None:
+    _touch(ledger, path)
+
+
+def _on_tree(ledger: Ledger, path: Any, *_: Any) -> None:
+    _touch(ledger, path, tree=True)
+
+
+def _on_database(ledger: Ledger, path: Any, *_: Any) -> None:
+    if isinstance(path, (str, bytes, os.PathLike)) and os.fsdecode(path) not in ("", ":memory:"):
+        name = os.fsdecode(path).removeprefix("file:").partition("?")[0]
+        _touch(ledger, name, f"{name}-journal", f"{name}-wal", f"{name}-shm")
+
+
+def _on_program(ledger: Ledger, *args: Any) -> None:
+    command = next((each for each in reversed(args[:2]) if each), "")
+    if isinstance(command, (list, tuple)):
+        command = " ".join(os.fsdecode(each) for each in command)
+    ledger.note("ran", os.fsdecode(command))
+
+
+def _on_connect(ledger: Ledger, _socket: Any, address: Any, *_: Any) -> None:
+    if isinstance(address, tuple) and len(address) >= 2:
+        ledger.note("connected", f"{address[0]}:{address[1]}")
+    else:
+        ledger.note("connected", os.fsdecode(address) if isinstance(address, (str, bytes)) else "")
+
+
+_EVENTS: Mapping[str, Callable[..., None]] = {
+    "open": _on_open,
+    "os.remove": _on_path,
+    "os.rename": _on_move,
+    "os.rmdir": _on_path,
+    "os.mkdir": _on_path,
+    "os.link": _on_link,
+    "os.symlink": _on_symlink,
+    "os.truncate": _on_path,
+    "os.chmod": _on_path,
+    "os.chown": _on_path,
+    "os.lchmod": _on_path,
+    "os.utime": _on_path,
+    "os.setxattr": _on_path,
+    "os.removexattr": _on_path,
+    "shutil.rmtree": _on_tree,
+    "sqlite3.connect": _on_database,
+    "subprocess.Popen": _on_program,
+    "os.system": _on_program,
+    "os.posix_spawn": _on_program,
+    "os.exec": _on_program,
+    "os.startfile": _on_program,
+    "pty.spawn": _on_program,
+    "socket.connect": _on_connect,
+    "socket.sendto": _on_connect,
+}

@@ -1,0 +1,187 @@
+"""What is at a path, kept so that it can be put back.
+
+    missing     nothing is there
+    file        its content is kept, unless it is too large; with its rights and its time
+    folder      without what is in it, which has paths of its own
+    link        where it leads; what is there has a path of its own
+    other       a device, a pipe or a socket: nothing of it is kept
+
+Contents are kept by their hash, so that equal ones are kept once. `dvc` and `git` keep files in the
+same way, but need a repository.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+What: TypeAlias = Literal["missing", "file", "folder", "link", "other"]
+
+MAX_FILE = 64_000_000
+"""Bytes of the largest file that is kept."""
+MAX_ALL = 512_000_000
+"""Bytes of all that one kernel keeps."""
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is at a path.
+
+    Attributes:
+        what: The kind of thing.
+        size: The bytes of a file.
+        stamp: Changes whenever the file is written: its time, its number and its size.
+        rights: The bits of its mode.
+        leads_to: Where a link leads.
+        digest: Under which its content is kept; None if it is not.
+    """
+
+    what: What
+    size: int = 0
+    stamp: tuple[int, ...] = ()
+    rights: int = 0
+    leads_to: str = ""
+    digest: str | None = None
+
+    def is_same(self, other: State) -> bool:
+        """Whether both have the same content and rights, as far as that is known."""
+        if (self.what, self.rights, self.leads_to) != (other.what, other.rights, other.leads_to):
+            return False
+        if self.digest is not None and other.digest is not None:
+            return self.digest == other.digest
+        return self.what != "file" or self.stamp == other.stamp
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it can be put back."""
+        return self.what in ("missing", "folder", "link") or self.digest is not None
+
+
+MISSING = State("missing")
+
+
+def seen(path: Path) -> State:
+    """What is at a path, without its content."""
+    try:
+        found = path.lstat()
+        leads_to = str(path.readlink()) if stat.S_ISLNK(found.st_mode) else ""
+    except (OSError, ValueError):
+        return MISSING
+    rights = stat.S_IMODE(found.st_mode)
+    stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
+    if stat.S_ISREG(found.st_mode):
+        return State("file", found.st_size, stamp, rights)
+    if stat.S_ISDIR(found.st_mode):
+        return State("folder", rights=rights)
+    if leads_to:
+        return State("link", leads_to=leads_to)
+    return State("other", stamp=stamp, rights=rights)
+
+
+class Store:
+    """Contents of files, kept for as long as the kernel runs, in a folder of its user alone.
+
+    Args:
+        folder: Where; a temporary folder by default, which goes with the kernel.
+        max_file: Bytes of the largest file that is kept.
+        max_all: Bytes of all.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, max_file: int = MAX_FILE, max_all: int = MAX_ALL
+    ) -> None:
+        self._folder = folder
+        self._max_file = max_file
+        self._max_all = max_all
+        self._size = 0
+        self._made: set[str] = set()
+
+    def keep(self, path: Path) -> State:
+        """What is at a path, with its content, if there is room for it."""
+        state = seen(path)
+        if state.what != "file":
+            return state
+        if state.size > self._max_file or self._size + state.size > self._max_all:
+            return state
+        try:
+            return self._kept(path, state)
+        except OSError:  # unreadable, or a full disk: it is told that it was not kept
+            return state
+
+    def put(self, path: Path, state: State) -> None:
+        """Put a state back, in one step: whoever looks sees the one or the other.
+
+        Raises:
+            OSError: It cannot be.
+        """
+        now = seen(path)
+        if now.what == "folder" and state.what != "folder":
+            path.rmdir()
+            now = MISSING
+        if state.what == "missing":
+            if now.what != "missing":
+                path.unlink()
+        elif state.what == "folder":
+            if now.what != "folder":
+                path.unlink(missing_ok=True)
+                path.mkdir()
+            path.chmod(state.rights)
+        elif state.what == "link":
+            beside = _beside(path)
+            beside.symlink_to(state.leads_to)
+            beside.replace(path)
+        elif state.digest is None:
+            raise OSError(errno.ENOENT, "its content was not kept", str(path))
+        else:
+            beside = _beside(path)
+            try:
+                shutil.copyfile(self._path(state.digest), beside)
+                beside.chmod(state.rights)
+                os.utime(beside, ns=(state.stamp[0], state.stamp[0]))
+                beside.replace(path)
+            except OSError:
+                beside.unlink(missing_ok=True)
+                raise
+
+    def close(self) -> None:
+        """Forget everything."""
+        if self._folder is not None and self._made:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._made.clear()
+            self._size = 0
+
+    def _kept(self, path: Path, state: State) -> State:
+        found = hashlib.blake2b(digest_size=20)
+        part = _beside(self._path("new"))
+        try:
+            with path.open("rb") as source, part.open("wb") as target:
+                while piece := source.read(_PIECE):
+                    found.update(piece)
+                    target.write(piece)
+            digest = found.hexdigest()
+            if digest not in self._made:
+                part.replace(self._path(digest))
+                self._made.add(digest)
+                self._size += state.size
+        finally:
+            part.unlink(missing_ok=True)
+        return State(state.what, state.size, state.stamp, state.rights, digest=digest)
+
+    def _path(self, name: str) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="archytas-nb-kept-"))
+            atexit.register(self.close)
+        return self._folder / name
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}.part")

@@ -1,0 +1,244 @@
+"""What calls do to files is seen, told and undone, whatever they do it with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archytas_nb.effects.ledger import Ledger, undo, watched
+from archytas_nb.effects.states import Store
+
+NAMES = ("a", "b", "c")
+PLACES = [*NAMES, *(f"d/{name}" for name in NAMES), "d/e/a", "d", "d/e", "l"]
+
+
+def tree(folder: Path) -> dict[str, Any]:
+    """Everything in a folder: contents, rights, links and times of files."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        status = path.lstat()
+        if path.is_symlink():
+            found[name] = ("link", str(path.readlink()))
+        elif path.is_dir():
+            found[name] = ("folder", status.st_mode)
+        else:
+            found[name] = ("file", status.st_mode, status.st_mtime_ns, path.read_bytes())
+    return found
+
+
+def move(folder: Path, step: tuple[str, str, str]) -> None:
+    """A step of a history; one that is not possible does nothing."""
+    what, one, other = step
+    source, target = folder / one, folder / other
+    moves: dict[str, Callable[[], Any]] = {
+        "write": lambda: source.write_text(other),
+        "append": lambda: _write(source, "a", other),
+        "in place": lambda: _write(source, "r+", other),
+        "delete": source.unlink,
+        "rename": lambda: source.rename(target),
+        "replace": lambda: source.replace(target),
+        "move": lambda: shutil.move(source, target),
+        "copy": lambda: shutil.copy2(source, target),
+        "copy tree": lambda: shutil.copytree(source, target),
+        "folder": lambda: source.mkdir(parents=True),
+        "remove folder": source.rmdir,
+        "remove tree": lambda: shutil.rmtree(source),
+        "link": lambda: source.symlink_to(other),
+        "hard link": lambda: os.link(source, target),
+        "rights": lambda: source.chmod(0o600 if one < other else 0o640),
+        "time": lambda: os.utime(source, (len(other), len(other))),
+        "truncate": lambda: os.truncate(source, 1),
+        "zip": lambda: _zip(source, other),
+        "open for writing": lambda: source.open("r+").close(),
+        "thread": lambda: _in_thread(lambda: source.write_text(other)),
+    }
+    with suppress(OSError, shutil.Error):
+        moves[what]()
+
+
+def _write(path: Path, mode: str, text: str) -> None:
+    with path.open(mode) as file:
+        file.write(text)
+
+
+def _zip(path: Path, text: str) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("x", text)
+
+
+def _in_thread(work: Callable[[], Any]) -> None:
+    from contextvars import copy_context
+
+    def attempt() -> None:
+        with suppress(OSError):
+            work()
+
+    thread = threading.Thread(target=copy_context().run, args=(attempt,))
+    thread.start()
+    thread.join()
+
+
+STEPS = st.tuples(
+    st.sampled_from(
+        [
+            "write", "append", "in place", "delete", "rename", "replace", "move", "copy", "copy tree",
+            "folder", "remove folder", "remove tree", "link", "hard link", "rights", "time", "truncate",
+            "zip", "open for writing", "thread",
+        ]
+    ),
+    st.sampled_from(PLACES),
+    st.sampled_from(PLACES),
+)  # fmt: skip
+
+
+def made(folder: Path) -> None:
+    (folder / "d/e").mkdir(parents=True)
+    for name in ("a", "b", "d/a", "d/e/a"):
+        (folder / name).write_text(f"content of {name}")
+    (folder / "l").symlink_to("a")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEPS, min_size=1, max_size=8))
+def test_undo_gives_back_exactly_the_earlier_tree(steps: list[tuple[str, str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "work")
+        folder.mkdir()
+        made(folder)
+        before = tree(folder)
+        store = Store(Path(name, "kept"))
+        Path(name, "kept").mkdir()
+        with watched(Ledger(store)) as ledger:
+            for step in steps:
+                move(folder, step)
+        assert bool(ledger.effects) == (untimed(tree(folder)) != untimed(before)) or ledger.effects
+        assert undo(ledger.effects, store) == []
+        assert untimed(tree(folder)) == untimed(before)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEPS, min_size=1, max_size=5), st.lists(STEPS, min_size=1, max_size=3))
+def test_what_came_later_is_kept_and_listed(
+    steps: list[tuple[str, str, str]], later: list[tuple[str, str, str]]
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "work")
+        folder.mkdir()
+        made(folder)
+        before = untimed(tree(folder))
+        store = Store(Path(name, "kept"))
+        Path(name, "kept").mkdir()
+        with watched(Ledger(store)) as ledger:
+            for step in steps:
+                move(folder, step)
+        after = untimed(tree(folder))
+        for step in later:
+            move(folder, step)
+        now = untimed(tree(folder))
+        left = {Path(each.target) for each, _ in undo(ledger.effects, store)}
+        undone = untimed(tree(folder))
+        for place in before.keys() | after.keys() | now.keys():
+            if now.get(place) != after.get(place):  # changed since
+                assert undone.get(place) == now.get(place)
+            elif not any(folder / place in (each, *each.parents) for each in left):
+                assert undone.get(place) == before.get(place) or folder / place in left
+
+
+def untimed(found: dict[str, Any]) -> dict[str, Any]:
+    """A tree without the times, which writing into a folder and through links changes."""
+    return {name: (*each[:2], *each[3:]) for name, each in found.items()}
+
+
+WRITERS: dict[str, Callable[[Path], Any]] = {
+    "a database": lambda folder: _database(folder / "new.db"),
+    "a child process": lambda folder: subprocess.run(
+        [sys.executable, "-c", "open('new','w').write('x')"], cwd=folder, check=True
+    ),
+    "a pool": lambda folder: _in_pool(folder),
+    "os.open": lambda folder: os.close(os.open(folder / "new", os.O_CREAT | os.O_WRONLY)),
+    "a shell": lambda folder: os.system(f"echo x > {folder}/new"),
+}
+
+
+def _database(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("create table t (x)")
+    connection.commit()
+    connection.close()
+
+
+def _in_pool(folder: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit((folder / "new").write_text, "x").result()
+
+
+@pytest.mark.parametrize("how", [each for each in WRITERS if each != "a pool"])
+def test_whatever_writes_is_seen_and_undone(how: str, tmp_path: Path) -> None:
+    store = Store()
+    with watched(Ledger(store, tmp_path)) as ledger:
+        WRITERS[how](tmp_path)
+    assert [each.kind for each in ledger.effects if each.after] == ["new"]
+    undo(ledger.effects, store)
+    assert list(tmp_path.iterdir()) == []
+    store.close()
+
+
+def test_programs_and_connections_are_told(tmp_path: Path) -> None:
+    import socket
+
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    with watched(Ledger(Store())) as ledger:
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        socket.create_connection(("127.0.0.1", port)).close()
+    server.close()
+    assert [each.kind for each in ledger.effects] == ["ran", "connected"]
+    assert ledger.effects[0].target == f"{sys.executable} -c pass"
+    assert ledger.effects[1].target == f"127.0.0.1:{port}"
+    assert not any(each.can_be_undone for each in ledger.effects)
+
+
+def test_reading_is_no_effect(tmp_path: Path) -> None:
+    path = tmp_path / "read"
+    path.write_text("x")
+    with watched(Ledger(Store(), tmp_path)) as ledger:
+        path.read_text()
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"gone")
+    assert ledger.effects == ()
+
+
+def test_what_is_too_large_is_told_and_left(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(b"x" * 2000)
+    store = Store(max_file=1000)
+    with watched(Ledger(store)) as ledger:
+        path.write_bytes(b"y" * 3000)
+    [effect] = ledger.effects
+    assert (effect.kind, effect.can_be_undone) == ("overwrote", False)
+    assert [each for each, _ in undo(ledger.effects, store)] == [effect]
+    assert path.read_bytes() == b"y" * 3000
+
+
+def test_nothing_is_noted_of_others(tmp_path: Path) -> None:
+    with watched(Ledger(Store())) as ledger:
+        thread = threading.Thread(target=(tmp_path / "of another").write_text, args=("x",))
+        thread.start()
+        thread.join()
+    assert ledger.effects == ()
