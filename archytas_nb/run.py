@@ -8,7 +8,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from archytas_nb.code.check import Check
     from archytas_nb.code.recorded import Recorded
     from archytas_nb.code.verify import Proof
+    from archytas_nb.effects.ledger import Effect
     from archytas_nb.namespace import Namespace
     from archytas_nb.provenance import Span
     from archytas_nb.tools.tool import Tool
@@ -213,6 +214,11 @@ class Run(Generic[T_co]):
             tuple(dict.fromkeys(chain(diff.not_kept for diff in diffs))),
         )
 
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What the calls did outside of the variables, in order: files, programs, connections."""
+        return tuple(each for _, outcome in self.calls for each in outcome.effects)
+
     def undo(self, *, force: bool = False) -> tuple[ev.NotCovered | ev.Kept, ...]:
         """Restore the variables to their state before the run.
 
@@ -234,7 +240,7 @@ class Run(Generic[T_co]):
         notes: tuple[ev.NotCovered, ...] = ()
         if self.watch is not None:
             notes = self.watch.undo(force=force)
-        return (*notes, *self._unwatched)
+        return (*notes, *self._files_moved(back=False, force=force), *self._unwatched)
 
     def redo(self) -> tuple[ev.NotCovered | ev.Kept, ...]:
         """Bring back what `undo` has replaced; possible until the agent is asked again.
@@ -247,9 +253,24 @@ class Run(Generic[T_co]):
         Raises:
             RuntimeError: Another agent is running a call on the same variables.
         """
-        if self.watch is None:
-            return ()
-        return self.watch.redo()
+        notes: tuple[ev.NotCovered, ...] = ()
+        if self.watch is not None:
+            notes = self.watch.redo()
+        return (*notes, *self._files_moved(back=True))
+
+    def _files_moved(self, *, back: bool, force: bool = False) -> Iterator[ev.NotCovered | ev.Kept]:
+        """Undo what the calls did to files, or do it again."""
+        if not self.effects:
+            return
+        from archytas_nb.effects.ledger import kept_files, undo
+
+        for _, outcome in self.calls if back else reversed(self.calls):
+            effects = [each.reversed if back else each for each in outcome.effects]
+            for effect, why, is_kept in undo(effects, kept_files, force=force):
+                if is_kept:
+                    yield ev.Kept(effect.shown, why)
+                elif not back:
+                    yield ev.NotCovered(effect.shown, why)
 
     @property
     def _unwatched(self) -> tuple[ev.NotCovered, ...]:

@@ -23,9 +23,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from archytas_nb.effects.states import MISSING, State, Store, seen
 
@@ -37,6 +37,9 @@ _MAX_LOOKED = 5_000  # entries of the working folder
 _MAX_SECONDS = 0.05  # for a look at it
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _NO_EFFECT = ("/dev/", "/proc/", "/sys/")
+
+kept_files = Store()
+"""What the files of this kernel were before its calls changed them."""
 
 caches: list[Path] = []
 """Folders in which libraries keep what they may make again: a change there is no effect."""
@@ -68,14 +71,32 @@ class Effect:
         """Whether what was there can be put back."""
         return self.before is not None and self.is_told and self.before.is_kept
 
-    def __str__(self) -> str:
-        size = ""
+    @property
+    def shown(self) -> str:
+        """The target as a person reads it: a path in the working folder without that."""
+        if self.before is None:
+            return self.target
+        with suppress(ValueError, OSError):
+            return str(Path(self.target).relative_to(Path.cwd()))
+        return self.target
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """The size of a file, and that what was there cannot be put back."""
+        found = []
         if self.after is not None and self.after.what == "file":
-            size = f" ({_bytes(self.after.size)})"
-        undone = ""
+            found.append(_bytes(self.after.size))
         if not self.can_be_undone:
-            undone = ", cannot be undone"
-        return f"{self.kind} {self.target}{size}{undone}"
+            found.append("cannot be undone")
+        return tuple(found)
+
+    @property
+    def reversed(self) -> Effect:
+        """What takes it back."""
+        return replace(self, before=self.after, after=self.before)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.shown}" + "".join(f", {each}" for each in self.details)
 
 
 class Ledger:
@@ -146,40 +167,52 @@ class Ledger:
                     yield Effect(effect.kind, effect.target, was, now, is_told=was is MISSING)
 
 
-def undo(effects: Sequence[Effect], store: Store) -> list[tuple[Effect, str]]:
-    """Put back what was at the paths before, the last effect first.
+class Left(NamedTuple):
+    """An effect that an undo has left.
 
-    A path that has changed since is left alone.
-
-    Returns:
-        The effects that could not be undone, each with the reason.
+    Attributes:
+        effect: The effect.
+        why: The reason.
+        is_changed: Whether it is that somebody changed the path since.
     """
-    kept: list[tuple[Effect, str]] = []
+
+    effect: Effect
+    why: str
+    is_changed: bool = False
+
+
+def undo(effects: Sequence[Effect], store: Store, *, force: bool = False) -> list[Left]:
+    """Put back what was at the paths before.
+
+    A path that somebody has changed since is left alone.
+
+    Args:
+        effects: The effects of one call.
+        store: What kept the contents.
+        force: Whether to put back also what was changed since.
+    """
     # What was deleted comes back from the top, what was made goes from the bottom.
     order = sorted(effects, key=lambda each: len(Path(each.target).parts))
     returning = [each for each in order if each.after is not None and each.after.what == "missing"]
     others = [each for each in reversed(order) if each not in returning]
-    for effect in (*others, *returning):
-        why = _undone(effect, store)
-        if why:
-            kept.append((effect, why))
-    return kept
+    moved = [_undone(each, store, force=force) for each in (*others, *returning)]
+    return [each for each in moved if each is not None]
 
 
-def _undone(effect: Effect, store: Store) -> str:
-    """Undo an effect; the reason if that is not possible."""
+def _undone(effect: Effect, store: Store, *, force: bool) -> Left | None:
+    """Undo an effect; what is left of it if that is not possible."""
     if effect.before is None or effect.after is None:
-        return "it cannot be undone"
+        return Left(effect, f"{effect.kind}; this cannot be undone")
     if not effect.can_be_undone:
-        return "what was there was not kept"
+        return Left(effect, "what was there was not kept")
     path = Path(effect.target)
-    if not store.keep(path).is_same(effect.after):
-        return "it was changed since"
+    if not force and not store.keep(path).is_same(effect.after):
+        return Left(effect, "it was changed since", is_changed=True)
     try:
         store.put(path, effect.before)
     except OSError as error:
-        return f"it cannot be put back: {error.strerror or error}"
-    return ""
+        return Left(effect, f"it cannot be put back: {error.strerror or error}")
+    return None
 
 
 @contextmanager

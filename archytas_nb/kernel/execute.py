@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from archytas_nb.effects.ledger import Ledger, kept_files, watched
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel import output
@@ -557,7 +558,12 @@ class KernelExecutor:
         self._person.answering = None
         if len(ready) == 1:
             shared = ready[0].capture
-        with output.capturing([each.capture for each in ready], shared), ready[0].scope:
+        ledger = Ledger(kept_files, _folder_of(ready[0]))
+        with (
+            output.capturing([each.capture for each in ready], shared),
+            watched(ledger),
+            ready[0].scope,
+        ):
             figures = output.open_figures()
             runs_code = ready[0].tool.runs_code
             wide = output.wide_tables() if runs_code else nullcontext()
@@ -574,6 +580,7 @@ class KernelExecutor:
             with _captured(shared):
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
+        outcomes[-1] = replace(outcomes[-1], effects=ledger.effects)
         for each, outcome in zip(ready, outcomes, strict=True):
             if self.copy is not None and each.copy is None:
                 is_unchanged = self._watch is not None and not outcome.diff
@@ -688,6 +695,16 @@ class KernelExecutor:
         finally:
             working.reset(copy)
             current_person.reset(person)
+
+
+def _folder_of(ready: _Ready) -> Path | None:
+    """The folder in which code of a call is expected to write; None for a call without code."""
+    if not ready.tool.runs_code or ready.copy is not None:
+        return None
+    try:
+        return Path.cwd()
+    except OSError:  # it was removed
+        return None
 
 
 @contextmanager

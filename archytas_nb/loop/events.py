@@ -13,11 +13,14 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from secrets import token_hex
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.loop.decision import Decision
 from archytas_nb.words import count, truncate_line, truncate_middle
+
+if TYPE_CHECKING:
+    from archytas_nb.effects.ledger import Effect
 
 T = TypeVar("T")
 
@@ -250,6 +253,8 @@ class CallOutcome:
             ``"awaited"``, ``"listed"`` (all items of an iterator), or ``"cut"`` (the first ones).
         place: Where its code ran, if not in the kernel: in a copy that the system locks, or in one
             that is held against honest code only.
+        effects: What it did outside of the variables; for calls that ran at the same time, the
+            last one has those of all.
 
     Raises:
         ValueError: The status is unknown, or the result is empty.
@@ -285,6 +290,7 @@ class CallOutcome:
     runs: tuple[InnerRun, ...] = field(default=(), compare=False, repr=False)
     unwrapped: Literal["", "awaited", "listed", "cut"] = ""
     place: Literal["", "copy", "guarded copy"] = ""
+    effects: tuple[Effect, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):

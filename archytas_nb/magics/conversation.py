@@ -111,7 +111,7 @@ class ConversationMagics(Magics):
             return TextResult(NO_QUESTIONS)
         if not (last.is_watched or last.diff):
             return TextResult(_UNWATCHED)
-        return changes(last.diff)
+        return changes(last.diff, last.effects)
 
     @line_magic_with(argument("name", help="A variable."))
     def agent_why(self, args: Any) -> Any:

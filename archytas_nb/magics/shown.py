@@ -6,7 +6,7 @@ It is imported with the extension, so it imports the trace and the kernel only w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from archytas_nb.words import collapse_whitespace, count, counted
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
     from archytas_nb.conversation import AskedRun, Paid, Removed
+    from archytas_nb.effects.ledger import Effect
     from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
     from archytas_nb.loop.record import Exchange
     from archytas_nb.run import Run
@@ -124,6 +125,7 @@ def undone(removed: Removed, *, force: bool) -> list[str]:
     asked.kept = tuple(each for each in left if isinstance(each, Kept))
     failed = {each.name for each in left}
     lines = _moved(diff, set() if "" in failed else tried - failed, back=False)
+    lines += _files_moved(asked.run.effects, failed, back=False)
     lines += [f"kept: {each}" for each in asked.kept]
     if asked.kept:
         lines.append("%agent_undo --force undoes what was kept; it may be lost")
@@ -146,6 +148,7 @@ def redone(removed: Removed) -> list[str]:
     asked.kept = ()
     names = {each.name for each in diff.changes} - not_undone - {each.name for each in left}
     lines = _moved(diff, names, back=True)
+    lines += _files_moved(asked.run.effects, {each.name for each in left}, back=True)
     return lines + [f"{'kept' if isinstance(e, Kept) else 'note'}: {e}" for e in left]
 
 
@@ -163,16 +166,28 @@ def _moved(diff: Diff, names: set[str], *, back: bool) -> list[str]:
     return [f"{what}: {', '.join(those)}" for what, those in done.items() if those]
 
 
-def changes(diff: Diff) -> Overview:
-    """What a run changed, then what was not watched or could not be kept."""
+def _files_moved(effects: Sequence[Effect], left: Collection[str], *, back: bool) -> list[str]:
+    """What was restored and deleted of files."""
+    done: dict[str, dict[str, None]] = {"restored": {}, "deleted": {}}
+    for effect in effects:
+        state = effect.after if back else effect.before
+        if state is not None and effect.can_be_undone and effect.shown not in left:
+            what = "deleted" if state.what == "missing" else "restored"
+            done[what][effect.shown] = None
+    return [f"{what}: {', '.join(those)}" for what, those in done.items() if those]
+
+
+def changes(diff: Diff, effects: Sequence[Effect] = ()) -> Overview:
+    """What a run changed, was not watched or could not be kept, and what it did outside."""
     rows: list[tuple[str, ...]] = [
         (" = ".join((each.name, *each.also)), each.kind, "; ".join(each.words))
         for each in diff.changes
     ]
     rows += [(each.name, "not watched", each.why) for each in diff.unseen]
     rows += [(each.name, "cannot be undone", each.why) for each in diff.not_kept]
-    empty = "the last question changed no variable"
-    return Overview(("variable", "", "change"), tuple(rows), empty)
+    rows += [(each.shown, each.kind, "; ".join(each.details)) for each in effects]
+    empty = "the last question changed no variable and no file"
+    return Overview(("variable or file", "", "change"), tuple(rows), empty)
 
 
 def why(name: str, asked: Sequence[AskedRun], cells: Sequence[str], shell: Any) -> str | None:

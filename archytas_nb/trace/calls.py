@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from archytas_nb.effects.ledger import Effect
 from archytas_nb.loop import events as ev
 from archytas_nb.tools.render import (
     IMAGES,
@@ -188,10 +189,23 @@ def _all_shown(outcome: ev.CallOutcome, text: str) -> list[Shown]:
 
 
 def _changes(outcome: ev.CallOutcome) -> tuple[tuple[str, str, str], ...]:
-    """The rows of the table of changes of a call."""
-    if outcome.diff is None:
-        return ()
-    return change_rows([each for each in outcome.diff.changes if not _is_stored(each, outcome)])
+    """The rows of the table of changes of a call: of variables, then of what is outside."""
+    rows: tuple[tuple[str, str, str], ...] = ()
+    if outcome.diff is not None:
+        rows = change_rows([each for each in outcome.diff.changes if not _is_stored(each, outcome)])
+    return (*rows, *effect_rows(outcome.effects))
+
+
+def effect_rows(effects: Sequence[Effect]) -> tuple[tuple[str, str, str], ...]:
+    """The rows of what was done outside of the variables; the last one counts the others."""
+    rows: list[tuple[str, str, str]] = [
+        (collapse_whitespace(visible(each.shown), 80), each.kind, "; ".join(each.details))
+        for each in effects[:_CHANGES]
+    ]
+    more = len(effects) - _CHANGES
+    if more > 0:
+        rows.append((f"{more:,} more", "", ""))
+    return tuple(rows)
 
 
 def change_rows(changes: Sequence[ev.Change]) -> tuple[tuple[str, str, str], ...]:
@@ -226,6 +240,8 @@ def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
         yield f"kept as the variable {outcome.stored}"
     if outcome.called:
         yield f"called {counted(outcome.called)}"
+    if not diff and any(each.can_be_undone for each in outcome.effects):
+        yield "%agent_undo restores the files"
     if diff is None:
         return
     if diff.unseen:
@@ -233,7 +249,10 @@ def _remarks(outcome: ev.CallOutcome) -> Iterator[str]:
     if diff.not_kept:
         yield f"cannot be undone: {_first(diff.not_kept)}"
     if diff:
-        yield "%agent_undo restores the variables"
+        restored = "the variables"
+        if any(each.can_be_undone for each in outcome.effects):
+            restored = "the variables and the files"
+        yield f"%agent_undo restores {restored}"
 
 
 def _first(notes: Sequence[object]) -> str:

@@ -151,7 +151,7 @@ def test_what_came_later_is_kept_and_listed(
         for step in later:
             move(folder, step)
         now = untimed(tree(folder))
-        left = {Path(each.target) for each, _ in undo(ledger.effects, store)}
+        left = {Path(each.target) for each, *_ in undo(ledger.effects, store)}
         undone = untimed(tree(folder))
         for place in before.keys() | after.keys() | now.keys():
             if now.get(place) != after.get(place):  # changed since
@@ -232,7 +232,7 @@ def test_what_is_too_large_is_told_and_left(tmp_path: Path) -> None:
         path.write_bytes(b"y" * 3000)
     [effect] = ledger.effects
     assert (effect.kind, effect.can_be_undone) == ("overwrote", False)
-    assert [each for each, _ in undo(ledger.effects, store)] == [effect]
+    assert [each for each, *_ in undo(ledger.effects, store)] == [effect]
     assert path.read_bytes() == b"y" * 3000
 
 

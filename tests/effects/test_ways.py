@@ -230,7 +230,7 @@ def test_it_is_told_and_undone(way: str, folder: Path) -> None:
     told = {os.path.relpath(each.target, folder) for each in ledger.effects if each.after}
     assert told == changed
     assert changed
-    assert [each for each, _ in undo(ledger.effects, store) if each.after] == []
+    assert [each for each, *_ in undo(ledger.effects, store) if each.after] == []
     assert untimed(tree(folder)) == before
     store.close()
 

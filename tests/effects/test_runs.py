@@ -1,0 +1,72 @@
+"""A run tells what its calls did to files, and its undo puts them back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from archytas_nb import Agent
+from archytas_nb.run import Run
+from archytas_nb.testing import ScriptedModel
+from archytas_nb.trace.fold import fold
+from archytas_nb.trace.text import plain
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw.csv").write_text("a\n1\n")
+    return tmp_path
+
+
+def ran(code: str) -> Run:
+    model = ScriptedModel(("python", {"code": code}), ("final_answer", "Done."))
+    return Agent(model=model, python="undoable", namespace={"n": 1}).run("Do it.")
+
+
+def test_code_that_deletes_and_writes_is_told_and_undone(folder: Path) -> None:
+    run = ran("import os, pathlib\nos.remove('raw.csv')\npathlib.Path('out.txt').write_text('x')")
+    assert {(each.kind, each.shown) for each in run.effects} == {
+        ("deleted", "raw.csv"),
+        ("new", "out.txt"),
+    }
+    shown = plain(fold(run.question, run.events))
+    assert "raw.csv" in shown
+    assert "%agent_undo restores" in shown
+    run.undo()
+    assert {each.name: each.read_text() for each in folder.iterdir()} == {"raw.csv": "a\n1\n"}
+    run.redo()
+    assert {each.name: each.read_text() for each in folder.iterdir()} == {"out.txt": "x"}
+
+
+def test_what_you_changed_since_is_kept_unless_forced(folder: Path) -> None:
+    run = ran("import pathlib\npathlib.Path('raw.csv').write_text('b')")
+    (folder / "raw.csv").write_text("mine")
+    left = run.undo()
+    assert "raw.csv" in {each.name for each in left}
+    assert (folder / "raw.csv").read_text() == "mine"
+    run.undo(force=True)
+    assert (folder / "raw.csv").read_text() == "a\n1\n"
+
+
+def test_a_tool_that_writes_is_told_too(folder: Path) -> None:
+    def save(name: str) -> str:
+        """Save.
+
+        Args:
+            name: The file
+        """
+        (folder / name).write_text("x")
+        return "saved"
+
+    model = ScriptedModel(("save", {"name": "new.txt"}), ("final_answer", "Done."))
+    run = Agent([save], model=model).run("Save it.")
+    assert [(each.kind, each.shown) for each in run.effects] == [("new", "new.txt")]
+    run.undo()
+    assert not (folder / "new.txt").exists()
+
+
+def test_a_run_that_only_reads_has_no_effects() -> None:
+    run = ran("import csv, pathlib\nprint(pathlib.Path('raw.csv').read_text())\nn + 1")
+    assert run.effects == ()
