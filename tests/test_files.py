@@ -458,6 +458,15 @@ ALLOWED = {
     "copies/program.py": {"os.open", "ftruncate"},
     "copies/scratch.py": {"rename", "tempfile.mkdtemp", "shutil.copyfile"},
     "copies/watch.py": {"write_text"},  # what the system does with the process of a copy
+    # Contents in a temporary folder of its own; and files of the person, put back by an undo.
+    "effects/states.py": {
+        "mkdir",
+        "open",
+        "replace",
+        "shutil.copyfile",
+        "symlink_to",
+        "tempfile.mkdtemp",
+    },
     "sandbox/pool.py": {"tempfile.mkdtemp"},  # a folder of its own for a script
 }
 

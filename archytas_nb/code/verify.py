@@ -1,7 +1,7 @@
 """Proves the code of a run: runs it from the state before the run, and compares all values.
 
-It runs in a transaction that is undone, so that nothing is changed; files, databases and other
-processes are not covered. Calls that need approval are not repeated.
+It runs in a transaction that is undone, as is what it does to files, so that nothing is changed;
+databases and other processes are not covered. Calls that need approval are not repeated.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from archytas_nb.code.derive import Block, Code
 from archytas_nb.code.recorded import Recorded
+from archytas_nb.effects.ledger import files_undone
 from archytas_nb.kernel.guard import tools_refused
 from archytas_nb.kernel.output import (
     Capture,
@@ -140,7 +141,8 @@ def verify(
     """
     if any(made.outcome.place for made in code.verbatim):
         return _verified_in_copy(code, recorded, later, from_now=from_now)
-    return _verified(code, recorded, later, from_now=from_now)
+    with files_undone():
+        return _verified(code, recorded, later, from_now=from_now)
 
 
 def _verified_in_copy(

@@ -121,19 +121,19 @@ class Ledger:
         if self._folder is not None:
             self._looked = _look(self._folder)
 
-    def touch(self, path: Path) -> None:
+    def expect(self, path: Path) -> None:
         """Keep what is at a path, which may change now."""
         with self._lock:
             if path not in self._before:
                 self._before[path] = self._store.keep(path)
 
-    def touch_tree(self, path: Path) -> None:
+    def expect_tree(self, path: Path) -> None:
         """Keep what is at a path and in it: it may go to another place as a whole."""
-        self.touch(path)
+        self.expect(path)
         if seen(path).what == "folder":
             for folder, folders, files in os.walk(path):
                 for name in (*folders, *files):
-                    self.touch(Path(folder, name))
+                    self.expect(Path(folder, name))
 
     def note(self, kind: Kind, target: str) -> None:
         """Note what has no path."""
@@ -226,6 +226,22 @@ def watched(ledger: Ledger) -> Iterator[Ledger]:
     finally:
         current.reset(token)
         ledger.end()
+
+
+@contextmanager
+def files_undone() -> Iterator[None]:
+    """What the block does to files is undone at its end."""
+    with watched(Ledger(kept_files, working_folder())) as ledger:
+        yield
+    undo(ledger.effects, kept_files, force=True)
+
+
+def working_folder() -> Path | None:
+    """The folder in which code is expected to write; None if it was removed."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 # ── looks ─────────────────────────────────────────────────────────────────────────────────────────
@@ -323,7 +339,7 @@ def _touch(ledger: Ledger, *paths: Any, tree: bool = False) -> None:
             name = os.path.abspath(os.fsdecode(each))  # noqa: PTH100 - it may be about the link
             for path in {Path(name), Path(os.path.realpath(name))}:
                 if not _is_no_effect(path):
-                    (ledger.touch_tree if tree else ledger.touch)(path)
+                    (ledger.expect_tree if tree else ledger.expect)(path)
 
 
 def _on_open(ledger: Ledger, path: Any, mode: Any, flags: Any, *_: Any) -> None:

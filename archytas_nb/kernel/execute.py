@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from archytas_nb.effects.ledger import Ledger, kept_files, watched
+from archytas_nb.effects.ledger import Ledger, kept_files, watched, working_folder
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel import output
@@ -701,10 +701,7 @@ def _folder_of(ready: _Ready) -> Path | None:
     """The folder in which code of a call is expected to write; None for a call without code."""
     if not ready.tool.runs_code or ready.copy is not None:
         return None
-    try:
-        return Path.cwd()
-    except OSError:  # it was removed
-        return None
+    return working_folder()
 
 
 @contextmanager

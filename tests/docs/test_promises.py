@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -99,18 +101,20 @@ def test_without_context_nothing_of_the_variables_is_sent_or_can_be_read() -> No
     assert "rows: list" in run(tools=[], context="mentioned")[1]["sent"]
 
 
-def test_undo_leaves_files_alone(tmp_path: Path) -> None:
+def test_undo_lists_a_program_that_it_cannot_undo(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
 
     def write() -> str:
         """Write a file."""
-        path.write_text("written")
+        code = f"open({str(path)!r}, 'w').write('written')"
+        subprocess.run([sys.executable, "-c", code], check=True)
         rows.append(3)
         return "ok"
 
     rows = [1]
     answered, _ = run(("write", None), tools=[write], undo=True)
-    assert not answered.undo()
+    [left] = answered.undo()
+    assert left.name.startswith(sys.executable)
     assert path.read_text() == "written"
 
 
