@@ -17,6 +17,7 @@ Python's own files (compiled modules), devices, and the caches of libraries are 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import threading
 import time
@@ -27,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from archytas_nb.effects.states import MISSING, State, Store, seen
+from archytas_nb.effects.states import MISSING, State, Store, seen, state_of
 
 Kind: TypeAlias = Literal[
     "new", "overwrote", "deleted", "changed", "made folder", "linked", "ran", "connected"
@@ -36,6 +37,7 @@ Kind: TypeAlias = Literal[
 _MAX_LOOKED = 5_000  # entries of the working folder
 _MAX_SECONDS = 0.05  # for a look at it
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_STAMP = ("st_mode", "st_ino", "st_size", "st_mtime_ns")
 _NO_EFFECT = ("/dev/", "/proc/", "/sys/")
 
 kept_files = Store()
@@ -113,7 +115,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._before: dict[Path, State] = {}
         self._others: list[Effect] = []
-        self._looked: Mapping[Path, State] | None = None
+        self._looked: Mapping[str, os.stat_result] | None = None
         self.effects: tuple[Effect, ...] = ()
 
     def begin(self) -> None:
@@ -154,17 +156,19 @@ class Ledger:
                 found += self._unexplained(self._folder, self._looked)
             self.effects = (*found, *self._others)
 
-    def _unexplained(self, folder: Path, before: Mapping[Path, State]) -> Iterator[Effect]:
+    def _unexplained(self, folder: Path, before: Mapping[str, os.stat_result]) -> Iterator[Effect]:
         """What has changed in the folder without an event."""
         after = _look(folder)
         if after is None:
             return
-        for path in sorted(before.keys() | after.keys()):
-            if path not in self._before:
-                was, now = before.get(path, MISSING), after.get(path, MISSING)
-                effect = _effect(path, was, now)
+        for name in sorted(before.keys() | after.keys()):
+            was, now = before.get(name), after.get(name)
+            path = Path(name)
+            if _is_changed(was, now) and path not in self._before and not _is_no_effect(path):
+                earlier = MISSING if was is None else state_of(was)
+                effect = _effect(path, earlier, self._store.keep(path))
                 if effect is not None:
-                    yield Effect(effect.kind, effect.target, was, now, is_told=was is MISSING)
+                    yield replace(effect, is_told=was is None)
 
 
 class Left(NamedTuple):
@@ -247,26 +251,33 @@ def working_folder() -> Path | None:
 # ── looks ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _look(folder: Path) -> Mapping[Path, State] | None:
-    """What is in a folder; None if it is too much to look at."""
-    found: dict[Path, State] = {}
+def _look(folder: Path) -> dict[str, os.stat_result] | None:
+    """What is in a folder, by its path; None if it is too much to look at."""
+    found: dict[str, os.stat_result] = {}
     ends = time.monotonic() + _MAX_SECONDS
-    folders = [folder]
+    folders = [str(folder)]
     while folders:
         try:
             entries = list(os.scandir(folders.pop()))
         except OSError:
             continue
+        if len(found) + len(entries) > _MAX_LOOKED or time.monotonic() > ends:
+            return None
         for entry in entries:
-            if len(found) >= _MAX_LOOKED or time.monotonic() > ends:
-                return None
-            path = Path(entry.path)
-            if _is_no_effect(path):
-                continue
-            found[path] = seen(path)
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                folders.append(path)
+            with suppress(OSError):
+                found[entry.path] = entry.stat(follow_symlinks=False)
+                is_hidden = entry.name.startswith(".") or entry.name == "__pycache__"
+                if entry.is_dir(follow_symlinks=False) and not is_hidden:
+                    folders.append(entry.path)
     return found
+
+
+def _is_changed(before: os.stat_result | None, after: os.stat_result | None) -> bool:
+    if before is None or after is None:
+        return before is not after
+    if stat.S_ISDIR(before.st_mode) and stat.S_ISDIR(after.st_mode):  # its time is of what is in it
+        return before.st_mode != after.st_mode
+    return any(getattr(before, each) != getattr(after, each) for each in _STAMP)
 
 
 def _effect(path: Path, before: State, after: State) -> Effect | None:

@@ -76,13 +76,18 @@ def seen(path: Path) -> State:
         leads_to = str(path.readlink()) if stat.S_ISLNK(found.st_mode) else ""
     except (OSError, ValueError):
         return MISSING
+    return state_of(found, leads_to)
+
+
+def state_of(found: os.stat_result, leads_to: str = "") -> State:
+    """What the system says of a path, and where it leads if it is a link."""
     rights = stat.S_IMODE(found.st_mode)
     stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
     if stat.S_ISREG(found.st_mode):
         return State("file", found.st_size, stamp, rights)
     if stat.S_ISDIR(found.st_mode):
         return State("folder", rights=rights)
-    if leads_to:
+    if stat.S_ISLNK(found.st_mode):
         return State("link", leads_to=leads_to)
     return State("other", stamp=stamp, rights=rights)
 
