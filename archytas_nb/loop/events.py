@@ -13,14 +13,12 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from archytas_nb.choices import ActiveProtocol
+from archytas_nb.effects.ledger import Effect
 from archytas_nb.loop.decision import Decision
 from archytas_nb.words import count, truncate_line, truncate_middle
-
-if TYPE_CHECKING:
-    from archytas_nb.effects.ledger import Effect
 
 T = TypeVar("T")
 
@@ -956,6 +954,8 @@ def _with_texts(part: Any, change: Callable[[str], str]) -> Any:
         return replace(part, data={**part.data, **texts})
     if isinstance(part, Mapping):
         return {key: _with_texts(each, change) for key, each in part.items()}
+    if isinstance(part, Effect) and part.before is None:  # an undo needs the paths as they are
+        return replace(part, target=change(part.target))
     if type(part).__module__ != __name__:  # an exception, such as one of the user's
         return part
     changed = {}

@@ -70,3 +70,12 @@ def test_a_tool_that_writes_is_told_too(folder: Path) -> None:
 def test_a_run_that_only_reads_has_no_effects() -> None:
     run = ran("import csv, pathlib\nprint(pathlib.Path('raw.csv').read_text())\nn + 1")
     assert run.effects == ()
+
+
+def test_a_known_secret_in_a_command_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_API_KEY", "zz-0123456789abcdef0123456789")
+    run = ran("import os, subprocess\nsubprocess.run(['true', os.environ['SERVICE_API_KEY']])")
+    [effect] = run.effects
+    assert effect.kind == "ran"
+    assert "zz-0123456789abcdef" not in effect.target
+    assert effect.target.startswith("true ")
