@@ -695,12 +695,12 @@ class Agent:
             store: The file; None stores nothing.
             progress: Whether to show progress.
             plan: Whether the model writes one program for all rows, which is tried on a sample and
-                then runs for each row; the rows that it does not answer are asked singly.
+                then runs for each row; the rows that it does not answer are asked one by one.
                 ``"auto"`` plans if the prompt names a column and there are tools, and asks row by
                 row if the plan cannot be used.
             verify: How many rows of a plan the agent answers as well, to compare. If an answer
                 differs, you decide; without anybody at the keyboard, the plan is not used.
-            max_fallback: The largest share of rows of a plan, from 0 to 1, that is asked singly
+            max_fallback: The largest share of rows of a plan, from 0 to 1, that is asked one by one
                 without asking you.
             retry: Whether rows are asked about again for which a tool that is not pure may have run
                 in another process that was lost (status ``"unknown"``). Without it you are asked

@@ -582,7 +582,7 @@ _OTHERS = (
     ),
     Setting(
         "ask_timeout", "notebook", Number(1, 1e9), None,
-        "Seconds after which a call that waits for you with buttons is refused, and a question of "
+        "Seconds after which a call that waits for you with buttons is not run, and a question of "
         "the agent stays without an answer; None waits for as long as you take.", optional=True,
     ),
     Setting(
