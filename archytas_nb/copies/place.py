@@ -139,8 +139,12 @@ class Copy:
         if self._process is not None:
             self._process.close()
 
-    def run(self, source: str) -> CopyReport:
+    def run(self, source: str, *, keep: bool = True) -> CopyReport:
         """Run a program in the copy.
+
+        Args:
+            source: The program.
+            keep: Whether it runs again in a copy that takes the place of one that has ended.
 
         Raises:
             CopyError: The copy cannot be made, or cannot get a variable that the program uses.
@@ -157,7 +161,8 @@ class Copy:
             self._replayed = called
             with suppress(CopyError):
                 reader, way = self._run(source)
-        self._kept += reader.succeeded
+        if keep:
+            self._kept += reader.succeeded
         return reader.report(way, time.monotonic() - begun)
 
     def value(self, name: str) -> Any:

@@ -219,6 +219,7 @@ class Program:
         names = [n for n in dict.fromkeys(bound) if not n.startswith("_")]
         printed = self._take_printed()
         if ended.error is not None:
+            sys.last_value = ended.error  # as where a person types: it can be examined
             error = self._error(ended.error, filename)
             self._tell("failed", printed=printed, error=error, bound=names)
             return False

@@ -1,0 +1,262 @@
+"""Cures of a statement that failed, where only one meaning is possible.
+
+They run in the copy, beside the variables of the program, and need no model. A cure is another text
+for the statement, with a comment that says what was changed, which the person sees in the code.
+Each has an example in `tests/copies/test_cures.py`, which fails without it with the libraries that
+are installed: a cure that is no longer needed fails its test.
+
+| the statement | becomes |
+|---|---|
+| names a column in other case, spaces or signs | the same with the name of the column |
+| uses the columns of a table by an unknown name | the same after ``name = table`` |
+| reads a file that is not there | ``name = table`` |
+| uses a name of one installed library | the same after its import |
+| changes a selection with ``inplace=True`` | an assignment to the selection |
+| fills with ``method=`` | a call of that method |
+| takes a statistic of columns of which some are text | the same with ``numeric_only=True`` |
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from archytas_nb.copies.failures import Failure, columns_of, is_table, plain
+from archytas_nb.copies.libraries import import_of
+from archytas_nb.syntax.parse import parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """What is run in place of a statement.
+
+    Attributes:
+        source: The statements.
+        why: What was changed, for the comment.
+    """
+
+    source: str
+    why: str
+
+    @property
+    def commented(self) -> str:
+        """The statements under the comment."""
+        return f"# {self.why}\n{self.source}"
+
+
+# ── the cures ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def cure_of(failure: Failure) -> Cure | None:
+    """The cure of a statement that failed; None if there is none, or more than one meaning."""
+    for each in _CURES:
+        cure = each(failure)
+        if cure is not None:
+            return cure
+    return None
+
+
+def cure_before(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
+    """The cure of a statement that would have no effect and raise nothing; None if it has one.
+
+    A method of a selection that changes it in place changes a copy of the column.
+    """
+    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
+        return None
+    call = statement.value
+    kept = [each for each in call.keywords if each.arg != "inplace"]
+    if len(kept) == len(call.keywords) or not isinstance(call.func, ast.Attribute):
+        return None
+    selection = call.func.value
+    if not isinstance(selection, (ast.Subscript, ast.Attribute)):
+        return None
+    root: ast.expr = selection
+    while isinstance(root, (ast.Subscript, ast.Attribute)):
+        root = root.value
+    if not isinstance(root, ast.Name) or not is_table(variables.get(root.id)):
+        return None
+    new = ast.Call(call.func, call.args, kept)
+    return Cure(
+        f"{ast.unparse(selection)} = {ast.unparse(new)}",
+        "inplace=True on a selection changes only a copy of it",
+    )
+
+
+def _column(failure: Failure) -> Cure | None:
+    """A column in other case, spaces or signs."""
+    if not isinstance(failure.error, (KeyError, AttributeError, ValueError)):
+        return None
+    columns = failure.columns
+    meant: dict[str, str] = {}
+    attribute = getattr(failure.error, "name", None)
+    is_attribute = isinstance(failure.error, AttributeError)
+    wanted = [attribute] if is_attribute and attribute else failure.strings
+    for each in wanted:
+        same = [name for name in columns if plain(name) == plain(each)]
+        if each not in columns and len(same) == 1:
+            meant[each] = same[0]
+    if not meant:
+        return None
+    source = _renamed(failure.statement, meant, is_attribute=is_attribute)
+    words = ", ".join(f"{new!r} for {old!r}" for old, new in meant.items())
+    return Cure(source, f"the column is {words}")
+
+
+def _table(failure: Failure) -> Cure | None:
+    """An unknown name that is used as the table: its columns stand in brackets behind it."""
+    error = failure.error
+    if not isinstance(error, NameError) or not error.name:
+        return None
+    used = _columns_used(failure.program, error.name)
+    meant = []
+    for name in failure.tables:
+        table = failure.variables.get(name)
+        known = set(map(plain, columns_of(table))) if is_table(table) else set()
+        if used and all(plain(each) in known for each in used):
+            meant.append(name)
+    if len(meant) != 1:
+        return None
+    return Cure(
+        f"{error.name} = {meant[0]}.copy()\n{ast.unparse(failure.statement)}",
+        f"there is no {error.name}: its columns are those of {meant[0]}",
+    )
+
+
+def _file(failure: Failure) -> Cure | None:
+    """A file that is not there, where a table is."""
+    statement = failure.statement
+    if not isinstance(failure.error, OSError) or not isinstance(statement, ast.Assign):
+        return None
+    if not isinstance(statement.value, ast.Call):
+        return None
+    meant = [each for each in failure.tables if is_table(failure.variables.get(each))]
+    if len(meant) > 1:
+        texts = {plain(each.rpartition("/")[2].partition(".")[0]) for each in failure.strings}
+        meant = [each for each in meant if plain(each) in texts]
+    if len(meant) != 1:
+        return None
+    targets = " = ".join(map(ast.unparse, statement.targets))
+    value = meant[0] if targets == meant[0] else f"{meant[0]}.copy()"
+    return Cure(f"{targets} = {value}", f"no file is read: {meant[0]} is there")
+
+
+def _import(failure: Failure) -> Cure | None:
+    """A name of a library that was not imported: it is called, or an attribute of it is."""
+    error = failure.error
+    if not isinstance(error, NameError) or not error.name:
+        return None
+    used = (each.func for each in ast.walk(failure.statement) if isinstance(each, ast.Call))
+    roots = (each.value if isinstance(each, ast.Attribute) else each for each in used)
+    if not any(isinstance(each, ast.Name) and each.id == error.name for each in roots):
+        return None
+    line = import_of(error.name)
+    if line is None:
+        return None
+    return Cure(f"{line}\n{ast.unparse(failure.statement)}", f"{error.name} was not imported")
+
+
+def _fill_method(failure: Failure) -> Cure | None:
+    """``fillna(method="ffill")``, which is a method of its own."""
+    if not isinstance(failure.error, TypeError):
+        return None
+    statement = parsed(ast.unparse(failure.statement)).body[0]
+    changed = False
+    for call in ast.walk(statement):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            continue
+        for each in [*call.keywords]:
+            is_method = call.func.attr == "fillna" and each.arg == "method"
+            if is_method and isinstance(each.value, ast.Constant):
+                method = str(each.value.value)
+                call.func.attr = {"pad": "ffill", "backfill": "bfill"}.get(method, method)
+                call.keywords.remove(each)
+                changed = True
+    return Cure(ast.unparse(statement), "fillna has no method=") if changed else None
+
+
+def _numeric_only(failure: Failure) -> Cure | None:
+    """A statistic of all columns of a table, of which some are text: of the numbers only.
+
+    The library has a parameter for it, which was once the default.
+    """
+    if not isinstance(failure.error, (TypeError, ValueError)):
+        return None
+    tree = parsed(ast.unparse(failure.statement))
+    changed = False
+    for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+        if any(each.arg == "numeric_only" for each in call.keywords):
+            continue
+        with suppress(Exception):
+            function = failure.value_of(call.func)
+            is_open = "numeric_only" in inspect.signature(function).parameters
+            if is_open and _has_text(function.__self__):
+                call.keywords.append(ast.keyword("numeric_only", ast.Constant(value=True)))
+                changed = True
+    if not changed:
+        return None
+    return Cure(ast.unparse(tree), "some columns are text: numeric_only=True")
+
+
+def _has_text(table: Any) -> bool:
+    """Whether a table, or a table in groups, has columns that are no numbers."""
+    table = getattr(table, "obj", table)
+    return is_table(table) and any(each.kind not in "biufc" for each in table.dtypes)
+
+
+_CURES: tuple[Callable[[Failure], Cure | None], ...] = (
+    _column,
+    _table,
+    _file,
+    _import,
+    _fill_method,
+    _numeric_only,
+)
+
+
+class _Renaming(ast.NodeTransformer):
+    def __init__(self, meant: Mapping[str, str], *, is_attribute: bool) -> None:
+        self._meant = meant
+        self._is_attribute = is_attribute
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if not self._is_attribute and isinstance(node.value, str) and node.value in self._meant:
+            return ast.copy_location(ast.Constant(self._meant[node.value]), node)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """What something is compared with is a value, no name of a column."""
+        node.left = self.visit(node.left)
+        node.comparators = [
+            each if isinstance(each, ast.Constant) else self.visit(each)
+            for each in node.comparators
+        ]
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        if self._is_attribute and node.attr in self._meant:
+            key = ast.Constant(self._meant[node.attr])
+            return ast.copy_location(ast.Subscript(node.value, key, node.ctx), node)
+        return node
+
+
+def _renamed(statement: ast.stmt, meant: Mapping[str, str], *, is_attribute: bool) -> str:
+    tree = parsed(ast.unparse(statement))
+    return ast.unparse(_Renaming(meant, is_attribute=is_attribute).visit(tree))
+
+
+def _columns_used(program: ast.AST, name: str) -> list[str]:
+    """The texts that stand in brackets behind a name."""
+    found: list[str] = []
+    for node in ast.walk(program):
+        if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+            continue
+        if node.value.id == name:
+            keys = node.slice.elts if isinstance(node.slice, ast.List) else [node.slice]
+            texts = [each.value for each in keys if isinstance(each, ast.Constant)]
+            found += [each for each in texts if isinstance(each, str)]
+    return found

@@ -1,0 +1,89 @@
+"""Names that libraries define, for code that uses one without its import."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import pkgutil
+import re
+import sys
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from typing import Any
+
+ALIASES = {
+    "np": "import numpy as np",
+    "pd": "import pandas as pd",
+    "pl": "import polars as pl",
+    "plt": "import matplotlib.pyplot as plt",
+    "sns": "import seaborn as sns",
+    "sm": "import statsmodels.api as sm",
+    "stats": "from scipy import stats",
+}
+"""Names by which whole libraries are known, and how they are imported."""
+
+_SECONDS = 5.0
+"""Seconds in which a name is looked for in libraries."""
+
+
+def import_of(name: str) -> str | None:
+    """How a name is imported; None if no library has it, or several have."""
+    if name in ALIASES:
+        module = ALIASES[name].split()[1]
+        return ALIASES[name] if _is_installed(module.partition(".")[0]) else None
+    if _is_installed(name):
+        return f"import {name}"
+    owners = library_owners(name)
+    return f"from {owners[0]} import {name}" if len(owners) == 1 else None
+
+
+def library_owners(name: str) -> list[str]:
+    """The modules that define a name, by the one that is nearest to its library's root.
+
+    Looked at are the libraries that compute with numpy, and their packages.
+    """
+    ends = time.monotonic() + _SECONDS
+    found: dict[int, str] = {}
+    for module in _modules():
+        if time.monotonic() > ends:
+            break
+        value = getattr(module, name, None)
+        is_own = str(getattr(value, "__module__", "")).partition(".")[0]
+        if is_own and is_own == module.__name__.partition(".")[0]:
+            known = found.get(id(value))
+            if known is None or known.count(".") > module.__name__.count("."):
+                found[id(value)] = module.__name__
+    return list(dict.fromkeys(found.values()))
+
+
+def _modules() -> Iterator[Any]:
+    for root in _libraries():
+        with suppress(Exception):
+            package = importlib.import_module(root)
+            yield package
+            for each in pkgutil.iter_modules(getattr(package, "__path__", ())):
+                if each.ispkg and not each.name.startswith("_") and each.name != "tests":
+                    with suppress(Exception):
+                        yield importlib.import_module(f"{root}.{each.name}")
+
+
+def _libraries() -> Collection[str]:
+    """The installed libraries that need numpy, those that are imported already first."""
+    roots: list[str] = []
+    for each in importlib.metadata.distributions():
+        always = (one for one in each.requires or () if "extra ==" not in one)
+        needs = (re.split(r"[^\w-]", one)[0].lower() for one in always)
+        if "numpy" in needs:
+            top = (each.read_text("top_level.txt") or each.metadata["Name"] or "").split()
+            roots += [one for one in top if one.isidentifier() and not one.startswith("_")]
+    named = [one for one in dict.fromkeys(roots) if _is_installed(one)]
+    roots_first = [one for one in ("sklearn",) if _is_installed(one) and one not in named]
+    return sorted([*named, *roots_first], key=lambda one: one not in sys.modules)
+
+
+def _is_installed(name: str) -> bool:
+    with suppress(ImportError, ValueError, AttributeError):
+        return name.isidentifier() and importlib.util.find_spec(name) is not None
+    return False

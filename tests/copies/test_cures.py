@@ -1,0 +1,228 @@
+"""Each cure has an example that fails without it, with the libraries that are installed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb.copies.cures import Cure, cure_before, cure_of
+from archytas_nb.copies.examine import examined
+from archytas_nb.copies.failures import Failure, plain
+from archytas_nb.copies.hints import hints
+
+
+def ships() -> dict[str, Any]:
+    """The variables of a notebook."""
+    return {
+        "pd": pd,
+        "fleet": pd.DataFrame(
+            {
+                "Ship Name": ["Ida", "Uwe", "Ole", "Ada"],
+                "Draught (m)": [2.0, None, 4.0, 6.0],
+                "port": ["Kiel", "Husum", "Kiel", "kiel"],
+            }
+        ),
+    }
+
+
+@dataclass(frozen=True)
+class Example:
+    """A statement that fails, and what it gives when it is cured."""
+
+    name: str
+    statement: str
+    value: Callable[[dict[str, Any]], Any]
+    expected: Any
+    program: str = ""
+
+
+EXAMPLES = [
+    Example("case", "found = fleet['Port'].nunique()", lambda it: it["found"], 3),
+    Example("signs", "found = fleet['draught_m'].max()", lambda it: it["found"], 6.0),
+    Example("attribute", "found = fleet.ship_name.iloc[0]", lambda it: it["found"], "Ida"),
+    Example(
+        "list", "found = list(fleet[['ship name', 'PORT']])", lambda it: it["found"],
+        ["Ship Name", "port"],
+    ),
+    Example(
+        "by", "found = fleet.groupby('Port')['draught m'].sum()['Kiel']",
+        lambda it: it["found"], 6.0,
+    ),
+    Example(
+        "sorted", "found = fleet.sort_values('draught').iloc[-1, 0]" .replace("draught", "draught (m)"),
+        lambda it: it["found"], "Uwe",
+    ),
+    Example(
+        "dropped", "found = len(fleet.dropna(subset=['draught (M)']))", lambda it: it["found"], 3
+    ),
+    Example(
+        "table", "found = data['port'].iloc[0]", lambda it: it["found"], "Kiel",
+        "found = data['port'].iloc[0]\nmore = data['Ship Name']",
+    ),
+    Example(
+        "file", "ships = pd.read_csv('ships-of-the-north.csv')", lambda it: len(it["ships"]), 4
+    ),
+    Example("import", "found = Timedelta('36h').days", lambda it: it["found"], 1),
+    Example("module", "found = statistics.median([1, 2, 9])", lambda it: it["found"], 2),
+    Example("alias", "found = float(np.median([1, 2, 9]))", lambda it: it["found"], 2.0),
+    Example(
+        "fill", "found = fleet['Draught (m)'].fillna(method='ffill').sum()",
+        lambda it: it["found"], 14.0,
+    ),
+    Example(
+        "numbers", "found = fleet.mean()['Draught (m)']", lambda it: it["found"], 4.0
+    ),
+    Example(
+        "groups", "found = fleet.groupby('port').median().loc['Husum'].isna().sum()",
+        lambda it: it["found"], 1,
+    ),
+    Example(
+        "back", "found = fleet['Draught (m)'].fillna(method='backfill').sum()",
+        lambda it: it["found"], 16.0,
+    ),
+]  # fmt: skip
+
+
+def failure_of(statement: str, variables: dict[str, Any], program: str = "") -> Failure:
+    """How a statement fails; AssertionError if it does not."""
+    try:
+        exec(statement, variables)
+    except Exception as error:
+        tree = ast.parse(program or statement)
+        return Failure(error, ast.parse(statement).body[-1], tree, variables, ("fleet",))
+    raise AssertionError(f"{statement!r} needs no cure any more")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
+def test_a_cure_is_needed_and_gives_the_value_that_was_meant(example: Example) -> None:
+    variables = ships()
+    cure = cure_of(failure_of(example.statement, variables, example.program))
+    assert cure is not None
+    exec(cure.source, variables)
+    assert example.value(variables) == example.expected
+    assert cure.why in cure.commented
+
+
+def test_a_selection_that_is_changed_in_place_is_assigned() -> None:
+    statement = "fleet['Draught (m)'].fillna(0, inplace=True)"
+    variables = ships()
+    with pytest.warns(Warning):  # noqa: PT030 - the class exists from pandas 3 on
+        exec(statement, variables)
+    assert variables["fleet"]["Draught (m)"].isna().sum() == 1, "it needs no cure any more"
+    cure = cure_before(ast.parse(statement).body[0], variables)
+    assert cure is not None
+    exec(cure.source, variables)
+    assert list(variables["fleet"]["Draught (m)"]) == [2.0, 0.0, 4.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "fleet.dropna(inplace=True)",
+        "layer.relu(x, inplace=True)",
+        "fleet['port'].fillna('Kiel')",
+        "fleet['port'] = fleet['port'].fillna('Kiel')",
+    ],
+)
+def test_what_has_its_effect_is_left_alone(statement: str) -> None:
+    assert cure_before(ast.parse(statement).body[0], {**ships(), "layer": object()}) is None
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "found = fleet['prot']",  # misspelled, which may mean another column
+        "found = fleet[fleet['port'] == 'Ship name']['none']",  # a value is no column
+        "found = numbers_of_ships['x']",
+        "found = fleet['port'].meen()",
+        "found = 1 / 0",
+        "found = int('x')",
+    ],
+)
+def test_what_may_mean_several_things_has_no_cure(statement: str) -> None:
+    assert cure_of(failure_of(statement, ships())) is None
+
+
+def test_a_name_with_two_meanings_has_no_cure() -> None:
+    variables = ships()
+    variables["fleet"]["PORT"] = 1
+    assert cure_of(failure_of("found = fleet['Port']", variables)) is None
+    variables = ships()
+    variables["other"] = variables["fleet"].copy()
+    failure = failure_of("found = data['port']", variables)
+    two = Failure(failure.error, failure.statement, failure.program, variables, ("fleet", "other"))
+    assert cure_of(two) is None
+
+
+letters = st.text(st.characters(categories=("Lu", "Ll", "Nd", "Zs", "Pd", "Pc")), max_size=12)
+
+
+@given(st.lists(letters, min_size=1, max_size=5, unique=True), st.data())
+def test_a_column_is_found_by_any_spelling_that_only_one_has(
+    columns: list[str], data: st.DataObject
+) -> None:
+    table = pd.DataFrame({each: [number] for number, each in enumerate(columns)})
+    meant = data.draw(st.sampled_from(columns))
+    wrong = data.draw(st.sampled_from([meant.swapcase(), f" {meant}", meant.replace(" ", "_")]))
+    if wrong in columns:
+        return
+    variables: dict[str, Any] = {"fleet": table}
+    cure = cure_of(failure_of(f"found = fleet[{wrong!r}]", variables))
+    same = [each for each in columns if plain(each) == plain(wrong)]
+    if len(same) != 1:
+        assert cure is None
+    else:
+        assert cure is not None
+        exec(cure.source, variables)
+        assert list(variables["found"]) == list(table[same[0]])
+
+
+def test_what_the_copy_gives_back_is_data() -> None:
+    failure = failure_of("found = fleet['Port']", ships())
+    cure, found = examined(
+        failure.error, "found = fleet['Port']", "", failure.variables, ("fleet",)
+    )
+    assert cure == ("found = fleet['port']", "the column is 'port' for 'Port'")
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        ("found = fleet['Draugth']", "'Draught (m)'"),
+        ("found = fleet['port'].valeu_counts()", "value_counts"),
+        ("found = flete['port'].size", "fleet"),
+        ("found = fleet['port'].round(2).sum() + fleet['port'] * 1.5", "'Kiel'"),
+        ("found = pd.to_datetime(fleet['port'], foramt='%Y')", "format"),
+    ],
+)
+def test_hints_are_looked_up(statement: str, hint: str) -> None:
+    assert any(hint in each for each in hints(failure_of(statement, ships())))
+
+
+def test_hints_say_what_the_variables_are() -> None:
+    variables = ships()
+    variables["kiel"] = variables["fleet"][variables["fleet"]["port"] == "KIEL"]["Draught (m)"]
+    found = hints(failure_of("found = kiel.iloc[0]", variables))
+    assert "kiel: Series of float64, 0 values: " in found
+
+
+def test_an_object_that_raises_gives_no_hint() -> None:
+    class Odd:
+        def __getattr__(self, name: str) -> Any:
+            raise ValueError(name)
+
+    variables = {**ships(), "odd": Odd()}
+    failure = failure_of("found = odd.x + fleet", variables)
+    given = (failure.error, "found = odd.x + fleet", "", variables, ("fleet",))
+    assert examined(*given)[0] is None
+    assert isinstance(np.float64(1), float)
+    assert Cure("x", "y").commented == "# y\nx"
