@@ -284,12 +284,20 @@ class Run(Generic[T_co]):
         """The model's replies in order, each with its calls; an unusable reply has none."""
         made: dict[int, Step] = {}
         asked: ev.RunCalls | None = None
+        ran: ev.RunProgram | None = None
+        before = ""  # the program of a step without its last part
         for event in self.events:
             match event:
                 case ev.AskModel(step=number) if not event.is_side_request:
                     made.setdefault(number, Step(number))
                 case ev.RunProgram(step=number):
+                    before = made[number].program
+                    ran = event
                     made[number] = _with_program(made[number], event)
+                case ev.ProgramEnded(ran=str()) if ran is not None:
+                    step = replace(made[ran.step], program=before)
+                    as_run = replace(ran, text=event.as_run(ran.text))
+                    made[ran.step] = _with_program(step, as_run)
                 case ev.RunCalls(program=program) if program:
                     asked = event
                 case ev.RunCalls():

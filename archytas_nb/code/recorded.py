@@ -135,7 +135,9 @@ def replies(events: Sequence[ev.Event]) -> list[Reply]:  # noqa: C901 - one case
                 pairs = zip(waiting, event.outcomes, strict=True)
                 found[-1].programs[-1].calls += [_of_program(*pair) for pair in pairs]
             case ev.ProgramEnded():
-                found[-1].programs[-1].ended = event
+                program = found[-1].programs[-1]
+                program.text = event.as_run(program.text)
+                program.ended = event
             case ev.RunCalls(program=""):
                 found[-1].thought = event.thought
                 calls = event.calls

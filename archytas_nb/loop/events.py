@@ -613,6 +613,9 @@ class ProgramEnded:
         assigned: The variables that it assigned, in order, with their values as they are shown.
         interrupted: Whether it was stopped from outside.
         lost: Why the sandbox was lost, such as its memory; empty if it was not.
+        ran: The statements that ran, as they ran; None where they are not told apart.
+        cures: What was changed in the statements so that they run, in words.
+        hints: What was looked up about the error.
     """
 
     shown: tuple[str, ...] = ()
@@ -625,11 +628,21 @@ class ProgramEnded:
     interrupted: bool = False
     lost: str = ""
     given: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    ran: str | None = None
+    cures: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
     @property
     def assigned_texts(self) -> dict[str, str]:
         """The variables that it assigned, with short texts of their values."""
         return {name: each.text for name, each in self.assigned.items()}
+
+    def as_run(self, program: str) -> str:
+        """A program as it ran, with its cures, up to the statement that failed."""
+        if self.ran is None:
+            return program
+        failed = "" if self.error is None else self.error.source
+        return "\n".join(filter(None, [self.ran, failed]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -854,10 +867,18 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The model gave its final answer."""
+    """The model gave its final answer.
+
+    Attributes:
+        text: The answer.
+        thought: What the model wrote before it.
+        repairs: How many programs failed before the one that answered; None where that says
+            nothing, as of answers that no program computed from data.
+    """
 
     text: str
     thought: str = ""
+    repairs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

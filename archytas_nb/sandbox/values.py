@@ -28,6 +28,7 @@ import dataclasses
 import datetime as dt
 import enum
 import types
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -72,6 +73,27 @@ class Opaque(Exception):
 def to_sandbox(value: Any, handles: Handles) -> Any:
     """The value as the sandbox gets it; what is not in the table becomes a handle."""
     return _Crossing(handles).convert(value)
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether the sandbox cannot compute with a value: it, or something in it, is a handle."""
+    handles = _NoHandles()
+    to_sandbox(value, handles)
+    return handles.has_opaque
+
+
+class _NoHandles(Handles):
+    """Notes whether a handle would be made."""
+
+    has_opaque = False
+
+    def wrapped(
+        self,
+        value: Any,  # noqa: ARG002 - no handle is made
+        fields: Mapping[str, Any] | None = None,
+    ) -> Any:
+        self.has_opaque |= fields is None
+        return None
 
 
 class _Crossing:

@@ -265,8 +265,16 @@ def _with_end(step: StepView, end: ev.ProgramFaults | ev.ProgramEnded) -> StepVi
         faults = tuple(_fault(program, each) for each in end.faults)
         was_run = program.begin > 0  # other parts were
         return replace(step, program=replace(program, faults=faults, was_run=was_run))
-    if end.error is not None:
-        program = replace(program, faults=(_fault(program, end.error),))
+    error = end.error
+    if end.ran is not None:  # with its cures, and without what did not run
+        before = "\n".join(program.text.splitlines()[: program.begin])
+        as_run = source_text(end.as_run(""))
+        text = "\n".join(filter(None, [before, as_run]))
+        program = replace(program, text=text)
+        if error is not None:
+            error = replace(error, line=as_run.count("\n") + 1 - error.source.count("\n"))
+    if error is not None:
+        program = replace(program, faults=(_fault(program, error),))
     if end.interrupted:
         program = replace(program, stopped="interrupted")
     elif end.lost:

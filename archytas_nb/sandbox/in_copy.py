@@ -1,0 +1,462 @@
+"""Programs over all objects of the notebook: they run in a copy of it, statement by statement.
+
+It takes the place of a `Session` where the sandbox cannot compute with the variables of a question.
+
+| state   | meaning                                   | left by                             |
+|---------|-------------------------------------------|-------------------------------------|
+| idle    | no program runs; there may be no copy     | `run` → running, `close` → closed   |
+| running | a thread runs statements in the copy      | a call → waiting, the end → idle    |
+| waiting | the program waits for the call it made    | `resume` → running, `stop` → idle   |
+| closed  | only the texts of what ran are kept       | (a new session of the `Ran`)        |
+
+A statement that fails is examined in the copy: where only one meaning is possible, it is cured and
+runs again. The statements that succeeded before it stay, and the next part goes on behind them.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from archytas_nb.copies import examine  # the copy finds it imported
+from archytas_nb.copies.cures import Cure
+from archytas_nb.copies.libraries import ALIASES, import_of
+from archytas_nb.copies.place import Copy, Failure, Statement
+from archytas_nb.loop.events import (
+    CallOutcome,
+    Fault,
+    Json,
+    ProgramCall,
+    ProgramEnded,
+    ProgramFaults,
+    ProgramReply,
+    ProgramWaits,
+)
+from archytas_nb.sandbox.handles import Handles
+from archytas_nb.sandbox.inputs import as_input, call_of
+from archytas_nb.syntax.bindings import Bindings
+from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.program import (
+    PROGRAM_ANSWER,
+    PROGRAM_ENDINGS,
+    PROGRAM_GIVE_UP,
+    PROGRAM_SHOW,
+)
+from archytas_nb.tools.declaration import by_python_name
+from archytas_nb.tools.render import render
+from archytas_nb.tools.tool import Tool
+from archytas_nb.words import collapse_whitespace, truncate_line
+
+_MAX_CURES = 4  # of one statement
+_MAX_SHOWN = 40  # texts
+_MAX_LINE = 500  # characters of one of them
+_MAX_ERROR = 240  # characters of the message of an error
+_MAX_RENDERED = 2_000  # characters of an object in an answer
+_WAIT = 0.2  # seconds of one wait: an interrupt is raised between two
+_QUIET = "__import__('warnings').simplefilter('ignore')"  # nobody reads them there
+_EXAMINE = f"__import__({examine.__name__!r}, fromlist=['examined'])"
+_ERROR = "__import__('sys').last_value"
+_PATIENCE = 5.0  # seconds until a thread whose copy was ended is left behind
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What the programs of a question ran, to be run again for the next question.
+
+    Attributes:
+        text: The statements, without calls of tools.
+    """
+
+    text: str
+
+
+class _EndError(BaseException):
+    """The program has ended: it answered, gave up, or is stopped."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """One program while it runs."""
+
+    text: str
+    ran: list[str] = field(default_factory=list)
+    cures: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    figures: list[bytes] = field(default_factory=list)
+    answer: Json = None
+    given: tuple[Any, ...] = ()
+    has_answer: bool = False
+    gave_up: str | None = None
+    error: Fault | None = None
+    hints: tuple[str, ...] = ()
+    lost: str = ""
+    line: int = 1  # of the statement that runs
+
+    @property
+    def is_over(self) -> bool:
+        return self.has_answer or self.gave_up is not None
+
+    def ended(self, *, interrupted: bool = False) -> ProgramEnded:
+        return ProgramEnded(
+            shown=tuple(self.shown[:_MAX_SHOWN]),
+            answer=self.answer,
+            has_answer=self.has_answer,
+            gave_up=self.gave_up,
+            error=self.error,
+            interrupted=interrupted,
+            lost=self.lost,
+            given=self.given,
+            ran="\n".join(self.ran),
+            cures=tuple(self.cures),
+            hints=self.hints,
+        )
+
+
+class CopySession:
+    """The programs of one question, in a copy of the notebook.
+
+    Args:
+        tools: The tools of the run, by name; they are functions in the programs.
+        namespace: The notebook's variables; nothing is written into it.
+        tables: The names of the tables that the question is about.
+        folder: What the programs may read.
+        before: What the programs of the question before ran; None for the first.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        namespace: Mapping[str, Any],
+        tables: Sequence[str],
+        folder: Path,
+        before: Ran | None = None,
+    ) -> None:
+        self._tools = by_python_name(tools.values())
+        self._namespace = namespace
+        self._tables = tuple(tables)
+        self._folder = folder
+        self._before = before
+        self._handles = Handles(namespace)
+        self._copy: Copy | None = None
+        self._thread: threading.Thread | None = None
+        self._events: queue.SimpleQueue[ProgramReply | BaseException] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[Sequence[CallOutcome]] = queue.SimpleQueue()
+        self._is_stopping = False
+        self._program = _Progress("")
+        self._kept: list[str] = []  # what ran in this copy
+        self._called: set[int] = set()  # the places of those that called a tool
+
+    # ── what a run asks for ───────────────────────────────────────────────────────────────────────
+
+    def run(
+        self,
+        text: str,
+        is_part: bool = False,  # noqa: FBT001, FBT002
+    ) -> ProgramReply:
+        """Run a program until it waits for a call, or ends.
+
+        Args:
+            text: The program.
+            is_part: Whether it continues behind what ran before; otherwise it begins in a new copy.
+
+        Raises:
+            KeyboardInterrupt: The user interrupted; call `stop`.
+        """
+        try:
+            tree = parsed(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            return ProgramFaults((_syntax_fault(error, text),))
+        if self._copy is None or not is_part:
+            self._begin()
+        self._program = _Progress(text)
+        self._thread = threading.Thread(
+            target=self._work, args=(tree,), name="archytas_nb copy", daemon=True
+        )
+        self._thread.start()
+        return self._next()
+
+    def resume(self, outcomes: Sequence[CallOutcome]) -> ProgramReply:
+        """Continue with the outcome of the call that it waits for.
+
+        Raises:
+            KeyboardInterrupt: The user interrupted; call `stop`.
+        """
+        self._replies.put(outcomes)
+        return self._next()
+
+    def stop(self) -> ProgramEnded:
+        """End the program after an interrupt or when its time is over."""
+        self._is_stopping = True
+        self._drop_copy()
+        self._replies.put(())
+        if self._thread is not None:
+            self._thread.join(_PATIENCE)
+        self._is_stopping = False
+        self._events = queue.SimpleQueue()
+        self._replies = queue.SimpleQueue()
+        return self._program.ended(interrupted=True)
+
+    def close(self) -> Ran:
+        """End the copy; keep what ran in it."""
+        if self._thread is not None and self._thread.is_alive():
+            self.stop()
+        self._drop_copy()
+        again = (each for at, each in enumerate(self._kept) if at not in self._called)
+        return Ran("\n".join(again))
+
+    def _next(self) -> ProgramReply:
+        """What the thread reports next."""
+        while True:
+            try:
+                event = self._events.get(timeout=_WAIT)
+            except queue.Empty:
+                continue
+            if isinstance(event, BaseException):
+                raise event
+            return event
+
+    # ── the copy ──────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self) -> None:
+        """Make a new copy, with the variables of the programs of the question before."""
+        self._drop_copy()
+        self._kept = []
+        self._called = set()
+        self._copy = Copy(
+            self._namespace,
+            folder=self._folder,
+            call=self._call,
+            tools=(*self._tools, *PROGRAM_ENDINGS),
+            stopped=lambda: self._is_stopping,
+        )
+        self._copy.run(_QUIET)
+        if self._before is not None and self._before.text:
+            self._copy.run(self._before.text)
+
+    def _drop_copy(self) -> None:
+        if self._copy is not None:
+            self._copy.close()
+            self._copy = None
+
+    def _ask(self, expression: str) -> Any:
+        """The value of an expression in the copy, which is none of the program's."""
+        if self._copy is None:
+            return None
+        report = self._copy.run(expression, keep=False)
+        value = report.statements[-1].value if report.statements else None
+        return None if value is None else value.object
+
+    # ── on the thread ─────────────────────────────────────────────────────────────────────────────
+
+    def _work(self, tree: ast.Module) -> None:
+        try:
+            self._run_statements(tree)
+            self._events.put(self._program.ended())
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            self._events.put(error)
+
+    def _run_statements(self, tree: ast.Module) -> None:
+        """Run the statements one by one, until one fails or the program has ended."""
+        program = self._program
+        program_text = "\n".join([*self._kept, program.text])
+        lines = program.text.splitlines()
+        for statement in tree.body:
+            program.line = statement.lineno
+            source = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
+            if ";" in source:  # several statements may stand in one line
+                source = ast.unparse(statement)
+            self._run_one(statement, source, program_text)
+            if program.is_over or program.error is not None or program.lost or self._is_stopping:
+                return
+
+    def _run_one(self, statement: ast.stmt, source: str, program_text: str) -> None:
+        """Run one statement, with its imports before it, and cured where it fails."""
+        program = self._program
+        for line in self._imports(statement):
+            self._execute(line)
+            self._keep(line)
+        comments: list[str] = []
+        before: list[str] = []  # the statements that cures have put before it
+        cure = self._cure_before(source)
+        for _ in range(_MAX_CURES):
+            if cure is not None:
+                comments.append(cure.why)
+                *first, source = _statements(cure.source)
+                before += first
+                for each in first:
+                    self._execute(each)
+            ran = self._execute(source)
+            if ran is None:  # the copy was lost
+                return
+            if ran.error is None or program.is_over:
+                break
+            cure, hints = self._examined(source, program_text)
+            if cure is None:
+                self._fail(source, ran.error, hints)
+                return
+        else:
+            self._fail(source, None if ran is None else ran.error, ())
+            return
+        self._end_statement(source, before, comments)
+
+    def _end_statement(self, source: str, before: Sequence[str], comments: Sequence[str]) -> None:
+        """Keep a statement that ran, unless it has no value."""
+        if not self._program.is_over and (why := self._lacks_value(source)):
+            self._fail_with(source, "ValueError", why, self._hints_about(source))
+            return
+        self._program.cures += comments
+        self._keep("\n".join([*(f"# {each}" for each in comments), *before, source]))
+
+    def _keep(self, source: str) -> None:
+        self._kept.append(source)
+        self._program.ran.append(source)
+
+    def _imports(self, statement: ast.stmt) -> list[str]:
+        """The imports of the libraries that it knows by their short names and nobody imported."""
+        names = {use.name for use in Bindings(statement).uses if use.act == "read"}
+        wanted = [name for name in ALIASES if name in names]
+        if not wanted or any(isinstance(each, ast.Import) for each in [statement]):
+            return []
+        there = self._ask(f"[each for each in {wanted!r} if each in globals()]") or []
+        lines = (import_of(name) for name in wanted if name not in there)
+        return [line for line in lines if line is not None]
+
+    def _execute(self, source: str) -> Statement | None:
+        """Run a statement in the copy: the one that failed, or the last; None if it is lost."""
+        if self._copy is None:
+            return None
+        report = self._copy.run(source)
+        program = self._program
+        for each in report.statements:
+            program.shown += [truncate_line(line, _MAX_LINE) for line in each.printed.splitlines()]
+            if each.status == "ok" and each.value is not None:
+                program.shown.append(collapse_whitespace(each.value.text, _MAX_LINE))
+        program.figures += report.figures
+        if report.ended is not None and not program.is_over:
+            errors = [each.error.message for each in report.statements if each.error is not None]
+            program.lost = errors[-1] if errors else report.ended
+            return None
+        failed = [each for each in report.statements if each.status == "failed"]
+        return failed[0] if failed else report.statements[-1] if report.statements else None
+
+    def _cure_before(self, source: str) -> Cure | None:
+        if "inplace" not in source:
+            return None
+        found = self._ask(f"{_EXAMINE}.cured_before({source!r}, globals())")
+        return Cure(*found) if found else None
+
+    def _examined(self, source: str, program: str) -> tuple[Cure | None, tuple[str, ...]]:
+        """The cure of the statement that failed last, and what is known of it."""
+        given = f"{source!r}, {program!r}, globals(), {self._tables!r}"
+        cure, hints = self._ask(f"{_EXAMINE}.examined({_ERROR}, {given})") or (None, ())
+        return (Cure(*cure) if cure else None), tuple(hints)
+
+    def _lacks_value(self, source: str) -> str:
+        """Why a statement that ran has no value: a number that it assigned is missing."""
+        names = Bindings(parsed(source)).bound_in_order
+        if not names:
+            return ""
+        missing = self._ask(f"{_EXAMINE}.missing_numbers({[*names]!r}, globals())")
+        if not missing:
+            return ""
+        why = "values are missing (use dropna before), or nothing is selected"
+        return f"{', '.join(missing)} is nan: {why}"
+
+    def _hints_about(self, source: str) -> tuple[str, ...]:
+        """What the variables of a statement are."""
+        found = self._ask(f"{_EXAMINE}.state_of({source!r}, globals(), {self._tables!r})")
+        return tuple(found or ())
+
+    def _fail(self, source: str, error: Failure | None, hints: Sequence[str]) -> None:
+        if error is not None:
+            self._fail_with(source, error.type, error.message, tuple(hints))
+
+    def _fail_with(self, source: str, kind: str, message: str, hints: tuple[str, ...]) -> None:
+        first = message.strip().splitlines()[:1]
+        text = truncate_line(": ".join([kind, *first]), _MAX_ERROR)
+        self._program.error = Fault(self._program.line, source, text, kind)
+        self._program.hints = hints
+
+    # ── calls ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _call(self, name: str, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
+        """A call of a program: its end, or a tool, which the run calls."""
+        program = self._program
+        if program.is_over or self._is_stopping:
+            raise RuntimeError("the program has ended")
+        if name in PROGRAM_ENDINGS:
+            return self._end_with(name, [*args, *given.values()])
+        call = call_of(self._tools[name], args, given, self._handles, program.line)
+        self._called.add(len(self._kept))  # the place that the statement will have
+        return self._outcome(call)
+
+    def _outcome(self, call: ProgramCall) -> Any:
+        self._events.put(ProgramWaits((call,)))
+        outcomes = self._replies.get()
+        if self._is_stopping or not outcomes:
+            raise RuntimeError("the program was stopped")
+        [outcome] = outcomes
+        if outcome.status == "done":
+            return outcome.value
+        if outcome.status == "error":
+            raise (
+                outcome.error
+                if isinstance(outcome.error, Exception)
+                else RuntimeError(outcome.result)
+            )
+        self._program.lost = outcome.text
+        raise RuntimeError(outcome.text)
+
+    def _end_with(self, name: str, values: Sequence[Any]) -> None:
+        program = self._program
+        if name == PROGRAM_SHOW:
+            program.shown += [
+                truncate_line(render(each, _MAX_RENDERED).text, _MAX_RENDERED) for each in values
+            ]
+            return
+        if name == PROGRAM_GIVE_UP:
+            program.gave_up = str(values[0]) if values else ""
+            raise RuntimeError("the program has ended")
+        if len(values) != 1:
+            raise TypeError(f"{name}() takes one value, but {len(values)} were given")
+        [value] = values
+        if _has_no_value(value):
+            raise ValueError(
+                f"{PROGRAM_ANSWER}({value!r}) has no value: a number is nan, or it is empty"
+            )
+        program.answer = as_input(value, _rendered)
+        program.given = (value,)
+        program.has_answer = True
+        raise RuntimeError("the program has ended")
+
+
+def _statements(source: str) -> list[str]:
+    """The statements of a text, one by one."""
+    return [ast.unparse(each) for each in parsed(source).body]
+
+
+def _has_no_value(value: Any) -> bool:
+    """Whether an answer is missing, empty, or a number that is nan."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return True
+    if isinstance(value, str):
+        return not value.strip() or "nan" in value.replace("[", " ").replace("]", " ").split()
+    return False
+
+
+def _rendered(value: Any) -> Json:
+    """An object in an answer, as a person reads it."""
+    return render(value, _MAX_RENDERED).text
+
+
+def _syntax_fault(error: Exception, text: str) -> Fault:
+    line = getattr(error, "lineno", None) or 1
+    lines = text.splitlines() or [""]
+    source = lines[min(line, len(lines)) - 1].strip()
+    return Fault(line, source, f"{type(error).__name__}: {getattr(error, 'msg', error)}")
