@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from archytas_nb.cells.ran import last_failure, settle
@@ -307,11 +308,22 @@ class Driver:
     def _open_sandbox(self) -> Sandbox:
         """The sandbox for programs, with the variables of the earlier ones of the conversation."""
         from archytas_nb.sandbox.bounds import Bounds
-        from archytas_nb.sandbox.session import Session
+        from archytas_nb.sandbox.session import Session, State
 
         states = (each.program_state for each in reversed(self.past))
         state = next((each for each in states if each is not None), None)
         settings = self.prepared.settings
+        context = self.exchange.context
+        if context is not None and context.in_copy:
+            from archytas_nb.sandbox.in_copy import CopySession, Ran
+
+            before = state if isinstance(state, Ran) else None
+            tables = context.in_copy
+            return CopySession(
+                self.prepared.tools, self.prepared.variables, tables, Path.cwd(), before
+            )
+        if not isinstance(state, State):
+            state = None
         return Session(
             self.prepared.tools,
             self.prepared.variables,

@@ -26,6 +26,7 @@ from archytas_nb.cells.reader import cells_tool
 from archytas_nb.choices import ActiveProtocol, ValuesName
 from archytas_nb.errors import ConfigurationError, argument_error, invalid_argument
 from archytas_nb.kernel.assigned import is_assigned_by_user
+from archytas_nb.kernel.cards import card_of
 from archytas_nb.kernel.context import Reader, context_of
 from archytas_nb.kernel.copied import COPY_TOOL, copy_tool
 from archytas_nb.kernel.look import look_tools, offers_cells_tool
@@ -53,6 +54,7 @@ from archytas_nb.namespace import Namespace, current_shell, live_namespace, runn
 from archytas_nb.rules import Instructions, read_instructions
 from archytas_nb.run import AnswerCheck
 from archytas_nb.settings import Settings
+from archytas_nb.small.copy_protocol import COPY_CARD
 from archytas_nb.syntax.program import PROGRAM_ENDINGS
 from archytas_nb.tools.current import host
 from archytas_nb.tools.data import encode_image, is_data
@@ -646,6 +648,23 @@ def tell(
             sent = tuple(sent_with(past, profile.facts.identity))
         context = _context(setup, exchange, error, sent, earlier, replaced, own_tools, profile)
     reading = _reading_tools(setup, exchange, error, context, own_tools, protocol, small=small)
+    if in_copy := _in_copy(setup, exchange, error, past, own_tools, protocol, profile):
+        cards = {
+            each: card_of(
+                each, setup.variables[each], exchange.question, form=COPY_CARD,
+                mask=mask_in(setup.variables),
+            )
+            for each in in_copy
+        }  # fmt: skip
+        context = Context(
+            "\n".join(each.text for each in cards.values()),
+            in_copy,
+            mentioned=in_copy,
+            columns=tuple(f"{name}.{each}" for name in cards for each in cards[name].columns),
+            has_values=True,
+            in_copy=in_copy,
+        )
+        return Told(Toolbox(own_tools), past, error, context, replaced)
     if context is not None:
         names = tuple(each.name for each in reading)
         preferred = _preferred(setup.settings, own_tools)
@@ -718,6 +737,34 @@ def _context(
         earlier,
         failed="" if error is None else error.source,
         reader=reader,
+    )
+
+
+def _in_copy(
+    setup: RunSetup,
+    exchange: Exchange,
+    error: LastError | None,
+    past: Sequence[Exchange],
+    own_tools: Toolbox,
+    protocol: ActiveProtocol,
+    profile: ModelProfile,
+) -> tuple[str, ...]:
+    """The variables that programs compute with in a copy of the notebook; empty for no copy.
+
+    A tool that takes objects by reference works on those of the notebook: then there is none.
+    """
+    is_asked = setup.settings.context != "none" and not setup.hides_values
+    if protocol != "program" or profile.copies is None or not is_asked:
+        return ()
+    if error is not None or exchange.wants_code:
+        return ()
+    if any(each.type.by_reference for tool in own_tools.values() for each in tool.parameters):
+        return ()
+    from archytas_nb.kernel.concerned import concerned
+    from archytas_nb.sandbox.values import is_opaque
+
+    return concerned(
+        exchange.question, setup.variables, past, alone=not own_tools, is_opaque=is_opaque
     )
 
 
@@ -805,7 +852,11 @@ def wire_of(
         from archytas_nb.tools.declaration import declaration
 
         functions = {name: declaration(tool) for name, tool in tools.items()}
-        return profile.programs(
+        context = exchange.context
+        programs = profile.programs
+        if context is not None and context.in_copy and profile.copies is not None:
+            programs = profile.copies
+        return programs(
             tools,
             functions,
             instructions,

@@ -546,7 +546,8 @@ class ReactRun:
             # The answer is the last message of the exchange; before it stands what it rests on.
             report = calls_report(runner.told)
             step = runner.step(thought, report, reasoning)
-            self.add(replace(step, is_left_out=not report))
+            is_sent = bool(report) or self.wire.sends_answered_programs
+            self.add(replace(step, is_left_out=not is_sent))
             return Answered(as_text(end.answer), thought)
         if end.gave_up is not None:
             step = runner.step(thought, calls_report(runner.told), reasoning)

@@ -35,6 +35,8 @@ class ModelProfile:
         is_asked_first: Whether it is asked, before the first step, if a tool fits the question.
         confirms_repeats: Whether it has to confirm a call that it has made before.
         programs, plans: The wire protocols in which it writes programs.
+        copies: The one in which it writes programs that run in a copy of the notebook; None if it
+            writes none.
         strategy: What is done differently for it during a run.
     """
 
@@ -52,6 +54,7 @@ class ModelProfile:
     confirms_repeats: bool = False
     programs: type[ProgramProtocol] = ProgramProtocol
     plans: type[PlanProtocol] = PlanProtocol
+    copies: type[ProgramProtocol] | None = None
     strategy: type[Strategy] = Strategy
 
 

@@ -117,7 +117,7 @@ class ProgramProtocol(Wire):
     """
 
     name: ActiveProtocol = "program"
-    examples = EXAMPLE_ANSWERS
+    examples: tuple[str, ...] = EXAMPLE_ANSWERS
     answer_action = "answer(…)"
     fail_action = "give_up(…)"
     _how = "Call answer with a value of this type:"

@@ -179,6 +179,7 @@ class Context:
         is_offered: False if one fits: then neither the text nor the tools are sent.
         columns: The columns that are named, as ``df.column``.
         has_values: Whether ranges and frequent values may be among what is told.
+        in_copy: The variables that programs compute with in a copy of the notebook.
     """
 
     text: str = ""
@@ -190,6 +191,7 @@ class Context:
     is_offered: bool = True
     columns: tuple[str, ...] = ()
     has_values: bool = False
+    in_copy: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

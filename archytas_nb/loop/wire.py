@@ -78,6 +78,8 @@ class Wire(ABC):
             no such field.
         sends_replies: Whether the messages of the model are sent as it wrote them, so that fields
             which are not ours go back with them. The texts of other protocols are made anew.
+        sends_answered_programs: Whether later questions are sent with the programs that answered
+            the earlier ones, also with those that called nothing.
         examples: The answers in the examples of the first message, with ``{}`` for what may differ.
         answer_action, fail_action: How a reply answers, and how it gives up.
         switched_off: Tools that are still sent, because they were with an earlier question, and
@@ -88,6 +90,7 @@ class Wire(ABC):
     system: Message
     tool_specs: Json = None
     sends_replies: bool = False
+    sends_answered_programs: bool = False
     examples: tuple[str, ...] = ()
     answer_action: str = ANSWER
     fail_action: str = FAIL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from archytas_nb.loop.profile import ModelProfile
 from archytas_nb.loop.record import CardForm
+from archytas_nb.small.copy_protocol import CopyProtocol
 from archytas_nb.small.protocol import SmallPlanProtocol, SmallProgramProtocol
 from archytas_nb.small.strategy import SmallStrategy
 
@@ -30,6 +31,7 @@ SMALL = ModelProfile(
     confirms_repeats=True,
     programs=SmallProgramProtocol,
     plans=SmallPlanProtocol,
+    copies=CopyProtocol,
     strategy=SmallStrategy,
 )
 """What differs for it; the facts of the model itself are added."""

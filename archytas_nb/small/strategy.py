@@ -44,6 +44,8 @@ from archytas_nb.small.checks import (
     parse_yes_no,
     unsupported_numbers,
 )
+from archytas_nb.small.copy_protocol import CopyProtocol
+from archytas_nb.small.in_copy import ProgramsInCopy
 from archytas_nb.small.lines import MAX_LINE_TOKENS, STOPS, LineByLine
 from archytas_nb.small.protocol import LITERAL_ANSWER, SmallProgramProtocol
 
@@ -64,6 +66,8 @@ class SmallStrategy(Strategy):
     def begin(self, loop: RunningLoop) -> Requests[Ending | None]:
         """Ask whether a tool fits; then answer with code, or write a program line by line."""
         self._checks = SmallModelChecks(loop.exchange.question, partial(_ask_yes_no, loop))
+        if isinstance(loop.wire, CopyProtocol):
+            return (yield from ProgramsInCopy(loop, loop.wire).run())
         yield from self._check_fit(loop)
         if loop.exchange.wants_code and not loop.wire.tools:
             ending = yield from _answer_with_code(loop)
@@ -104,6 +108,8 @@ class SmallStrategy(Strategy):
         """The same for a program; only numbers that it wrote into its answer are checked."""
         self._gave_literal = self._needs_literal
         self._needs_literal = False  # it is tried once, and then programs again
+        if isinstance(loop.wire, CopyProtocol):  # which looks where its numbers come from
+            return ""
         programs = loop.programs
         if not end.has_answer and end.gave_up is None:
             return ""

@@ -1,0 +1,206 @@
+"""How a small model writes a program over the objects of the notebook, which runs in a copy.
+
+    first ──ran──▶ answered
+      │ fault, no answer, or cut off
+      ▼
+    continued: what ran stays, the model goes on behind a comment with the fault
+      │ fault
+      ▼
+    fresh: a new program at a higher temperature, with the fault below the question
+      │ fault
+      ▼
+    not answered
+
+At temperature 0 a small model writes the line that failed again, even beside the right one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from archytas_nb.loop.events import (
+    Answered,
+    Ending,
+    Failed,
+    ModelReply,
+    Notice,
+    ProgramEnded,
+    ProgramFaults,
+    Requests,
+)
+from archytas_nb.loop.strategy import RunningLoop
+from archytas_nb.small.copy_protocol import CopyProtocol
+from archytas_nb.small.origins import invented_numbers
+from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, calls
+from archytas_nb.words import truncate_line
+
+WARM = 0.7
+"""The temperature after a fault."""
+
+MAX_PROGRAM_TOKENS = 400
+MAX_PROGRAMS = 3
+"""Maximum number of programs for one question."""
+
+CONTINUES = True
+"""Whether the second program goes on behind what ran of the first."""
+
+STOPS = ("```",)
+_FENCE = "```python\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """What was wrong with a program.
+
+    Attributes:
+        text: What was wrong.
+        ran: What ran of it, to go on behind it; empty for nothing.
+        failed: The statement that failed; empty if all ran.
+        hints: What was looked up about it.
+        begins: How the next statement begins; empty if that is left to the model.
+    """
+
+    text: str
+    ran: str = ""
+    failed: str = ""
+    hints: tuple[str, ...] = ()
+    begins: str = ""
+
+    @property
+    def begun(self) -> str:
+        """The beginning of a program that goes on: what ran, and what was wrong as comments."""
+        if not self.text:  # it was cut off
+            return f"{self.ran}\n"
+        lines = [f"This failed: {line}" for line in self.failed.splitlines()[:3]]
+        lines += [self.text, *self.hints]
+        comments = "".join(f"# {line}\n" for line in lines if line)
+        return f"{self.ran}\n{comments}{'' if self.begins else '# Corrected:'}\n{self.begins}"
+
+    @property
+    def told(self) -> str:
+        """What is said below the question before a fresh program."""
+        failed = f"Another program failed at `{truncate_line(self.failed, 200)}`: "
+        return f"({failed if self.failed else ''}{self.text})"
+
+
+@dataclass(slots=True)
+class ProgramsInCopy:
+    """The programs of one question.
+
+    Attributes:
+        loop: The run.
+        wire: Its protocol.
+    """
+
+    loop: RunningLoop
+    wire: CopyProtocol
+
+    def run(self) -> Requests[Ending | None]:
+        """Ask for programs until one answers."""
+        wrong: _Wrong | None = None
+        for attempt in range(MAX_PROGRAMS):
+            if self.loop.guards.limit_reached():
+                return None  # the last turn follows
+            self.loop.guards.steps += 1
+            result = yield from self._attempt(attempt, wrong)
+            if isinstance(result, Answered):
+                return replace(result, repairs=attempt)
+            if not isinstance(result, _Wrong):
+                return result
+            wrong = result
+            if attempt + 1 < MAX_PROGRAMS and wrong.text:
+                yield Notice("repair", f"the model writes another program: {wrong.text}")
+        why = wrong.text if wrong is not None and wrong.text else "it was too long"
+        return Failed(f"no program gave an answer; of the last one: {why}")
+
+    def _attempt(self, attempt: int, wrong: _Wrong | None) -> Requests[Ending | _Wrong]:
+        """One program, or the rest of one: how the run ends, or what was wrong with it."""
+        before = _Wrong("")
+        if wrong is not None and wrong.ran and CONTINUES and attempt + 1 < MAX_PROGRAMS:
+            before = wrong
+        elif wrong is not None:
+            self.loop.exchange.hint = wrong.told
+            self.loop.conversation.rebuild()
+        begun = _FENCE + (before.begun if before.ran else "")
+        reply = yield from self._ask(begun, WARM if attempt else 0.0)
+        is_cut = reply.finish == "length"
+        text = before.begins + _program_in(reply.text, is_cut=is_cut)
+        programs = self.loop.programs
+        programs.begin(text)
+        end = yield from programs.run(text, is_part=bool(before.ran))
+        if isinstance(end, ProgramFaults):
+            fault = end.faults[0]
+            return _Wrong(fault.text, failed=fault.source)
+        programs.text = "\n".join(filter(None, [before.ran, end.ran]))
+        for why in end.cures:
+            yield Notice("repair", f"the program was changed: {why}")
+        return (yield from self._result(end, programs.text, is_cut=is_cut))
+
+    def _result(self, end: ProgramEnded, ran: str, *, is_cut: bool) -> Requests[Ending | _Wrong]:
+        """How a program that ran ends the run, or what was wrong with it."""
+        if end.has_answer and (numbers := invented_numbers(ran, self._sources(), self._known)):
+            listed = ", ".join(numbers)
+            return _Wrong(f"{listed} in the answer does not come from the data", failed="answer(…)")
+        is_over = end.interrupted or self.loop.programs.was_interrupted
+        if end.has_answer or end.gave_up is not None or is_over:
+            ending = yield from self.loop.after_program(end)
+            if ending is not None:
+                return ending
+            return _Wrong(self.loop.exchange.steps[-1].report, ran=_without_answer(ran))
+        if end.error is not None:
+            return _Wrong(end.error.text, ran, end.error.source, end.hints)
+        if end.lost:
+            return _Wrong(f"The program was stopped: {end.lost}")
+        if is_cut:
+            return _Wrong("", ran)
+        return _Wrong("The values so far:", ran, hints=end.shown[-3:], begins="answer(")
+
+    def _ask(self, begun: str, temperature: float) -> Requests[ModelReply]:
+        """Ask for a program whose beginning is written."""
+        ask = self.loop.request()
+        first, *messages = ask.messages
+        beginning = {"role": "assistant", "content": begun}
+        reply = yield replace(
+            ask,
+            step=self.loop.guards.steps,
+            messages=(first, *self.wire.example, *messages, beginning),
+            stop=STOPS,
+            is_continued=True,
+            temperature=temperature,
+            max_tokens=MAX_PROGRAM_TOKENS,
+        )
+        received = yield from self.loop.reply_or_end(reply)
+        self.loop.guards.add_usage(received, self.loop.conversation.tokens)
+        return received
+
+    @property
+    def _known(self) -> tuple[str, ...]:
+        """The names whose values come from the notebook or from tools."""
+        context = self.loop.exchange.context
+        names = () if context is None else context.names
+        return (*names, *self.wire.tools)
+
+    def _sources(self) -> list[str]:
+        exchange = self.loop.exchange
+        told = [exchange.question, "" if exchange.context is None else exchange.context.text]
+        return [*told, *(each.question for each in self.loop.past)]
+
+
+def _program_in(reply: str, *, is_cut: bool) -> str:
+    """The program in a reply that was begun with a fence, which it may repeat.
+
+    Of one that was cut off, the statements that are complete.
+    """
+    text = reply.removeprefix(_FENCE).split("```")[0].rstrip()
+    while is_cut and text:
+        text = text.rpartition("\n")[0].rstrip()
+        if Program(text).error is None:
+            break
+    return text
+
+
+def _without_answer(program: str) -> str:
+    """What ran before the statement that answered."""
+    tree = Program(program).tree
+    answers = [each.lineno for each in tree.body if any(calls(each, PROGRAM_ANSWER))]
+    return "\n".join(program.splitlines()[: answers[0] - 1]) if answers else program

@@ -1,0 +1,258 @@
+"""A small model writes programs over the objects of the notebook, which run in a copy."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+import pandas as pd
+import pytest
+
+from archytas_nb import Agent
+from archytas_nb.errors import TaskFailed
+from archytas_nb.loop import events as ev
+from archytas_nb.run import Run
+from archytas_nb.testing import ScriptedModel
+from archytas_nb.trace.fold import fold
+from archytas_nb.trace.text import plain
+
+SHIPS = {
+    "Ship": ["Ida", "Uwe", "Ole", "Ada"],
+    "Draught (m)": [2.0, None, 4.0, 6.0],
+    "port": ["Kiel", "Husum", "Kiel", "Emden"],
+}
+
+
+class Small(ScriptedModel):
+    """A small model whose endpoint continues replies."""
+
+    is_small = True
+    continues_replies = True
+    has_grammars = True
+
+    def __init__(self, *replies: Any) -> None:
+        super().__init__(*replies, protocol="program")
+
+
+def variables() -> dict[str, Any]:
+    return {"ships": pd.DataFrame(SHIPS), "limit": 3}
+
+
+def answered(*replies: Any, question: str = "How deep is a ship on average?", **given: Any) -> Run:
+    """A run with these replies, of which each is used."""
+    namespace = given.pop("namespace", None) or variables()
+    with Small(*replies) as model:
+        return Agent(given.pop("tools", []), model, namespace=namespace).run(question, **given)
+
+
+def test_a_question_about_a_table_is_answered_by_a_program_over_it() -> None:
+    with Small("answer(f\"{ships['Draught (m)'].mean():.1f} m\")") as model:
+        run = Agent([], model, namespace=variables()).run("How deep is a ship on average?")
+    assert (run.answer, run.status) == ("4.0 m", "answered")
+    assert isinstance(run.ending, ev.Answered)
+    assert run.ending.repairs == 0
+    [asked] = model.asked
+    *_, question, begun = asked.messages
+    assert "'Draught (m)': float64, 1 missing, 2.0 to 6.0" in question["content"]
+    assert (begun["role"], begun["content"], asked.is_continued) == (
+        "assistant", "```python\n", True,
+    )  # fmt: skip
+
+
+def test_what_ran_stays_and_the_model_goes_on_behind_the_fault() -> None:
+    with Small(
+        "deep = ships[ships['Draught (m)'] > 3]\nnames = deep['Sihp'].tolist()\nanswer(names)",
+        "answer(', '.join(deep['Ship']))",
+    ) as model:
+        run = Agent([], model, namespace=variables()).run("Which ships are deep?")
+    assert run.answer == "Ole, Ada"
+    assert isinstance(run.ending, ev.Answered)
+    assert run.ending.repairs == 1
+    begun = model.asked[1].messages[-1]["content"]
+    assert "deep = ships[ships['Draught (m)'] > 3]\n# This failed: names" in begun
+    assert "# there is no column 'Sihp'; there is 'Ship'" in begun
+    assert (model.asked[0].temperature, model.asked[1].temperature) == (0.0, 0.7)
+
+
+def test_the_last_program_is_a_new_one_with_the_fault_told() -> None:
+    with Small(
+        "deep = 1\nanswer(ships.depht)", "answer(ships.dpeth)", "answer(len(ships))"
+    ) as model:
+        run = Agent([], model, namespace=variables()).run("How many ships are there?")
+    assert run.answer == "4"
+    *_, question, begun = model.asked[2].messages
+    assert begun["content"] == "```python\n"
+    assert "dpeth" in question["content"]
+
+
+def test_a_run_whose_programs_all_fail_has_no_answer() -> None:
+    with Small("answer(1/0)", "answer(1/0)", "answer(1/0)") as model:
+        agent = Agent([], model, namespace=variables())
+        with pytest.raises(TaskFailed, match="ZeroDivisionError"):
+            agent.run("How many ships are there?")
+
+
+def test_a_missing_number_is_a_fault() -> None:
+    run = answered(
+        "depth = float(ships[ships['port'] == 'kiel']['Draught (m)'].mean())\nanswer(depth)",
+        "answer(float(ships[ships['port'] == 'Kiel']['Draught (m)'].mean()))",
+    )
+    assert run.answer == "3.0"
+    [fault] = [each.error for each in run.events if isinstance(each, ev.ProgramEnded) if each.error]
+    assert "nan" in fault.text
+
+
+def test_numbers_that_come_from_nowhere_are_no_answer() -> None:
+    run = answered(
+        "depths = [10.5, 20.25]\nanswer(sum(depths) / 2)",
+        "answer(ships['Draught (m)'].max())",
+    )
+    assert run.answer == "6.0"
+    assert run.ending == ev.Answered("6.0", repairs=1)
+
+
+def test_a_program_without_an_answer_is_continued_with_it() -> None:
+    with Small("depth = ships['Draught (m)'].max()\nprint(depth)", "depth)") as model:
+        run = Agent([], model, namespace=variables()).run("How deep is the deepest ship?")
+    assert run.answer == "6.0"
+    assert model.asked[1].messages[-1]["content"].endswith("answer(")
+
+
+def test_a_program_that_was_cut_off_goes_on() -> None:
+    cut = ev.ModelReply("depth = ships['Draught (m)'].max()\nmore = ships['Dra", finish="length")
+    run = answered(cut, "answer(depth)")
+    assert run.answer == "6.0"
+
+
+def test_a_cure_is_said_in_the_code_that_the_person_sees() -> None:
+    run = answered("answer(float(data['draught_m'].max()))")
+    assert run.answer == "6.0"
+    [step] = run.steps
+    assert "# there is no data: its columns are those of ships\n" in step.program
+    assert "# the column is 'Draught (m)' for 'draught_m'\n" in step.program
+    shown = plain(fold(run.question, run.events))
+    assert "data = ships.copy()" in shown
+
+
+def test_answers_of_a_type_are_the_values_themselves() -> None:
+    class Found(TypedDict):
+        name: str
+        depth: float
+
+    run = answered(
+        "deepest = ships.loc[ships['Draught (m)'].idxmax()]\n"
+        "answer({'name': deepest['Ship'], 'depth': deepest['Draught (m)']})",
+        output_type=Found,
+    )
+    assert run.value == {"name": "Ada", "depth": 6.0}
+
+
+def test_an_answer_of_the_wrong_type_is_corrected_behind_what_ran() -> None:
+    run = answered(
+        "depth = ships['Draught (m)'].max()\nanswer(f'{depth} m')",
+        "answer(depth)",
+        output_type=float,
+    )
+    assert run.value == 6.0
+
+
+def test_a_table_can_be_the_answer() -> None:
+    run = answered(
+        "answer(ships.dropna().reset_index(drop=True))",
+        question="ships without the missing ones",
+        output_type=pd.DataFrame,
+    )
+    assert list(run.value["Ship"]) == ["Ida", "Ole", "Ada"]
+
+
+def test_tools_are_functions_of_the_program() -> None:
+    asked: list[str] = []
+
+    def tide(port: str) -> float:
+        """The height of the tide in a port, in metres."""
+        asked.append(port)
+        return {"Kiel": 0.1, "Husum": 3.5, "Emden": 3.2}[port]
+
+    run = answered(
+        "deep = ships.dropna()\n"
+        "heights = {each: tide(each) for each in deep['port'].unique()}\n"
+        "answer(max(heights, key=heights.get))",
+        question="Which port of the deepest ships has the highest tide?",
+        tools=[tide],
+    )
+    assert run.answer == "Emden"
+    assert asked == ["Kiel", "Emden"]
+    assert [call.name for call, _ in run.calls] == ["tide", "tide"]
+
+
+def test_a_tool_that_fails_fails_in_the_program() -> None:
+    def tide(port: str) -> float:
+        """The height of the tide."""
+        raise ValueError(f"no tide in {port}")
+
+    run = answered(
+        "try:\n    height = tide(port='Kiel')\nexcept ValueError as error:\n"
+        "    height = 0\nanswer(float(ships['Draught (m)'].max()) + height)",
+        question="How deep is the port of the ships?",
+        tools=[tide],
+    )
+    assert run.answer == "6.0"
+
+
+def test_a_question_that_names_no_table_is_asked_as_before() -> None:
+    def tide(port: str) -> float:
+        """The height of the tide."""
+        return 0.1
+
+    with Small("answer(f\"{tide(port='Kiel')} metres\")") as model:
+        run = Agent([tide], model, namespace=variables()).run("How high is the tide in Kiel?")
+    assert run.answer == "0.1 metres"
+    assert "ships" not in str(model.asked[0].messages)
+
+
+def test_a_later_question_uses_what_the_program_before_it_made() -> None:
+    namespace = variables()
+    with Small(
+        "deep = ships[ships['Draught (m)'] > 3]\nanswer(len(deep))",
+        "answer(', '.join(deep['Ship']))",
+    ) as model:
+        agent = Agent([], model, namespace=namespace)
+        assert agent.run("How many ships are deeper than 3 m?").answer == "2"
+        assert agent.run("Which?").answer == "Ole, Ada"
+    assert "deep = ships[ships['Draught (m)'] > 3]" in str(model.asked[1].messages)
+    assert set(namespace) == {"ships", "limit"}
+
+
+def test_a_question_may_be_about_several_tables() -> None:
+    namespace = {**variables(), "tides": pd.DataFrame({"port": ["Kiel", "Emden"], "high": [0, 3]})}
+    with Small("answer(int(ships.merge(tides, on='port')['high'].sum()))") as model:
+        run = Agent([], model, namespace=namespace).run("Sum the tides of all ships")
+    assert run.answer == "3"
+    assert "tides: DataFrame 2 × 2" in str(model.asked[0].messages)
+
+
+def test_values_that_must_stay_are_not_sent() -> None:
+    model = Small("answer(4)")
+    agent = Agent([], model, namespace=variables(), values="none")
+    assert agent.run("How many ships?").answer == "4"
+    assert "Husum" not in str(model.asked)
+    assert "2.0 to 6.0" not in str(model.asked)
+
+
+def test_a_program_that_takes_too_long_is_stopped() -> None:
+    model = Small("while True:\n    pass", "answer(4)", "answer(4)")
+    agent = Agent([], model, namespace=variables(), max_seconds=3)
+    run = agent.run("How many ships?")
+    assert run.status == "stopped"
+
+
+def test_nothing_is_written_into_the_notebook() -> None:
+    namespace = variables()
+    before = namespace["ships"].copy()
+    run = answered(
+        "ships['depth'] = ships.pop('Draught (m)')\nships.drop(0, inplace=True)\nlimit = 9\n"
+        "del ships['port']\nanswer(len(ships))",
+        namespace=namespace,
+    )
+    assert run.answer == "3"
+    pd.testing.assert_frame_equal(namespace["ships"], before)
+    assert namespace == {"ships": namespace["ships"], "limit": 3}
