@@ -142,6 +142,15 @@ class Run(Generic[T_co]):
         return ""
 
     @property
+    def repairs(self) -> int | None:
+        """How many programs of a small model failed before the one that computed the answer.
+
+        None if no program computed it from data, or there is no answer. An answer without a repair
+        is right far more often than a repaired one.
+        """
+        return self.ending.repairs if isinstance(self.ending, ev.Answered) else None
+
+    @property
     def output(self) -> T_co:
         """The value of the requested type, or the answer as text if none was requested.
 

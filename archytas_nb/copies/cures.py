@@ -14,6 +14,7 @@ are installed: a cure that is no longer needed fails its test.
 | changes a selection with ``inplace=True`` | an assignment to the selection |
 | fills with ``method=`` | a call of that method |
 | takes a statistic of columns of which some are text | the same with ``numeric_only=True`` |
+| fails in a loop over columns of which some are text | the same over those of numbers |
 """
 
 from __future__ import annotations
@@ -178,12 +179,16 @@ def _fill_method(failure: Failure) -> Cure | None:
     return Cure(ast.unparse(statement), "fillna has no method=") if changed else None
 
 
+_OF_TEXT = (TypeError, ValueError, NotImplementedError)
+"""What computing with texts raises."""
+
+
 def _numeric_only(failure: Failure) -> Cure | None:
     """A statistic of all columns of a table, of which some are text: of the numbers only.
 
     The library has a parameter for it, which was once the default.
     """
-    if not isinstance(failure.error, (TypeError, ValueError)):
+    if not isinstance(failure.error, _OF_TEXT):
         return None
     tree = parsed(ast.unparse(failure.statement))
     changed = False
@@ -201,6 +206,29 @@ def _numeric_only(failure: Failure) -> Cure | None:
     return Cure(ast.unparse(tree), "some columns are text: numeric_only=True")
 
 
+def _numeric_columns(failure: Failure) -> Cure | None:
+    """A loop over all columns of a table, of which some are text: over those of numbers."""
+    if not isinstance(failure.error, _OF_TEXT):
+        return None
+    tree = parsed(ast.unparse(failure.statement))
+    changed = False
+    for loop in ast.walk(tree):
+        if not isinstance(loop, (ast.For, ast.comprehension)):
+            continue
+        over = loop.iter
+        if not isinstance(over, ast.Attribute) or over.attr != "columns":
+            continue
+        with suppress(Exception):
+            table = failure.value_of(over.value)
+            if _has_text(table) and hasattr(table, "select_dtypes"):
+                text = f"{ast.unparse(over.value)}.select_dtypes('number').columns"
+                loop.iter = parsed(text, "eval").body
+                changed = True
+    if not changed:
+        return None
+    return Cure(ast.unparse(tree), "some columns are text: only those of numbers")
+
+
 def _has_text(table: Any) -> bool:
     """Whether a table, or a table in groups, has columns that are no numbers."""
     table = getattr(table, "obj", table)
@@ -214,6 +242,7 @@ _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _import,
     _fill_method,
     _numeric_only,
+    _numeric_columns,
 )
 
 

@@ -98,31 +98,35 @@ class ProgramsInCopy:
     def run(self) -> Requests[Ending | None]:
         """Ask for programs until one answers."""
         wrong: _Wrong | None = None
-        for attempt in range(MAX_PROGRAMS):
+        failures = 0
+        while failures < MAX_PROGRAMS:
             if self.loop.guards.limit_reached():
                 return None  # the last turn follows
             self.loop.guards.steps += 1
-            result = yield from self._attempt(attempt, wrong)
+            result = yield from self._attempt(failures, wrong)
             if isinstance(result, Answered):
-                return replace(result, repairs=attempt)
+                return replace(result, repairs=failures)
             if not isinstance(result, _Wrong):
                 return result
+            lacks_only_answer = bool(result.begins) and (wrong is None or not wrong.begins)
             wrong = result
-            if attempt + 1 < MAX_PROGRAMS and wrong.text:
-                yield Notice("repair", f"the model writes another program: {wrong.text}")
+            failures += not lacks_only_answer
+            if failures < MAX_PROGRAMS and wrong.text:
+                yield Notice("repair", f"the model writes on: {wrong.text}")
         why = wrong.text if wrong is not None and wrong.text else "it was too long"
         return Failed(f"no program gave an answer; of the last one: {why}")
 
-    def _attempt(self, attempt: int, wrong: _Wrong | None) -> Requests[Ending | _Wrong]:
+    def _attempt(self, failures: int, wrong: _Wrong | None) -> Requests[Ending | _Wrong]:
         """One program, or the rest of one: how the run ends, or what was wrong with it."""
         before = _Wrong("")
-        if wrong is not None and wrong.ran and CONTINUES and attempt + 1 < MAX_PROGRAMS:
+        is_continued = CONTINUES and failures + 1 < MAX_PROGRAMS
+        if wrong is not None and wrong.ran and (is_continued or wrong.begins):
             before = wrong
         elif wrong is not None:
             self.loop.exchange.hint = wrong.told
             self.loop.conversation.rebuild()
         begun = _FENCE + (before.begun if before.ran else "")
-        reply = yield from self._ask(begun, WARM if attempt else 0.0)
+        reply = yield from self._ask(begun, WARM if failures else 0.0)
         is_cut = reply.finish == "length"
         text = before.begins + _program_in(reply.text, is_cut=is_cut)
         programs = self.loop.programs
@@ -153,7 +157,8 @@ class ProgramsInCopy:
             return _Wrong(f"The program was stopped: {end.lost}")
         if is_cut:
             return _Wrong("", ran)
-        return _Wrong("The values so far:", ran, hints=end.shown[-3:], begins="answer(")
+        shown = end.shown[-3:] or ("nothing was printed",)
+        return _Wrong("There is no answer yet. Printed:", ran, hints=shown, begins="answer(")
 
     def _ask(self, begun: str, temperature: float) -> Requests[ModelReply]:
         """Ask for a program whose beginning is written."""

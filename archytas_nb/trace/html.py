@@ -789,7 +789,9 @@ def _ending(view: RunView, *, reason: bool) -> Html:
     grid = None
     if view.table:
         grid = _table(view.table)
-    return join(head, body, grid)
+    doubt = views.doubt(view.ending)
+    below = element("div", doubt, style=DIM) if doubt else None
+    return join(head, body, grid, below)
 
 
 # ── the panel of a call that waits for approval ───────────────────────────────────────────────────

@@ -81,6 +81,8 @@ def markdown(view: RunView) -> str:
         blocks.append(fenced(text))
     if view.table:
         blocks.append(fenced("\n".join(grid_lines(view.table, _ANSWER_ROWS))))
+    if doubt := views.doubt(view.ending):
+        blocks.append(f"*{escaped(doubt)}*")
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -261,7 +263,8 @@ def ending_lines(view: RunView) -> str:
     grid = ""
     if view.table:
         grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS))
-    parts = (views.ending_title(view.ending), _answer_text(view), grid)
+    doubt = views.doubt(view.ending)
+    parts = (views.ending_title(view.ending), _answer_text(view), grid, doubt)
     return "\n".join(part for part in parts if part)
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from archytas_nb.loop import events as ev
 from archytas_nb.trace.safe import Table
-from archytas_nb.words import collapse_whitespace, edit_in_words, tidy
+from archytas_nb.words import collapse_whitespace, count, edit_in_words, tidy
 
 MARKS: dict[str | None, str] = {
     "done": "✓", "error": "✗", "refused": "⊘", "interrupted": "■", "not_run": "–", None: "…",
@@ -505,6 +505,17 @@ def ending_title(ending: ev.Ending | None) -> str:
             return title + _incomplete(ending.text)
         case None:  # a copy is made while the run goes on; how that ended is not known in it
             return "■ The run had not finished when this was saved"
+
+
+def doubt(ending: ev.Ending | None) -> str:
+    """How sure an answer is that a small model computed, in one line; empty for any other."""
+    match ending:
+        case ev.Answered(repairs=0):
+            return "(Computed by the first program: check that it does what you asked.)"
+        case ev.Answered(repairs=int(repairs)):
+            failed = count(repairs, "failed program")
+            return f"(⚠ Computed after {failed}: such answers are often wrong. Check the program.)"
+    return ""
 
 
 def _incomplete(answer: str) -> str:

@@ -81,6 +81,10 @@ EXAMPLES = [
         "numbers", "found = fleet.mean()['Draught (m)']", lambda it: it["found"], 4.0
     ),
     Example(
+        "loop", "found = {each: fleet[each].abs().max() for each in fleet.columns}",
+        lambda it: it["found"], {"Draught (m)": 6.0},
+    ),
+    Example(
         "groups", "found = fleet.groupby('port').median().loc['Husum'].isna().sum()",
         lambda it: it["found"], 1,
     ),
