@@ -139,12 +139,13 @@ class Copy:
         if self._process is not None:
             self._process.close()
 
-    def run(self, source: str, *, keep: bool = True) -> CopyReport:
+    def run(self, source: str, *, keep: bool = True, is_part: bool = False) -> CopyReport:
         """Run a program in the copy.
 
         Args:
             source: The program.
             keep: Whether it runs again in a copy that takes the place of one that has ended.
+            is_part: Whether more of the program follows: then open figures stay open.
 
         Raises:
             CopyError: The copy cannot be made, or cannot get a variable that the program uses.
@@ -154,13 +155,13 @@ class Copy:
         if self._is_closed:
             raise CopyError("the copy is closed: make another one")
         called = len(self._calls)
-        reader, way = self._run(source)
+        reader, way = self._run(source, is_part=is_part)
         if reader.ended == "hang":
             _hung.add(os.getpid())
             # What the program called in the kernel is repeated, and not called again.
             self._replayed = called
             with suppress(CopyError):
-                reader, way = self._run(source)
+                reader, way = self._run(source, is_part=is_part)
         if keep:
             self._kept += reader.succeeded
         return reader.report(way, time.monotonic() - begun)
@@ -185,20 +186,20 @@ class Copy:
                 raise CopyError(f"{name!r} cannot be brought back: {message.facts['reason']}")
         raise CopyError(f"{name!r} cannot be brought back: the copy ended ({process.ended})")
 
-    def _run(self, source: str) -> tuple[ReportReader, Way]:
+    def _run(self, source: str, *, is_part: bool) -> tuple[ReportReader, Way]:
         """Run a program in the process that there is, or in one that is made for it."""
         process = self._process
         if process is not None and process.is_running:
             try:
                 self._send(process, named(source, self._namespace), _PATIENT)
-                return self._read(process, source), process.way
+                return self._read(process, source, is_part=is_part), process.way
             except NotSentError as error:
                 if process.way == "message" and self._is_fork_doubtful():
                     # What has run would hang in a fork; without this program it goes on here.
                     raise CopyError(f"{error}; it is not in the copy") from None
                 process.close()
         process = self._started(source)
-        return self._read(process, source), process.way
+        return self._read(process, source, is_part=is_part), process.way
 
     def _started(self, source: str) -> CopyProcess:
         """A process with the variables that a program names, in which what was kept has run."""
@@ -220,7 +221,7 @@ class Copy:
                 raise
             replayed, self._replayed = self._replayed, 0
             if self._kept:
-                self._read(process, "\n".join(self._kept))
+                self._read(process, "\n".join(self._kept), is_part=True)
             self._replayed = max(replayed, self._replayed)
             if process.is_running:
                 return process
@@ -296,10 +297,10 @@ class Copy:
                 return
         raise CopyError(f"the copy ended while it was sent variables ({process.ended})")
 
-    def _read(self, process: CopyProcess, source: str) -> ReportReader:
+    def _read(self, process: CopyProcess, source: str, *, is_part: bool = False) -> ReportReader:
         reader = ReportReader(self._limits)
         try:
-            for message in process.ask("run", source):
+            for message in process.ask("run", source, is_part):
                 if message.what == "call":
                     self._answer(process, message)
                 elif message.what == "not locked":

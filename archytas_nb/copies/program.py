@@ -188,7 +188,7 @@ class Program:
             return
         self._tell("value", writer.buffers, tree=tree)
 
-    def _run(self, source: str) -> None:
+    def _run(self, source: str, is_part: bool = False) -> None:  # noqa: FBT001, FBT002
         self._count += 1
         filename = f"<copy {self._count}>"
         lines = source.splitlines(keepends=True)
@@ -207,7 +207,8 @@ class Program:
             for statement in statements:
                 if not self._statement(statement, filename):
                     break
-            self._draw()
+            if not is_part:  # otherwise the next part may go on with its figures
+                self._draw()
         self._tell("done", self._shown[: self._bounds.figures], tried=self._tried[:1000])
 
     def _statement(self, statement: ast.stmt, filename: str) -> bool:

@@ -616,6 +616,7 @@ class ProgramEnded:
         ran: The statements that ran, as they ran; None where they are not told apart.
         cures: What was changed in the statements so that they run, in words.
         hints: What was looked up about the error.
+        figures: The pictures that it drew, as PNG in base64.
     """
 
     shown: tuple[str, ...] = ()
@@ -631,6 +632,7 @@ class ProgramEnded:
     ran: str | None = None
     cures: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
 
     @property
     def assigned_texts(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ import ast
 import math
 import queue
 import threading
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,6 +115,7 @@ class _Progress:
             given=self.given,
             ran="\n".join(self.ran),
             cures=tuple(self.cures),
+            figures=tuple(b64encode(each).decode() for each in self.figures),
             hints=self.hints,
         )
 
@@ -235,7 +237,8 @@ class CopySession:
             tools=(*self._tools, *PROGRAM_ENDINGS),
             stopped=lambda: self._is_stopping,
         )
-        self._copy.run(_QUIET)
+        named = f"0 if True else ({', '.join(self._tables)},)"  # so that the copy has them
+        self._copy.run(f"{_QUIET}\n{named}")
         if self._before is not None and self._before.text:
             self._copy.run(self._before.text)
 
@@ -248,7 +251,7 @@ class CopySession:
         """The value of an expression in the copy, which is none of the program's."""
         if self._copy is None:
             return None
-        report = self._copy.run(expression, keep=False)
+        report = self._copy.run(expression, keep=False, is_part=True)
         value = report.statements[-1].value if report.statements else None
         return None if value is None else value.object
 
@@ -257,6 +260,7 @@ class CopySession:
     def _work(self, tree: ast.Module) -> None:
         try:
             self._run_statements(tree)
+            self._take_figures()
             self._events.put(self._program.ended())
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
             self._events.put(error)
@@ -313,6 +317,11 @@ class CopySession:
         self._program.cures += comments
         self._keep("\n".join([*(f"# {each}" for each in comments), *before, source]))
 
+    def _take_figures(self) -> None:
+        """Take the figures that are open at the end of the program."""
+        if self._copy is not None and not self._program.lost:
+            self._program.figures += self._copy.run("0", keep=False).figures
+
     def _keep(self, source: str) -> None:
         self._kept.append(source)
         self._program.ran.append(source)
@@ -331,7 +340,7 @@ class CopySession:
         """Run a statement in the copy: the one that failed, or the last; None if it is lost."""
         if self._copy is None:
             return None
-        report = self._copy.run(source)
+        report = self._copy.run(source, is_part=True)
         program = self._program
         for each in report.statements:
             program.shown += [truncate_line(line, _MAX_LINE) for line in each.printed.splitlines()]

@@ -287,7 +287,8 @@ def _with_end(step: StepView, end: ev.ProgramFaults | ev.ProgramEnded) -> StepVi
     if program.by_lines and end.assigned:
         value = ", ".join(end.assigned_texts.values())
         values = (*values, (program.begin + 1, collapse_whitespace(tidy(value), LINE_VALUE)))
-    program = replace(program, shown=shown, values=values)
+    figures = (*program.figures, *end.figures)
+    program = replace(program, shown=shown, values=values, figures=figures)
     reply = step.reply
     if end.has_answer:  # until it is accepted
         reply = literal(end.answer)

@@ -791,7 +791,8 @@ def _ending(view: RunView, *, reason: bool) -> Html:
         grid = _table(view.table)
     doubt = views.doubt(view.ending)
     below = element("div", doubt, style=DIM) if doubt else None
-    return join(head, body, grid, below)
+    pictures = [safe.picture("image/png", each, _PICTURE, "figure") for each in view.figures]
+    return join(head, body, grid, *pictures, below)
 
 
 # ── the panel of a call that waits for approval ───────────────────────────────────────────────────

@@ -264,7 +264,8 @@ def ending_lines(view: RunView) -> str:
     if view.table:
         grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS))
     doubt = views.doubt(view.ending)
-    parts = (views.ending_title(view.ending), _answer_text(view), grid, doubt)
+    figures = f"[{count(len(view.figures), 'figure')}]" if view.figures else ""
+    parts = (views.ending_title(view.ending), _answer_text(view), grid, figures, doubt)
     return "\n".join(part for part in parts if part)
 
 

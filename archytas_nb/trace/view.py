@@ -227,6 +227,7 @@ class ProgramView:
         values: Of parts: what was assigned, by the line where the part begins.
         stopped: Why it was stopped from outside; empty if it was not.
         is_over: Whether it has ended, or the part that was run last.
+        figures: The pictures that it drew, as PNG in base64.
     """
 
     text: str = ""
@@ -239,6 +240,7 @@ class ProgramView:
     values: tuple[tuple[int, str], ...] = ()
     stopped: str = ""
     is_over: bool = False
+    figures: tuple[str, ...] = ()
 
     @property
     def is_running(self) -> bool:
@@ -393,6 +395,12 @@ class RunView:
     is_side_request: bool = field(
         default=False, compare=False
     )  # whether the next reply is no step's
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The pictures that the last program drew, as PNG in base64; they are shown below it."""
+        programs = [step.program for step in self.steps if step.program is not None]
+        return programs[-1].figures if programs else ()
 
     @property
     def displays(self) -> Iterator[ev.Output]:

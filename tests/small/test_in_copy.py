@@ -13,6 +13,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace.fold import fold
+from archytas_nb.trace.html import html
 from archytas_nb.trace.text import plain
 
 SHIPS = {
@@ -256,3 +257,17 @@ def test_nothing_is_written_into_the_notebook() -> None:
     assert run.answer == "3"
     pd.testing.assert_frame_equal(namespace["ships"], before)
     assert namespace == {"ships": namespace["ships"], "limit": 3}
+
+
+def test_a_figure_is_shown_below_the_answer() -> None:
+    run = answered(
+        "import matplotlib.pyplot as plt\nplt.plot(ships['Draught (m)'])\nplt.title('Depths')\n"
+        "answer('The depths of the ships.')",
+        question="Plot the depths of the ships",
+    )
+    [end] = [each for each in run.events if isinstance(each, ev.ProgramEnded)]
+    assert len(end.figures) == 1
+    view = fold(run.question, run.events)
+    assert view.figures == end.figures
+    assert "[1 figure]" in plain(view)
+    assert f"data:image/png;base64,{end.figures[0][:40]}" in html(view)
