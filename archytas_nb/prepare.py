@@ -753,7 +753,10 @@ def _in_copy(
 
     A tool that takes objects by reference works on those of the notebook: then there is none.
     """
-    is_asked = setup.settings.context != "none" and not setup.hides_values
+    settings = setup.settings
+    is_asked = settings.context != "none" and not setup.hides_values
+    if "python" in settings.given and settings.python == "off":  # the default is for others
+        return ()
     if protocol != "program" or profile.copies is None or not is_asked:
         return ()
     if error is not None or exchange.wants_code:

@@ -11,11 +11,12 @@ from typing import Any
 
 from archytas_nb.copies.cures import cure_before, cure_of
 from archytas_nb.copies.failures import Failure
-from archytas_nb.copies.hints import hints, state_of
+from archytas_nb.copies.hints import hints, is_unfit, state_of
+from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.words import truncate_line
 
-__all__ = ["cured_before", "examined", "missing_numbers", "state_of"]
+__all__ = ["cured_before", "examined", "missing_numbers", "state_of", "unfit_inputs"]
 
 
 def examined(
@@ -42,6 +43,13 @@ def examined(
     with suppress(Exception):
         return None, [truncate_line(each, 300) for each in hints(failure)]
     return None, []
+
+
+def unfit_inputs(source: str, variables: Mapping[str, Any], tables: Iterable[str]) -> list[str]:
+    """The variables that a statement reads, made by the program, whose data is missing or text."""
+    uses = Bindings(parsed(source)).uses
+    names = dict.fromkeys(use.name for use in uses if use.act == "read")
+    return [each for each in names if each not in tables and is_unfit(variables.get(each))]
 
 
 def cured_before(source: str, variables: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -109,14 +109,36 @@ def about(name: str, value: Any) -> str:
     """What a variable is, in one line."""
     if is_table(value):
         listed = _listed(columns_of(value)[:_COLUMNS])
-        return f"{name}: {type(value).__name__}, {len(value)} rows, columns {listed}"
+        facts = f"{name}: {type(value).__name__}, {len(value)} rows, columns {listed}"
+        counts = {column: int(number) for column, number in _missing(value).items() if number}
+        return f"{facts}, missing values {counts}"[:300] if counts else facts
     if hasattr(value, "items") and hasattr(value, "dtype"):
         few = ", ".join(
             f"{_short(key)}: {_short(each)}" for key, each in islice(value.items(), _FEW)
         )
-        return f"{name}: {type(value).__name__} of {value.dtype}, {len(value)} values: {few}"
+        missing = int(value.isna().sum()) if hasattr(value, "isna") else 0
+        facts = f"{name}: {type(value).__name__} of {value.dtype}, {len(value)} values"
+        return f"{facts}{f', {missing} missing' if missing else ''}: {few}"
     shape = getattr(value, "shape", ())
     return f"{name}: {type(value).__name__} {shape or _short(value, 60)}"
+
+
+def _missing(table: Any) -> Any:
+    """How many values are missing in each column."""
+    return table.isna().sum() if hasattr(table, "isna") else {}
+
+
+def is_unfit(value: Any) -> bool:
+    """Whether a value is data of which some is missing or text: it is no input of a computation."""
+    with suppress(Exception):
+        if is_table(value):
+            has_text = any(each.kind not in "biufc" for each in value.dtypes)
+            return has_text or bool(_missing(value).sum())
+        if hasattr(value, "isna"):
+            return value.dtype.kind not in "biufc" or bool(value.isna().any())
+        if getattr(value, "dtype", None) is not None and value.shape:
+            return bool((value != value).any())  # noqa: PLR0124 - nan is not itself
+    return False
 
 
 def _tables(failure: Failure) -> list[tuple[str, Any]]:

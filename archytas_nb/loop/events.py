@@ -616,6 +616,8 @@ class ProgramEnded:
         ran: The statements that ran, as they ran; None where they are not told apart.
         cures: What was changed in the statements so that they run, in words.
         hints: What was looked up about the error.
+        sound: The statements that ran before the one that made the value with which the error
+            came; None if that is not known.
         figures: The pictures that it drew, as PNG in base64.
     """
 
@@ -632,6 +634,7 @@ class ProgramEnded:
     ran: str | None = None
     cures: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    sound: str | None = None
     figures: tuple[str, ...] = ()
 
     @property

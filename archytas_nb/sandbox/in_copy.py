@@ -96,6 +96,7 @@ class _Progress:
     gave_up: str | None = None
     error: Fault | None = None
     hints: tuple[str, ...] = ()
+    sound: str | None = None
     lost: str = ""
     line: int = 1  # of the statement that runs
 
@@ -117,6 +118,7 @@ class _Progress:
             cures=tuple(self.cures),
             figures=tuple(b64encode(each).decode() for each in self.figures),
             hints=self.hints,
+            sound=self.sound,
         )
 
 
@@ -391,6 +393,21 @@ class CopySession:
         text = truncate_line(": ".join([kind, *first]), _MAX_ERROR)
         self._program.error = Fault(self._program.line, source, text, kind)
         self._program.hints = hints
+        if kind == "ValueError":  # the call is right, and what it was given is not
+            self._program.sound = self._before_unfit(source)
+
+    def _before_unfit(self, source: str) -> str | None:
+        """What ran before the statement that made the unfit data which a statement was given."""
+        found = self._ask(f"{_EXAMINE}.unfit_inputs({source!r}, globals(), {self._tables!r})")
+        names = set(found or ())
+        first = None
+        for place in range(len(self._kept) - 1, -1, -1):
+            bindings = Bindings(parsed(self._kept[place]))
+            if not names & set(bindings.bound_in_order) or _only_imports(self._kept[place]):
+                continue
+            names |= {use.name for use in bindings.uses if use.act == "read"} - {*self._tables}
+            first = place
+        return None if first is None else "\n".join(self._kept[:first])
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -448,6 +465,10 @@ class CopySession:
 def _statements(source: str) -> list[str]:
     """The statements of a text, one by one."""
     return [ast.unparse(each) for each in parsed(source).body]
+
+
+def _only_imports(source: str) -> bool:
+    return all(isinstance(each, (ast.Import, ast.ImportFrom)) for each in parsed(source).body)
 
 
 def _has_no_value(value: Any) -> bool:

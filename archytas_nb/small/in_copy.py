@@ -45,6 +45,11 @@ CONTINUES = True
 """Whether the second program goes on behind what ran of the first."""
 
 STOPS = ("```",)
+PYTHON_LINES = r"""root ::= line ("\n" line)* "\n```"
+line ::= "" | [A-Za-z_#( \t] [^\n]*
+"""
+"""The grammar after a program that was no Python: its lines begin as those of Python do."""
+
 _FENCE = "```python\n"
 
 
@@ -58,6 +63,7 @@ class _Wrong:
         failed: The statement that failed; empty if all ran.
         hints: What was looked up about it.
         begins: How the next statement begins; empty if that is left to the model.
+        is_python: Whether it could be read as Python.
     """
 
     text: str
@@ -65,6 +71,7 @@ class _Wrong:
     failed: str = ""
     hints: tuple[str, ...] = ()
     begins: str = ""
+    is_python: bool = True
 
     @property
     def begun(self) -> str:
@@ -80,7 +87,7 @@ class _Wrong:
     def told(self) -> str:
         """What is said below the question before a fresh program."""
         failed = f"Another program failed at `{truncate_line(self.failed, 200)}`: "
-        return f"({failed if self.failed else ''}{self.text})"
+        return "\n".join([f"({failed if self.failed else ''}{self.text}", *self.hints]) + ")"
 
 
 @dataclass(slots=True)
@@ -126,16 +133,18 @@ class ProgramsInCopy:
             self.loop.exchange.hint = wrong.told
             self.loop.conversation.rebuild()
         begun = _FENCE + (before.begun if before.ran else "")
-        reply = yield from self._ask(begun, WARM if failures else 0.0)
+        grammar = "" if wrong is None or wrong.is_python else PYTHON_LINES
+        reply = yield from self._ask(begun, WARM if failures else 0.0, grammar)
         is_cut = reply.finish == "length"
         text = before.begins + _program_in(reply.text, is_cut=is_cut)
+        text = "\n".join(filter(None, [before.ran, text]))
         programs = self.loop.programs
         programs.begin(text)
-        end = yield from programs.run(text, is_part=bool(before.ran))
+        end = yield from programs.run(text)
         if isinstance(end, ProgramFaults):
             fault = end.faults[0]
-            return _Wrong(fault.text, failed=fault.source)
-        programs.text = "\n".join(filter(None, [before.ran, end.ran]))
+            return _Wrong(fault.text, failed=fault.source, is_python=False)
+        programs.text = end.ran or ""
         for why in end.cures:
             yield Notice("repair", f"the program was changed: {why}")
         return (yield from self._result(end, programs.text, is_cut=is_cut))
@@ -152,7 +161,8 @@ class ProgramsInCopy:
                 return ending
             return _Wrong(self.loop.exchange.steps[-1].report, ran=_without_answer(ran))
         if end.error is not None:
-            return _Wrong(end.error.text, ran, end.error.source, end.hints)
+            before = ran if end.sound is None else end.sound
+            return _Wrong(end.error.text, before, end.error.source, end.hints)
         if end.lost:
             return _Wrong(f"The program was stopped: {end.lost}")
         if is_cut:
@@ -160,7 +170,7 @@ class ProgramsInCopy:
         shown = end.shown[-3:] or ("nothing was printed",)
         return _Wrong("There is no answer yet. Printed:", ran, hints=shown, begins="answer(")
 
-    def _ask(self, begun: str, temperature: float) -> Requests[ModelReply]:
+    def _ask(self, begun: str, temperature: float, grammar: str) -> Requests[ModelReply]:
         """Ask for a program whose beginning is written."""
         ask = self.loop.request()
         first, *messages = ask.messages
@@ -172,6 +182,7 @@ class ProgramsInCopy:
             stop=STOPS,
             is_continued=True,
             temperature=temperature,
+            grammar=grammar if self.loop.facts.has_grammars else "",
             max_tokens=MAX_PROGRAM_TOKENS,
         )
         received = yield from self.loop.reply_or_end(reply)

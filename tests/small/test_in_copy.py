@@ -124,6 +124,28 @@ def test_a_program_that_was_cut_off_goes_on() -> None:
     assert run.answer == "6.0"
 
 
+def test_after_a_reply_that_is_no_python_lines_begin_as_those_of_python_do() -> None:
+    with Small("@mean[ships['Draught (m)'].mean()]", "answer(4)") as model:
+        run = Agent([], model, namespace=variables()).run("How many ships? 4")
+    assert run.answer == "4"
+    assert (model.asked[0].grammar, bool(model.asked[1].grammar)) == ("", True)
+
+
+def test_data_that_is_not_fit_is_made_again() -> None:
+    with Small(
+        "import math\nlimit = 3\ndepths = ships['Draught (m)']\n"
+        "whole = [int(each) for each in depths]\nanswer(sum(whole))",
+        "depths = ships['Draught (m)'].dropna()\n"
+        "whole = [int(each) for each in depths]\nanswer(sum(whole))",
+    ) as model:
+        run = Agent([], model, namespace=variables()).run("Sum the draughts of the ships")
+    assert run.answer == "12"
+    begun = model.asked[1].messages[-1]["content"]
+    assert begun.startswith("```python\nimport math\nlimit = 3\n# This failed: whole = ")
+    assert "depths: Series of float64, 4 values, 1 missing" in begun
+    assert "depths = ships" not in begun
+
+
 def test_a_cure_is_said_in_the_code_that_the_person_sees() -> None:
     run = answered("answer(float(data['draught_m'].max()))")
     assert run.answer == "6.0"
