@@ -207,9 +207,7 @@ def _numeric_only(failure: Failure) -> Cure | None:
 
 
 def _numeric_columns(failure: Failure) -> Cure | None:
-    """A loop over all columns of a table, of which some are text: over those of numbers."""
-    if not isinstance(failure.error, _OF_TEXT):
-        return None
+    """A loop over all columns of a table that fails at one of text: over those of numbers."""
     tree = parsed(ast.unparse(failure.statement))
     changed = False
     for loop in ast.walk(tree):
@@ -220,13 +218,23 @@ def _numeric_columns(failure: Failure) -> Cure | None:
             continue
         with suppress(Exception):
             table = failure.value_of(over.value)
-            if _has_text(table) and hasattr(table, "select_dtypes"):
+            if hasattr(table, "select_dtypes") and _fails_at_text(failure, loop, table):
                 text = f"{ast.unparse(over.value)}.select_dtypes('number').columns"
                 loop.iter = parsed(text, "eval").body
                 changed = True
     if not changed:
         return None
     return Cure(ast.unparse(tree), "some columns are text: only those of numbers")
+
+
+def _fails_at_text(failure: Failure, loop: ast.For | ast.comprehension, table: Any) -> bool:
+    """Whether the column at which a loop has failed is text.
+
+    Libraries raise all kinds of errors then. The variable of a comprehension is not there any more.
+    """
+    if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name):
+        return bool(table[failure.variables[loop.target.id]].dtype.kind not in "biufc")
+    return isinstance(failure.error, _OF_TEXT) and _has_text(table)
 
 
 def _has_text(table: Any) -> bool:

@@ -46,7 +46,7 @@ def _near(failure: Failure) -> Iterator[str]:
         for each in [text for text in failure.strings if text not in columns][:3]:
             if close := get_close_matches(each, columns, 3, 0.5):
                 yield f"there is no column {each!r}; there is {_listed(close)}"
-    elif isinstance(error, AttributeError) and error.name:
+    elif isinstance(error, AttributeError) and error.name in _attributes(failure.statement):
         names = [each for each in dir(error.obj) if not each.startswith("_")]
         owner = getattr(error.obj, "__name__", type(error.obj).__name__)
         if close := get_close_matches(error.name, names, 3, 0.6):
@@ -57,6 +57,11 @@ def _near(failure: Failure) -> Iterator[str]:
         names = [each for each in failure.variables if not each.startswith("_")]
         close = get_close_matches(error.name, names, 2, 0.7) or list(failure.tables)
         yield f"there is no {error.name}; there is {_listed(close)}"
+
+
+def _attributes(statement: ast.stmt) -> set[str]:
+    """The attributes that a statement names; one that a library names is no fault of it."""
+    return {each.attr for each in ast.walk(statement) if isinstance(each, ast.Attribute)}
 
 
 def _parameters(failure: Failure) -> Iterator[str]:

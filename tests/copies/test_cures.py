@@ -85,6 +85,13 @@ EXAMPLES = [
         lambda it: it["found"], {"Draught (m)": 6.0},
     ),
     Example(
+        "any error",
+        "found = []\nfor each in fleet.columns:\n"
+        "    if fleet[each].dtype.kind == 'O':\n        raise RuntimeError(each)\n"
+        "    found.append(each)",
+        lambda it: it["found"], ["Draught (m)"],
+    ),
+    Example(
         "groups", "found = fleet.groupby('port').median().loc['Husum'].isna().sum()",
         lambda it: it["found"], 1,
     ),
