@@ -755,7 +755,7 @@ def _in_copy(
     """
     settings = setup.settings
     is_asked = settings.context != "none" and not setup.hides_values
-    if "python" in settings.given and settings.python == "off":  # the default is for others
+    if settings.python == "off":
         return ()
     if protocol != "program" or profile.copies is None or not is_asked:
         return ()

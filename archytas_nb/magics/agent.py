@@ -494,9 +494,7 @@ class ArchytasNB(SettingTraits, Magics):
         asks_user = settings.ask_user == "on"
         if settings.ask_user == "auto":  # a tool of that name takes the place of the built-in one
             asks_user = profile.asks_user and "ask_user" not in toolbox
-        # A small model is not offered to write code unless the question says so.
-        code = settings.python_for(by_setting=profile.runs_python)
-        settings = settings.but(allow=allow, ask_user=asks_user, python=code)
+        settings = settings.but(allow=allow, ask_user=asks_user)
         return RunSetup(settings, ModelChoice(model), tools, Toolbox(), self.shell.user_ns)
 
     def _model(
