@@ -72,13 +72,28 @@ class Ran:
 
     Attributes:
         text: The statements, without calls of tools.
+        variables: The names of the notebook's variables that they may have changed.
     """
 
     text: str
+    variables: tuple[str, ...] = ()
 
+    def for_program(self, tree: ast.Module) -> str:
+        """What is run before a program that names what these assigned; empty if it names nothing.
 
-class _EndError(BaseException):
-    """The program has ended: it answered, gave up, or is stopped."""
+        What they changed of the notebook's variables is as it is there again.
+        """
+        bindings = Bindings(parsed(self.text))
+        named = {each.name for each in Bindings(tree).uses if each.act == "read"}
+        if not named & {*bindings.bound_in_order} - {*self.variables}:
+            return ""
+        used = {each.name for each in bindings.uses}
+        own = [each for each in self.variables if each in used]
+        aside = [
+            f"_own_{each} = {each}; {each} = __import__('copy').deepcopy({each})" for each in own
+        ]
+        back = [f"{each} = _own_{each}; del _own_{each}" for each in own]
+        return "\n".join([*aside, self.text, *back])
 
 
 @dataclass(slots=True)
@@ -177,7 +192,7 @@ class CopySession:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return ProgramFaults((_syntax_fault(error, text),))
         if self._copy is None or not is_part:
-            self._begin()
+            self._begin(tree)
         self._program = _Progress(text)
         self._thread = threading.Thread(
             target=self._work, args=(tree,), name="archytas_nb copy", daemon=True
@@ -212,7 +227,7 @@ class CopySession:
             self.stop()
         self._drop_copy()
         again = (each for at, each in enumerate(self._kept) if at not in self._called)
-        return Ran("\n".join(again))
+        return Ran("\n".join(again), self._tables)
 
     def _next(self) -> ProgramReply:
         """What the thread reports next."""
@@ -227,7 +242,7 @@ class CopySession:
 
     # ── the copy ──────────────────────────────────────────────────────────────────────────────────
 
-    def _begin(self) -> None:
+    def _begin(self, tree: ast.Module) -> None:
         """Make a new copy, with the variables of the programs of the question before."""
         self._drop_copy()
         self._kept = []
@@ -241,8 +256,8 @@ class CopySession:
         )
         named = f"0 if True else ({', '.join(self._tables)},)"  # so that the copy has them
         self._copy.run(f"{_QUIET}\n{named}")
-        if self._before is not None and self._before.text:
-            self._copy.run(self._before.text)
+        if self._before is not None and (again := self._before.for_program(tree)):
+            self._copy.run(again)
 
     def _drop_copy(self) -> None:
         if self._copy is not None:
@@ -416,10 +431,10 @@ class CopySession:
         program = self._program
         if program.is_over or self._is_stopping:
             raise RuntimeError("the program has ended")
+        self._called.add(len(self._kept))  # the place that the statement will have
         if name in PROGRAM_ENDINGS:
             return self._end_with(name, [*args, *given.values()])
         call = call_of(self._tools[name], args, given, self._handles, program.line)
-        self._called.add(len(self._kept))  # the place that the statement will have
         return self._outcome(call)
 
     def _outcome(self, call: ProgramCall) -> Any:

@@ -132,6 +132,21 @@ def test_the_next_question_has_the_variables_of_the_one_before(project: Path) ->
     assert ended.answer == 4.0
 
 
+def test_what_a_question_changed_in_a_table_is_not_there_for_the_next(project: Path) -> None:
+    session = CopySession({}, variables(), ["ships"], project)
+    session.run("ports = ships.pop('port')\nships['depth'] = 0\nanswer(1)")
+    before = session.close()
+    for program in (
+        "answer(ships['port'].nunique())",
+        "answer(len(set(ports)) + 0 * len(ships.port))",
+    ):
+        session = CopySession({}, variables(), ["ships"], project, before)
+        ended = session.run(program)
+        session.close()
+        assert isinstance(ended, ev.ProgramEnded)
+        assert (ended.answer, ended.error) == (2, None)
+
+
 def test_the_first_answer_counts(project: Path) -> None:
     session = CopySession({}, variables(), ["ships"], project)
     ended = session.run("try:\n    answer(1)\nexcept Exception:\n    answer(2)\nfound = 3")
