@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from unittest.mock import patch
 
 from archytas_nb import Agent
@@ -52,6 +52,7 @@ class Asked:
         variables: Gives the variables.
         is_right: Whether an answer is right.
         label: The right answer, for people.
+        output_type: The type of the answer; None for text.
     """
 
     id: str
@@ -60,10 +61,14 @@ class Asked:
     variables: Callable[[], Mapping[str, Any]]
     is_right: Callable[[Any], bool]
     label: str = ""
+    output_type: Any = None
 
 
-def questions_in(folder: Path, ids: Sequence[int]) -> Iterator[Asked]:
-    """The questions of the benchmark with these ids, in their order."""
+def questions_in(folder: Path, ids: Sequence[int], *, is_typed: bool = True) -> Iterator[Asked]:
+    """The questions of the benchmark with these ids, in their order.
+
+    Typed, the answer is a dict with the parts that the question asks for.
+    """
     import pandas as pd
 
     wanted = set(ids)
@@ -82,12 +87,16 @@ def questions_in(folder: Path, ids: Sequence[int]) -> Iterator[Asked]:
     for number in ids:
         each = found[number]
         values = [(name, str(value)) for name, value in labels[number]["common_answers"]]
-        names = dict.fromkeys(re.findall(r"@(\w+)\s*\[", each["format"]))
-        format_ = f"Format: {each['format']}\nAnswer {' '.join(f'@{name}[...]' for name in names)}"
-        text = f"{each['question']}\nConstraints: {each['constraints']}\n{format_}"
+        names = list(dict.fromkeys(re.findall(r"@(\w+)\s*\[", each["format"])))
+        text = f"{each['question']}\nConstraints: {each['constraints']}\nFormat: {each['format']}"
+        parts = None
+        if is_typed:
+            parts = TypedDict("Answer", dict.fromkeys(names, float | str))  # type: ignore[operator]
+        else:
+            text += f"\nThe text of the answer: {' '.join(f'@{name}[{{…}}]' for name in names)}"
         yield Asked(
             str(number), each["level"], text, reader(tables / each["file_name"]), judge(values),
-            " ".join(f"@{name}[{value}]" for name, value in values),
+            " ".join(f"@{name}[{value}]" for name, value in values), parts,
         )  # fmt: skip
 
 
@@ -203,7 +212,7 @@ def ask(asked: Asked, model: Any, **options: Any) -> Result:
     started = time.monotonic()
     agent = Agent([], model=model, namespace=dict(asked.variables()), **options)
     try:
-        run = agent.run(asked.question)
+        run = agent.run(asked.question, output_type=asked.output_type)
     except Exception as error:
         run = getattr(error, "run", None)
         if run is None:
@@ -212,6 +221,8 @@ def ask(asked: Asked, model: Any, **options: Any) -> Result:
     if _spent:
         seconds = sum(_spent)
     answer = run.answer
+    if isinstance(run.value, dict):
+        answer = " ".join(f"@{name}[{value}]" for name, value in run.value.items())
     return Result(
         asked.id, asked.level, asked.is_right(answer), answer, asked.label, run.status, seconds,
         getattr(run.ending, "repairs", None), run.usage.input_tokens, run.usage.output_tokens,
@@ -248,6 +259,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--ids", type=Path, help="a file with an id in each line")
     parser.add_argument("--own", choices=["choose", "blind"], help="the questions of frames_own.py")
+    parser.add_argument("--text", action="store_true", help="ask for texts, not for typed answers")
     parser.add_argument("--every", type=int, default=1, help="only every nth question")
     parser.add_argument("--first", type=int, default=0, help="the place of the first one")
     parser.add_argument("--without", action="append", default=[], choices=sorted(PIECES))
@@ -261,7 +273,7 @@ def main() -> None:
         asked = list(questions(given.own))
     elif given.folder and given.ids:
         ids = [int(line) for line in given.ids.read_text().split()]
-        asked = list(questions_in(given.folder, ids))
+        asked = list(questions_in(given.folder, ids, is_typed=not given.text))
     else:
         parser.error("expected FOLDER and --ids, or --own")
     model = KeptModel(given.cache)
