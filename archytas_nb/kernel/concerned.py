@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from archytas_nb.kernel.context import shown_names
 from archytas_nb.kernel.mentions import owners_named, place_of
+from archytas_nb.kernel.visible import shown_names
 from archytas_nb.loop.record import Exchange
 from archytas_nb.namespace import contained
 from archytas_nb.tools.tables import table_of

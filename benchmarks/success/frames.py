@@ -64,7 +64,7 @@ class Asked:
     output_type: Any = None
 
 
-def questions_in(folder: Path, ids: Sequence[int], *, is_typed: bool = True) -> Iterator[Asked]:
+def questions_in(folder: Path, ids: Sequence[int], *, is_typed: bool = False) -> Iterator[Asked]:
     """The questions of the benchmark with these ids, in their order.
 
     Typed, the answer is a dict with the parts that the question asks for.
@@ -259,7 +259,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--ids", type=Path, help="a file with an id in each line")
     parser.add_argument("--own", choices=["choose", "blind"], help="the questions of frames_own.py")
-    parser.add_argument("--text", action="store_true", help="ask for texts, not for typed answers")
+    parser.add_argument("--typed", action="store_true", help="ask for typed answers, not for texts")
     parser.add_argument("--every", type=int, default=1, help="only every nth question")
     parser.add_argument("--first", type=int, default=0, help="the place of the first one")
     parser.add_argument("--without", action="append", default=[], choices=sorted(PIECES))
@@ -273,7 +273,7 @@ def main() -> None:
         asked = list(questions(given.own))
     elif given.folder and given.ids:
         ids = [int(line) for line in given.ids.read_text().split()]
-        asked = list(questions_in(given.folder, ids, is_typed=not given.text))
+        asked = list(questions_in(given.folder, ids, is_typed=given.typed))
     else:
         parser.error("expected FOLDER and --ids, or --own")
     model = KeptModel(given.cache)

@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_only_the_questions_of_the_list_are_read_and_asked(folder: Path) -> None:
-    [asked] = frames.questions_in(folder, [3])
+    [asked] = frames.questions_in(folder, [3], is_typed=True)
     model: Any = Small("answer({'depth': df['depth'].max(), 'name': 'Uwe'})", protocol="program")
     result = frames.ask(asked, model)
     assert (result.right, result.answer, result.repairs) == (True, "@depth[4.0] @name[Uwe]", 0)
@@ -44,7 +44,7 @@ def test_only_the_questions_of_the_list_are_read_and_asked(folder: Path) -> None
 
 
 def test_an_answer_as_text_has_the_values_behind_their_names(folder: Path) -> None:
-    [asked] = frames.questions_in(folder, [3], is_typed=False)
+    [asked] = frames.questions_in(folder, [3])
     model: Any = Small("answer(f\"@depth[{df['depth'].max()}] @name[Uwe]\")", protocol="program")
     assert frames.ask(asked, model).right
     labels = [("depth", "4.0"), ("name", "Uwe")]
