@@ -71,16 +71,15 @@ def _modules() -> Iterator[Any]:
 
 def _libraries() -> Collection[str]:
     """The installed libraries that need numpy, those that are imported already first."""
-    roots: list[str] = []
+    needing = set()
     for each in importlib.metadata.distributions():
         always = (one for one in each.requires or () if "extra ==" not in one)
-        needs = (re.split(r"[^\w-]", one)[0].lower() for one in always)
-        if "numpy" in needs:
-            top = (each.read_text("top_level.txt") or each.metadata["Name"] or "").split()
-            roots += [one for one in top if one.isidentifier() and not one.startswith("_")]
-    named = [one for one in dict.fromkeys(roots) if _is_installed(one)]
-    roots_first = [one for one in ("sklearn",) if _is_installed(one) and one not in named]
-    return sorted([*named, *roots_first], key=lambda one: one not in sys.modules)
+        if "numpy" in (re.split(r"[^\w-]", one)[0].lower() for one in always):
+            needing.add(each.metadata["Name"])
+    packages = importlib.metadata.packages_distributions()
+    roots = [root for root, owners in packages.items() if needing.intersection(owners)]
+    named = [root for root in roots if not root.startswith("_") and _is_installed(root)]
+    return sorted(named, key=lambda root: root not in sys.modules)
 
 
 def _is_installed(name: str) -> bool:
