@@ -28,7 +28,7 @@ from typing import Any
 from archytas_nb.copies import examine  # the copy finds it imported
 from archytas_nb.copies.cures import Cure
 from archytas_nb.copies.libraries import ALIASES, import_of
-from archytas_nb.copies.place import Copy, Failure, Statement
+from archytas_nb.copies.place import Copy, CopyError, Failure, Statement
 from archytas_nb.loop.events import (
     CallOutcome,
     Fault,
@@ -191,9 +191,13 @@ class CopySession:
             tree = parsed(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return ProgramFaults((_syntax_fault(error, text),))
-        if self._copy is None or not is_part:
-            self._begin(tree)
         self._program = _Progress(text)
+        if self._copy is None or not is_part:
+            try:
+                self._begin(tree)
+            except CopyError as error:
+                self._program.lost = str(error)
+                return self._program.ended()
         self._thread = threading.Thread(
             target=self._work, args=(tree,), name="archytas_nb copy", daemon=True
         )
@@ -276,8 +280,11 @@ class CopySession:
 
     def _work(self, tree: ast.Module) -> None:
         try:
-            self._run_statements(tree)
-            self._take_figures()
+            try:
+                self._run_statements(tree)
+                self._take_figures()
+            except CopyError as error:  # no copy can be made in the place of one that has ended
+                self._program.lost = str(error)
             self._events.put(self._program.ended())
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
             self._events.put(error)

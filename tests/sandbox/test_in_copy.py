@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from archytas_nb.copies.place import Copy, CopyError
 from archytas_nb.loop import events as ev
 from archytas_nb.sandbox.in_copy import CopySession, Ran
 
@@ -173,3 +174,17 @@ def test_imports_of_short_names_are_in_what_ran(project: Path) -> None:
     session.close()
     assert isinstance(ended, ev.ProgramEnded)
     assert (ended.ran or "").splitlines()[0] == "import numpy as np"
+
+
+def test_a_copy_that_cannot_be_made_is_a_lost_program(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise CopyError("a copy of the kernel cannot be made")
+
+    monkeypatch.setattr(Copy, "run", refused)
+    session = CopySession({}, variables(), ["ships"], project)
+    ended = session.run("answer(1)")
+    session.close()
+    assert isinstance(ended, ev.ProgramEnded)
+    assert (ended.has_answer, ended.lost) == (False, "a copy of the kernel cannot be made")
