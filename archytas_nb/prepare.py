@@ -53,7 +53,7 @@ from archytas_nb.models.secrets import mask_in
 from archytas_nb.namespace import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.rules import Instructions, read_instructions
 from archytas_nb.run import AnswerCheck
-from archytas_nb.settings import SETTINGS, Settings
+from archytas_nb.settings import Settings
 from archytas_nb.small.copy_protocol import COPY_CARD
 from archytas_nb.syntax.program import PROGRAM_ENDINGS
 from archytas_nb.tools.current import host
@@ -755,8 +755,7 @@ def _in_copy(
     """
     settings = setup.settings
     is_asked = settings.context != "none" and not setup.hides_values
-    is_default = "python" not in settings.given and SETTINGS["python"].default == "off"
-    if settings.python == "off" and not is_default:
+    if settings.python == "off":
         return ()
     if protocol != "program" or profile.copies is None or not is_asked:
         return ()
