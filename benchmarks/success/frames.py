@@ -37,31 +37,9 @@ from archytas_nb.models.embedded.model import EmbeddedModel
 from archytas_nb.sandbox import in_copy as session
 from archytas_nb.small import copy_protocol
 from archytas_nb.small import in_copy as programs
+from benchmarks.success.frames_own import Asked, questions
 
 # ── the questions ─────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question about variables.
-
-    Attributes:
-        id: What names it.
-        level: A word that groups it.
-        question: The text for the model.
-        variables: Gives the variables.
-        is_right: Whether an answer is right.
-        label: The right answer, for people.
-        output_type: The type of the answer; None for text.
-    """
-
-    id: str
-    level: str
-    question: str
-    variables: Callable[[], Mapping[str, Any]]
-    is_right: Callable[[Any], bool]
-    label: str = ""
-    output_type: Any = None
 
 
 def questions_in(folder: Path, ids: Sequence[int], *, is_typed: bool = False) -> Iterator[Asked]:
@@ -268,8 +246,6 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true", help="print only the rates")
     given = parser.parse_args()
     if given.own:
-        from benchmarks.success.frames_own import questions
-
         asked = list(questions(given.own))
     elif given.folder and given.ids:
         ids = [int(line) for line in given.ids.read_text().split()]

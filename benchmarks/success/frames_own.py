@@ -13,9 +13,32 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from benchmarks.success.frames import Asked
+
+@dataclass(frozen=True)
+class Asked:
+    """A question about variables.
+
+    Attributes:
+        id: What names it.
+        level: A word that groups it.
+        question: The text for the model.
+        variables: Gives the variables.
+        is_right: Whether an answer is right.
+        label: The right answer, for people.
+        output_type: The type of the answer; None for text.
+    """
+
+    id: str
+    level: str
+    question: str
+    variables: Callable[[], Mapping[str, Any]]
+    is_right: Callable[[Any], bool]
+    label: str = ""
+    output_type: Any = None
+
 
 Expected = float | str | tuple[float | str, ...]
 
