@@ -17,10 +17,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Generic, Self
 
+from archytas_nb.conversation import ActiveRun
 from archytas_nb.kernel.background import awaiting_loop
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.stop import Stop
-from archytas_nb.run import ActiveRun, Events, Observer, Run, T_co
+from archytas_nb.run import Events, Observer, Run, T_co
 from archytas_nb.tools.toolbox import Toolbox
 
 _WAKE_SECONDS = 0.2

@@ -8,19 +8,20 @@ continue. A cell that is run again finds its own place there, whatever was asked
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from archytas_nb.errors import ArchytasError, RunInterrupted
-from archytas_nb.loop.record import Exchange, index_of
-from archytas_nb.run import ActiveRun, Run
 
 if TYPE_CHECKING:
     from archytas_nb.code.rows import PlannedRows
     from archytas_nb.loop.events import Kept, Usage
+    from archytas_nb.loop.record import Exchange
     from archytas_nb.namespace import Cell
+    from archytas_nb.run import Events, Run
 
 RUNS = 20
 """How many runs can be undone."""
@@ -28,6 +29,30 @@ BYTES = 1 << 30
 """How much the copies for that may take together, unless it is one run."""
 
 _log = logging.getLogger("archytas_nb")
+
+
+class ActiveRun:
+    """The unfinished run of an agent."""
+
+    def __init__(self) -> None:
+        self.events: Callable[[], Events | None] = lambda: None
+        self.is_awaited = False  # by a task: nothing else may request the next event
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a question is being answered now, so that this is asked from within."""
+        earlier = self.events()
+        return earlier is not None and inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING
+
+    def end(self) -> None:
+        """End an abandoned run, such as that of a stream that is no longer iterated."""
+        earlier = self.events()
+        if earlier is not None:
+            if self.is_awaited or inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
+                raise RuntimeError(
+                    "this agent is already answering a question; ask another agent, or wait"
+                )
+            earlier.close()
 
 
 class Conversation:
@@ -65,6 +90,8 @@ class Conversation:
         """Keep the record of a question, which replaces that of its cell; False if it was kept."""
         if self._has(exchange):
             return False
+        from archytas_nb.loop.record import index_of
+
         index = index_of(self.exchanges, exchange.origin)
         self.exchanges[index : index + 1] = [exchange]
         return True

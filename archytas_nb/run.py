@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import itertools
 import json
 import threading
@@ -666,30 +665,6 @@ def ending_only(exchange: Exchange, ending: ev.Ending) -> Events:
     """The events of a run that could not start."""
     exchange.ending = ending
     yield ending
-
-
-class ActiveRun:
-    """The unfinished run of an agent."""
-
-    def __init__(self) -> None:
-        self.events: Callable[[], Events | None] = lambda: None
-        self.is_awaited = False  # by a task: nothing else may request the next event
-
-    @property
-    def is_running(self) -> bool:
-        """Whether a question is being answered now, so that this is asked from within."""
-        earlier = self.events()
-        return earlier is not None and inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING
-
-    def end(self) -> None:
-        """End an abandoned run, such as that of a stream that is no longer iterated."""
-        earlier = self.events()
-        if earlier is not None:
-            if self.is_awaited or inspect.getgeneratorstate(earlier) == inspect.GEN_RUNNING:
-                raise RuntimeError(
-                    "this agent is already answering a question; ask another agent, or wait"
-                )
-            earlier.close()
 
 
 def notifier(observers: Sequence[Observer]) -> Callable[[ev.Delta], bool]:

@@ -18,7 +18,6 @@ from IPython.core.completer import (
 from archytas_nb.magics.agent import held_model
 from archytas_nb.magics.line import options_in, options_of, parser_of
 from archytas_nb.magics.settings import model_settings
-from archytas_nb.tools.variables import user_names
 
 _log = logging.getLogger("archytas_nb")
 
@@ -113,6 +112,8 @@ def _words(magics: Any, name: str, parser: Any, option: str, word: str) -> list[
 
 def _values(magics: Any, option: str) -> list[str]:
     """The values of an option of a question; the variables of the notebook in a lookup."""
+    from archytas_nb.tools.variables import user_names
+
     names = magics.shell.user_ns
     match option:
         case "--image" | "--out" | "--on" | "{":

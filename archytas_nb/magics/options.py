@@ -23,7 +23,6 @@ from traitlets import Bool
 from archytas_nb.batch import STORE
 from archytas_nb.errors import ConfigurationError, ToolError
 from archytas_nb.magics.settings import SettingTraits, amount, integer, number, share
-from archytas_nb.tools.variables import user_names
 from archytas_nb.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -152,6 +151,7 @@ def _evaluated(
 ) -> Any:
     """The value of an expression of the notebook, if ``read`` takes it; raises UsageError."""
     from archytas_nb.template import error_line
+    from archytas_nb.tools.variables import user_names
 
     code = compile(_expression(source, flag), f"<{flag}>", "eval", dont_inherit=True)
     try:
@@ -246,6 +246,8 @@ def condition(source: str, namespace: dict[str, Any], *, of_text: bool) -> Calla
     tree = _expression(source, "--until")
     known = {"answer", *namespace, *dir(builtins)}
     for name in sorted(Bindings(tree).read_first - known):
+        from archytas_nb.tools.variables import user_names
+
         guess = did_you_mean(name, ["answer", *user_names(namespace)])
         raise UsageError(f"--until: no variable is named {name!r}{guess}")
     code = compile(f"lambda answer: (\n{source}\n)", "<until>", "eval", dont_inherit=True)
