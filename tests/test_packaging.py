@@ -61,6 +61,7 @@ def test_every_library_that_is_imported_is_declared() -> None:
     modules = set().union(*map(imported, (ROOT / "archytas_nb").rglob("*.py")))
     modules -= {*sys.stdlib_module_names, "annotationlib", "archytas_nb"}  # Python 3.14 has it
     modules -= {"jupyter_ai_acp_client", "jupyter_ai_persona_manager"}  # they load the module
+    modules -= {"threadpoolctl"}  # comes with scikit-learn, and is read only where it is loaded
     modules -= {"PIL"}  # comes with what makes large pictures, such as matplotlib
     assert {"openai", "pydantic_core", "psutil", "nbclient"} <= modules
     providers = importlib.metadata.packages_distributions()

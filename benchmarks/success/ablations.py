@@ -92,7 +92,7 @@ def _grammar() -> AbstractContextManager[Any]:
 
 @_piece("values", "without the legal values of an argument in the grammar")
 def _values() -> AbstractContextManager[Any]:
-    branch = text_protocol._branch
+    branch = text_protocol.TextProtocol._branch
 
     def stripped(schema: Json) -> Json:
         if isinstance(schema, list):
@@ -101,7 +101,10 @@ def _values() -> AbstractContextManager[Any]:
             return schema
         return {key: stripped(value) for key, value in schema.items() if key != "enum"}
 
-    return patch.object(text_protocol, "_branch", lambda name, given: branch(name, stripped(given)))
+    def made(self: Any, name: str, given: Json) -> Json:
+        return branch(self, name, stripped(given))
+
+    return patch.object(text_protocol.TextProtocol, "_branch", made)
 
 
 @_piece(
@@ -142,16 +145,16 @@ def _long_thought() -> AbstractContextManager[Any]:
 
 
 def _thought(schema: Json) -> AbstractContextManager[Any]:
-    branch = text_protocol._branch
+    branch = text_protocol.TextProtocol._branch
 
-    def made(name: str, given: Json) -> Json:
-        whole = branch(name, given)
+    def made(self: Any, name: str, given: Json) -> Json:
+        whole = branch(self, name, given)
         properties = {**whole["properties"], "thought": schema}
         if schema is None:
             del properties["thought"]
         return {**whole, "properties": properties, "required": list(properties)}
 
-    return patch.object(text_protocol, "_branch", made)
+    return patch.object(text_protocol.TextProtocol, "_branch", made)
 
 
 # ── what the model is told at first ───────────────────────────────────────────────────────────────
@@ -188,8 +191,8 @@ def _text() -> AbstractContextManager[Any]:
             self.text = json.dumps(tool.spec()["function"], ensure_ascii=False)
             self.input_schema = tool.input_schema
 
-    def with_schemas(self: Any, tools: Any, *given: Any) -> None:
-        made(self, {name: AsSchema(tool) for name, tool in tools.items()}, *given)
+    def with_schemas(self: Any, tools: Any, *given: Any, **named: Any) -> None:
+        made(self, {name: AsSchema(tool) for name, tool in tools.items()}, *given, **named)
         self.tools = tools
 
     return patch.object(text_protocol.TextProtocol, "__init__", with_schemas)

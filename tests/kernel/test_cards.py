@@ -13,7 +13,6 @@ import narwhals
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -111,6 +110,7 @@ def test_a_card_is_the_same_in_every_library_but_for_the_names_of_types(
     if frame.shape[1]:
         expected = [each.replace(" 00:00:00", "") for each in facts(frame)]
         assert facts(pl.from_pandas(frame)) == expected
+        pa = pytest.importorskip("pyarrow")
         assert facts(pa.Table.from_pandas(frame, preserve_index=False)) == expected
 
 

@@ -10,8 +10,8 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
+from archytas_nb import conversation
 from archytas_nb.loop.events import AskModel, Kept
-from archytas_nb.magics import history
 from archytas_nb.testing import ScriptedModel
 
 
@@ -173,7 +173,7 @@ def test_what_could_not_be_put_back_is_listed(ask: Any) -> None:
 
 
 def test_older_runs_are_let_go_and_undo_says_so(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "RUNS", 1)
+    monkeypatch.setattr(conversation, "RUNS", 1)
     ask("--python undoable one", "df['a'] = 1")
     ask("--python undoable two", "df['b'] = 1")
     assert "restored: df" in magic(ask, "agent_undo")

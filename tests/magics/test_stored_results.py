@@ -13,15 +13,15 @@ SETUP = '''
 import archytas_nb as nb
 from archytas_nb.testing import ScriptedModel
 
-ROWS = list(range(5000))
+_held = [list(range(5000))]  # in no variable of its own, so that a result is kept
 
 def load() -> list[int]:
     """Load the rows; they are the same object each time."""
-    return ROWS
+    return _held[0]
 
 def load_new() -> list[int]:
     """Load the rows."""
-    return list(ROWS)
+    return list(_held[0])
 
 ask = ("load_new", None), ("load", None), ("final_answer", "Done.")
 agent = nb.Agent([load, load_new], model=ScriptedModel(*ask, *ask, *ask), context="none")
@@ -36,7 +36,7 @@ def run(shell: InteractiveShell, *cells: str) -> None:
 
 @pytest.fixture
 def notebook(shell: InteractiveShell) -> InteractiveShell:
-    run(shell, SETUP.replace("ROWS", "_rows"))  # a private name: a result is not known by it
+    run(shell, SETUP)
     return shell
 
 
@@ -75,7 +75,7 @@ ASSIGNMENTS = [
     "%%time\nload_1 = load()",
     "match load():\n    case load_1: pass",
     "globals().update(load_1=load())",
-    "get_ipython().push(dict(load_1=_rows))",
+    "get_ipython().push(dict(load_1=_held[0]))",
 ]
 
 
@@ -85,8 +85,8 @@ def test_a_variable_that_the_person_assigned_stays_also_if_it_holds_the_same_obj
 ) -> None:
     cells = [cell, ASK] if when == "before" else [ASK, cell]
     run(notebook, *cells)
-    assert read_meanwhile(notebook) == [notebook.user_ns["_rows"]]
-    assert notebook.user_ns["load_1"] is notebook.user_ns["_rows"]
+    assert read_meanwhile(notebook) == [notebook.user_ns["_held"][0]]
+    assert notebook.user_ns["load_1"] is notebook.user_ns["_held"][0]
 
 
 def test_a_variable_that_held_the_result_before_the_question_stays(
@@ -95,7 +95,7 @@ def test_a_variable_that_held_the_result_before_the_question_stays(
     run(notebook, "load_1 = load()")
     notebook.history_manager.reset(new_session=False)  # nothing says who assigned it
     run(notebook, ASK)
-    assert read_meanwhile(notebook) == [notebook.user_ns["_rows"]]
+    assert read_meanwhile(notebook) == [notebook.user_ns["_held"][0]]
 
 
 def test_a_result_that_is_about_to_be_deleted_is_not_described(notebook: InteractiveShell) -> None:

@@ -42,7 +42,8 @@ def test_a_long_cell_of_a_frame_is_shortened() -> None:
         assert "x" * 600 not in text
         assert "cells are cut at 500 characters" in text
         many = {f"c{n}": ["x" * 10_000] * 20 for n in range(9)}
-        assert "x" * 120 not in render(frame(many)).text
+        assert len(render(frame(many)).text) < 3_000
+        assert "the first 2 columns of 9" in render(frame(many)).text
 
 
 def test_items_of_a_list_in_a_cell_are_not_cut() -> None:
