@@ -128,10 +128,18 @@ def _no_thought() -> Iterable[AbstractContextManager[Any]]:
     assert "thought" not in text
     yield _thought(None)
     yield patch.object(text_protocol, "_RULES", text)
-    action = text_protocol._action
-    yield patch.object(
-        text_protocol, "_action", lambda _, *given: said.sub("", action("", *given), count=1)
-    )
+    step = text_protocol.TextProtocol.step
+
+    def without(self: Any, given: Any) -> list[Json]:
+        """What was written goes back as it was: also in replies that were rejected."""
+        return [
+            {**each, "content": said.sub("", each["content"])}
+            if isinstance(each["content"], str)
+            else each
+            for each in step(self, given)
+        ]
+
+    yield patch.object(text_protocol.TextProtocol, "step", without)
 
 
 @_piece("thought-60", "a thought of at most 60 characters in place of 200")
