@@ -37,6 +37,7 @@ from archytas_nb.kernel.output import current_capture
 from archytas_nb.kernel.python import compiled
 from archytas_nb.loop.events import CallOutcome, Json, ToolCall
 from archytas_nb.namespace import Namespace
+from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.edits import Edits
 from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import Drained
@@ -212,7 +213,7 @@ class WorkingCopy:
         if report.ended is None:
             self._bring_back()
         self._note_tried(report, failed)
-        self._note_unchanged(report)
+        self._note_unchanged(report, code)
         if report.ended is not None:
             raise ToolError(f"the code was stopped: {ENDED[report.ended]}")
         if failed is not None:
@@ -291,11 +292,12 @@ class WorkingCopy:
             "the user the code.)"
         )
 
-    def _note_unchanged(self, report: CopyReport) -> None:
-        """Say which variables of the notebook the code has not changed, although it looks so."""
-        changed = [name for name in report.bound if name in self._variables]
-        if changed:
-            self._notes.append(f"(In the notebook, {', '.join(changed)} stayed as before.)")
+    def _note_unchanged(self, report: CopyReport, code: str) -> None:
+        """Say that the notebook is as before, where the code looks as if it changed a variable."""
+        changed = {*report.bound, *Bindings.of(code).changed}
+        has_kept = any(name in self._variables for name in self._kept)
+        if not has_kept and any(name in self._variables for name in changed):
+            self._notes.append("(This ran in a copy: nothing in the notebook has changed.)")
 
     # ── what comes back ───────────────────────────────────────────────────────────────────────────
 

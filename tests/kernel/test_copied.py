@@ -165,6 +165,24 @@ def test_keep_makes_a_new_variable_that_undo_removes() -> None:
     assert "ys" not in names
 
 
+UNCHANGED = "nothing in the notebook has changed"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_said"),
+    [
+        ("ys = [x * 2 for x in xs]\nkeep('ys')", False),  # it has changed
+        ("ys = 1\nys", False),  # nobody would take that for a change
+        ("xs = [9]", True),
+        ("xs[0] = 9", True),
+        ("del xs", True),
+        ("xs = [9]\nys = 1\nkeep('ys')", False),
+    ],
+)
+def test_what_looks_like_a_change_is_said_to_be_none(code: str, *, is_said: bool) -> None:
+    assert (UNCHANGED in one(code, {"xs": [1, 2]}).text) is is_said
+
+
 def test_keep_replaces_no_variable_of_the_notebook() -> None:
     names: Names = {"xs": [1, 2]}
     outcome = one("xs = 'other'\nkeep('xs')", names)
