@@ -233,6 +233,16 @@ def watched(ledger: Ledger) -> Iterator[Ledger]:
 
 
 @contextmanager
+def noted_in(ledger: Ledger | None) -> Iterator[None]:
+    """In the block, effects are noted in another ledger; in none for what the extension does."""
+    token = current.set(ledger)
+    try:
+        yield
+    finally:
+        current.reset(token)
+
+
+@contextmanager
 def files_undone() -> Iterator[None]:
     """What the block does to files is undone at its end."""
     with watched(Ledger(kept_files, working_folder())) as ledger:

@@ -30,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from archytas_nb.effects.ledger import Ledger, current, noted_in
 from archytas_nb.errors import ToolError
 from archytas_nb.kernel.approval import Approver, CallingProgram
 from archytas_nb.kernel.origin import run_as_tool
@@ -180,6 +181,7 @@ class WorkingCopy:
         self._state: Literal["none", "open", "old", "closed"] = "none"
         self._bound: dict[str, None] = {}  # the names that code has bound in the copy, in order
         self._code = ""  # that runs
+        self._ledger: Ledger | None = None  # of the call that runs it
         self._why_old = ""  # the tool whose call in the kernel may have changed something
         self._kept: dict[str, None] = {}  # the names that the code wants in the notebook
         self._notes: list[str] = []  # for the model, about the code that ran
@@ -203,8 +205,10 @@ class WorkingCopy:
         self._kept = {}
         compiled(code)  # which explains magics, before anything is started
         self._code = code
+        self._ledger = current.get()
         try:
-            report = self._opened().run(code)
+            with noted_in(None):  # what makes the copy is no effect of the code
+                report = self._opened().run(code)
         except CopyError as error:
             raise ToolError(f"{error}. Use the other tools") from None
         self._show(report)
@@ -390,7 +394,8 @@ class WorkingCopy:
             raise PermissionError(clearance.refusal)
         self.called.append(name)
         self.note_call(tool, is_unchanged=False)
-        value = run_as_tool(partial(_result_of, clearance.bound))
+        with noted_in(self._ledger):
+            value = run_as_tool(partial(_result_of, clearance.bound))
         return value.items if isinstance(value, Drained) else value
 
     def _wish(self, *names: str) -> None:

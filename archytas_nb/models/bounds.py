@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from archytas_nb.effects.ledger import noted_in
 from archytas_nb.errors import ModelError
 from archytas_nb.loop.events import Json
 from archytas_nb.loop.stop import stoppable
@@ -105,10 +106,11 @@ class BoundedConnection:
         with stoppable(self.abort):
             yield
 
+    @contextlib.contextmanager
     def send(
         self, path: str, body: Mapping[str, Json], headers: Mapping[str, str], timeouts: Any
-    ) -> contextlib.AbstractContextManager[Any]:
-        """Send a request; return a context manager of its response.
+    ) -> Iterator[Any]:
+        """Send a request; the block has its response.
 
         Args:
             path: Where it goes, after the base URL.
@@ -120,7 +122,7 @@ class BoundedConnection:
             named = self.client.default_headers.items()
             self._headers = {name.lower(): each for name, each in named if isinstance(each, str)}
         self._parts = self._encoded_in_parts(body)
-        response: contextlib.AbstractContextManager[Any] = self.http.stream(
+        stream = self.http.stream(
             "POST",
             f"{self._base_url}{path}",
             params=self._query or None,
@@ -128,7 +130,10 @@ class BoundedConnection:
             headers={**self._headers, **headers},
             timeout=timeouts,
         )
-        return response
+        with contextlib.ExitStack() as opened:
+            with noted_in(None):  # an agent that a tool asks connects to its endpoint
+                response = opened.enter_context(stream)
+            yield response
 
     def _encoded_in_parts(self, body: Mapping[str, Json]) -> tuple[bytes, ...]:
         """A body as JSON, in parts: each item of one of our lists is one.

@@ -79,3 +79,21 @@ def test_a_known_secret_in_a_command_is_masked(monkeypatch: pytest.MonkeyPatch) 
     assert effect.kind == "ran"
     assert "zz-0123456789abcdef" not in effect.target
     assert effect.target.startswith("true ")
+
+
+def test_code_in_a_copy_has_no_effects_but_those_of_the_tools_that_it_calls(folder: Path) -> None:
+    def save(name: str) -> str:
+        """Save.
+
+        Args:
+            name: The file
+        """
+        (folder / name).write_text("x")
+        return "saved"
+
+    code = "import tempfile\nopen(tempfile.mkstemp()[1], 'w').close()\nn + 1\n"
+    for more, effects in (("", []), ("save('new.txt')", ["new.txt"])):
+        model = ScriptedModel(("python", {"code": code + more}), ("final_answer", "Done."))
+        run = Agent([save], model=model, python="copy", namespace={"n": 1}).run("Do it.")
+        assert run.status == "answered"
+        assert [each.shown for each in run.effects] == effects
