@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -42,9 +43,6 @@ _NO_EFFECT = ("/dev/", "/proc/", "/sys/")
 
 kept_files = Store()
 """What the files of this kernel were before its calls changed them."""
-
-caches: list[Path] = []
-"""Folders in which libraries keep what they may make again: a change there is no effect."""
 
 current: ContextVar[Ledger | None] = ContextVar("archytas_nb_ledger", default=None)
 """The ledger of the call that runs."""
@@ -308,8 +306,16 @@ def _effect(path: Path, before: State, after: State) -> Effect | None:
 
 
 def _is_no_effect(path: Path) -> bool:
-    is_nowhere = str(path).startswith(_NO_EFFECT)
-    return is_nowhere or "__pycache__" in path.parts or any(each in path.parents for each in caches)
+    return str(path).startswith((*_NO_EFFECT, *_caches())) or "__pycache__" in path.parts
+
+
+@cache
+def _caches() -> tuple[str, ...]:
+    """The folders in which libraries keep what they may make again, as the systems name them."""
+    home = Path.home()
+    own = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    folders = [home / ".cache", home / "Library" / "Caches", *map(Path, filter(None, [own]))]
+    return tuple(f"{each}{os.sep}" for each in folders)
 
 
 def _bytes(size: int) -> str:
