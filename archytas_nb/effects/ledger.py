@@ -311,11 +311,11 @@ def _is_no_effect(path: Path) -> bool:
 
 @cache
 def _caches() -> tuple[str, ...]:
-    """The folders in which libraries keep what they may make again, as the systems name them."""
+    """The folders for what Python and libraries may make again, as the systems name them."""
     home = Path.home()
     own = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    folders = [home / ".cache", home / "Library" / "Caches", *map(Path, filter(None, [own]))]
-    return tuple(f"{each}{os.sep}" for each in folders)
+    given = [each for each in (own, sys.pycache_prefix) if each]
+    return tuple(map(str, (home / ".cache", home / "Library" / "Caches", *given)))
 
 
 def _bytes(size: int) -> str:
