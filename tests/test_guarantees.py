@@ -249,7 +249,7 @@ def test_an_answer_by_name_reaches_no_secret_and_nothing_that_is_not_the_users(
     model = ScriptedModel(*[("final_answer", given)] * 3, ("final_answer", "x"), protocol=protocol)
     agent = nb.Agent([], model, namespace={name: held}, protocol=protocol, max_errors=2)
     run = agent.run("Which?", output_type=kind)
-    assert CANARY not in str(run.output)
+    assert CANARY not in str(run.value)
     assert CANARY not in str([ask.messages for ask in model.asked])
 
 

@@ -73,7 +73,6 @@ def test_what_is_told_is_the_persons_message_before_the_next_request(protocol: s
     roles = [each["role"] for each in requests[2].messages]
     pairs = list(itertools.pairwise(roles))
     assert ("user", "user") not in pairs
-    assert ("tool", "user") not in pairs
     assert agent.exchanges[0].steps[1].said == text
     shown = bundle(fold("Work", run.events))[0]
     assert "Only rows of 2020" in shown["text/plain"]

@@ -112,7 +112,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     ),
     "another tool": ({"tools": [price, stock, shelf]}, "tools", "shelf", "'shelf' is offered"),
     "a tool less": ({"tools": [price]}, "tools", "stock", "'stock' is no longer"),
-    "another order": ({"tools": [stock, price]}, "tools", "", "different order: ['stock', 'price'"),
+    "another order": ({"tools": [stock, price]}, "tools", "", "'stock', 'price'"),
     "outcome": ({"tools": [price, other(stock, result=8)]}, "outcome", "stock", "    - 7"),
     "first outcome": ({"tools": [other(price, result=2.75), stock]}, "outcome", "price", "+ "),
     "instructions": ({"instructions": "Be brief."}, "instructions", "", "+ Be brief."),

@@ -118,7 +118,7 @@ def test_an_endpoint_without_a_system_prompt_reads_it_in_the_first_question(talk
     first = talk.server.chats[-1].messages[0]
     assert first["role"] == "user"
     assert first["content"].startswith("You answer a data scientist")
-    assert first["content"].endswith("What is 1 + 2?")
+    assert "What is 1 + 2?" in first["content"]
     assert len(talk.server.chats) == 3
     talk.goes_on()
     assert len(talk.server.chats) == 4  # it is remembered
