@@ -112,7 +112,10 @@ def test_every_request_extends_the_one_before(
 ) -> None:
     model = ScriptedModel(protocol="native")
     tools = nb.Toolbox(measure, draw, failing)
-    agent = nb.Agent(tools, model, namespace={"v": [1, 2]}, max_errors=30, max_steps=30)
+    # Code in a copy and code in the kernel are described in other words: off, and then on.
+    agent = nb.Agent(
+        tools, model, namespace={"v": [1, 2]}, max_errors=30, max_steps=30, python="off"
+    )
     added = dict[int, Callable[..., int]]()
     for number, (change, steps, (output_type, ends)) in enumerate(questions):
         model._remaining = [*steps, *ends]  # a run may end before it has used all of them

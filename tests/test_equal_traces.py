@@ -209,7 +209,10 @@ def talk(
     record = [
         (
             each.question,
-            [replace(step, correction=step.correction[:20]) for step in each.steps],
+            [
+                replace(step, correction=step.correction[:20], written="", rejected=None)
+                for step in each.steps
+            ],
             each.ending,
         )
         for each in agent.exchanges
