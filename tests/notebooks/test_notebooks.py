@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 
 NOTEBOOKS = sorted(Path(__file__).parent.glob("*.ipynb"))
 KINDS = {
-    "a table": r"DataFrame of 3 rows",
+    "a table": r"DataFrame 3 × 2",
     "a figure": r"\[image/png\]",
     "an error of the tool": r"ZeroDivisionError",
     "an input that does not fit": r"wrong arguments",
