@@ -224,6 +224,34 @@ def test_reading_is_no_effect(tmp_path: Path) -> None:
     assert ledger.effects == ()
 
 
+def test_compiled_modules_are_no_effect_where_python_keeps_them_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "module_of_a_user.py").write_text("x = 1")
+    code = """
+import sys
+from archytas_nb.effects.ledger import Ledger, watched
+from archytas_nb.effects.states import Store
+sys.path.insert(0, sys.argv[1])
+with watched(Ledger(Store())) as ledger:
+    import module_of_a_user
+print(module_of_a_user.__cached__)
+print(ledger.effects)
+"""
+    compiled = tmp_path / "compiled"
+    environment = os.environ | {"PYTHONPYCACHEPREFIX": str(compiled)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    shown = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    written, effects = shown.splitlines()
+    assert Path(written).is_relative_to(compiled)
+    assert Path(written).exists()
+    assert effects == "()"
+
+
 def test_what_is_too_large_is_told_and_left(tmp_path: Path) -> None:
     path = tmp_path / "large"
     path.write_bytes(b"x" * 2000)
