@@ -322,7 +322,7 @@ class Map:
         self.paid = sum((each.usage for each in self._found.values()), Usage())
         self._paid_before = self.paid
         self._store = Store(None)
-        self._ask: AskRow = self.ask_singly
+        self._ask: AskRow = self.ask_one
         self._asked = 0  # rows that have ended since the map began
         self._failures: dict[str, str] = {}  # why rows failed, by their keys, the last one last
         self._retried: set[str] = set()  # rows that failed and are asked about again
@@ -454,7 +454,7 @@ class Map:
             ModelError: The endpoint failed before any row was done.
         """
         self.todo = dict(todo)
-        self._ask = ask or self.ask_singly
+        self._ask = ask or self.ask_one
         self._asked = 0
         self._started = self._ended_at = time.monotonic()
         self._paid_before = self.paid
@@ -701,9 +701,7 @@ class Map:
         ended = replace(result, spent=result.spent - notes.total)
         return self._store.put(row.key, ended, row.earlier)
 
-    def ask_singly(
-        self, question: str, note: CostLedger, effects: Effects | None = None
-    ) -> RowResult:
+    def ask_one(self, question: str, note: CostLedger, effects: Effects | None = None) -> RowResult:
         """Ask about a row in a conversation of its own.
 
         Args:
@@ -800,7 +798,7 @@ class Map:
             elif result.status == "open":
                 # An interrupt hit a tool on the main thread.
                 self.limiter.stop("an interrupt", now=not self.limiter.reason)
-            is_estimated = self._ask == self.ask_singly
+            is_estimated = self._ask == self.ask_one
             if is_estimated and self._asked == _SAMPLE < len(self.todo):
                 self._inbox.put(self._estimate)
 

@@ -649,7 +649,7 @@ class PlannedMap:
 
         def ask(number: int, note: CostLedger) -> RowResult:
             effects = Effects(self._made.get(number, {}), is_closed=True)
-            return rows.ask_singly(self._questions[number], note, effects)
+            return rows.ask_one(self._questions[number], note, effects)
 
         rows.run({key: each for key, each in numbers.items() if rows.is_open(key)}, ask)
         for key, number in numbers.items():
@@ -759,16 +759,16 @@ class PlannedMap:
         parts = []
         if tried.calls is not None and tried.tried:
             parts.append(f"about {count(round(tried.calls / tried.tried * number), 'tool call')}")
-        singly = 0 if self._hides_values else round(share * number)
-        if singly:
-            parts.append(f"about {count(singly, 'row')} asked one by one")
+        others = 0 if self._hides_values else round(share * number)
+        if others:
+            parts.append(f"about {count(others, 'row')} asked one by one")
         sample = [rows.result(tried.keys[each]) for each in self._sample]
         single = [rows.result(rows.keys[each]) for each in self._verified]
         judged = _mean([each.usage for each in sample if each.status != "open"])
         asked = _mean([each.usage for each in single if each.status != "open"])
-        requests = judged.requests * number + asked.requests * singly
+        requests = judged.requests * number + asked.requests * others
         parts.append(f"about {count(round(requests), 'request')}" if requests else "0 requests")
-        cost = _times(judged, number) + _times(asked, singly)
+        cost = _times(judged, number) + _times(asked, others)
         if cost.tokens or cost.usd:
             parts.append(f"about {rows.amount(cost)}")
         line = f"all {number:,}: {', '.join(parts)}"
@@ -817,7 +817,7 @@ class PlannedMap:
         if self._hides_values:
             left = []  # they stay as they are
         if left and not rows.limiter.reason and self._may_ask(len(left)):
-            self._ask_singly(tried, left)
+            self._ask_others(tried, left)
         elif left and not rows.limiter.reason:
             rows.limiter.stop(f"max_fallback={self._options.max_fallback:g}")
         planned = self._assembled(keys)
@@ -850,7 +850,7 @@ class PlannedMap:
         )
         return confirm(question, Controls(Keyboard())) is True
 
-    def _ask_singly(self, tried: ProgramTrial, numbers: Sequence[int]) -> None:
+    def _ask_others(self, tried: ProgramTrial, numbers: Sequence[int]) -> None:
         rows = self._map
         todo = {rows.keys[each]: each for each in numbers}
         rows.counted = list(todo)
@@ -858,7 +858,7 @@ class PlannedMap:
         def ask(number: int, note: CostLedger) -> RowResult:
             made = effects_of(rows.result(tried.keys[number]))
             effects = Effects(made) if made else None
-            return rows.ask_singly(self._questions[number], note, effects)
+            return rows.ask_one(self._questions[number], note, effects)
 
         rows.run({key: each for key, each in todo.items() if rows.is_open(key)}, ask)
 

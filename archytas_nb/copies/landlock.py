@@ -72,8 +72,15 @@ def restrict(
     libc = ctypes.CDLL(None, use_errno=True)
     handled = _HANDLED.get(version, _HANDLED_SINCE_5)
     # TCP since 4; signals and abstract sockets since 6. No rule allows any of them.
-    attributes = _Attributes(handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    # Each version of the system takes the fields that it knows, and refuses a longer structure.
+    attributes = _Attributes(files=handled)
+    size = _Attributes.network.offset
+    if version >= 4:
+        attributes.network = 3
+        size = _Attributes.scoped.offset
+    if version >= 6:
+        attributes.scoped = 3
+        size = ctypes.sizeof(_Attributes)
     rules = libc.syscall(_CREATE, ctypes.byref(attributes), size, 0)
     if rules < 0:
         raise _failed("Landlock took no rules")

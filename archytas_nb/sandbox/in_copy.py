@@ -376,7 +376,7 @@ class CopySession:
             program.lost = errors[-1] if errors else report.ended
             return None
         failed = [each for each in report.statements if each.status == "failed"]
-        return failed[0] if failed else report.statements[-1] if report.statements else None
+        return next(iter((*failed, *reversed(report.statements))), None)
 
     def _cure_before(self, source: str) -> Cure | None:
         if "inplace" not in source:

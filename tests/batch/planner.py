@@ -18,7 +18,7 @@ class Planner:
 
     Args:
         programs: What it writes when it is asked for a program.
-        single: The answer to a row that is asked singly, given its question.
+        single: The answer to a row that is asked by itself, given its question.
         judged: The answer to a judgement, given its question; None where none is expected.
         tokens: How many it says that each request had.
 

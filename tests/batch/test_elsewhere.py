@@ -186,7 +186,7 @@ def test_an_interrupt_of_a_map_with_an_executor_returns_what_is_there(
 
 
 class Programs:
-    """Writes a program for all rows; a row that is asked singly is of size 0."""
+    """Writes a program for all rows; a row that is asked by itself is of size 0."""
 
     def play(self, exchange: Any) -> None:
         if "run once for each row" in str(exchange.body["messages"][0]):

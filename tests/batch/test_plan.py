@@ -1,4 +1,4 @@
-"""A map that is planned once: the program, its sample, the comparison, the rest asked singly."""
+"""A map that is planned once: the program, its sample, the comparison, the rest asked one by one."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_what_fails_in_the_sample_goes_back_to_the_model_at_most_three_times() -
     assert not never.singles
 
 
-def test_rows_that_the_program_does_not_answer_are_asked_singly() -> None:
+def test_rows_that_the_program_does_not_answer_are_asked_one_by_one() -> None:
     frame = data(100)
     program = f"if row.number % 5 == 0:\n    give_up('a multiple')\n{PROGRAM}"
     model = Planner(program, single=cost)
@@ -351,7 +351,7 @@ def test_a_column_alone_is_row_dot_its_name() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_hardly_any_rows_are_asked_singly(count: int) -> None:
+def test_hardly_any_rows_are_asked_one_by_one(count: int) -> None:
     model = Planner(PROGRAM, single=cost)
     out = planned(data(count), model)
     assert list(out["status"]) == ["done"] * count

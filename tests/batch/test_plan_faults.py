@@ -51,7 +51,7 @@ def test_a_program_that_gives_up_everywhere_is_not_used() -> None:
     assert len(model.plans) == 4
 
 
-def test_a_row_whose_tool_fails_is_asked_singly() -> None:
+def test_a_row_whose_tool_fails_is_asked_by_itself() -> None:
     frame = data(60)
     frame.loc[::20, "product"] = "gone"
     model = Planner(PROGRAM, single=cost)
@@ -212,7 +212,7 @@ class Orders:
 
 
 class Placing(Planner):
-    """An agent that places the order of each row that it is asked about singly."""
+    """An agent that places the order of each row that it is asked about by itself."""
 
     def complete(self, ask: AskModel) -> Any:
         last = ask.messages[-1]
@@ -256,7 +256,7 @@ def test_side_effects_are_not_repeated_where_a_map_ended_before_its_program_was_
     )
 
     class Ending(Placing):
-        """Ends the map when it is asked for the second program, or for the first row singly."""
+        """Ends the map when it is asked for the second program, or for the first row by itself."""
 
         endings = 2
 
@@ -280,7 +280,7 @@ def test_side_effects_are_not_repeated_where_a_map_ended_before_its_program_was_
     assert orders.made == Counter(dict.fromkeys(range(60), 1))
 
 
-def test_a_row_that_fails_after_a_side_effect_is_asked_singly_without_repeating_it() -> None:
+def test_a_row_that_fails_after_a_side_effect_is_asked_by_itself_without_repeating_it() -> None:
     orders = Orders()
     program = (
         "text = place(number=row.number)\n"
@@ -319,7 +319,7 @@ def test_approval_is_asked_for_before_anything_is_asked_or_run(
 # ── budgets and interrupts ────────────────────────────────────────────────────────────────────────
 
 
-def test_the_budget_holds_for_the_rows_that_are_asked_singly(tmp_path: Path) -> None:
+def test_the_budget_holds_for_the_rows_that_are_asked_one_by_one(tmp_path: Path) -> None:
     program = f"if row.number % 6 == 0:\n    give_up('a multiple')\n{PROGRAM}"
     frame = data(120)
     store = str(tmp_path / "map.sqlite")
