@@ -46,7 +46,13 @@ from archytas_nb.errors import (
     invalid_argument,
     users_frames,
 )
-from archytas_nb.hints import AGENT, AgentModule, unknown_argument, unknown_attribute
+from archytas_nb.hints import (
+    AGENT,
+    AgentModule,
+    refuse_await,
+    unknown_argument,
+    unknown_attribute,
+)
 from archytas_nb.kernel.person import current_person, person_elsewhere
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.limits import Limits
@@ -549,6 +555,7 @@ class Agent:
                 function of one argument.
             TypeError: There is no such option.
         """
+        refuse_await("await agent.arun(…)")
         run = _new_run(question, output_type)
         try:
             _, events = self._read(run, output_type, options)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Never
 
 from archytas_nb.errors import with_users_frames
@@ -25,8 +27,8 @@ ARGUMENTS = {
     "write max_reply_tokens=…": "max_completion_tokens max_output_tokens max_new_tokens",
     "write namespace=… in Agent(…)": "namespace globals variables state deps deps_type",
     "write output_type=… in agent.run(…)": (
-        "output_type result_type response_model response_format response_schema output_schema "
-        "output_pydantic schema"
+        "output_type type answer_type result_type response_model response_format response_schema "
+        "output_schema output_pydantic schema"
     ),
     "write until=… in agent.run(…)": "until guardrail guardrails output_guardrails validators",
     "write ask_user=… in Agent(…)": "ask_user human_input human_in_the_loop human_input_mode",
@@ -39,7 +41,7 @@ ARGUMENTS = {
     "write progress=… in agent.run(…)": (
         "progress verbose verbosity verbosity_level debug show_progress"
     ),
-    'write model=nb.OpenAIModel("…", temperature=0, …)': (
+    'write model=nb.OpenAIModel("…", {name}=…)': (
         "temperature top_p seed stop api_key base_url extra_body model_settings model_kwargs"
     ),
     "use agent.messages and agent.reset(); an agent keeps its conversation": (
@@ -47,6 +49,27 @@ ARGUMENTS = {
     ),
     "iterate over agent.stream(…) or agent.astream(…)": "stream streaming callbacks",
     "use run.steps of what agent.run(…) returns": "return_intermediate_steps",
+    "an agent needs none: the variable that you assign it to is its name": (
+        "name title description agent_id agent_name"
+    ),
+}
+TOOL = {
+    "the first lines of the function's docstring are its description": (
+        "description desc doc docstring description_override"
+    ),
+    "the annotations of the function are its schema": (
+        "schema args_schema parameters parameters_json_schema infer_schema input_schema"
+    ),
+    "pass the function itself: Tool.from_function(f), @tool": "f func fn function coroutine",
+    "write approve=…": "needs_approval requires_approval approval require_approval confirm",
+    "write timeout=…": "max_seconds time_limit timeout_seconds",
+    "write max_chars=…": "max_result_chars max_output_chars max_length",
+    "write name=…": "tool_name name_override title",
+}
+TOOLBOX = {
+    "add(f)": "append insert register add_tool register_tool register_function tool",
+    "extend(object)": "update add_tools add_functions",
+    "remove(name)": "pop discard delete unregister",
 }
 AGENT = {
     'run("…")': (
@@ -87,6 +110,8 @@ RUN = {
     "seconds": "time elapsed duration latency",
     "status": "success ok state finish_reason stop_reason",
 }
+RUN_TYPED = {**RUN, "output": f"{RUN['output']} {RUN['answer']}"}
+del RUN_TYPED["answer"]
 MODULE = {
     "Agent": (
         "Chat ChatAgent CodeAgent ToolCallingAgent ReActAgent FunctionAgent AssistantAgent "
@@ -109,7 +134,7 @@ def hint(name: str, table: Mapping[str, str], known: Iterable[str]) -> str:
     """A suggestion for a name, as the end of a message; empty if there is none."""
     for ours, names in table.items():
         if ours and name in names.split():
-            return f"; {ours}"
+            return f"; {ours.replace('{name}', name)}"
     return did_you_mean(name, known)
 
 
@@ -155,11 +180,48 @@ def no_operator(name: str) -> Callable[..., Never]:
     return method
 
 
-def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error for a name that the package does not have."""
+def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError | ImportError:
+    """The error for a name that the package, whose ``__getattr__`` calls this, does not have.
+
+    In ``from archytas_nb import …``, Python replaces an AttributeError with an error of its own,
+    without the suggestion; so there it is an ImportError.
+    """
     known = [*known]
     meant = hint(name, _to_use(MODULE), known) or f"; it has {', '.join(known)}"
+    if _instruction(_callers_frame()) == "IMPORT_FROM":
+        return ImportError(f"cannot import name {name!r} from {module!r}{meant}", name=name)
     return AttributeError(f"module {module!r} has no attribute {name!r}{meant}")
+
+
+def refuse_await(written: str) -> None:
+    """Raise TypeError if ``await`` is before the call of the method that calls this.
+
+    Python itself would say so only after the call.
+
+    Args:
+        written: What to write instead.
+    """
+    if _next_instruction(_callers_frame()) == "GET_AWAITABLE":
+        raise with_users_frames(
+            TypeError(f"this call waits by itself; with await, write {written}")
+        )
+
+
+def _callers_frame() -> FrameType:
+    """The frame that called the function that called the function of this module."""
+    return sys._getframe(3)  # noqa: SLF001 - inspect.stack() reads files
+
+
+def _instruction(frame: FrameType) -> str:
+    """The name of the instruction that a frame is at."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+
+
+def _next_instruction(frame: FrameType) -> str:
+    """The name of the instruction after the call that a frame is at; empty if there is none."""
+    # An instruction has two bytes; the interpreter keeps room of its own between two of them.
+    following = frame.f_code.co_code[frame.f_lasti + 2 :: 2]
+    return next((dis.opname[each] for each in following if dis.opname[each] != "CACHE"), "")
 
 
 def _to_use(table: Mapping[str, str]) -> dict[str, str]:

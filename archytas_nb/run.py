@@ -23,7 +23,7 @@ from archytas_nb.errors import (
     has_group,
     with_users_frames,
 )
-from archytas_nb.hints import OPERATORS, RUN, no_operator, unknown_attribute
+from archytas_nb.hints import OPERATORS, RUN, RUN_TYPED, no_operator, unknown_attribute
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.tools.render import failure_text
@@ -464,7 +464,10 @@ class Run(Generic[T_co]):
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            raise unknown_attribute(self, name, RUN)
+            # A run that required a type has its value, which other libraries call the answer.
+            is_typed = not name.startswith("_") and getattr(self, "_is_typed", False)
+            table = RUN_TYPED if is_typed else RUN
+            raise unknown_attribute(self, name, table)
 
         # What values have; a value of the answer is meant.
         locals().update({name: no_operator(name) for name in OPERATORS})

@@ -184,18 +184,58 @@ HINTS: dict[str, tuple[str, str]] = {
     "nb.Agnt": ("AttributeError", "'Agent'"),
     "nb.xyz": ("AttributeError", "it has Agent"),
     "nb.OpenAI('gpt-5')": ("AttributeError", "use OpenAIModel"),
+    "nb.Agent(name='helper')": ("TypeError", "the variable"),
+    "nb.Agent(api_key='x')": ("TypeError", 'OpenAIModel("…", api_key=…)'),
+    "agent.run('How many?', type=int)": ("TypeError", "output_type="),
+    "nb.Tool(name='count', func=count)": ("TypeError", "Tool.from_function("),
+    "nb.tool('total')(count)": ("ToolError", "@tool(name='total')"),
+    "nb.tool(description='Count.')(count)": ("ToolError", "docstring"),
+    "agent.tools.append(count)": ("AttributeError", "use add(f)"),
+    "nb.Toolbox([count]).register(count)": ("AttributeError", "use add(f)"),
+    "run.usage()": ("TypeError", "run.usage"),
+    "typed.final_output": ("AttributeError", "use output"),
+    "typed.result": ("AttributeError", "use output"),
 }
 
 
 @pytest.mark.parametrize("typed", HINTS)
 def test_the_error_for_another_librarys_name_suggests_ours(typed: str) -> None:
     frame = pd.DataFrame({"a": [1]})
-    names = {"nb": nb, "count": count, "agent": scripted(), "run": ask(), "frame": frame}
+    names = {"nb": nb, "count": count, "agent": scripted(), "run": ask("text"), "frame": frame}
+    names["typed"] = ask()
     kind, hint = HINTS[typed]
     with pytest.raises((TypeError, AttributeError, ValueError)) as raised:
         eval(typed, names)
     assert type(raised.value).__name__ == kind
     assert hint in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["Runner", "function_tool", "ask", "ChatOpenAI", "xyz"])
+def test_the_suggestion_survives_an_import_of_the_name(name: str) -> None:
+    """Python replaces an AttributeError there with an error of its own."""
+    with pytest.raises(AttributeError) as read:
+        getattr(nb, name)
+    with pytest.raises(ImportError) as imported:
+        exec(f"x = 1\nfrom archytas_nb import Agent, {name}")
+    assert str(imported.value).partition("; ")[2] == str(read.value).partition("; ")[2] != ""
+
+
+@pytest.mark.parametrize(
+    "written", ["agent.run('How many?')", "agent('How many?', output_type=int)"]
+)
+def test_a_run_that_is_awaited_is_refused_before_it_costs(written: str) -> None:
+    agent = scripted()
+    names: dict[str, Any] = {"agent": agent}
+    exec(f"async def ask():\n    print(await {written})", names)
+    with pytest.raises(TypeError, match=r"await agent\.arun\("):
+        asyncio.run(names["ask"]())
+    assert agent.exchanges == []
+    exec(
+        "async def ask():\n    run = agent.run('How many?')\n    await sleep(0)\n    return run",
+        names,
+    )
+    names["sleep"] = asyncio.sleep
+    assert asyncio.run(names["ask"]()).answer == "3"
 
 
 # Each is written as in the library that is named; the suggestion is what the error must contain.
@@ -304,7 +344,7 @@ OTHER_LIBRARIES: dict[str, str] = {
 
 @pytest.mark.parametrize("typed", OTHER_LIBRARIES)
 def test_the_error_for_code_of_another_library_suggests_ours(typed: str) -> None:
-    names = {"nb": nb, "count": count, "agent": scripted(), "run": ask()}
+    names = {"nb": nb, "count": count, "agent": scripted(), "run": ask("text")}
     with pytest.raises((TypeError, AttributeError)) as raised:
         eval(typed, names)
     assert OTHER_LIBRARIES[typed] in str(raised.value).partition("; ")[2]
@@ -352,20 +392,37 @@ def suggestion(name: str, attempt: Callable[[], Any]) -> str:
 
 
 def test_every_name_of_the_tables_gets_its_suggestion() -> None:
-    agent, run = scripted(), ask()
+    agent, run, typed = scripted(), ask("text"), ask()
     of_agent = inspect.signature(nb.Agent).parameters
     for ours, names in hints.ARGUMENTS.items():
         for name in names.split():
             owner = agent.run if name in of_agent else nb.Agent
             given: dict[str, Any] = {name: 1}
-            assert suggestion(name, lambda: owner("Hi", **given)) == ours  # noqa: B023
-    for table, owner in ((hints.AGENT, agent), (hints.RUN, run), (hints.MODULE, nb)):
+            assert suggestion(name, lambda: owner("Hi", **given)) == ours.format(name=name)  # noqa: B023
+    for table, owner in (
+        (hints.AGENT, agent),
+        (hints.RUN, run),
+        (hints.RUN_TYPED, typed),
+        (hints.TOOLBOX, agent.tools),
+        (hints.MODULE, nb),
+    ):
         for ours, names in table.items():
             for name in names.split():
                 assert suggestion(name, lambda: getattr(owner, name)) == f"use {ours}"  # noqa: B023
 
 
-@pytest.mark.parametrize("table", [hints.ARGUMENTS, hints.AGENT, hints.RUN, hints.MODULE])
+@pytest.mark.parametrize(
+    "table",
+    [
+        hints.ARGUMENTS,
+        hints.TOOL,
+        hints.AGENT,
+        hints.RUN,
+        hints.RUN_TYPED,
+        hints.TOOLBOX,
+        hints.MODULE,
+    ],
+)
 def test_a_name_has_one_suggestion(table: dict[str, str]) -> None:
     names = known_names(table)
     assert sorted(names) == sorted(set(names))

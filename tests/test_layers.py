@@ -37,10 +37,10 @@ LAYERS = (
     ("cells", "kernel.door", "kernel.python"),
     ("interrupts", "kernel.origin", "settings", "small"),
     ("provenance",),
-    ("hints", "loop", "testing", "tools"),
+    ("loop", "testing", "tools"),
     ("loop.events",),
     ("loop.decision",),
-    ("copies", "effects", "files", "objects"),
+    ("copies", "effects", "files", "hints", "objects"),
     (
         "choices",
         "errors",

@@ -13,10 +13,11 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from secrets import token_hex
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Never, TypeAlias, TypeVar, get_args
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.effects.ledger import Effect
+from archytas_nb.errors import with_users_frames
 from archytas_nb.loop.decision import Decision
 from archytas_nb.words import count, truncate_line, truncate_middle
 
@@ -396,6 +397,12 @@ class Usage:
     cached_tokens: int = 0
     output_tokens: int = 0
     usd: float = 0.0
+
+    def __call__(self) -> Never:
+        """Raise TypeError: other libraries have a method of this name."""
+        raise with_users_frames(
+            TypeError("the usage of a run is a value: write run.usage, without ()")
+        )
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

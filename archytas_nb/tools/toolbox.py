@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from archytas_nb.errors import ToolError
+from archytas_nb.hints import TOOL, TOOLBOX, hint, unknown_attribute
 from archytas_nb.tools.data import is_data
 from archytas_nb.tools.registry import ToolLike
 from archytas_nb.tools.tool import OPTIONS, Approval, Tool
@@ -48,6 +49,11 @@ class Toolbox(ToolLike, Mapping[str, Tool]):
 
     def __repr__(self) -> str:
         return f"Toolbox({', '.join(self._tools)})"
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_attribute(self, name, TOOLBOX)
 
     def __contains__(self, name: object) -> bool:
         wire = str(name).replace(".", "_")
@@ -287,7 +293,10 @@ def decorate(box: Toolbox, f: Any, options: dict[str, Any]) -> Any:
     for option in options.keys() - {"name", *OPTIONS}:
         expected = ", ".join(("name", *OPTIONS))
         guess = did_you_mean(option, OPTIONS) or ";"
-        raise ToolError(f"tool() has no option {option!r}{guess} expected {expected}")
+        meant = hint(option, TOOL, ()) or f"{guess} expected {expected}"
+        raise ToolError(f"tool() has no option {option!r}{meant}")
+    if isinstance(f, str):
+        raise ToolError(f"{f!r} is no function; to name a tool, write @tool(name={f!r})")
     if f is None:
         return lambda each: decorate(box, each, options)
     function = _function(f)
