@@ -20,8 +20,8 @@ author = "The archytas_nb contributors"
 project_copyright = "MIT"
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
-root_doc = "docs/index"
-include_patterns = ["docs/**.md", "notebooks/*.ipynb"]
+root_doc = "README"
+include_patterns = ["README.md", "docs/**.md", "notebooks/*.ipynb"]
 templates_path = ["_templates"]
 
 # Notebooks are shown as they were saved.
@@ -45,7 +45,7 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-# The first page of the site is docs/index.html: the root leads there.
+# The first page of the site is README.html: the root leads there.
 html_additional_pages = {"index": "redirect.html"}
 # A line of a magic is text that a shell prompt cannot be part of.
 copybutton_exclude = ".linenos, .gp, .go"
@@ -63,7 +63,27 @@ class CellLexer(IPython3Lexer):
     }
 
 
+SECTIONS = """
+```{toctree}
+:hidden:
+
+docs/sections/tutorial
+docs/sections/guides
+docs/sections/reference
+docs/sections/explanation
+```
+"""
+"""The pages of the site; on its own, the README would show this as a block of code."""
+
+
+def add_sections(_: Any, page: str, source: list[str]) -> None:
+    """Add the pages of the site to its first page."""
+    if page == root_doc:
+        source[0] += SECTIONS
+
+
 def setup(app: Any) -> None:
     """Highlight magics in notebooks, and in blocks that are marked as Python for GitHub."""
+    app.connect("source-read", add_sections)
     for language in ("python", "ipython3"):
         app.add_lexer(language, CellLexer)

@@ -65,10 +65,10 @@ def test_the_table_of_defaults_is_up_to_date() -> None:
     assert all(name in text for provider in PROVIDERS.values() for name in provider.defaults)
 
 
-def test_the_readme_states_the_price_of_the_default() -> None:
+def test_the_page_of_endpoints_states_the_price_of_the_default() -> None:
     name = PROVIDERS["openai"].defaults[0]
     price = next(each.price for each in MODELS if (each.provider, each.name) == ("openai", name))
     assert price is not None
-    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    text = " ".join((ROOT / "docs" / "endpoints.md").read_text("utf-8").split())
     costs = f"{price[0]:.2f} USD for a million tokens of input and {price[2]:.2f} USD for a million tokens of output"
     assert f"`{name}`, which costs {costs}" in text

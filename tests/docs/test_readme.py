@@ -15,9 +15,12 @@ from tests.servers.server import Server
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-CALL = Say(calls=(("count_species", {"species": "Gentoo"}),))
+CALL = Say(calls=(("condition", {"species": "Gentoo"}),))
+CODE = "int(penguins.loc[penguins.species == 'Gentoo', 'body_mass_g'].isna().sum())"
 LOAD = "%load_ext archytas_nb\n\nfrom palmerpenguins"
-ANSWER = "There are 124 Gentoo penguins."
+ANSWER = (
+    "Gentoo penguins have 23.34 g for each millimetre of flipper; one of them has no recorded mass."
+)
 
 
 @pytest.fixture
@@ -41,62 +44,48 @@ def snippet(kernel: Kernel, beginning: str) -> str:
     return cell.printed + cell.result + "".join(each["text/plain"] for each in cell.displayed)
 
 
-def test_the_shortest_example_does_what_it_shows(kernel: Kernel, server: Server) -> None:
+def test_the_first_question_calls_the_function_and_computes_on_the_frame(
+    kernel: Kernel, server: Server
+) -> None:
     assert snippet(kernel, LOAD) == ""
     snippet(kernel, "%%tool")
-    server.plays += [CALL, Say(ANSWER)]
-    shown = snippet(kernel, "%agent How many")
-    assert "124" in shown
+    server.plays += [CALL, Say(calls=(("python", {"code": CODE}),)), Say(ANSWER)]
+    shown = snippet(kernel, "%agent How well fed")
     assert f"\n    {ANSWER}\n" in README
     assert ANSWER in shown
-    assert kernel.run("print(count_species('Gentoo'))").printed == "124\n"
+    results = [each["content"] for each in server.chats[-1].body["messages"] if each["role"] == "tool"]
+    assert [re.findall(r"23\.34|^1$", each, re.MULTILINE) for each in results] == [["23.34"], ["1"]]
+    assert kernel.run("print(condition('Gentoo'))").printed == "23.34\n"
 
 
-def test_a_typed_answer_is_put_into_its_variable(kernel: Kernel, server: Server) -> None:
-    snippet(kernel, LOAD)
-    snippet(kernel, "%%tool")
-    server.plays += [CALL, Say("124")]
-    snippet(kernel, "%agent --type int")
-    assert kernel.run("print(gentoos, gentoos + 1)").printed == "124 125\n"
-
-
-def test_code_on_the_users_data_is_shown_and_undone(kernel: Kernel, server: Server) -> None:
+def test_a_change_is_listed_and_undone(kernel: Kernel, server: Server) -> None:
     snippet(kernel, LOAD)
     code = "penguins = penguins.dropna(subset=['body_mass_g'])"
     server.plays += [Say(calls=(("python", {"code": code}),)), Say("Done.")]
-    assert "rows: 344 → 342" in snippet(kernel, "%agent --python")
-    assert "restored: penguins" in kernel.run("%agent_undo").result
+    snippet(kernel, "%agent --python")
+    assert kernel.run("print(len(penguins))").printed == "342\n"
+    snippet(kernel, "%agent_undo")
     assert kernel.run("print(len(penguins))").printed == "344\n"
 
 
-def test_a_cassette_that_is_named_is_filled_and_needs_no_model_afterwards(tmp_path: Path) -> None:
-    for plays in ([CALL, Say(ANSWER)], []):
-        with Server(*plays) as server, live_kernel(tmp_path, OPENAI_BASE_URL=server.url) as kernel:
-            kernel.run("from palmerpenguins import load_penguins\npenguins = load_penguins()")
-            for beginning in (LOAD, "%%tool", "%agent_cassette"):
-                snippet(kernel, beginning)
-            assert ANSWER in snippet(kernel, "%agent How many")
-            assert len(server.chats) == len(plays)
-    assert (tmp_path / "cassettes" / "my_notebook.jsonl").exists()
+def test_a_typed_answer_is_put_into_its_variable_and_becomes_code(
+    kernel: Kernel, server: Server
+) -> None:
+    snippet(kernel, LOAD)
+    snippet(kernel, "%%tool")
+    server.plays += [Say(calls=(("condition", {"species": "Adelie"}),)), Say("19.47")]
+    snippet(kernel, "%agent --type float")
+    assert kernel.run("print(adelie)").printed == "19.47\n"
+    [inserted] = kernel.run("%agent_code").reply["payload"]
+    assert "adelie = condition" in inserted["text"]
+    assert 'condition(species="Adelie")' in inserted["text"]
 
 
 def test_plain_python_works_as_shown(kernel: Kernel, server: Server) -> None:
     snippet(kernel, LOAD)
     snippet(kernel, "%%tool")
-    server.plays += [CALL, Say(ANSWER)]
-    assert ANSWER in snippet(kernel, "import archytas_nb as nb")
-    server.then = Say(ANSWER)
-    assert "Answered" in snippet(kernel, "import asyncio")
-
-
-def test_field_notes_become_columns(kernel: Kernel, server: Server) -> None:
-    snippet(kernel, LOAD)
-    snippet(kernel, "from dataclasses")
-    server.then = Say('{"topic": "blood sample", "is_data_missing": true}')
-    snippet(kernel, "%%agent_map")
-    assert len(server.chats) == 10  # one for each different note, as the page says
-    table = snippet(kernel, "raw.join(notes)")
-    assert re.search(r"Gentoo penguin .*blood sample +\d+ +\d+", table)
+    server.plays += [CALL, Say("23.34 g for each millimetre.")]
+    assert "23.34 g" in snippet(kernel, "import archytas_nb as nb")
 
 
 def test_every_file_that_the_readme_points_to_is_there() -> None:

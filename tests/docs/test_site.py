@@ -190,21 +190,17 @@ def test_the_python_api_describes_nothing_else(described: dict[str, Any]) -> Non
     assert private == []
 
 
-def title(page: Path) -> str:
-    text = page.read_text(encoding="utf-8")
-    if page.suffix == ".ipynb":
-        cells = json.loads(text)["cells"]
-        text = "".join(cells[0]["source"])
-    return text.splitlines()[0].removeprefix("# ")
-
-
-def test_a_page_has_one_name(site: Path) -> None:
-    """The lists of pages in the README name each page by its title, and name all of them."""
-    _, _, listed = README.read_text(encoding="utf-8").partition("## Documentation\n")
-    listed = listed.partition("\n## ")[0]
-    named = {ROOT / link: name for name, link in re.findall(r"\[([^\]]+)\]\(([^)#]+)\)", listed)}
-    sections = {page for page in PAGES if page.parent.name == "sections" or page.stem == "index"}
-    assert named == {page: title(page) for page in (*PAGES, *NOTEBOOKS) if page not in sections}
+def test_the_sections_name_every_page_once() -> None:
+    sections = [each for each in PAGES if each.parent.name == "sections"]
+    named = [
+        (section.parent / f"{line}{suffix}").resolve()
+        for section in sections
+        for line in section.read_text(encoding="utf-8").splitlines()
+        if line.startswith("../")
+        for suffix in (".md", ".ipynb")
+        if (section.parent / f"{line}{suffix}").exists()
+    ]
+    assert sorted(named) == sorted([*({*PAGES} - {*sections}), *NOTEBOOKS])
 
 
 def test_the_command_line_is_described() -> None:
