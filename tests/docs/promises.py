@@ -104,6 +104,12 @@ def levels_of_copies() -> tuple[str, ...]:
     return get_args(LevelKind)
 
 
+def extras() -> tuple[str, ...]:
+    """The extras of the package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return tuple(project["optional-dependencies"])
+
+
 def running_answers() -> str:
     """What a person types to run a call, as code in a list."""
     typed = (*(each.line for each in CHOICES), *_OTHER_WORDS)
@@ -119,6 +125,7 @@ LISTS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "tools": built_in_tools,
     "data": kinds_of_data,
     "copies": levels_of_copies,
+    "extras": extras,
 }
 """The lists, and the code that knows their names."""
 
@@ -153,7 +160,7 @@ def written(page: str, known: Manifest) -> str:
 
 
 def _quoted(name: str, each: str) -> str:
-    return f"`{each}`" if name == "tools" else each
+    return f"`{each}`" if name in ("tools", "extras") else each
 
 
 def wrapped(sentences: Iterable[str], indent: str = "") -> str:
@@ -169,7 +176,7 @@ def wrapped(sentences: Iterable[str], indent: str = "") -> str:
 
 def pages(known: Manifest) -> Iterable[Path]:
     """The pages with promises or generated parts."""
-    names = {each.page for each in known.promises} | {"docs/faq.md"}
+    names = {each.page for each in known.promises} | {"docs/faq.md", "docs/how-to/install.md"}
     return (ROOT / each for each in sorted(names))
 
 

@@ -53,7 +53,9 @@ def test_the_first_question_calls_the_function_and_computes_on_the_frame(
     shown = snippet(kernel, "%agent How well fed")
     assert f"\n    {ANSWER}\n" in README
     assert ANSWER in shown
-    results = [each["content"] for each in server.chats[-1].body["messages"] if each["role"] == "tool"]
+    results = [
+        each["content"] for each in server.chats[-1].body["messages"] if each["role"] == "tool"
+    ]
     assert [re.findall(r"23\.34|^1$", each, re.MULTILINE) for each in results] == [["23.34"], ["1"]]
     assert kernel.run("print(condition('Gentoo'))").printed == "23.34\n"
 

@@ -17,9 +17,6 @@ import pytest
 
 import archytas_nb
 from archytas_nb import errors, pytest_plugin, testing
-from archytas_nb.magics.agent import ArchytasNB
-from archytas_nb.magics.line import parser_of
-from archytas_nb.magics.settings import SettingTraits
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -232,24 +229,18 @@ def test_the_options_and_fixtures_of_pytest_are_described() -> None:
         assert f"`{name}" in page, name
 
 
-def options() -> Iterator[tuple[str, str]]:
-    for page in PAGES:
-        for line in page.read_text(encoding="utf-8").splitlines():
-            for command in re.findall(r"(%agent [^`]*)", line):
-                yield from ((page.stem, each) for each in re.findall(r"(?<!-)(--[a-z-]+)", command))
-
-
-def test_every_option_of_a_question_exists() -> None:
-    known = {
-        each for action in parser_of(ArchytasNB.agent)._actions for each in action.option_strings
+def test_what_a_page_does_with_an_agent_or_a_run_is_public(described: dict[str, Any]) -> None:
+    texts = [page.read_text(encoding="utf-8") for page in (README, *PAGES)]
+    texts += [
+        "".join(cell["source"])
+        for page in NOTEBOOKS
+        for cell in json.loads(page.read_text(encoding="utf-8"))["cells"]
+    ]
+    used = {name for text in texts for name in re.findall(r"\b(?:agent|run)\.([a-z_]+)\b", text)}
+    assert len(used) > 20
+    public = {
+        path.rpartition(".")[2]
+        for path in described
+        if re.search(r"\.(Agent|Run|CurrentRun)\.", path)
     }
-    assert [each for each in options() if each[1] not in known] == []
-
-
-def test_every_setting_exists() -> None:
-    named = {
-        name
-        for page in PAGES
-        for name in re.findall(r"ArchytasNB\.(\w+)", page.read_text(encoding="utf-8"))
-    }
-    assert named - set(SettingTraits.class_trait_names()) == set()
+    assert used - public - {"py", "toml"} == set()
