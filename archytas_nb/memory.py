@@ -19,6 +19,7 @@ from archytas_nb.choices import ValuesName
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.files import OutputFile, is_signed, signed, unsigned
 from archytas_nb.loop import events as ev
+from archytas_nb.loop.wire import NO_CODE
 from archytas_nb.loop.record import (
     AnswerForm,
     Compaction,
@@ -128,7 +129,8 @@ class SavedQuestion:
     condition: str = ""
     tool_specs: list[dict[str, Any]] = field(default_factory=list)
     switched_off: list[str] = field(default_factory=list)
-    tells_no_code: bool = False
+    tells_no_code: bool = False  # of earlier versions
+    code_place: str = ""
 
 
 @STRICT
@@ -260,7 +262,7 @@ def _saved(exchange: Exchange) -> SavedQuestion:
         condition=exchange.condition,
         tool_specs=list(exchange.tool_specs),
         switched_off=list(exchange.switched_off),
-        tells_no_code=exchange.tells_no_code,
+        code_place=exchange.code_place,
     )
 
 
@@ -326,7 +328,7 @@ def _exchange(saved: SavedQuestion, known: Collection[str]) -> Exchange:
         condition=saved.condition,
         tool_specs=tuple(saved.tool_specs),
         switched_off=tuple(saved.switched_off),
-        tells_no_code=saved.tells_no_code,
+        code_place=saved.code_place or (NO_CODE if saved.tells_no_code else ""),
     )
 
 

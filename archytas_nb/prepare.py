@@ -28,7 +28,7 @@ from archytas_nb.errors import ConfigurationError, argument_error, invalid_argum
 from archytas_nb.kernel.assigned import is_assigned_by_user
 from archytas_nb.kernel.cards import card_of
 from archytas_nb.kernel.context import Reader, context_of
-from archytas_nb.kernel.copied import COPY_TOOL, copy_tool
+from archytas_nb.kernel.copied import COPY_TOOL, copy_tool, runs_in_copy
 from archytas_nb.kernel.look import look_tools, offers_cells_tool
 from archytas_nb.kernel.permission import Permissions
 from archytas_nb.kernel.person import Keyboard, confirm
@@ -48,7 +48,7 @@ from archytas_nb.loop.model import (
 from archytas_nb.loop.profile import ModelProfile
 from archytas_nb.loop.record import Context, Exchange, LastError, index_of
 from archytas_nb.loop.text_protocol import TextProtocol
-from archytas_nb.loop.wire import Wire
+from archytas_nb.loop.wire import CODE_IN_COPY, NO_CODE, Wire, code_in_notebook
 from archytas_nb.models.secrets import mask_in
 from archytas_nb.namespace import Namespace, current_shell, live_namespace, running_cell
 from archytas_nb.rules import Instructions, read_instructions
@@ -576,14 +576,7 @@ def prepare(
     exchange.error = told.error
     exchange.context = told.context
     exchange.switched_off = _switched_off(told.past, told.tools) if protocol == "native" else ()
-    exchange.tells_no_code = (
-        protocol in ("native", "react")
-        and profile.sees_all
-        and setup.sees_cells
-        and not setup.hides_values
-        and not any(tool.runs_code for tool in told.tools.values())
-        and not any(each.tells_no_code for each in told.past)
-    )
+    exchange.code_place = _code_place(setup, told, protocol, profile)
     return Prepared(
         setup,
         model,
@@ -595,6 +588,26 @@ def prepare(
         question.check,
         told.replaced,
     )
+
+
+def _code_place(
+    setup: RunSetup, told: Told, protocol: ActiveProtocol, profile: ModelProfile
+) -> str:
+    """Where code of the model runs, as it is told below the question; empty if it is known."""
+    tool = next((each for each in told.tools.values() if each.runs_code), None)
+    if tool is None:
+        is_told = protocol != "program" and profile.sees_all and setup.sees_cells
+        place = NO_CODE if is_told and not setup.hides_values else ""
+    elif runs_in_copy(tool):
+        place = CODE_IN_COPY
+    else:
+        place = code_in_notebook(
+            asks=setup.settings.python == "ask",
+            is_watched=setup.settings.watches(by_setting=profile.runs_python),
+        )
+    sent = sent_with(told.past, profile.facts.identity)
+    known = next((each.code_place for each in reversed(sent) if each.code_place), "")
+    return "" if place == known else place
 
 
 def messages_of_conversation(setup: RunSetup, exchanges: Sequence[Exchange]) -> list[ev.Message]:

@@ -36,6 +36,7 @@ from archytas_nb.kernel.approval import Approver, CallingProgram
 from archytas_nb.kernel.origin import run_as_tool
 from archytas_nb.kernel.output import current_capture
 from archytas_nb.kernel.python import compiled
+from archytas_nb.kernel.python import python as in_notebook
 from archytas_nb.loop.events import CallOutcome, Json, ToolCall
 from archytas_nb.namespace import Namespace
 from archytas_nb.syntax.bindings import Bindings
@@ -74,20 +75,14 @@ working: ContextVar[WorkingCopy | None] = ContextVar("working", default=None)
 
 
 def python(code: str) -> Any:
-    """Run Python in a copy of the notebook's kernel; return the value of the last expression and what is printed.
-
-    All variables, functions and libraries are there, and files of the project can be read. Nothing changes outside: no
-    variable, no file, no network. Names persist for this question; keep("name") makes a value a new variable of the
-    notebook. The other tools are functions here. Figures are shown to the user. If the user wants something changed,
-    give them the code, and mention `%agent --python undoable`.
-
-    Args:
-        code: Plain Python, no magics.
-    """  # noqa: E501 - the model reads the lines as they are
+    """Run code of the model in the copy of its question."""
     copy = working.get()
     if copy is None:
         raise ToolError("there is no question whose copy of the notebook this code could use")
     return copy.run(code)
+
+
+python.__doc__ = in_notebook.__doc__  # a model reads one text, wherever its code runs
 
 
 def _approval() -> bool | ApprovalCheck:

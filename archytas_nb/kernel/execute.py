@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from archytas_nb.effects.ledger import Ledger, kept_files, watched, working_folder
+from archytas_nb.effects.ledger import Effect, Ledger, kept_files, watched, working_folder
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel import output
@@ -66,13 +66,15 @@ from archytas_nb.tools.toolbox import Toolbox, UnknownToolError
 from archytas_nb.undo import turns
 from archytas_nb.undo.transaction import VariableWatch
 from archytas_nb.undo.turns import turn
-from archytas_nb.words import truncate_middle
+from archytas_nb.words import truncate_line, truncate_middle
 
 T = TypeVar("T")
 
 _SECONDS_TO_RENDER = 2.0
 """Minimum time to render a result, so that it is not lost when its call used up its time."""
 
+_MAX_EFFECTS = 10  # effects of code that the model reads
+_MAX_EFFECT = 200  # characters of one
 _RETURNED = 20  # characters between what was printed and the result
 _NOT_BEGUN = "Not run: the user interrupted here."
 _YOU_INTERRUPTED = "Not run: you interrupted here."
@@ -580,7 +582,8 @@ class KernelExecutor:
             with _captured(shared):
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
-        outcomes[-1] = replace(outcomes[-1], effects=ledger.effects)
+        outside = _outside(ledger.effects) if runs_code and ready[0].copy is None else ""
+        outcomes[-1] = replace(outcomes[-1], effects=ledger.effects, outside=outside)
         for each, outcome in zip(ready, outcomes, strict=True):
             if self.copy is not None and each.copy is None:
                 is_unchanged = self._watch is not None and not outcome.diff
@@ -702,6 +705,14 @@ def _folder_of(ready: _Ready) -> Path | None:
     if not ready.tool.runs_code or ready.copy is not None:
         return None
     return working_folder()
+
+
+def _outside(effects: Sequence[Effect]) -> str:
+    """What a model reads of what its code did outside of the variables; empty if nothing."""
+    lines = [truncate_line(str(each), _MAX_EFFECT) for each in effects[:_MAX_EFFECTS]]
+    if len(effects) > _MAX_EFFECTS:
+        lines.append(f"… {len(effects) - _MAX_EFFECTS:,} more")
+    return "\n".join(["Outside of the variables:", *lines]) if lines else ""
 
 
 @contextmanager

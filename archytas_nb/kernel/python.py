@@ -28,13 +28,10 @@ _NOT_PYTHON = re.compile(r"\s*(?:[%!?]|[^#\"']*?=\s*[%!]\s*\w)|.*\w\?+\s*$")
 
 
 def python(code: str, variables: LiveNamespace) -> Any:  # noqa: D417
-    """Run Python code in the user's notebook and return the value of its last expression.
-
-    It works on the variables of the notebook, and what it defines stays there. The other tools can be called as
-    functions.
+    """Run Python: returns the value of the last expression, and what is printed. The user sees figures. The other tools are functions in it. Where it runs, and what stays, is said below a question.
 
     Args:
-        code: The code: plain Python, no magics.
+        code: Plain Python, no magics.
     """  # noqa: E501 - the model reads the line as it is
     if not isinstance(variables, dict):
         raise TypeError(f"code runs in a dict of variables; this namespace is {type(variables)!r}")

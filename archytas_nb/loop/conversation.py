@@ -383,11 +383,15 @@ class ContextWindow:
         )
 
     def _recall(self, compaction: Compaction, budget: int) -> Compaction:
-        """Tell again, below the question, of variables that only what is left out told of.
+        """Tell again, below the question, what only that told which is left out.
 
         Returns:
             The compaction; a stronger one where what is told again needs room.
         """
+        known = [each.code_place for each in self._exchanges if each.code_place]
+        sent = self._exchanges[compaction.dropped :]
+        if known and not any(each.code_place for each in sent):
+            self._exchange.code_place = known[-1]
         context = self._exchange.context
         if context is None or not context.is_offered:
             return compaction

@@ -44,9 +44,10 @@ ANSWER = "final_answer"
 """The action that ends a run with an answer; no tool may have this name."""
 
 FAIL = "fail_task"
+"""The action with which the model gives up; no tool may have this name."""
+
 VAR = "$var"
 """The key of an explicit reference to a variable: ``{"$var": "df"}``."""
-"""The action with which the model gives up; no tool may have this name."""
 
 ROOM = 3000
 """Characters up to which a large model reads data and containers whole."""
@@ -244,6 +245,7 @@ class CallOutcome:
         drawn: How many images are in `outputs`.
         shared: What the model reads of the output of several calls that ran at the same time.
         changed: What the model reads of `diff`.
+        outside: What the model reads of `effects`.
         advice: What the model is told at the end, such as not to repeat the call.
         finish: How the tool wants the run to end; None if it does not.
         said: What the tool told the person with `CurrentRun.say`; the model does not read it.
@@ -283,6 +285,7 @@ class CallOutcome:
     drawn: int = 0
     shared: str = ""
     changed: str = ""
+    outside: str = ""
     advice: str = ""
     finish: Finish | None = field(default=None, compare=False, repr=False)
     said: str = ""
@@ -317,12 +320,14 @@ class CallOutcome:
             head = f"{changed} It was run with: {given}\n"
         shown = self._figures(with_images=with_images)
         result = self.result + self.hint
-        is_seen = bool(self.printed or shown or self.shared or self.changed)
+        is_seen = bool(
+            self.printed or shown or self.shared or self.changed or self.outside
+        )
         if self.status == "done" and self.result == NO_OUTPUT and is_seen:
             result = self.hint.lstrip("\n")
         elif self.status == "done" and self.printed:
             result = f"Returned:\n{result}" if "\n" in result else f"Returned: {result}"
-        parts = [self.printed.rstrip("\n"), result, shown, self.shared, self.changed]
+        parts = [self.printed.rstrip("\n"), result, shown, self.shared, self.changed, self.outside]
         text = head + "\n\n".join(filter(None, parts))
         return f"{text}\n{self.advice}" if self.advice else text
 
@@ -355,6 +360,7 @@ class CallOutcome:
             drawn=0,
             shared="",
             changed="",
+            outside="",
             advice="",
         )
 

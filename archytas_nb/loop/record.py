@@ -239,7 +239,7 @@ class Exchange:
     # The specifications of the tools that were sent, in their order; the next question keeps it.
     tool_specs: tuple[Json, ...] = ()
     switched_off: tuple[str, ...] = ()  # those of them that cannot be called
-    tells_no_code: bool = False  # the model learns here that it cannot run code
+    code_place: str = ""  # where code runs, or that none does; only if that is new to the model
     context: Context | None = None
     error: LastError | None = None  # of the cell before it
     values: ValuesName = "all"  # what the model may learn of values

@@ -29,7 +29,31 @@ NO_CODE = (
     "(You cannot run code here. For what your tools cannot compute, give the user the code, and "
     "mention that `%agent --python undoable` lets you run it.)"
 )
-"""What the model learns once in a conversation in which it has no tool for code."""
+CODE_IN_COPY = (
+    "(Code runs in a copy of the notebook: it has all variables but secrets, all functions and "
+    "libraries, and can read files of the project. It changes nothing outside: no variable, no "
+    "file, no network. Names persist until the question is answered; keep(\"name\") makes a value "
+    "a new variable of the notebook. If the user wants something changed, give them the code, and "
+    "mention `%agent --python undoable`.)"
+)
+
+
+def code_in_notebook(*, asks: bool, is_watched: bool) -> str:
+    """What the model learns where its code runs on the variables themselves.
+
+    Args:
+        asks: Whether the user approves the code.
+        is_watched: Whether changes of variables can be undone.
+    """
+    undone = "variables and of files that Python wrote" if is_watched else "files that Python wrote"
+    approved = " The user approves the code before it runs." if asks else ""
+    return (
+        "(Code runs in the notebook itself. Variables persist, but new names that begin with _ are "
+        f"scratch and are removed after the question. The user can undo changes of {undone}; "
+        f"nothing else, such as databases or the network.{approved})"
+    )
+
+
 VARIABLES = "Variables when this was asked (what is written here needs no tool):"
 _PAUSE = "(Interrupted by a message from the user.)"
 NAMED = (
@@ -220,8 +244,8 @@ def _told(exchange: Exchange, form: str) -> Iterator[str]:
         yield f"(The answer is checked before it is accepted: {exchange.condition})"
     if exchange.switched_off:
         yield f"(Not available now: {', '.join(exchange.switched_off)}.)"
-    if exchange.tells_no_code:
-        yield NO_CODE
+    if exchange.code_place:
+        yield exchange.code_place
     if exchange.hint:
         yield exchange.hint
 

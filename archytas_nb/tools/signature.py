@@ -61,8 +61,14 @@ _SAYS_NOTHING = ("Any", "str")
 """Types of a result of which function calling says nothing: the model reads a text anyway."""
 
 
-def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
-    """The fields of a `Tool` for a callable; raises ToolError with all faults."""
+def define(f: Callable[..., Any], name: str | None, note: str = "") -> dict[str, Any]:
+    """The fields of a `Tool` for a callable; raises ToolError with all faults.
+
+    Args:
+        f: The callable.
+        name: The tool's name; None for that of the callable.
+        note: What the model reads below the description.
+    """
     if isinstance(f, type) or not callable(f):
         why = "expected a function (Toolbox(…) turns the methods of a class or object into tools)"
         raise ToolError(f"{truncate_line(repr(f), 60)} cannot be a tool; {why}")
@@ -104,11 +110,12 @@ def define(f: Callable[..., Any], name: str | None) -> dict[str, Any]:
         described.append(f"Returns: {type_line(kind, text, '')}")
     output = type_line(kind, text, "    ") if kind else "None"
     old = outdated(inspect.unwrap(draft.base))
-    described += old
+    notes = [*old, *([note] if note else [])]
+    described += notes
     return {
         "name": wire_name,
         "source_name": draft.source_name,
-        "text": _protocol_text(wire_name, [*prose, *old], sent, output),
+        "text": _protocol_text(wire_name, [*prose, *notes], sent, output),
         "outdated": old,
         "description": "\n\n".join(described),
         "issues": tuple(draft.issues),

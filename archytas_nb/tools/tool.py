@@ -224,7 +224,7 @@ class Tool(ToolLike):
         """
         from archytas_nb.tools.signature import define
 
-        spec = define(f, name)
+        spec = define(f, name, "" if runs_code else approval_note(approve))
         label = f"of the tool {spec['name']!r}"
         for option, value in (("timeout", timeout), ("max_chars", max_chars)):
             if value is not None and (isinstance(value, bool) or not value > 0):
@@ -562,6 +562,13 @@ def _is_same_default(one: Any, other: Any) -> bool:
 
 
 # ── approval ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def approval_note(approve: Approval) -> str:
+    """What a model reads of the approval of a tool, which is no reason for it to ask as well."""
+    if callable(approve):
+        return "The user may be asked to approve a call."
+    return "The user approves each call." if approve else ""
 
 
 def _approval_fault(approve: Any, names: list[str]) -> str:
