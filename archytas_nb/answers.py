@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
@@ -276,12 +277,32 @@ def _forms(value: Any) -> Iterator[Any]:
 def condition_text(until: Until) -> str:
     """A condition in words for the model: its docstring, or its source if that is short."""
     text = inspect.getdoc(until) if inspect.isroutine(until) else ""
+    if not text and getattr(until, "__name__", "") == "<lambda>":
+        text = _lambda_text(until)
     if not text:
         with contextlib.suppress(OSError, TypeError):
             text = textwrap.dedent(inspect.getsource(until)).strip()
     if not text or len(text) > _MAX_CONDITION:
         text = f"{getattr(until, '__name__', 'a condition')}(answer)"
     return text
+
+
+def _lambda_text(function: Any) -> str:
+    """A lambda by itself, whatever else its statement says; empty if its source is not known."""
+    with contextlib.suppress(OSError, TypeError, AttributeError, ValueError):
+        code = function.__code__
+        # What only prepares the call has a place of no width.
+        places = [each for each in code.co_positions() if None not in each and each[2] != each[3]]
+        first = min((line, column) for line, _, column, _ in places)
+        last = max((line, column) for _, line, _, column in places)
+        lines = [linecache.getline(code.co_filename, n) for n in range(first[0], last[0] + 1)]
+        encoded = [each.encode() for each in lines]
+        encoded[-1] = encoded[-1][: last[1]]
+        encoded[0] = encoded[0][first[1] :]
+        body = b"".join(encoded).decode()
+        if body.strip():
+            return f"lambda {str(inspect.signature(function))[1:-1]}: {body}"
+    return ""
 
 
 def _tool(output_type: Any) -> Tool:
@@ -305,7 +326,8 @@ def _answer_form(tool: Tool, *, is_named: bool) -> AnswerForm:
     schema = tool.schema("simple")["properties"]["answer"]
     if schema.get("description") == _THE_ANSWER:
         del schema["description"]
-    is_whole = kind.by_reference or _SAID.issuperset(keywords(schema))
+    said = _SAID | _SAID_OF_TUPLES if "tuple[" in kind.text else _SAID
+    is_whole = kind.by_reference or said.issuperset(keywords(schema))
     return AnswerForm(text, schema, is_named and not kind.by_reference, is_whole)
 
 
@@ -314,6 +336,8 @@ _SAID = frozenset({
     "format", "default",
 })  # fmt: skip
 """Keywords of schemas that the words for a type say as well."""
+
+_SAID_OF_TUPLES = frozenset({"minItems", "maxItems", "prefixItems"})
 
 
 def _for_person(outcome: CallOutcome) -> str:

@@ -19,7 +19,6 @@ from archytas_nb.choices import ValuesName
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.files import OutputFile, is_signed, signed, unsigned
 from archytas_nb.loop import events as ev
-from archytas_nb.loop.wire import NO_CODE
 from archytas_nb.loop.record import (
     AnswerForm,
     Compaction,
@@ -29,6 +28,7 @@ from archytas_nb.loop.record import (
     LastError,
     StepRecord,
 )
+from archytas_nb.loop.wire import NO_CODE
 from archytas_nb.models.secrets import mask_all
 from archytas_nb.tools.saved import STRICT, read_saved, saved_text
 

@@ -29,13 +29,15 @@ from archytas_nb.kernel.assigned import is_assigned_by_user
 from archytas_nb.kernel.cards import card_of
 from archytas_nb.kernel.context import Reader, context_of
 from archytas_nb.kernel.copied import COPY_TOOL, copy_tool, runs_in_copy
-from archytas_nb.kernel.look import look_tools, offers_cells_tool
+from archytas_nb.kernel.look import LIST_TOOL, look_tools, offers_cells_tool
 from archytas_nb.kernel.permission import Permissions
 from archytas_nb.kernel.person import Keyboard, confirm
 from archytas_nb.kernel.python import python_tool
+from archytas_nb.kernel.visible import variables_in
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.calls_made import CallsOfReplies
 from archytas_nb.loop.conversation import messages_of, sent_with
+from archytas_nb.loop.descriptions import have_room
 from archytas_nb.loop.function_calling import FunctionCalling
 from archytas_nb.loop.limits import Guards, Limits
 from archytas_nb.loop.loop import react_loop
@@ -660,7 +662,9 @@ def tell(
         if len(past) == index_of(exchanges, exchange.origin):  # otherwise it is compacted anew
             sent = tuple(sent_with(past, profile.facts.identity))
         context = _context(setup, exchange, error, sent, earlier, replaced, own_tools, profile)
-    reading = _reading_tools(setup, exchange, error, context, own_tools, protocol, small=small)
+    reading = _reading_tools(
+        setup, exchange, error, context, own_tools, protocol, past, small=small
+    )
     if in_copy := _in_copy(setup, exchange, error, past, own_tools, protocol, profile):
         cards = {
             each: card_of(
@@ -791,6 +795,7 @@ def _reading_tools(
     context: Context | None,
     own_tools: Toolbox,
     protocol: ActiveProtocol,
+    past: Sequence[Exchange],
     *,
     small: bool,
 ) -> list[Tool]:
@@ -807,9 +812,19 @@ def _reading_tools(
     elif not only_reads_on:
         if context is not None:
             tools += look_tools(exchange.question if small else "")
+            if not small and _names_all(setup, past):
+                del tools[0]
         if setup.sees_cells and offers_cells_tool(exchange.question, small=small):
             tools.append(cells_tool(mask_in))
     return [each for each in tools if each.name not in own_tools]
+
+
+def _names_all(setup: RunSetup, past: Sequence[Exchange]) -> bool:
+    """Whether questions name all variables, so that no tool has to list them."""
+    is_listed = any(each["function"]["name"] == LIST_TOOL for each in specs_of(past))
+    if setup.settings.context == "mentioned" or is_listed:  # what was offered once stays
+        return False
+    return have_room(name for name, _ in variables_in(setup.variables))
 
 
 def _preferred(settings: Settings, own_tools: Toolbox) -> tuple[str, ...]:
@@ -878,6 +893,7 @@ def wire_of(
             instructions,
             names_variables=setup.settings.context != "none",
             is_typed=exchange.form is not None,
+            sees_values=not setup.hides_values,
         )
     return TextProtocol(tools, instructions, teaches=not profile.sees_all)
 

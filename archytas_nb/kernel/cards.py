@@ -344,14 +344,15 @@ class _Writer:
                 what = text if where else ", values"  # which say themselves how many they are
                 return f"{what}: {self.mask(values)}"
         with contained():  # values that cannot be hashed
-            if self.form.for_code and (some := self._listed(dict.fromkeys(first), _EXAMPLES)):
+            if found := [*dict.fromkeys(first)]:
+                some = self._listed(found[:_EXAMPLES]) or in_line(label_of(found[0]), _MAX_VALUE)
                 return f"{text}, such as {self.mask(some)}"
         return text
 
-    def _listed(self, values: Iterable[Any], most: int = _VALUES) -> str:
+    def _listed(self, values: Iterable[Any]) -> str:
         """Some values of a column, those of text in quotes for code; empty if one is long."""
         texts = []
-        for each in islice(values, most):
+        for each in values:
             text = in_line(label_of(each), _MAX_VALUE + 1)
             if self.form.for_code and isinstance(each, str):
                 text = repr(in_line(each, _MAX_VALUE + 1))

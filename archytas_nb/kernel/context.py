@@ -225,9 +225,23 @@ def _cards(
     for name, card in cards.items():
         line = headline(variables[name], hidden=reader.hidden)
         mark = _mark(line, variables[name])
-        found[name] = Described("variable", line, card=card.text, mark=mark)
+        before = known[name].card if reader.sees_all and name in known else ""
+        news = _news(before, reader.mask(card.text))
+        found[name] = Described("variable", line, card=card.text, mark=mark, news=news)
         columns += [f"{name}.{each}" for each in card.columns]
     return found
+
+
+def _news(before: str, card: str) -> str:
+    """The lines of a card that are new, if the model knows the others; empty to tell all of it."""
+    known = before.split("\n")
+    head, *lines = card.split("\n")
+    new = [line for line in lines if line not in known]
+    labels = {line.partition(": ")[0] for line in lines}
+    is_there = {line.partition(": ")[0] for line in known[1:]} <= labels
+    if not (before and new and is_there) or 2 * sum(map(len, new)) > sum(map(len, lines)):
+        return ""
+    return "\n".join([f"{head}; the rest is as it was described before", *new])
 
 
 def _definitions(
@@ -276,6 +290,7 @@ def _masked(described: dict[str, Described], reader: Reader) -> dict[str, Descri
             line=reader.mask(each.line),
             columns=reader.mask(each.columns),
             card=reader.mask(each.card),
+            news=reader.mask(each.news),
         )
         for name, each in described.items()
     }

@@ -216,8 +216,17 @@ class WorkingCopy:
         if report.ended is not None:
             raise ToolError(f"the code was stopped: {ENDED[report.ended]}")
         if failed is not None:
-            raise _error_of(failed)
+            raise self._secret_error(failed) or _error_of(failed)
         return _value_of(report)
+
+    def _secret_error(self, failed: Statement) -> NameError | None:
+        """The error for a name that only the notebook has, because it is that of a secret."""
+        if failed.error is None or failed.error.type != "NameError":
+            return None
+        found = re.search(r"'(\w+)' is not defined", failed.error.message)
+        if found is None or found[1] not in self._variables or not is_secret(found[1]):
+            return None
+        return NameError(f"{found[1]!r} is not in the copy: it is named like a secret")
 
     def _opened(self) -> Copy:
         """The copy for code that is about to run; raises ToolError if the question has ended."""

@@ -18,20 +18,22 @@ from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.registry import is_tool
 from archytas_nb.tools.render import is_users_file
 from archytas_nb.tools.variables import user_names
+from archytas_nb.words import truncate_line
 
 _MAX_SIGNATURE = 200  # characters
 _MAX_VERSION = 20  # characters
+_MAX_DOCSTRING = 80  # characters of its first line
 
 
 def functions_in(
     namespace: Mapping[str, Any], tools: Collection[Any] = (), *, has_values: bool = True
 ) -> dict[str, str]:
-    """The functions and classes that the user wrote, each with its signature.
+    """The functions and classes that the user wrote: each signature, and what its docstring says.
 
     Args:
         namespace: The variables.
         tools: The functions that the model knows already.
-        has_values: Whether defaults are told.
+        has_values: Whether defaults and docstrings are told.
     """
     known = set(map(id, tools))
     found = {}
@@ -42,7 +44,16 @@ def functions_in(
                 continue
             if _is_users(value):
                 found[name] = _signature(name, value, has_values=has_values)
+                if has_values and (line := _first_line(value)):
+                    found[name] += f" – {line}"
     return found
+
+
+def _first_line(value: Any) -> str:
+    """The first line of a docstring, by no code of the class."""
+    text = vars(value).get("__doc__") if isinstance(value, type) else value.__doc__
+    lines = text.strip().splitlines() if type(text) is str else []
+    return truncate_line(lines[0].strip(), _MAX_DOCSTRING) if lines else ""
 
 
 def _is_users(value: Any) -> bool:

@@ -295,7 +295,7 @@ class Disclosure:
                 return self._unnamed(outcome.result)  # which may list variables
             given = ", ".join(self._given(outcome.call_id))
             given = given or "a check of the tool does not hold for it"
-            return f"The input does not fit: {given}.\nExpected tool_input: {fault.expected}"
+            return f"The input does not fit: {given}.\nExpected input: {fault.expected}"
         if outcome.error is None:
             return "The call failed. Why is not shown to you."
         return f"{written_type(type(outcome.error))}: the message is not shown to you."

@@ -256,7 +256,11 @@ class KernelExecutor:
     ) -> None:
         self._tools = tools
         parameters = chain.from_iterable(each.parameters for each in tools.values())
-        self._shown = {"room": room, "is_taken": any(each.type.by_reference for each in parameters)}
+        # Who can run code passes the result of a call on in it.
+        is_taken = any(each.type.by_reference for each in parameters) and not any(
+            each.runs_code for each in tools.values()
+        )
+        self._shown = {"room": room, "is_taken": is_taken}
         self._namespace = namespace
         self._keep = keep or namespace.__setitem__
         self.copy: WorkingCopy | None = None
@@ -709,7 +713,10 @@ def _folder_of(ready: _Ready) -> Path | None:
 
 def _outside(effects: Sequence[Effect]) -> str:
     """What a model reads of what its code did outside of the variables; empty if nothing."""
-    lines = [truncate_line(str(each), _MAX_EFFECT) for each in effects[:_MAX_EFFECTS]]
+    lines = [
+        truncate_line(f"{each.shown}: {', '.join([each.kind, *each.details])}", _MAX_EFFECT)
+        for each in effects[:_MAX_EFFECTS]
+    ]
     if len(effects) > _MAX_EFFECTS:
         lines.append(f"… {len(effects) - _MAX_EFFECTS:,} more")
     return "\n".join(["Outside of the variables:", *lines]) if lines else ""

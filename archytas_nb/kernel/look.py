@@ -27,11 +27,13 @@ from archytas_nb.words import count, runs, truncate_line
 
 What: TypeAlias = Literal["head", "describe", "columns", "values"]
 
+LIST_TOOL = "variables"
+"""The name of the tool that lists the variables."""
 NO_VARIABLES = "The notebook has no variables."
 _PAGE = 4000  # characters of a page of `variables`
 _IN_LINE = 50  # names that stand together on a line
 _MAX_COLUMN = 100  # characters of the name of a column
-_HEAD = CardForm(tokens=1000, has_values=False, in_words=True)
+_HEAD = CardForm(tokens=1000, has_values=False)
 """How the result of `look` begins."""
 _DISTINCT_ROWS = 200_000  # maximum number of rows for counting different values
 _FREQUENT = 20  # maximum number of values of a column that are listed
@@ -40,6 +42,8 @@ _BEGINNING = 500  # characters of a long text that are shown first
 _MAX_LABEL = 60  # characters of one of them
 _KINDS_OF_MISSING = 3  # which are counted one by one, and told as one
 _CARDS = 40  # maximum number of columns with statistics
+_LEAST_ROWS = 3  # columns of numbers whose statistics are a table
+_CONTAINER = 1000  # characters of the description of a container, whose parts can be looked at
 _REPEATED = 500  # maximum length of a question that is repeated below a result
 
 _NAMED_CELL = re.compile(
@@ -125,7 +129,7 @@ def look(  # noqa: D417 - the model does not see the namespace
 
     Args:
         name: The name of a variable, or a path into one: df["x"], df.x, cfg["a"][0]
-        what: head: first rows or items; describe: statistics and frequent values; columns: names and types; values: how often each value of a column occurs
+        what: head: first rows or items; describe: statistics; columns: names and types; values: how often each value of a column occurs
     """  # noqa: E501 - the model reads the line as it is
     name, span = _with_span(name.strip())
     part = _found(name, namespace)
@@ -152,7 +156,8 @@ def look(  # noqa: D417 - the model does not see the namespace
         which = f"{example}{', '.join(names[:40])}"
         raise ValueError(f"the values of which column of {name!r}? {which}")
     if what != "values":
-        return f"{name}: {_shown(name, value)}"
+        room = ROOM if what == "head" else _CONTAINER
+        return f"{name}: {_shown(name, value, room=room)}"
     found = _counted(value)
     if found is None and not data.is_data(value):
         kind = type(value).__name__
@@ -186,10 +191,10 @@ def _part_shown(name: str, value: Any, span: slice) -> str:
     return f"{written}: {shown}"
 
 
-def _shown(name: str, value: Any, begin: int = 0) -> str:
+def _shown(name: str, value: Any, begin: int = 0, room: int = ROOM) -> str:
     """A value; of a long text the beginning, and how to go on."""
     if not isinstance(value, str) or len(value) <= ROOM:
-        return render(value).text
+        return render(value, room=room).text
     end = begin + _BEGINNING
     lines = count(value.count("\n") + 1, "line")
     root = re.sub(r"\[\d*:\d*\]$", "", name)
@@ -241,10 +246,38 @@ def _cards(value: Any) -> list[str]:
         column = column_of(value)
         return [*index, _card_of_array(value) if column is None else _card(column)]
     shown = [table.column(place) for place in range(min(table.width, _CARDS))]
-    lines = index + [f"{_line(each)}, {_card(each)}" for each in shown]
+    rows = {place: row for place, each in enumerate(shown) if (row := _row_of_numbers(each))}
+    if len(rows) < _LEAST_ROWS:
+        rows = {}
+    lines = [
+        f"{_line(each)}, {_card(each)}" for place, each in enumerate(shown) if place not in rows
+    ]
     if table.width > _CARDS:
-        lines.append(f"  … {table.width - _CARDS} more columns")
-    return lines
+        more = data.listed_names(table.labels[_CARDS:])
+        lines.append(f"  … {table.width - _CARDS:,} more columns: {more}")
+    numbers = [data.csv_text([_STATISTICS, *rows.values()])] if rows else []
+    return [*index, *numbers, *lines]
+
+
+_STATISTICS = (
+    "column", "type", "missing", "min", "25 %", "median", "75 %", "max", "mean", "different",
+)  # fmt: skip
+
+
+def _row_of_numbers(column: Column) -> tuple[str, ...]:
+    """The statistics of a column of numbers as a row; empty if its values are to be listed."""
+    with contained():  # some types of numbers have no quartiles
+        if column.kind != "number" or not column.size or column.missing() == column.size:
+            return ()
+        number = column.different()
+        if number <= _FREQUENT and number < column.size - column.missing():
+            return ()
+        least, greatest = column.ends()
+        facts = [least, *column.quartiles(), greatest, column.mean()]
+        name = truncate_line(column.label, _MAX_COLUMN)
+        numbers = map(data.short_number, facts)
+        return name, column.type_text, str(column.missing()), *numbers, str(number)
+    return ()
 
 
 def _card(column: Column) -> str:

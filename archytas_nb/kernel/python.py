@@ -28,7 +28,7 @@ _NOT_PYTHON = re.compile(r"\s*(?:[%!?]|[^#\"']*?=\s*[%!]\s*\w)|.*\w\?+\s*$")
 
 
 def python(code: str, variables: LiveNamespace) -> Any:  # noqa: D417
-    """Run Python: returns the value of the last expression, and what is printed. The user sees figures. The other tools are functions in it. Where it runs, and what stays, is said below a question.
+    """Run Python: returns the value of the last expression and what is printed; the user sees figures. The other tools are functions in it. The question says where it runs and what stays.
 
     Args:
         code: Plain Python, no magics.

@@ -45,6 +45,10 @@ _AGAIN = (
     "You already made this very call; it was not run again. Its outcome was:\n{outcome}\n"
     "Use this outcome: answer, or make a different call."
 )
+_AGAIN_SHORT = (
+    "You already made this very call, and nothing is new since: it was not run again, and its "
+    "outcome is above. Use that: answer, or make a different call."
+)
 _MADE_BEFORE = "the same call was made before"
 _TOOL_DISABLED = (
     "{name} was not run and cannot be used now: you made the same call again and again. "
@@ -102,7 +106,8 @@ class CallsOfReplies:
         last.times += 1
         if last.times > 2:
             self.disabled.add(call.name)
-        text = _AGAIN.format(outcome=last.outcome.text)
+        # A small model does not look back.
+        text = _AGAIN.format(outcome=last.outcome.text) if self.confirms else _AGAIN_SHORT
         again = last.outcome.with_text(text, last.outcome.for_person or last.outcome.result)
         return taken(again, call)
 

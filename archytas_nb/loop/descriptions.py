@@ -58,7 +58,7 @@ def _of_variables(described: Mapping[str, Described]) -> Iterator[str]:
         if each.kind != "variable":
             continue
         if each.card:
-            yield each.card
+            yield each.news or each.card
         elif each.columns:
             tables.setdefault(f"{each.line}: {each.columns}", []).append(name)
         else:
@@ -66,6 +66,11 @@ def _of_variables(described: Mapping[str, Described]) -> Iterator[str]:
     yield from _grouped(tables)
     if lines:
         yield "; ".join(_grouped(lines))
+
+
+def have_room(names: Iterable[str]) -> bool:
+    """Whether a question can name so many variables, in whatever groups."""
+    return text_tokens(", ".join(runs([*names]))) <= _NAMES // 2
 
 
 def _grouped(groups: Mapping[str, list[str]]) -> list[str]:
@@ -86,7 +91,7 @@ def _of_notebook(described: Mapping[str, Described]) -> Iterator[str]:
     """What is no variable: functions, what is imported, and what is there no more."""
     functions = [each.line for each in described.values() if each.kind == "function"]
     if functions:
-        yield f"Functions of the notebook: {', '.join(functions)}"
+        yield f"Functions of the notebook: {'; '.join(functions)}"
     libraries = [each.line for each in described.values() if each.kind == "library"]
     date = [each.line for each in described.values() if each.kind == "date"]
     if date:
@@ -106,11 +111,22 @@ def recalled(context: Context, left_out: Iterable[Exchange], sent: Iterable[Exch
         left_out: The questions that are not sent any more.
         sent: Those that are, without the one that is being asked.
     """
-    known = {**described_in(sent), **context.described}
+    before = described_in(sent)
+    whole = {
+        name: replace(each, news="")
+        for name, each in context.described.items()
+        if each.news and not (name in before and before[name].card)
+    }
+    if whole:  # what they add to is left out
+        described = {**context.described, **whole}
+        context = replace(context, described=described, text=written(described))
+    known = {**before, **context.described}
     lost = {name: each for name, each in described_in(left_out).items() if name not in known}
     for name, each in lost.items():
         if each.card and name not in context.mentioned:
             lost[name] = replace(each, card="")
+        else:
+            lost[name] = replace(each, news="")
     if not lost:
         return context
     again = "\n".join([_EARLIER, *_of_variables(lost), *_of_notebook(lost)])

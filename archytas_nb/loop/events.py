@@ -320,9 +320,7 @@ class CallOutcome:
             head = f"{changed} It was run with: {given}\n"
         shown = self._figures(with_images=with_images)
         result = self.result + self.hint
-        is_seen = bool(
-            self.printed or shown or self.shared or self.changed or self.outside
-        )
+        is_seen = bool(self.printed or shown or self.shared or self.changed or self.outside)
         if self.status == "done" and self.result == NO_OUTPUT and is_seen:
             result = self.hint.lstrip("\n")
         elif self.status == "done" and self.printed:

@@ -135,6 +135,8 @@ class FunctionCalling(Wire):
         form = exchange.form
         more = []
         if form is not None and not form.is_whole:
+            name = form.text.partition("\n")[0]  # what its parts are, the schema says
+            exchange = replace(exchange, form=replace(form, text=name))
             more.append(f"(Its JSON schema: {json.dumps(form.schema, ensure_ascii=False)})")
         if form is not None and form.is_named:
             more.append(f"({NAMED})")

@@ -78,8 +78,8 @@ Reply with one Python code block, and nothing else:
 {language}
 Call functions by keyword with values from the question. Store each result in a variable. Never \
 compute or guess what a function gives. Each program ends with {ending}
-To see a result before you go on, call show(variable) in place of answer; you then get its value \
-and write the next program. Results of earlier programs stay in their variables.
+To see a result before you go on, call show(variable) in place of answer; {show}. Results of \
+earlier programs stay in their variables.
 If no function can do what is asked, answer that it cannot be done and why.
 
 For example, asked "{question}":
@@ -91,9 +91,20 @@ The functions:
 _LANGUAGE = (
     "It runs in a sandbox: the functions below, {variables}and plain Python with math, datetime, "
     "re and json; no files and no network. Frames, arrays and other objects stay outside: pass "
-    "them to functions, take len(), .shape and .columns of them, and show() them{code}. Many calls "
-    "in one program are better than many programs. give_up(reason) ends the task if it cannot be "
-    "done."
+    "them to functions, a column of a variable as text, such as {column}; take len(), .shape and "
+    ".columns of them, and show() them{code}. Many calls in one program are better than many "
+    "programs. give_up(reason) ends the task if it cannot be done."
+)
+_CODE = (
+    "; for anything else use python(code), which has the variables of the notebook and not those "
+    "of your program: write their values into the code"
+)
+COLUMN_AS_TEXT = "'df[\"x\"]'"
+"""How a program gives a function a part of a variable."""
+_SHOW = "you then get its value and write the next program"
+_SHOW_NO_VALUES = (
+    "you then read the types and sizes of what calls returned, no values, and write the next "
+    "program"
 )
 
 _FENCED = re.compile(
@@ -114,6 +125,7 @@ class ProgramProtocol(Wire):
         instructions: The user's instructions.
         names_variables: Whether programs may name variables of the notebook.
         is_typed: Whether a type of the answer is required.
+        sees_values: Whether the model reads what programs show.
     """
 
     name: ActiveProtocol = "program"
@@ -131,9 +143,11 @@ class ProgramProtocol(Wire):
         *,
         names_variables: bool = True,
         is_typed: bool = False,
+        sees_values: bool = True,
     ) -> None:
         super().__init__(tools, instructions)
         self._is_typed = is_typed
+        self._sees_values = sees_values
         self._names_variables = names_variables
         self._functions = {name: functions[name] for name in self.tools}
         self._names = {_name_in(self._functions[name]): name for name in self.tools}
@@ -148,6 +162,7 @@ class ProgramProtocol(Wire):
             self._instructions,
             names_variables=self._names_variables,
             is_typed=self._is_typed,
+            sees_values=self._sees_values,
         )
 
     @property
@@ -173,14 +188,15 @@ class ProgramProtocol(Wire):
             question=EXAMPLE_QUESTION,
             example=fenced(_CALLS + last_lines),
             ending=ending,
+            show=_SHOW if self._sees_values else _SHOW_NO_VALUES,
             functions=self.functions,
         )
 
     def _language(self) -> str:
         """What programs are written in."""
         variables = "the variables that the question names, " if self._names_variables else ""
-        code = "; for anything else use python(code)" if "python" in self._names else ""
-        return _LANGUAGE.format(variables=variables, code=code)
+        code = _CODE if "python" in self._names else ""
+        return _LANGUAGE.format(variables=variables, code=code, column=COLUMN_AS_TEXT)
 
     def _ending(self) -> tuple[str, str]:
         """How a program ends, and how that of the example does."""

@@ -156,6 +156,7 @@ class Described:
             empty.
         card: All of its lines; empty if only the line was told.
         mark: What differs if the line does not tell the same any more.
+        news: What is told in place of the card, where the rest of it is in what is sent.
     """
 
     kind: DescribedKind
@@ -163,6 +164,7 @@ class Described:
     columns: str = ""
     card: str = ""
     mark: str = ""
+    news: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ NO_CODE = (
 CODE_IN_COPY = (
     "(Code runs in a copy of the notebook: it has all variables but secrets, all functions and "
     "libraries, and can read files of the project. It changes nothing outside: no variable, no "
-    "file, no network. Names persist until the question is answered; keep(\"name\") makes a value "
+    'file, no network. Names persist until the question is answered; keep("name") makes a value '
     "a new variable of the notebook. If the user wants something changed, give them the code, and "
     "mention `%agent --python undoable`.)"
 )
@@ -56,10 +56,7 @@ def code_in_notebook(*, asks: bool, is_watched: bool) -> str:
 
 VARIABLES = "Variables when this was asked (what is written here needs no tool):"
 _PAUSE = "(Interrupted by a message from the user.)"
-NAMED = (
-    'Instead of the value you may send {"$var": "NAME"}, with the name of a variable that holds it '
-    'or a path to it, such as df["x"].'
-)
+NAMED = 'Or send {"$var": "NAME"}, with the name of a variable that holds it or a path, such as df["x"].'
 """How an answer of a type is named instead of sent, in words for the model."""
 NO_TEXT = "(no text)"
 """Stands for a reply without any text, as messages must not be empty."""

@@ -197,7 +197,7 @@ class _Diagnostics:
 
     def _nothing_to_read(self, owner: str, facts: Sequence[str]) -> str:
         what = with_article(owner)
-        give = "give it to one of your functions"
+        give = "give it to one of your functions, or show() it"
         if not facts:
             return f"nothing can be read of {what}: {give}"
         listed = ", ".join(f".{each}" for each in facts)

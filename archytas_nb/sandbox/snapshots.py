@@ -26,6 +26,7 @@ from pydantic_monty import (
 
 from archytas_nb.errors import ToolError
 from archytas_nb.loop.events import CallOutcome
+from archytas_nb.loop.program_protocol import COLUMN_AS_TEXT
 from archytas_nb.sandbox.bounds import bound_of
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.source import CHECKPOINT
@@ -134,6 +135,9 @@ def resumed(snapshot: Any, reply: Any) -> SyncSnapshot:
 _NO_CALL = re.compile(r"external function '(\w+)' cannot suspend in this synchronous context")
 
 
+_NO_PART = re.compile(r"'(?:\w*Frame|Series|Index|ndarray)' object is not subscriptable$")
+
+
 def exception_text(error: Any) -> str:
     """What a program raised: the class and the message."""
     text: str = error.display("type-msg")
@@ -142,6 +146,11 @@ def exception_text(error: Any) -> str:
         return (
             f"NotImplementedError: {found[1]} cannot be called in a method that Python itself "
             "calls, such as __str__ or __eq__: call it before, and keep the result"
+        )
+    if _NO_PART.search(text):
+        return (
+            f"{text} here: give a function a column of a variable as text, such as "
+            f"{COLUMN_AS_TEXT}, or show() all of it"
         )
     return text
 

@@ -70,9 +70,15 @@ class SmallProgramProtocol(ProgramProtocol):
         *,
         names_variables: bool = True,
         is_typed: bool = False,
+        sees_values: bool = True,
     ) -> None:
         super().__init__(
-            tools, functions, instructions, names_variables=names_variables, is_typed=is_typed
+            tools,
+            functions,
+            instructions,
+            names_variables=names_variables,
+            is_typed=is_typed,
+            sees_values=sees_values,
         )
         schemas = {
             name: self.tools[tool].spec("simple")["function"]["parameters"]

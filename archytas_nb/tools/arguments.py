@@ -1,4 +1,4 @@
-"""Validate the ``tool_input`` that a model sent, and report each fault as ``reason @ $.path``.
+"""Validate the ``tool_input`` that a model sent, and report each fault as ``path: reason``.
 
 Unambiguous variants are accepted: JSON in a string, the name of an enum member, null for an omitted
 argument. Some values that pydantic would accept are rejected because they violate the schema:
@@ -34,6 +34,7 @@ MAX_FAULTS = 10
 """Maximum number of faults of a call that are reported to the model."""
 
 _MAX_REASON = 400  # characters of one reason
+_MAX_PATH = 60  # characters of where it is
 _EMPTY_INPUTS = ("", "{}", "null", "None", "none")
 _KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
     type(None): ("", ("null",)),
@@ -49,7 +50,7 @@ _KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ArgumentFault:
-    """One fault of a call; written as ``reason @ $.path``.
+    """One fault of a call; written as ``limit: expected an integer``.
 
     Attributes:
         reason: What is wrong.
@@ -62,16 +63,9 @@ class ArgumentFault:
     is_quoted: bool = False
 
     def __str__(self) -> str:
-        path = "$" + "".join(map(_step_text, self.path))
-        return f"{truncate_line(self.reason, _MAX_REASON)} @ {truncate_line(path, _MAX_REASON)}"
-
-    @property
-    def for_person(self) -> str:
-        """The fault in words for a person: ``limit: expected an integer``."""
         path = "".join(map(_step_text, self.path)).removeprefix(".")
-        return ": ".join(
-            filter(None, [truncate_line(path, 60), truncate_line(self.reason, _MAX_REASON)])
-        )
+        parts = truncate_line(path, _MAX_PATH), truncate_line(self.reason, _MAX_REASON)
+        return ": ".join(filter(None, parts))
 
     def in_words(self, whole: str) -> str:
         """The fault of a part of one argument, as in ```stars` in the answer: expected …``."""
@@ -98,7 +92,7 @@ def fault_lines(faults: Sequence[ArgumentFault]) -> list[str]:
 
 def for_person(faults: Sequence[ArgumentFault]) -> str:
     """What was wrong with a call, for a person."""
-    lines = [each.for_person for each in faults[:MAX_FAULTS]]
+    lines = fault_lines(faults)
     if len(lines) == 1:
         return f"wrong arguments: {lines[0]}"
     return "\n".join(["wrong arguments:", *(f"- {line}" for line in lines)])

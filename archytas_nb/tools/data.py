@@ -1,8 +1,9 @@
 """Previews of arrays, series and tables as text, and of figures and images as PNG.
 
 Rows are written as CSV, by one writer for every library: no display option of pandas or numpy
-changes what a model reads, and a number has enough digits to be read back. What a table is, and
-its parts, is in `tools/tables.py`. No library is imported.
+changes what a model reads. A number has at least six significant digits and two decimals; that
+some were cut is said. What a table is, and its parts, is in `tools/tables.py`. No library is
+imported.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import base64
 import csv
 import datetime as dt
 import io
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +35,9 @@ _PART = 2000  # characters of the rows of which only the first and the last ones
 _ROWS = 5
 _LAST_ROWS = 3
 _CORNER = (3, 5)  # rows and columns of an array that are shown of a larger one
-_DIGITS = 6  # significant digits of numbers in them
+_DIGITS = 6  # least number of significant digits of a number
+_DECIMALS = 2  # least number of its decimals
+_EXACT = 1e-12  # relative difference of a number to its digits that is a rounding error
 _TYPED = 200  # maximum number of columns whose types are told
 _TYPES = 12  # maximum number of types that are told
 _LISTED = 600  # characters of the names of columns that are listed
@@ -64,7 +68,7 @@ def unstyled(value: Any) -> Any:
 
 
 class Preview(NamedTuple):
-    """Data as text, and whether that is all of it, digit by digit."""
+    """Data as text, and whether that is all of it, apart from the last digits of numbers."""
 
     text: str
     whole: bool
@@ -94,9 +98,9 @@ def listing(value: Any) -> str:
     head = f"{type(value).__name__} of shape {' × '.join(map(str, shape_of(value)))}:"
     if (table := table_of(value)) is not None and table.size is not None:
         rows = _texts(table.rows(slice(None)), None)
-        return f"{head}\n{_csv([_names(table, table.width), *rows])}"
+        return f"{head}\n{csv_text([_names(table, table.width), *rows])}"
     if (column := column_of(value)) is not None:
-        return f"{head}\n{_csv(_texts(_labelled(value, column, slice(None)), None))}"
+        return f"{head}\n{csv_text(_texts(_labelled(value, column, slice(None)), None))}"
     return f"{head}\n{_whole(value)}" if is_array(value) else preview(value)
 
 
@@ -107,28 +111,31 @@ def _table(value: Any, table: Table, room: int) -> Preview:
     columns = [table.column(place) for place in range(min(table.width, _TYPED))]
     types = f" ({_types(columns, table.width)})" if columns else ""
     if table.size is None:
-        names = _listed_names(table.labels)
+        names = listed_names(table.labels)
         return Preview(f"{headline(value)}{types}\ncolumns: {names}", whole=False)
     size = f"{table.size:,} × {table.width:,}"
     facts = f"{type_name(value)} {size}{types}{axes(value, table)}"
     if 2 * table.size * max(table.width, 1) <= room:
         head = _names(table, table.width)
-        text = _csv([head, *_texts(table.rows(slice(None)), room)])
+        rows = table.rows(slice(None))
+        text = csv_text([head, *_texts(rows, room)])
         if len(text) <= room:
+            facts += _rounding(rows)
             return Preview(f"{facts}\n{text}" if text.strip() else facts, whole=True)
     lines = [facts]
     if missing := _missing_in(columns, table):
         lines.append(f"missing: {missing}")
     part = min(_PART, room)
-    rows = _ends(table.size, lambda span: table.rows(span, len(columns)))
-    width = _fitting(table, rows, part)
+    ends = _ends(table.size, lambda span: table.rows(span, len(columns)))
+    width = _fitting(table, ends, part)
     if width < table.width:
-        rows = _ends(table.size, lambda span: table.rows(span, len(columns)), 2, 1)
-        width = _fitting(table, rows, part // 4)
-        lines.append(f"columns: {_listed_names(table.labels)}")
+        ends = _ends(table.size, lambda span: table.rows(span, len(columns)), 2, 1)
+        width = _fitting(table, ends, part // 4)
+        lines.append(f"columns: {listed_names(table.labels)}")
         lines.append(f"the first {count(width, 'column')} of {table.width:,}:")
-    cells = max(len(rows.shown) * (len(table.index) + width), 1)
-    shown = rows.narrowed(len(table.index) + width)
+    cells = max(len(ends.shown) * (len(table.index) + width), 1)
+    shown = ends.narrowed(len(table.index) + width)
+    lines[0] += _rounding(shown.shown)
     lines.append(_written_rows(_names(table, width), shown, max(_CELL, part // cells)))
     return Preview("\n".join(lines), whole=False)
 
@@ -138,14 +145,16 @@ def _series(value: Any, column: Column, room: int) -> Preview:
     facts = headline(value)
     names = _series_names(value, column)
     if 2 * size <= room:
-        text = _csv([names, *_texts(_labelled(value, column, slice(None)), room)])
+        every = _labelled(value, column, slice(None))
+        text = csv_text([names, *_texts(every, room)])
         if len(text) <= room:
-            return Preview(f"{facts}\n{text}", whole=True)
+            return Preview(f"{facts}{_rounding(every)}\n{text}", whole=True)
     missing = _missing(column) if size <= _CELLS_TO_COUNT else ", missing not counted"
     part = min(_PART, room)
     rows = _ends(size, lambda span: _labelled(value, column, span))
     longest = max(_CELL, part // (len(rows.shown) * len(names)))
-    return Preview(f"{facts}{missing}\n{_written_rows(names, rows, longest)}", whole=False)
+    facts += missing + _rounding(rows.shown)
+    return Preview(f"{facts}\n{_written_rows(names, rows, longest)}", whole=False)
 
 
 def _labelled(value: Any, column: Column, part: slice) -> list[tuple[Any, ...]]:
@@ -195,10 +204,10 @@ def _ends(
 def _written_rows(names: tuple[str, ...], rows: _Rows, longest: int) -> str:
     """Rows as CSV below the names of the columns, and how many are left out between them."""
     texts = _texts(rows.shown, longest)
-    head = _csv([names, *texts[: len(rows.first)]])
+    head = csv_text([names, *texts[: len(rows.first)]])
     text = head
     if rows.between:
-        text = f"{head}\n… {rows.between:,} more rows …\n{_csv(texts[len(rows.first) :])}"
+        text = f"{head}\n… {rows.between:,} more rows …\n{csv_text(texts[len(rows.first) :])}"
     if any(each.endswith("…") for row in texts for each in row):
         text += f"\n(cells are cut at {longest} characters)"
     return text
@@ -229,7 +238,7 @@ def _types(columns: Sequence[Column], width: int) -> str:
     return text if width == len(columns) else f"the first {len(columns)}: {text}"
 
 
-def _listed_names(labels: Sequence[str]) -> str:
+def listed_names(labels: Sequence[str]) -> str:
     """The names of all columns, numbered ones shortened; of too many the first ones."""
     found = ""
     listed = runs(labels)
@@ -271,14 +280,23 @@ def _names(table: Table, columns: int) -> tuple[str, ...]:
 
 
 def _texts(rows: Sequence[tuple[Any, ...]], longest: int | None) -> list[tuple[str, ...]]:
-    """The cells of rows as texts; days without a time of day as dates."""
+    """The cells of rows as texts; days without a time of day as dates.
+
+    Args:
+        rows: The rows.
+        longest: Characters of a cell; None for all of them, and all digits of numbers.
+    """
     columns = []
     for values in zip(*rows, strict=True):
         present = [each for each in values if not is_missing(each)]
         are_days = bool(present) and all(map(_is_day, present))
         columns.append(
             [
-                str(each.date()) if are_days and not is_missing(each) else in_line(each, longest)
+                str(each.date())
+                if are_days and not is_missing(each)
+                else in_line(each)
+                if longest is None
+                else short_number(each, longest)
                 for each in values
             ]
         )
@@ -292,7 +310,7 @@ def _is_day(value: Any) -> bool:
     return value.time() == dt.time.min and not getattr(value, "nanosecond", 0)
 
 
-def _csv(rows: Iterable[tuple[str, ...]]) -> str:
+def csv_text(rows: Iterable[tuple[str, ...]]) -> str:
     """Rows of texts as CSV, each on one line."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
@@ -307,9 +325,10 @@ def _csv(rows: Iterable[tuple[str, ...]]) -> str:
 def _array(value: Any, room: int) -> Preview:
     facts = headline(value)
     if 2 * value.size <= room:
-        text = _whole(value)
+        text = _rounded(value)
         if len(text) <= room:
-            return Preview(f"{facts}\n{text}", whole=True)
+            every = [] if _has_no_floats(value) else [value.ravel()]
+            return Preview(f"{facts}{_rounding(every)}\n{text}", whole=True)
     facts += _range_of(value)
     if value.ndim == 1:
         first, last = _rounded(value[:_ROWS]), _rounded(value[-_LAST_ROWS:])
@@ -346,19 +365,57 @@ def _range_of(value: Any) -> str:
 
 def _rounded(values: Any) -> str:
     """The values of an array, of floats with few digits."""
-    if getattr(values.dtype, "kind", "") != "f" or hasattr(values, "compressed"):
+    if _has_no_floats(values):
         return _whole(values)
     if values.ndim == 1:
         return f"[{', '.join(map(short_number, values))}]"
-    return "[" + ",\n ".join(map(_rounded, values)) + "]"
+    between = ",\n " if values.ndim == 2 else ",\n\n "
+    return f"[{between.join(map(_rounded, values))}]"
 
 
-def short_number(value: Any) -> str:
-    """A number with at most so many significant digits; any other value as it is."""
+def _has_no_floats(values: Any) -> bool:
+    return getattr(values.dtype, "kind", "") != "f" or hasattr(values, "compressed")
+
+
+# ── numbers ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def short_number(value: Any, size: int | None = None) -> str:
+    """A float with as many digits as a reader needs; any other value in so many characters.
+
+    It is not written as a power of ten unless it has more than 15 digits before the point, or is
+    smaller than 0.0001.
+    """
+    if not _is_float(value):
+        return in_line(value, size)
+    if is_missing(value):
+        return MISSING
+    number = float(value)
+    if not math.isfinite(number) or not number:
+        return f"{number:g}"
+    before = math.floor(math.log10(abs(number))) + 1
+    return f"{number:.{min(max(_DIGITS, before + _DECIMALS), 17)}g}"
+
+
+def _is_float(value: Any) -> bool:
     kind = getattr(getattr(value, "dtype", None), "kind", "")
-    if isinstance(value, float) or kind == "f":
-        return MISSING if is_missing(value) else f"{float(value):.{_DIGITS}g}"
-    return in_line(value)
+    return isinstance(value, float) or (kind == "f" and getattr(value, "ndim", 1) == 0)
+
+
+def _rounding(rows: Iterable[Iterable[Any]]) -> str:
+    """That numbers were rounded, unless by no more than the error of their computation."""
+    for row in rows:
+        for each in row:
+            if _is_float(each) and not is_missing(each) and math.isfinite(each):
+                written = float(short_number(each))
+                if abs(written - float(each)) > max(_EXACT, _error_of(each)) * abs(float(each)):
+                    return ", rounded"
+    return ""
+
+
+def _error_of(value: Any) -> float:
+    """The relative error of a float by its size: of 32 bits, it has fewer digits than written."""
+    return 1e-6 if getattr(getattr(value, "dtype", None), "itemsize", 8) < 8 else 0.0
 
 
 # ── images ────────────────────────────────────────────────────────────────────────────────────────

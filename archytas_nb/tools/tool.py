@@ -353,7 +353,7 @@ class Tool(ToolLike):
     def check(
         self, tool_input: Json, namespace: Mapping[str, Any] | None = None
     ) -> tuple[str, ...]:
-        """Return the errors in an input, each as ``reason @ $.path``; empty if it is valid."""
+        """Return the errors in an input, each as ``path: reason``; empty if it is valid."""
         from archytas_nb.tools import arguments
 
         return tuple(
@@ -377,13 +377,13 @@ class Tool(ToolLike):
 
         values, faults = arguments.read(self._visible, tool_input, namespace)
         if faults:
-            why = f"{self.name} was not called: its tool_input is wrong."
+            why = f"{self.name} was not called: its input is wrong."
             error = ToolError(why, arguments.fault_lines(faults))
             error.arguments = tuple(faults)
             expected = truncate_middle(self._expected(), MAX_RESULT_CHARS // 4)
             return CallOutcome(
                 "error",
-                f"{error}\nExpected tool_input: {expected}",
+                f"{error}\nExpected input: {expected}",
                 error=error,
                 input_fault=InputFault(expected, any(each.is_quoted for each in faults)),
                 for_person=arguments.for_person(faults),

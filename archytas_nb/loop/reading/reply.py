@@ -416,7 +416,7 @@ def rejection_text(answer: Json, fault: str) -> str:
     shown = as_text(answer)
     if len(shown) > _MAX_SHOWN:
         shown = f"{shown[:_MAX_SHOWN]}…"
-    again = "Give the answer again, as it was asked for."
+    again = "Give the answer again, in the form that the question asks for."
     return f"Your answer {shown!r} is not accepted: {fault}\n{again}"
 
 
