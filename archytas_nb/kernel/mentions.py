@@ -3,7 +3,8 @@
 A name counts where it stands as a whole word, and not as a word of the sentence: of a single
 letter, which may be a unit or an article, more is required. A column is mostly named in words: its
 name counts in any case, and with any signs between its words (`miles per gallon` names
-``Miles_per_Gallon``).
+``Miles_per_Gallon``). If a question names nothing else, a word of a name is enough (`body mass`
+for ``Body Mass (g)``), unless many tables have it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _SHORTEST_COLUMN = 3  # letters of the name of a column that counts as a word
 _MOST_OWNERS = 2
 """How many variables may have a column that stands for them: a table, and what was made of it."""
 _MOST_WORDS = 12  # of the name of a column
+_MOST_CHARACTERS = 240  # of it that are read
+_SHORTEST_PART = 4  # letters of a word of it that counts by itself
 
 
 def place_of(name: str, question: str) -> int:
@@ -59,12 +62,18 @@ def owners_named(
         without: Names that do not count.
     """
     words = _Words(question)
+    columns = {
+        owner: [each for each in names if each not in without] for owner, names in columns.items()
+    }
     found: defaultdict[str, dict[_Owner, int]] = defaultdict(dict)
     for owner, names in columns.items():
         for name in names:
-            place = -1 if name in without else words.place(name)
-            if place >= 0:
+            if (place := words.place(name)) >= 0:
                 found[name.casefold()][owner] = place
+    if not (found or named):  # then a part of a name is a hint
+        for owner, names in columns.items():
+            for word, place in words.parts(names):
+                found[word][owner] = place
     for owners in found.values():
         if len(owners) <= _MOST_OWNERS and owners.keys().isdisjoint(named):
             yield from owners.items()
@@ -82,7 +91,7 @@ class _Words:
 
     def place(self, name: str) -> int:
         """Where a column is named; -1 if it is not."""
-        words = _WORD.findall(name[: _MOST_WORDS * 20].casefold())
+        words = _WORD.findall(name[:_MOST_CHARACTERS].casefold())
         if not words or len(words) > _MOST_WORDS or not self._known.issuperset(words):
             return -1
         if sum(map(len, words)) < _SHORTEST_COLUMN or name.isdigit():
@@ -92,6 +101,15 @@ class _Words:
             if self._words[at : at + size] == words:
                 return self._starts[at]
         return -1
+
+    def parts(self, names: Iterable[str]) -> Iterator[tuple[str, int]]:
+        """The words of these names that the question has, and where."""
+        of_names = {
+            word for name in names for word in _WORD.findall(name[:_MOST_CHARACTERS].casefold())
+        }
+        for word, start in zip(self._words, self._starts, strict=True):
+            if len(word) >= _SHORTEST_PART and word in of_names and not word.isdigit():
+                yield word, start
 
     def _quoted(self, name: str) -> int:
         """Where a short name stands in quotes."""

@@ -56,7 +56,10 @@ def code_in_notebook(*, asks: bool, is_watched: bool) -> str:
 
 VARIABLES = "Variables when this was asked (what is written here needs no tool):"
 _PAUSE = "(Interrupted by a message from the user.)"
-NAMED = 'Or send {"$var": "NAME"}, with the name of a variable that holds it or a path, such as df["x"].'
+NAMED = (
+    'Or send {"$var": "NAME"}, with the name of a variable that holds it, or a path, such as '
+    'df["x"].'
+)
 """How an answer of a type is named instead of sent, in words for the model."""
 NO_TEXT = "(no text)"
 """Stands for a reply without any text, as messages must not be empty."""

@@ -1,8 +1,8 @@
 """Previews of arrays, series and tables as text, and of figures and images as PNG.
 
 Rows are written as CSV, by one writer for every library: no display option of pandas or numpy
-changes what a model reads. A number has at least six significant digits and two decimals; that
-some were cut is said. What a table is, and its parts, is in `tools/tables.py`. No library is
+changes what a model reads. A number has the digits that a reader needs; that others were cut is
+said. What a table is, and its parts, is in `tools/tables.py`. No library is
 imported.
 """
 
@@ -37,7 +37,9 @@ _LAST_ROWS = 3
 _CORNER = (3, 5)  # rows and columns of an array that are shown of a larger one
 _DIGITS = 6  # least number of significant digits of a number
 _DECIMALS = 2  # least number of its decimals
-_EXACT = 1e-12  # relative difference of a number to its digits that is a rounding error
+_HELD = 12  # digits of a number that no error of its computation reaches
+_DOUBLE = 15  # digits of a number of 64 bits
+_HELD_BY_SHORT = 7  # the same of one of 32 bits
 _TYPED = 200  # maximum number of columns whose types are told
 _TYPES = 12  # maximum number of types that are told
 _LISTED = 600  # characters of the names of columns that are listed
@@ -381,20 +383,33 @@ def _has_no_floats(values: Any) -> bool:
 
 
 def short_number(value: Any, size: int | None = None) -> str:
-    """A float with as many digits as a reader needs; any other value in so many characters.
+    """A float with the digits that a reader needs; any other value in so many characters.
 
-    It is not written as a power of ten unless it has more than 15 digits before the point, or is
-    smaller than 0.0001.
+    A number that has an end is written to it, without the error of its computation. Of any other,
+    there are six digits, and at least two decimals.
     """
-    if not _is_float(value):
-        return in_line(value, size)
+    return _short(value)[0] if _is_float(value) else in_line(value, size)
+
+
+def _short(value: Any) -> tuple[str, bool]:
+    """A float with the digits that a reader needs, and whether it has more."""
     if is_missing(value):
-        return MISSING
+        return MISSING, False
     number = float(value)
     if not math.isfinite(number) or not number:
-        return f"{number:g}"
+        return f"{number:g}", False
+    is_short = getattr(getattr(value, "dtype", None), "itemsize", 8) < 8
+    digits = _HELD_BY_SHORT if is_short else _HELD
     before = math.floor(math.log10(abs(number))) + 1
-    return f"{number:.{min(max(_DIGITS, before + _DECIMALS), 17)}g}"
+    held = max(digits, before) if before <= _DOUBLE else digits
+    text = f"{number:.{held}g}"
+    if number.is_integer() and before <= _DOUBLE:
+        return text, False
+    if len(text.partition("e")[0].replace(".", "").strip("-0")) < digits:
+        return text, False
+    needed = max(_DIGITS, before + _DECIMALS) if before <= _DOUBLE else _DIGITS
+    text = f"{number:.{needed}g}"
+    return text, float(text) != number
 
 
 def _is_float(value: Any) -> bool:
@@ -403,19 +418,9 @@ def _is_float(value: Any) -> bool:
 
 
 def _rounding(rows: Iterable[Iterable[Any]]) -> str:
-    """That numbers were rounded, unless by no more than the error of their computation."""
-    for row in rows:
-        for each in row:
-            if _is_float(each) and not is_missing(each) and math.isfinite(each):
-                written = float(short_number(each))
-                if abs(written - float(each)) > max(_EXACT, _error_of(each)) * abs(float(each)):
-                    return ", rounded"
-    return ""
-
-
-def _error_of(value: Any) -> float:
-    """The relative error of a float by its size: of 32 bits, it has fewer digits than written."""
-    return 1e-6 if getattr(getattr(value, "dtype", None), "itemsize", 8) < 8 else 0.0
+    """That numbers were rounded; empty if none was."""
+    is_rounded = any(_is_float(each) and _short(each)[1] for row in rows for each in row)
+    return ", rounded" if is_rounded else ""
 
 
 # ── images ────────────────────────────────────────────────────────────────────────────────────────

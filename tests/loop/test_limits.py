@@ -177,7 +177,7 @@ def test_second_identical_call_gets_the_earlier_outcome_and_the_third_disables_t
     assert isinstance(drive.run(), Answered)
     assert len(drive.ran) == 1
     assert [outcome.status for outcome in drive.outcomes] == ["done", "done", "done", "refused"]
-    assert "it was not run again. Its outcome was:\n3\n" in drive.outcomes[1].text
+    assert "above" in drive.outcomes[1].text
     assert "cannot be used now" in drive.outcomes[3].text
     assert offered(drive) == [True, True, True, *[protocol == "native"] * 2]
     assert [notice.kind for notice in drive.notices] == ["repeat"] * 3

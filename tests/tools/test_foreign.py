@@ -250,7 +250,9 @@ def test_every_way_to_write_a_schema_is_read(schema: Any, good: Any, bad: Any) -
     assert tool.call({"value": good}).status == "done"
     assert sent == [{"value": good}]
     if bad is not None:
-        assert all("$.value" in fault for fault in tool.check({"value": bad}) or ["no fault"])
+        assert all(
+            fault.startswith("value") for fault in tool.check({"value": bad}) or ["no fault"]
+        )
     assert "$ref" not in str(tool.schema())
 
 

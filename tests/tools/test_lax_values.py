@@ -124,23 +124,23 @@ class Pair(NamedTuple):
 
 def test_the_error_for_a_misspelled_field_has_its_path_and_a_suggestion() -> None:
     for annotation, sent, place in [
-        (Options, {"limt": 3}, "$.x.limt"),
-        (Loose, {"limt": 3}, "$.x.limt"),
-        (Model, {"limt": 3}, "$.x.limt"),
-        (Closed, {"limt": 3}, "$.x.limt"),
-        (Model, {"options": {"limt": 3}}, "$.x.options.limt"),
-        (Model, {"rows": [{"limit": 1}, {"limt": 3}]}, "$.x.rows[1].limt"),
-        (Options, {"inner": {"inner": {"limt": 3}}}, "$.x.inner.inner.limt"),
-        (list[Options], [{"limt": 3}], "$.x[0].limt"),
-        (dict[str, Model], {"a": {"limt": 3}}, "$.x.a.limt"),
-        (Options | str, {"limt": 3}, "$.x.limt"),
-        (Model | None, {"limt": 3}, "$.x.limt"),
-        (tuple[int, Options], [1, {"limt": 3}], "$.x[1].limt"),
-        (Options, '{"limt": 3}', "$.x.limt"),
+        (Options, {"limt": 3}, "x.limt"),
+        (Loose, {"limt": 3}, "x.limt"),
+        (Model, {"limt": 3}, "x.limt"),
+        (Closed, {"limt": 3}, "x.limt"),
+        (Model, {"options": {"limt": 3}}, "x.options.limt"),
+        (Model, {"rows": [{"limit": 1}, {"limt": 3}]}, "x.rows[1].limt"),
+        (Options, {"inner": {"inner": {"limt": 3}}}, "x.inner.inner.limt"),
+        (list[Options], [{"limt": 3}], "x[0].limt"),
+        (dict[str, Model], {"a": {"limt": 3}}, "x.a.limt"),
+        (Options | str, {"limt": 3}, "x.limt"),
+        (Model | None, {"limt": 3}, "x.limt"),
+        (tuple[int, Options], [1, {"limt": 3}], "x[1].limt"),
+        (Options, '{"limt": 3}', "x.limt"),
     ]:
         fault = refused(annotation, sent)
         assert "did you mean 'limit'?" in fault
-        assert fault.endswith(f"@ {place}")
+        assert fault.startswith(f"{place}: ")
         assert len(tool(annotation).check({"x": sent})) == 1
 
 
@@ -249,7 +249,7 @@ def test_rejects_a_number_for_a_date() -> None:
 
 
 def test_rejects_a_number_for_a_date_inside_objects_and_unions() -> None:
-    assert refused(Event, {"at": 20240115}).endswith("@ $.x.at")
+    assert refused(Event, {"at": 20240115}).startswith("x.at: ")
     refused(dt.datetime | str, 20240115)
     assert value(dt.datetime | int, 20240115) == 20240115
     assert value(str | dt.datetime, "20240115") == "20240115"

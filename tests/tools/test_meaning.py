@@ -146,7 +146,7 @@ def test_what_an_annotation_permits_is_taken_and_nothing_else(kind: Kind, data: 
     for bad in kind.bad:
         faults = tool.check({"x": bad})
         assert faults, (kind.annotation, bad)
-        assert all("$.x" in each for each in faults)
+        assert all(each.startswith("x") for each in faults)
 
 
 @given(kinds())
@@ -391,10 +391,10 @@ def test_keywords_that_a_typed_dict_describes_are_arguments() -> None:
     assert tool.call({"x": 1, "a": 2}).value == [1, {"a": 2}]
     assert tool.call({"x": 1, "a": 2, "b": 3}).value == [1, {"a": 2, "b": 3}]
     assert tool.call({"x": 1, "a": 2, "b": None}).value == [1, {"a": 2}]
-    assert [each.split(" @ ")[1] for each in tool.check({"x": 1, "b": -1, "c": 1})] == [
-        "$.a",
-        "$.b",
-        "$.c",
+    assert [each.split(": ")[0] for each in tool.check({"x": 1, "b": -1, "c": 1})] == [
+        "a",
+        "b",
+        "c",
     ]
     bound = tool.bind({"x": 1, "a": 2})
     assert tool.arguments(bound) == {"x": 1, "a": 2}

@@ -190,7 +190,7 @@ def test_a_call_never_raises_and_never_runs_the_body_on_bad_input(made, sent):
     outcome = tool.call(sent)
     assert isinstance(outcome, CallOutcome)
     assert (outcome.status == "error") == bool(faults) == (not seen)
-    assert all(" @ $" in fault for fault in faults)
+    assert all(faults)
     assert all(fault in outcome.text for fault in faults)
 
 

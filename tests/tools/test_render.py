@@ -187,7 +187,7 @@ def test_frames_are_shown_as_csv_below_a_line_of_facts():
             "Series 1 int64, index day\nday,v\n2024-01-31,1",
         ),
         (np.arange(3), "ndarray 3 int64\n[0, 1, 2]"),
-        (np.zeros((2, 2)), "ndarray 2 × 2 float64\n[[0.0, 0.0],\n [0.0, 0.0]]"),
+        (np.zeros((2, 2)), "ndarray 2 × 2 float64\n[[0, 0],\n [0, 0]]"),
     ]:
         shown = render(value)
         assert text is None or shown.text == text
@@ -201,8 +201,8 @@ def test_a_long_frame_shows_its_types_what_is_missing_and_both_ends():
     assert lines[0].startswith("DataFrame 6,000 × 2 (float64, ")
     assert lines[1] == "missing: 2,000 in n"
     assert lines[2:] == [
-        "n,s", "1.5,a", "(missing),b", "3.0,c", "1.5,a", "(missing),b",
-        "… 5,992 more rows …", "1.5,a", "(missing),b", "3.0,c",
+        "n,s", "1.5,a", "(missing),b", "3,c", "1.5,a", "(missing),b",
+        "… 5,992 more rows …", "1.5,a", "(missing),b", "3,c",
     ]  # fmt: skip
     assert not shown.whole
 
@@ -233,7 +233,7 @@ def test_numbers_have_the_digits_that_their_type_holds():
     for value, text in [
         (np.float32(0.1), "0.1"),
         ([np.float32(0.1), np.float16(0.1), 0.1 + 0.2], "[0.1, 0.1, 0.30000000000000004]"),
-        (np.array([0.1, 1 / 3], dtype="float32"), "ndarray 2 float32\n[0.1, 0.33333334]"),
+        (np.array([0.1, 1 / 3], dtype="float32"), "ndarray 2 float32, rounded\n[0.1, 0.333333]"),
     ]:
         assert render(value).text == text
 
@@ -262,7 +262,7 @@ DTYPES = st.sampled_from(["float64", "float32", "float16", "int64", "uint8"])
 def test_what_is_shown_whole_can_be_read_back_and_nothing_of_it_is_cut(
     numbers: list[float], dtype: str, data: st.DataObject
 ) -> None:
-    """Every number in the text equals the value, in its type, in whatever it is contained."""
+    """Every number in the text is the value, or near it if it says so, wherever it is contained."""
     assume(dtype.startswith("float") or all(0 <= each < 200 for each in numbers))
     array = np.array(numbers, dtype=dtype) / (3 if dtype.startswith("float") else 1)
     array = array.astype(dtype)
@@ -282,7 +282,9 @@ def test_what_is_shown_whole_can_be_read_back_and_nothing_of_it_is_cut(
     text = text.partition("\n")[2] if form == "dict" else text
     found = re.findall(r"-?(?:inf|\d[\d.]*(?:e[+-]?\d+)?)", text.replace("v\n", ""))
     assert len(found) == len(array)
-    assert (np.array([float(each) for each in found]).astype(dtype) == array).all()
+    read = np.array([float(each) for each in found]).astype(dtype)
+    exact, near = (read == array), np.isclose(read, array, rtol=1e-5, atol=0)
+    assert near.all() if "rounded" in shown.text else exact.all()
 
 
 @given(

@@ -42,7 +42,7 @@ def test_a_type_of_another_cell_is_found_and_a_new_tool_uses_its_redefinition():
     assert old.call({"p": {"x": 1}}).value == 1
     cell("@dataclass\nclass Point:\n    x: int\n    y: int", ns)
     new = Tool.from_function(ns["f"])
-    assert new.check({"p": {"x": 1}}) == ("missing, a value is required here @ $.p.y",)
+    assert new.check({"p": {"x": 1}}) == ("p.y: missing, a value is required here",)
     assert old.check({"p": {"x": 1}}) == ()
 
 

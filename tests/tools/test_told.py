@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import datetime as dt
 import re
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.kernel import look
 from archytas_nb.kernel.cards import card
 from archytas_nb.kernel.look import look_tools
 from archytas_nb.loop.record import CardForm
@@ -250,6 +252,23 @@ def levels_of(frame: Any) -> list[str]:
     return [f"index {each.label}" if each.label else "index" for each in table_of(frame).index]  # type: ignore[union-attr]
 
 
+def in_order(lines: list[str], names: list[str], table: Any) -> list[str]:
+    """The lines of columns in their order, those of a table of numbers as other lines are."""
+    begin = ",".join(look._STATISTICS)
+    if begin not in lines:
+        return lines
+    levels = len(names) - table.width
+    places = [n for n in range(table.width) if look._row_of_numbers(table.column(n))]
+    others = [
+        each for n, each in enumerate(lines) if not 0 <= n - lines.index(begin) <= len(places)
+    ]
+    for place, row in zip(places, lines[lines.index(begin) + 1 :], strict=False):
+        [[name, kind, missing, *_, different]] = csv.reader([row])
+        facts = f"{kind}, {missing} missing; {int(different):,} different values"
+        others.insert(levels + place, f"  {name}: {facts}")
+    return others
+
+
 def check(frame: Any) -> None:
     """What is told of a table agrees with the table."""
     table = table_of(frame)
@@ -267,7 +286,8 @@ def check(frame: Any) -> None:
     assert len(lines) == len(names)
 
     [head, *lines] = statistics.split("\n")
-    assert size in head
+    assert f"{table.size:,} × {table.width:,}" in head
+    lines = in_order(lines, names, table)
     assert len(lines) == len(names)
     cells = list(zip(*table.rows(slice(None)), strict=True)) or [()] * len(names)
     for line, name, values in zip(lines, names, cells, strict=True):
