@@ -5,31 +5,67 @@ A copy gives back only data.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archytas_nb.copies.cures import cure_before, cure_of
-from archytas_nb.copies.failures import Failure
+from archytas_nb.copies.failures import Failure, is_table
 from archytas_nb.copies.hints import hints, is_unfit, state_of
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.words import truncate_line
 
-__all__ = ["cured_before", "examined", "missing_numbers", "state_of", "unfit_inputs"]
+if TYPE_CHECKING:
+    from archytas_nb.copies.place import Copy
+
+__all__ = [
+    "asked",
+    "cured_before",
+    "defined",
+    "examined",
+    "missing_numbers",
+    "state_of",
+    "unfit_inputs",
+]
+
+
+def asked(copy: Copy | None, function: str, *given: Any) -> Any:
+    """What a function of this module says in a copy; None if the copy has ended.
+
+    Args:
+        copy: The copy.
+        function: The name of the function, which is given the variables of the copy last.
+        given: What it is given before them: data.
+    """
+    if copy is None:
+        return None
+    arguments = "".join(f"{each!r}, " for each in given)
+    module = f"__import__({__name__!r}, fromlist={[function]!r})"
+    report = copy.run(f"{module}.{function}({arguments}globals())", keep=False, is_part=True)
+    value = report.statements[-1].value if report.statements else None
+    return None if value is None else value.object
 
 
 def examined(
-    error: BaseException,
     source: str,
     program: str,
+    names: Iterable[str],
     variables: Mapping[str, Any],
-    tables: tuple[str, ...],
+    error: BaseException | None = None,
 ) -> tuple[tuple[str, str] | None, list[str]]:
-    """The cure of a failed statement, as its source and why, and what is known of it.
+    """The cure of a statement that failed, as its source and why, or what is known of it.
 
-    A copy gives back only data.
+    Args:
+        source: The statement.
+        program: The program that it is of.
+        names: The names of the variables in question; tables of these are meant by others.
+        variables: The variables.
+        error: What it raised; None for what was raised last.
     """
+    error = error or sys.last_value
+    tables = tuple(each for each in names if is_table(variables.get(each)))
     try:
         whole = parsed(program)
     except (SyntaxError, ValueError):
@@ -45,7 +81,7 @@ def examined(
     return None, []
 
 
-def unfit_inputs(source: str, variables: Mapping[str, Any], tables: Iterable[str]) -> list[str]:
+def unfit_inputs(source: str, tables: Iterable[str], variables: Mapping[str, Any]) -> list[str]:
     """The variables that a statement reads, made by the program, whose data is missing or text."""
     uses = Bindings(parsed(source)).uses
     names = dict.fromkeys(use.name for use in uses if use.act == "read")
@@ -64,3 +100,8 @@ def missing_numbers(names: Iterable[str], variables: Mapping[str, Any]) -> list[
     """Those of these variables that are a number and have no value."""
     values = {name: variables.get(name) for name in names}
     return [name for name, each in values.items() if isinstance(each, float) and each != each]  # noqa: PLR0124
+
+
+def defined(names: Iterable[str], variables: Mapping[str, Any]) -> list[str]:
+    """Those of these names that are variables."""
+    return [each for each in names if each in variables]

@@ -95,7 +95,7 @@ def _texts(failure: Failure) -> Iterator[str]:
                 yield f"{name} has columns of text: {_listed(kinds[:8])}"
 
 
-def state_of(source: str, variables: Mapping[str, Any], tables: Collection[str]) -> list[str]:
+def state_of(source: str, tables: Collection[str], variables: Mapping[str, Any]) -> list[str]:
     """What the variables of a statement are, without those of the notebook's tables."""
     return list(_state(parsed(source), variables, tables))
 

@@ -59,6 +59,7 @@ _PACKAGE = __name__.partition(".")[0]
 _NAME = re.compile(r"[^\W\d]\w*")
 _MAX_TRIED = 5  # effects that are named
 _MAX_TARGET = 80  # characters of one
+_MAX_HINTS = 3  # about a statement that failed
 
 ENDED = {
     "time": "it took longer than it may",
@@ -216,7 +217,13 @@ class WorkingCopy:
         if report.ended is not None:
             raise ToolError(f"the code was stopped: {ENDED[report.ended]}")
         if failed is not None:
-            raise self._secret_error(failed) or _error_of(failed)
+            secret = self._secret_error(failed)
+            if secret is not None:
+                raise secret
+            error = _error_of(failed)
+            for hint in self._hints_about(failed, code):
+                error.add_note(hint)
+            raise error
         return _value_of(report)
 
     def _secret_error(self, failed: Statement) -> NameError | None:
@@ -281,6 +288,21 @@ class WorkingCopy:
             data = {"image/png": base64.b64encode(figure).decode("ascii")}
             if capture is not None:
                 capture.display(data)
+
+    def _hints_about(self, failed: Statement, code: str) -> list[str]:
+        """What the copy knows of a statement that failed: what was meant, or what is there.
+
+        The model corrects it: the person reads the code that the model wrote.
+        """
+        from archytas_nb.copies.examine import asked
+
+        with suppress(Exception):  # the copy may have ended
+            names = [each for each in self._variables if not each.startswith("_")]
+            found = asked(self._copy, "examined", failed.source, code, names)
+            if found is not None:
+                cure, hints = found
+                return [cure[1]] if cure else list(hints)[:_MAX_HINTS]
+        return []
 
     def _note_tried(self, report: CopyReport, failed: Statement | None) -> None:
         """Say what the code wanted to do outside, where it failed."""

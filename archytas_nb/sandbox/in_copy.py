@@ -61,8 +61,6 @@ _MAX_ERROR = 240  # characters of the message of an error
 _MAX_RENDERED = 2_000  # characters of an object in an answer
 _WAIT = 0.2  # seconds of one wait: an interrupt is raised between two
 _QUIET = "__import__('warnings').simplefilter('ignore')"  # nobody reads them there
-_EXAMINE = f"__import__({examine.__name__!r}, fromlist=['examined'])"
-_ERROR = "__import__('sys').last_value"
 _PATIENCE = 5.0  # seconds until a thread whose copy was ended is left behind
 
 
@@ -268,14 +266,6 @@ class CopySession:
             self._copy.close()
             self._copy = None
 
-    def _ask(self, expression: str) -> Any:
-        """The value of an expression in the copy, which is none of the program's."""
-        if self._copy is None:
-            return None
-        report = self._copy.run(expression, keep=False, is_part=True)
-        value = report.statements[-1].value if report.statements else None
-        return None if value is None else value.object
-
     # ── on the thread ─────────────────────────────────────────────────────────────────────────────
 
     def _work(self, tree: ast.Module) -> None:
@@ -356,7 +346,7 @@ class CopySession:
         wanted = [name for name in ALIASES if name in names]
         if not wanted or any(isinstance(each, ast.Import) for each in [statement]):
             return []
-        there = self._ask(f"[each for each in {wanted!r} if each in globals()]") or []
+        there = examine.asked(self._copy, "defined", wanted) or []
         lines = (import_of(name) for name in wanted if name not in there)
         return [line for line in lines if line is not None]
 
@@ -381,13 +371,13 @@ class CopySession:
     def _cure_before(self, source: str) -> Cure | None:
         if "inplace" not in source:
             return None
-        found = self._ask(f"{_EXAMINE}.cured_before({source!r}, globals())")
+        found = examine.asked(self._copy, "cured_before", source)
         return Cure(*found) if found else None
 
     def _examined(self, source: str, program: str) -> tuple[Cure | None, tuple[str, ...]]:
         """The cure of the statement that failed last, and what is known of it."""
-        given = f"{source!r}, {program!r}, globals(), {self._tables!r}"
-        cure, hints = self._ask(f"{_EXAMINE}.examined({_ERROR}, {given})") or (None, ())
+        found = examine.asked(self._copy, "examined", source, program, self._tables)
+        cure, hints = found or (None, ())
         return (Cure(*cure) if cure else None), tuple(hints)
 
     def _lacks_value(self, source: str) -> str:
@@ -395,7 +385,7 @@ class CopySession:
         names = Bindings(parsed(source)).bound_in_order
         if not names:
             return ""
-        missing = self._ask(f"{_EXAMINE}.missing_numbers({[*names]!r}, globals())")
+        missing = examine.asked(self._copy, "missing_numbers", [*names])
         if not missing:
             return ""
         why = "values are missing (use dropna before), or nothing is selected"
@@ -403,7 +393,7 @@ class CopySession:
 
     def _hints_about(self, source: str) -> tuple[str, ...]:
         """What the variables of a statement are."""
-        found = self._ask(f"{_EXAMINE}.state_of({source!r}, globals(), {self._tables!r})")
+        found = examine.asked(self._copy, "state_of", source, self._tables)
         return tuple(found or ())
 
     def _fail(self, source: str, error: Failure | None, hints: Sequence[str]) -> None:
@@ -420,7 +410,7 @@ class CopySession:
 
     def _before_unfit(self, source: str) -> str | None:
         """What ran before the statement that made the unfit data which a statement was given."""
-        found = self._ask(f"{_EXAMINE}.unfit_inputs({source!r}, globals(), {self._tables!r})")
+        found = examine.asked(self._copy, "unfit_inputs", source, self._tables)
         names = set(found or ())
         first = None
         for place in range(len(self._kept) - 1, -1, -1):

@@ -198,9 +198,8 @@ def test_a_column_is_found_by_any_spelling_that_only_one_has(
 
 def test_what_the_copy_gives_back_is_data() -> None:
     failure = failure_of("found = fleet['Port']", ships())
-    cure, found = examined(
-        failure.error, "found = fleet['Port']", "", failure.variables, ("fleet",)
-    )
+    given = ("found = fleet['Port']", "", ("fleet",), failure.variables, failure.error)
+    cure, found = examined(*given)
     assert cure == ("found = fleet['port']", "the column is 'port' for 'Port'")
     assert found == []
 
@@ -233,7 +232,7 @@ def test_an_object_that_raises_gives_no_hint() -> None:
 
     variables = {**ships(), "odd": Odd()}
     failure = failure_of("found = odd.x + fleet", variables)
-    given = (failure.error, "found = odd.x + fleet", "", variables, ("fleet",))
+    given = ("found = odd.x + fleet", "", ("fleet",), variables, failure.error)
     assert examined(*given)[0] is None
     assert isinstance(np.float64(1), float)
     assert Cure("x", "y").commented == "# y\nx"

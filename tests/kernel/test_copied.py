@@ -460,3 +460,17 @@ def test_agents_in_threads_have_copies_of_their_own_also_when_the_first_thread_h
             each.join()
     assert prepared.template().is_ready(30)
     assert sorted(results) == [[3, 3], [3, 3], [4, 3], [5, 3], [6, 3]]
+
+
+def test_an_error_says_what_was_meant_or_what_is_there() -> None:
+    fleet = pd.DataFrame({"Ship Name": ["Ida", "Uwe"], "Draught (m)": [2.0, None]})
+    spelled, unknown, empty = codes(
+        "fleet['draught (M)'].max()",
+        "flete['Ship Name']",
+        "deep = fleet[fleet['Draught (m)'] > 3]\ndeep['Ship Name'].iloc[0]",
+        names={"fleet": fleet},
+    )
+    assert [each.status for each in (spelled, unknown, empty)] == ["error"] * 3
+    assert "the column is 'Draught (m)' for 'draught (M)'" in spelled.text
+    assert "fleet" in unknown.text.replace("flete", "")
+    assert "deep: DataFrame, 0 rows, columns 'Ship Name', 'Draught (m)'" in empty.text
