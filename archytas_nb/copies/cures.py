@@ -15,6 +15,7 @@ are installed: a cure that is no longer needed fails its test.
 | fills with ``method=`` | a call of that method |
 | takes a statistic of columns of which some are text | the same with ``numeric_only=True`` |
 | fails in a loop over columns of which some are text | the same over those of numbers |
+| gives one column to what takes a table | the same with a table of this column |
 """
 
 from __future__ import annotations
@@ -227,6 +228,25 @@ def _numeric_columns(failure: Failure) -> Cure | None:
     return Cure(ast.unparse(tree), "some columns are text: only those of numbers")
 
 
+def _one_column(failure: Failure) -> Cure | None:
+    """One column for a function that takes a table: a table of it, with which the call runs."""
+    if not isinstance(failure.error, ValueError):
+        return None
+    tree = parsed(ast.unparse(failure.statement))
+    for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call) and each.args):
+        first = call.args[0]
+        with suppress(Exception):
+            value = failure.value_of(first)
+            if len(getattr(value, "shape", ())) != 1:
+                continue
+            as_table = "{}.to_frame()" if hasattr(value, "to_frame") else "{}.reshape(-1, 1)"
+            call.args[0] = parsed(as_table.format(ast.unparse(first)), "eval").body
+            failure.value_of(call)
+            return Cure(ast.unparse(tree), "a table of one column is meant")
+        call.args[0] = first
+    return None
+
+
 def _fails_at_text(failure: Failure, loop: ast.For | ast.comprehension, table: Any) -> bool:
     """Whether the column at which a loop has failed is text.
 
@@ -251,6 +271,7 @@ _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _fill_method,
     _numeric_only,
     _numeric_columns,
+    _one_column,
 )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from archytas_nb.copies.cures import cure_before, cure_of
 from archytas_nb.copies.failures import Failure, is_table
 from archytas_nb.copies.hints import hints, is_unfit, state_of
+from archytas_nb.copies.missing import without_missing
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.words import truncate_line
@@ -28,6 +29,7 @@ __all__ = [
     "missing_numbers",
     "state_of",
     "unfit_inputs",
+    "without_missing",
 ]
 
 
@@ -65,6 +67,8 @@ def examined(
         error: What it raised; None for what was raised last.
     """
     error = error or sys.last_value
+    if error is None:
+        return None, []
     tables = tuple(each for each in names if is_table(variables.get(each)))
     try:
         whole = parsed(program)

@@ -245,11 +245,15 @@ class CopySession:
     # ── the copy ──────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, tree: ast.Module) -> None:
-        """Make a new copy, with the variables of the programs of the question before."""
+        """Make a new copy for a program, in which nothing of it has run."""
         self._drop_copy()
         self._kept = []
         self._called = set()
-        self._copy = Copy(
+        self._copy = self._made(tree)
+
+    def _made(self, tree: ast.Module) -> Copy:
+        """A new copy for a program, with the variables of the programs of the question before."""
+        copy = Copy(
             self._namespace,
             folder=self._folder,
             call=self._call,
@@ -257,9 +261,10 @@ class CopySession:
             stopped=lambda: self._is_stopping,
         )
         named = f"0 if True else ({', '.join(self._tables)},)"  # so that the copy has them
-        self._copy.run(f"{_QUIET}\n{named}")
+        copy.run(f"{_QUIET}\n{named}")
         if self._before is not None and (again := self._before.for_program(tree)):
-            self._copy.run(again)
+            copy.run(again)
+        return copy
 
     def _drop_copy(self) -> None:
         if self._copy is not None:
@@ -316,7 +321,8 @@ class CopySession:
                 break
             cure, hints = self._examined(source, program_text)
             if cure is None:
-                self._fail(source, ran.error, hints)
+                if not self._runs_without_missing(source, before, comments):
+                    self._fail(source, ran.error, hints)
                 return
         else:
             self._fail(source, None if ran is None else ran.error, ())
@@ -326,10 +332,59 @@ class CopySession:
     def _end_statement(self, source: str, before: Sequence[str], comments: Sequence[str]) -> None:
         """Keep a statement that ran, unless it has no value."""
         if not self._program.is_over and (why := self._lacks_value(source)):
-            self._fail_with(source, "ValueError", why, self._hints_about(source))
+            if not self._runs_without_missing(source, before, comments):
+                self._fail_with(source, "ValueError", why, self._hints_about(source))
             return
         self._program.cures += comments
-        self._keep("\n".join([*(f"# {each}" for each in comments), *before, source]))
+        self._keep(_commented(source, before, comments))
+
+    def _runs_without_missing(
+        self, source: str, before: Sequence[str], comments: Sequence[str]
+    ) -> bool:
+        """Whether the program has run again without the rows whose values a statement misses.
+
+        It runs in a copy of its own, which takes the place of the other one if nothing fails there.
+        What calls a tool is not run again.
+        """
+        names = {use.name for use in Bindings(parsed(source)).uses}
+        if names & set(self._tools) or any(each < len(self._kept) for each in self._called):
+            return False
+        source = _commented(source, before, comments)
+        found = examine.asked(self._copy, "without_missing", self._kept, source)
+        if not found:
+            return False
+        statements, why = found
+        program = self._program
+        shown = len(program.shown)
+        other = self._copy
+        self._copy = None
+        try:
+            self._copy = self._made(parsed("\n".join(statements)))
+            is_sound = self._run_again(statements)
+        except CopyError:
+            is_sound = False
+        if not is_sound:
+            self._drop_copy()
+            self._copy = other
+            program.lost = ""
+            del program.shown[shown:]
+            return False
+        if other is not None:
+            other.close()
+        program.ran = statements[len(self._kept) - len(program.ran) :]
+        program.cures += [*comments, why]
+        self._kept = statements
+        return True
+
+    def _run_again(self, statements: Sequence[str]) -> bool:
+        """Whether all statements run in a new copy, and the numbers of the last have values."""
+        for each in statements:
+            ran = self._execute(each)
+            if self._program.is_over:
+                return True
+            if ran is None or ran.error is not None:
+                return False
+        return not self._lacks_value(statements[-1])
 
     def _take_figures(self) -> None:
         """Take the figures that are open at the end of the program."""
@@ -477,6 +532,11 @@ class CopySession:
 def _statements(source: str) -> list[str]:
     """The statements of a text, one by one."""
     return [ast.unparse(each) for each in parsed(source).body]
+
+
+def _commented(source: str, before: Sequence[str], comments: Sequence[str]) -> str:
+    """A statement behind those that cures have put before it, under what they say."""
+    return "\n".join([*(f"# {each}" for each in comments), *before, source])
 
 
 def _only_imports(source: str) -> bool:

@@ -96,6 +96,12 @@ EXAMPLES = [
         lambda it: it["found"], 1,
     ),
     Example(
+        "one column",
+        "from sklearn.preprocessing import MinMaxScaler\n"
+        "scaler = MinMaxScaler()\nfound = scaler.fit_transform(fleet['Draught (m)'].dropna()).shape",
+        lambda it: it["found"], (3, 1),
+    ),
+    Example(
         "back", "found = fleet['Draught (m)'].fillna(method='backfill').sum()",
         lambda it: it["found"], 16.0,
     ),

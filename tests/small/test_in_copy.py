@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Any, TypedDict
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -133,7 +135,7 @@ def test_after_a_reply_that_is_no_python_lines_begin_as_those_of_python_do() -> 
 
 def test_data_that_is_not_fit_is_made_again() -> None:
     with Small(
-        "import math\nlimit = 3\ndepths = ships['Draught (m)']\n"
+        "import math\nlimit = 3\ndepths = ships['port']\n"
         "whole = [int(each) for each in depths]\nanswer(sum(whole))",
         "depths = ships['Draught (m)'].dropna()\n"
         "whole = [int(each) for each in depths]\nanswer(sum(whole))",
@@ -142,8 +144,35 @@ def test_data_that_is_not_fit_is_made_again() -> None:
     assert run.answer == "12"
     begun = model.asked[1].messages[-1]["content"]
     assert begun.startswith("```python\nimport math\nlimit = 3\n# This failed: whole = ")
-    assert "depths: Series of float64, 4 values, 1 missing" in begun
+    assert "depths: Series of str, 4 values: 0: 'Kiel'" in begun
     assert "depths = ships" not in begun
+
+
+def test_rows_whose_values_are_missing_are_left_out_where_nothing_else_runs() -> None:
+    run = answered(
+        "import numpy\ndepths = ships['Draught (m)']\n"
+        'answer(f"{numpy.percentile(depths, 50):.1f}")'
+    )
+    assert (run.answer, run.repairs) == ("4.0", 0)
+    said = "# rows with missing values in 'Draught (m)' are left out\n"
+    assert f"import numpy\n{said}depths = ships.dropna(" in run.steps[-1].program
+    assert said[2:-1] in plain(fold(run.question, run.events))
+
+
+def test_a_program_that_calls_a_tool_does_not_run_again() -> None:
+    calls = []
+
+    def note(text: str) -> str:
+        """Note a text."""
+        calls.append(text)
+        return text
+
+    run = answered(
+        "note('go')\ndepth = int(ships['Draught (m)'].iloc[1])\nanswer(depth)",
+        "answer(int(ships['Draught (m)'].max()))",
+        tools=[note],
+    )
+    assert (run.answer, run.repairs, calls) == ("6", 1, ["go"])
 
 
 def test_a_cure_is_said_in_the_code_that_the_person_sees() -> None:
@@ -293,3 +322,9 @@ def test_a_figure_is_shown_below_the_answer() -> None:
     assert view.figures == end.figures
     assert "[1 figure]" in plain(view)
     assert f"data:image/png;base64,{end.figures[0][:40]}" in html(view)
+
+
+def test_what_the_rules_say_of_std_is_true() -> None:
+    values = [1.0, 2.0, 4.0]
+    assert pd.Series(values).std() == pytest.approx(statistics.stdev(values))
+    assert np.std(values) == pytest.approx(statistics.pstdev(values))
