@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import math
 import queue
+import re
 import threading
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -521,7 +522,7 @@ class CopySession:
         [value] = values
         if _has_no_value(value):
             raise ValueError(
-                f"{PROGRAM_ANSWER}({value!r}) has no value: a number is nan, or it is empty"
+                f"{PROGRAM_ANSWER}({value!r}) has no value: it is empty, nan or infinite"
             )
         program.answer = as_input(value, _rendered)
         program.given = (value,)
@@ -545,10 +546,11 @@ def _only_imports(source: str) -> bool:
 
 def _has_no_value(value: Any) -> bool:
     """Whether an answer is missing, empty, or a number that is nan."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return True
     if isinstance(value, str):
-        return not value.strip() or "nan" in value.replace("[", " ").replace("]", " ").split()
+        words = re.split(r"[\s\[\]=:,;]+", value.strip())
+        return words == [""] or not {"nan", "inf", "-inf"}.isdisjoint(words)
     return False
 
 

@@ -16,6 +16,7 @@ At temperature 0 a small model writes the line that failed again, even beside th
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, replace
 
 from archytas_nb.loop.events import (
@@ -207,7 +208,8 @@ def _program_in(reply: str, *, is_cut: bool) -> str:
 
     Of one that was cut off, the statements that are complete.
     """
-    text = reply.removeprefix(_FENCE).split("```")[0].rstrip()
+    text = textwrap.dedent(reply.removeprefix(_FENCE).split("```")[0]).strip("\n").rstrip()
+    text = text.lstrip(" \t")  # the first line of a program has no indentation
     while is_cut and text:
         text = text.rpartition("\n")[0].rstrip()
         if Program(text).error is None:

@@ -14,7 +14,8 @@ def invented_numbers(program: str, sources: Iterable[str], known: Collection[str
     """The numbers that an answer rests on and that nobody told the model; empty if there are none.
 
     An answer that depends on a variable of the notebook or on a tool rests on it. One that depends
-    on neither rests on the numbers that the program writes itself.
+    on neither rests on the numbers that the program writes itself, also under the name of a
+    variable to which it has assigned them.
 
     Args:
         program: The program, which calls ``answer``.
@@ -29,6 +30,8 @@ def invented_numbers(program: str, sources: Iterable[str], known: Collection[str
         if not read & fed:
             if any(True for _ in calls(statement, PROGRAM_ANSWER)):
                 return unsupported_numbers(_numbers(tree), sources)
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                fed -= set(bindings.bound_in_order)
             continue
         if any(True for _ in calls(statement, PROGRAM_ANSWER)):
             return []

@@ -113,6 +113,30 @@ def test_numbers_that_come_from_nowhere_are_no_answer() -> None:
     assert run.ending == ev.Answered("6.0", repairs=1)
 
 
+def test_invented_data_under_the_name_of_a_variable_is_no_answer() -> None:
+    run = answered(
+        "ships = pd.DataFrame({'Draught (m)': [10.5, 20.25]})\n"
+        "ships['half'] = ships['Draught (m)'] / 2\nanswer(ships['half'].sum())",
+        "answer(ships['Draught (m)'].max())",
+    )
+    assert (run.answer, run.repairs) == ("6.0", 1)
+
+
+@pytest.mark.parametrize("value", ["float('inf')", "f'ratio=-inf'", "f'mean: {float(\"nan\")}'"])
+def test_a_number_that_is_none_is_no_answer(value: str) -> None:
+    run = answered(f"least = float('inf')\nanswer({value})", "answer(len(ships))")
+    assert (run.answer, run.repairs) == ("4", 1)
+
+
+@pytest.mark.parametrize("before", ["    ", " ", "\n  ", "\t"])
+def test_a_program_may_begin_with_an_indentation(before: str) -> None:
+    whole = "\n".join(
+        f"{before[-4:].strip(chr(10))}{each}" for each in ("n = len(ships)", "answer(n)")
+    )
+    for each in (whole, f"{before}n = len(ships)\nanswer(n)"):
+        assert answered(each).repairs == 0
+
+
 def test_a_program_without_an_answer_is_continued_with_it() -> None:
     with Small("depth = ships['Draught (m)'].max()\nprint(depth)", "depth)") as model:
         run = Agent([], model, namespace=variables()).run("How deep is the deepest ship?")
