@@ -26,10 +26,10 @@ __all__ = [
     "cured_before",
     "defined",
     "examined",
-    "missing_numbers",
     "state_of",
     "unfit_inputs",
     "without_missing",
+    "without_value",
 ]
 
 
@@ -100,10 +100,18 @@ def cured_before(source: str, variables: Mapping[str, Any]) -> tuple[str, str] |
     return None if cure is None else (cure.source, cure.why)
 
 
-def missing_numbers(names: Iterable[str], variables: Mapping[str, Any]) -> list[str]:
-    """Those of these variables that are a number and have no value."""
+def without_value(
+    names: Iterable[str], variables: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Those of these variables that are a number and have no value, and those without any rows."""
     values = {name: variables.get(name) for name in names}
-    return [name for name, each in values.items() if isinstance(each, float) and each != each]  # noqa: PLR0124
+    missing = [name for name, each in values.items() if isinstance(each, float) and each != each]  # noqa: PLR0124
+    empty = []
+    for name, each in values.items():
+        with suppress(Exception):
+            if is_table(each) or hasattr(each, "dtype"):
+                empty += [] if len(each) else [name]
+    return missing, empty
 
 
 def defined(names: Iterable[str], variables: Mapping[str, Any]) -> list[str]:

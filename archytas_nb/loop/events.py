@@ -630,6 +630,7 @@ class ProgramEnded:
         sound: The statements that ran before the one that made the value with which the error
             came; None if that is not known.
         figures: The pictures that it drew, as PNG in base64.
+        doubts: Why its answer may not be what was asked for, in words for the person.
     """
 
     shown: tuple[str, ...] = ()
@@ -647,6 +648,7 @@ class ProgramEnded:
     hints: tuple[str, ...] = ()
     sound: str | None = None
     figures: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def assigned_texts(self) -> dict[str, str]:
@@ -890,11 +892,13 @@ class Answered:
         thought: What the model wrote before it.
         repairs: How many programs failed before the one that answered; None where that says
             nothing, as of answers that no program computed from data.
+        doubts: Why it may not be what was asked for, as that program was seen to run.
     """
 
     text: str
     thought: str = ""
     repairs: int | None = None
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,8 @@ class _Progress:
     error: Fault | None = None
     hints: tuple[str, ...] = ()
     sound: str | None = None
+    empty: list[str] = field(default_factory=list)  # variables with no rows
+    left_out: list[str] = field(default_factory=list)  # which rows, in words
     lost: str = ""
     line: int = 1  # of the statement that runs
 
@@ -133,6 +135,7 @@ class _Progress:
             figures=tuple(b64encode(each).decode() for each in self.figures),
             hints=self.hints,
             sound=self.sound,
+            doubts=(*self.left_out, *(f"{each} has no rows" for each in dict.fromkeys(self.empty))),
         )
 
 
@@ -374,6 +377,7 @@ class CopySession:
             other.close()
         program.ran = statements[len(self._kept) - len(program.ran) :]
         program.cures += [*comments, why]
+        program.left_out.append(why)
         self._kept = statements
         return True
 
@@ -441,7 +445,9 @@ class CopySession:
         names = Bindings(parsed(source)).bound_in_order
         if not names:
             return ""
-        missing = examine.asked(self._copy, "missing_numbers", [*names])
+        found = examine.asked(self._copy, "without_value", [*names])
+        missing, empty = found or ((), ())
+        self._program.empty += empty
         if not missing:
             return ""
         why = "values are missing (use dropna before), or nothing is selected"

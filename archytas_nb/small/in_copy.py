@@ -102,6 +102,7 @@ class ProgramsInCopy:
 
     loop: RunningLoop
     wire: CopyProtocol
+    _doubts: tuple[str, ...] = ()  # about the last program
 
     def run(self) -> Requests[Ending | None]:
         """Ask for programs until one answers."""
@@ -113,7 +114,7 @@ class ProgramsInCopy:
             self.loop.guards.steps += 1
             result = yield from self._attempt(failures, wrong)
             if isinstance(result, Answered):
-                return replace(result, repairs=failures)
+                return replace(result, repairs=failures, doubts=self._doubts)
             if not isinstance(result, _Wrong):
                 return result
             lacks_only_answer = bool(result.begins) and (wrong is None or not wrong.begins)
@@ -146,6 +147,7 @@ class ProgramsInCopy:
             fault = end.faults[0]
             return _Wrong(fault.text, failed=fault.source, is_python=False)
         programs.text = end.ran or ""
+        self._doubts = end.doubts
         for why in end.cures:
             yield Notice("repair", f"the program was changed: {why}")
         return (yield from self._result(end, programs.text, is_cut=is_cut))

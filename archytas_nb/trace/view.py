@@ -517,13 +517,15 @@ def ending_title(ending: ev.Ending | None) -> str:
 
 def doubt(ending: ev.Ending | None) -> str:
     """How sure an answer is that a small model computed, in one line; empty for any other."""
-    match ending:
-        case ev.Answered(repairs=0):
-            return "(Computed by the first program: check that it does what you asked.)"
-        case ev.Answered(repairs=int(repairs)):
-            failed = count(repairs, "failed program")
-            return f"(⚠ Computed after {failed}: such answers are often wrong. Check the program.)"
-    return ""
+    if not isinstance(ending, ev.Answered) or ending.repairs is None:
+        return ""
+    reasons = [tidy(each, 200) for each in ending.doubts]
+    if ending.repairs:
+        failed = count(ending.repairs, "failed program")
+        reasons.insert(0, f"{failed} before it, after which answers are often wrong")
+    if not reasons:
+        return "(Computed by the first program: check that it does what you asked.)"
+    return f"(⚠ Check the program: {'; '.join(reasons)}.)"
 
 
 def _incomplete(answer: str) -> str:

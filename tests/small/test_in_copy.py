@@ -17,6 +17,7 @@ from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace.fold import fold
 from archytas_nb.trace.html import html
 from archytas_nb.trace.text import plain
+from archytas_nb.trace.view import doubt
 
 SHIPS = {
     "Ship": ["Ida", "Uwe", "Ole", "Ada"],
@@ -180,7 +181,16 @@ def test_rows_whose_values_are_missing_are_left_out_where_nothing_else_runs() ->
     assert (run.answer, run.repairs) == ("4.0", 0)
     said = "# rows with missing values in 'Draught (m)' are left out\n"
     assert f"import numpy\n{said}depths = ships.dropna(" in run.steps[-1].program
-    assert said[2:-1] in plain(fold(run.question, run.events))
+    assert said[2:-1] in doubt(run.ending)
+    assert doubt(run.ending) in plain(fold(run.question, run.events))
+
+
+def test_an_answer_from_no_rows_says_so() -> None:
+    program = "late = ships[ships['port'] == 'Bonn']\nanswer(len({}))"
+    run = answered(program.format("late"))
+    assert (run.answer, run.ending) == ("0", ev.Answered("0", "", 0, ("late has no rows",)))
+    assert "late has no rows" in doubt(run.ending)
+    assert "no rows" not in doubt(answered(program.format("ships").replace("Bonn", "Kiel")).ending)
 
 
 def test_a_program_that_calls_a_tool_does_not_run_again() -> None:
