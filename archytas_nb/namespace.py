@@ -6,6 +6,7 @@ Tools find objects there by name and leave their results there.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import MutableMapping
 from typing import Any, NamedTuple, TypeAlias
@@ -51,6 +52,23 @@ def running_cell(shell: Any) -> tuple[str, str]:
         return str(parent["metadata"].get("cellId") or ""), str(parent["header"]["msg_id"])
     except (AttributeError, LookupError, TypeError):
         return "", ""
+
+
+def is_console(kernel: Any) -> bool:
+    """Whether a person asks from a front end that shows text alone, and never changes it.
+
+    A notebook names its cells. Else, what has a person and numbers its messages as jupyter_client
+    does is a console; pages in a browser do not, and are sent HTML.
+    """
+    try:
+        parent = kernel.get_parent("shell")
+        session, message = parent["header"]["session"], parent["header"]["msg_id"]
+        is_cell = "cellId" in parent["metadata"]
+    except (AttributeError, LookupError, TypeError):
+        return False
+    has_person = bool(getattr(kernel, "_allow_stdin", False))
+    numbered = rf"{re.escape(str(session))}_\d+_\d+"
+    return has_person and not is_cell and re.fullmatch(numbered, str(message)) is not None
 
 
 class Cell(NamedTuple):

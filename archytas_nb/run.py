@@ -28,7 +28,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.tools.render import failure_text
 from archytas_nb.undo.transaction import VariableWatch
-from archytas_nb.words import count, truncate_line
+from archytas_nb.words import truncate_line
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -52,7 +52,7 @@ else:
 
 _MAX_ARGUMENTS = 60  # characters of the arguments of a call, where a number comes from
 
-Display: TypeAlias = Literal["all", "answer", "status", "nothing"]
+Display: TypeAlias = Literal["all", "answer", "nothing"]
 """The parts of a run that are displayed."""
 
 
@@ -521,8 +521,7 @@ class Run(Generic[T_co]):
     def show(self, what: Display) -> None:
         """Set what is displayed: ``"all"`` is the answer with folded steps.
 
-        If a trace already shows the answer, use ``"nothing"`` in a notebook, and ``"status"`` in a
-        terminal, which always prints ``Out[1]:``, to avoid displaying it twice.
+        If a trace already shows the answer, ``"nothing"`` avoids displaying it twice.
         """
         self._display = what
 
@@ -537,9 +536,6 @@ class Run(Generic[T_co]):
         from archytas_nb.trace import value_bundle
         from archytas_nb.trace.fold import fold
 
-        if self._display == "status":
-            text = f"<Run {self.status} in {count(len(self.steps), 'step')}>"
-            return {"text/plain": text}, {}
         view = fold(self.question, self.events, model=self.model, protocol=self.protocol)
         return value_bundle(view, repr(self), with_steps=self._display == "all")
 

@@ -15,6 +15,7 @@ import pexpect
 from tests.live_kernel import NO_ENDPOINT
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[a-zA-Z]|\][^\x07]*\x07|[=>])")
+_OVERWRITTEN = re.compile(r"[^\r\n]*\r\x1b\[2K")  # a line that says what is done now
 _PATIENCE = 30.0
 """Seconds: what hangs fails its test, and takes no longer than this for it."""
 
@@ -56,7 +57,8 @@ class Terminal:
             self._process.expect_exact(interrupt_at)
             printed = f"{self._process.before}{interrupt_at}"
             self._process.send("\x03")
-        printed = _ESCAPES.sub("", printed + self._until_prompt()).replace("\r", "")
+        printed = _OVERWRITTEN.sub("", printed + self._until_prompt())
+        printed = _ESCAPES.sub("", printed).replace("\r", "")
         # The terminal echoes what is typed; a traceback of Python 3.13 quotes it once more.
         _, _, after = re.sub(rf"(\n *){re.escape(line)}\n", r"\1\n", printed).rpartition(line)
         return [each.strip() for each in after.splitlines() if each.strip() not in ("", "^C")]

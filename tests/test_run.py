@@ -92,8 +92,6 @@ def test_shows_only_the_requested_parts() -> None:
     value = run(("count", {"fruit": "apples"}), ("final_answer", "Three."))
     value.show("answer")
     assert "<details" not in bundle(value)["text/html"]
-    value.show("status")
-    assert bundle(value) == {"text/plain": "<Run answered in 2 steps>"}
     value.show("nothing")
     assert value._ipython_display_() is None
     value.show("all")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from archytas_nb.loop.decision import UnansweredError
 from archytas_nb.loop.events import UNSEEN, ApprovalForm, UserQuestion
-from archytas_nb.namespace import current_shell
+from archytas_nb.namespace import current_shell, is_console
 from archytas_nb.words import escape, keep_both_ends, visible
 
 ASKS = "The agent asks: "
@@ -101,7 +101,8 @@ class Keyboard:
         return _line_of_front_end(prompt, takes_enter=takes_enter)
 
     def _show(self, text: str) -> None:
-        if getattr(current_shell(), "kernel", None) is None:
+        kernel = getattr(current_shell(), "kernel", None)
+        if kernel is None or is_console(kernel):  # where nothing that is shown changes
             print(text)  # noqa: T201
         elif Keyboard._display is not None:
             Keyboard._display.update({"text/plain": text}, raw=True)

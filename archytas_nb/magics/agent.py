@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -430,8 +431,8 @@ class ArchytasNB(SettingTraits, Magics):
         if is_quiet and not silent:
             run.show("answer")
         else:
-            # A terminal writes "Out[1]:" before it looks what there is to show.
-            run.show("status" if mode == "terminal" else "nothing")
+            run.show("nothing")
+            _show_no_prompt(self.shell, run, mode)
 
         def cell_ended(*_: Any) -> None:  # elsewhere the run shows itself whole
             run.show("all")
@@ -532,6 +533,26 @@ class ArchytasNB(SettingTraits, Magics):
                 ) from None
             self._models[choice] = model
         return self._models[choice]
+
+
+def _show_no_prompt(shell: Any, run: Run, mode: Mode) -> None:
+    """Have IPython in a terminal keep a value that its trace has shown, as `_` and in `Out`.
+
+    It writes ``Out[1]:`` before it looks what there is to show. At the end of the cell, it puts the
+    hook back that it had.
+    """
+    if mode != "terminal":
+        return
+    usual = sys.displayhook
+
+    def displayed(value: Any) -> None:
+        if value is run:
+            shell.displayhook.update_user_ns(value)
+            shell.displayhook.fill_exec_result(value)
+        else:
+            usual(value)
+
+    sys.displayhook = displayed
 
 
 def held_model(namespace: dict[str, Any], name: str | None) -> Model | None:

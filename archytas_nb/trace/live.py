@@ -3,6 +3,7 @@
     live      a person at a notebook: widgets, replaced by one static output at the end
     static    nobody there (nbclient, nbconvert, papermill): one static output at the end
     terminal  IPython without a kernel: lines on stdout as they come
+    console   a kernel's front end that shows text alone: the same lines
     quiet     nothing
 
 Widgets disappear with their kernel. So the run so far is also in a static output, which the widgets
@@ -29,6 +30,7 @@ from typing import Any, Literal, Self
 
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Inbox
+from archytas_nb.namespace import is_console
 from archytas_nb.tools.render import rich_name
 from archytas_nb.trace import bundle, front_end, header, reopened
 from archytas_nb.trace import html as draw
@@ -45,12 +47,12 @@ from archytas_nb.trace.html import (
     panel_html,
 )
 from archytas_nb.trace.safe import CODE_SHEET, Html, element, join, stylesheet
-from archytas_nb.trace.text import TerminalLayer
+from archytas_nb.trace.terminal import Screen, TerminalLayer
 from archytas_nb.trace.view import ProgramView, RunView, StepView
 from archytas_nb.trace.widget_text import last_texts, widget_id
 from archytas_nb.words import clock, count, tidy
 
-Mode = Literal["live", "static", "terminal", "quiet"]
+Mode = Literal["live", "static", "terminal", "console", "quiet"]
 
 _log = logging.getLogger("archytas_nb")
 
@@ -62,7 +64,7 @@ def display_mode(shell: Any) -> Mode:
         return "terminal"
     if front_end.is_notebook(kernel):
         return "live"
-    return "static"
+    return "console" if is_console(kernel) else "static"
 
 
 def _owns_cell() -> bool:
@@ -116,8 +118,8 @@ class TraceView:
         try:
             if mode == "live":
                 self._layer = LiveLayer(self.view, self._displays, inbox, waited, can_tell=can_tell)
-            elif mode == "terminal":
-                self._layer = TerminalLayer()
+            elif mode in ("terminal", "console"):
+                self._layer = TerminalLayer(Screen(is_console=mode == "console"))
         except Exception:  # noqa: BLE001
             _log.exception("the run cannot be shown live; it is shown when it has finished")
 

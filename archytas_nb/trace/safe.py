@@ -320,6 +320,42 @@ def markdown(value: str) -> Html:
     return Html(rendered.strip())
 
 
+def markdown_tokens(value: str) -> list[Any]:
+    """The tokens of a Markdown text, for a terminal: what only a page can draw is text."""
+    value = tidy(value, 100_000)
+    if _takes_too_long(value):
+        return [_blocks_token(value)]
+    label = ""
+    tokens = []
+    for token in _parser().parse(value):
+        if label and token.children:
+            first = token.children[0]
+            first.content = f"{label} {first.content}" if first.type == "text" else first.content
+        label = f"[{token.content}]" if token.type == "footnote_open" else ""
+        tokens.append(_as_text(token))
+    return tokens
+
+
+def _blocks_token(value: str) -> Any:
+    """A text that is not read, as a block of code."""
+    token = _blocks().parse("~~~\n~~~")[0]
+    token.content = value
+    return token
+
+
+def _as_text(token: Any) -> Any:
+    """A token in which formulas and footnotes are the text that was written."""
+    if token.children:
+        token.children = [_as_text(each) for each in token.children]
+    if token.type in ("formula", "footnote"):
+        if token.type == "footnote":
+            token.content = f"[{token.content}]"
+        token.type = "text"
+    elif token.type in ("footnote_open", "footnote_close"):
+        token.type = token.type.replace("footnote", "paragraph")
+    return token
+
+
 def _takes_too_long(value: str) -> bool:
     return len(value) > MAX_MARKDOWN or value.count("[") > MAX_BRACKETS
 

@@ -1,4 +1,4 @@
-"""A run as plain text, as Markdown, and line by line in a terminal.
+"""A run as plain text and as Markdown.
 
     How many Gentoo penguins are there?
 
@@ -13,17 +13,15 @@ The text fits on a screen and is the same in every run: no durations, ids or tok
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 
-from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
+from archytas_nb.loop.events import Failed
 from archytas_nb.trace import view as views
 from archytas_nb.trace.safe import Table
 from archytas_nb.trace.view import CallView, LineView, RunView, Shown, StepView
-from archytas_nb.words import collapse_whitespace, count, is_omission, tidy, truncate_line
+from archytas_nb.words import collapse_whitespace, count, is_omission, truncate_line
 
 WIDTH = 110
 """Maximum number of characters of a line, without its indent."""
@@ -32,11 +30,11 @@ _LAST_STEPS = 12
 _RESULT_LINES = 8
 _SHOWN_LINES = 6
 _INNER_LINES = 20  # of the steps of a run that a call has made
-_FIRST_CALLS = 3  # of a line of a program; those between are counted
-_LAST_CALLS = 2
+FIRST_CALLS = 3  # of a line of a program; those between are counted
+LAST_CALLS = 2
 _FIRST_PROGRAM_LINES = 30  # of a program; those between are counted, except with calls
 _LAST_PROGRAM_LINES = 10
-_ANSWER_ROWS = 20
+ANSWER_ROWS = 20
 _INDENT = "   "
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~$&]|^[-+=]|(?<=\d)[.)](?=\s))")
 # Raw HTML, images, links to other than web and mail, and TeX that reads files, links or defines.
@@ -80,7 +78,7 @@ def markdown(view: RunView) -> str:
     elif text:
         blocks.append(fenced(text))
     if view.table:
-        blocks.append(fenced("\n".join(grid_lines(view.table, _ANSWER_ROWS))))
+        blocks.append(fenced("\n".join(grid_lines(view.table, ANSWER_ROWS))))
     if doubt := views.doubt(view.ending):
         blocks.append(f"*{escaped(doubt)}*")
     return "\n\n".join(block for block in blocks if block)
@@ -100,7 +98,7 @@ def _steps(view: RunView) -> str:
     return text.removeprefix("\n\n")
 
 
-_AT_ONCE = ("retry", "model")
+AT_ONCE = ("retry", "model")
 """Kinds of notices that a terminal shows when they happen, not with their step."""
 
 
@@ -121,7 +119,7 @@ def head_lines(step: StepView, *, retries: bool = True) -> list[str]:
         lines.append(collapse_whitespace(step.thought, 300))
     notes = [note for note in step.notes if note.title]
     if not retries:
-        notes = [note for note in notes if note.kind not in _AT_ONCE]
+        notes = [note for note in notes if note.kind not in AT_ONCE]
     lines += [f"{note.mark} {collapse_whitespace(note.title, 300)}" for note in notes]
     lines += [f"✗ {views.UNUSABLE}" for _ in step.rejected]
     return lines
@@ -155,7 +153,7 @@ def source_line(line: LineView) -> str:
 def calls_below(calls: Sequence[CallView]) -> list[str]:
     """The calls of a line: the first and the last ones, and how many are between."""
     lines = []
-    for call in views.ends_of(calls, _FIRST_CALLS, _LAST_CALLS):
+    for call in views.ends_of(calls, FIRST_CALLS, LAST_CALLS):
         if isinstance(call, int):
             lines.append(f"  ↳ … {count(call, 'more call')} …")
         else:
@@ -235,7 +233,7 @@ def call_lines(call: CallView) -> list[str]:
 def _shown_lines(item: Shown) -> list[str]:
     """What a tool printed or displayed; of a picture its type."""
     if item.picture:
-        return [f"[{item.picture[0]}]"]
+        return [f"[{item.picture[0]}] {item.path}".rstrip()]
     if item.is_result:  # its text is that of the call
         return []
     return _first_lines(item.text, _SHOWN_LINES)
@@ -262,7 +260,7 @@ def ending_lines(view: RunView) -> str:
     """How the run ended, and the answer last."""
     grid = ""
     if view.table:
-        grid = "\n".join(grid_lines(view.table, _ANSWER_ROWS))
+        grid = "\n".join(grid_lines(view.table, ANSWER_ROWS))
     doubt = views.doubt(view.ending)
     figures = f"[{count(len(view.figures), 'figure')}]" if view.figures else ""
     parts = (views.ending_title(view.ending), _answer_text(view), grid, figures, doubt)
@@ -319,137 +317,3 @@ def harmless(answer: str) -> str:
     if script or _HAZARDS.search(flat):
         return fenced(answer)
     return answer
-
-
-class TerminalLayer:
-    """Prints the lines of the plain text, each as soon as it is known."""
-
-    def __init__(self) -> None:
-        self._has_printed = False
-        self._finished = 0  # number of steps that were printed completely
-        self._heads = 0  # lines of the next step that were printed
-        self._calls = 0  # and its calls
-        self._printed = 0  # and of its program the lines
-        self._made: dict[int, int] = {}  # the calls of each line
-        self._counted: set[int] = set()  # the lines whose last calls were printed
-        self._has_number = False  # whether the number of the step was printed
-
-    def update(self, view: RunView, event: Event) -> None:
-        """Print what is new; a call that waits for approval is shown as text below it."""
-        if isinstance(event, Notice) and event.kind in {"progress", *_AT_ONCE}:
-            self._write([f"{_INDENT}… {tidy(event.with_wait)}"])
-        self._steps(view.steps, is_over=False)
-
-    def finish(self, view: RunView) -> None:
-        """Print the rest and the ending; without an answer, the error of the cell says why."""
-        self._steps(view.steps, is_over=True)
-        is_empty = isinstance(view.ending, Interrupted) and not view.ending.text
-        if is_empty or isinstance(view.ending, Failed):
-            return
-        lines = [ending_lines(view)]
-        if self._has_printed:
-            lines.insert(0, "")
-        self._write(lines)
-
-    def _steps(self, steps: Sequence[StepView], *, is_over: bool) -> None:
-        for index, step in enumerate(steps[self._finished :], self._finished + 1):
-            complete = is_over or index < len(steps)
-            if step.program is not None:
-                self._program(step, is_complete=complete)
-                if complete:
-                    self._finished = index
-                    self._reset()
-                continue
-            head = head_lines(step, retries=False)  # those were printed when they happened
-            calls = [call for call in step.calls if complete or call.status is not None]
-            body = [line for call in calls[self._calls :] for line in call_lines(call)]
-            if step.calls:
-                if self._calls:
-                    body = indented(body)
-                else:
-                    body = numbered(step, body)
-                self._write([*indented(head[self._heads :]), *body])
-            elif complete:  # before, it may become a step with calls, which come first
-                self._write(numbered(step, head))
-            if step.calls or complete:
-                self._heads = len(head)
-                self._calls = len(calls)
-            if complete:
-                self._finished = index
-                self._reset()
-
-    def _program(self, step: StepView, *, is_complete: bool) -> None:
-        """Print what is new of a program: its lines up to the last one that made a call.
-
-        A call of an earlier line, as in a loop, follows with the number of its line. Of the calls
-        of a line, the first ones are printed at once, and the last ones with the end.
-        """
-        head = head_lines(step, retries=False)
-        self._write(indented(head[self._heads :]))
-        self._heads = len(head)
-        lines = step.lines
-        text: list[str] = []
-        for call in step.calls[self._calls :]:
-            if call.status is None:
-                break
-            self._calls += 1
-            at = min(max(call.line, 1), len(lines))
-            text += self._lines_to(lines, at)
-            made = self._made[at] = self._made.get(at, 0) + 1
-            if made > _FIRST_CALLS and not call.is_approved:
-                continue
-            first, *rest = call_below(call)
-            if at != self._printed:
-                first += f" (line {at})"
-            text += [first, *rest]
-        is_run = step.program is not None and step.program.is_over
-        if is_complete or is_run:
-            text += self._rest_of_calls(lines)
-            run = [line.number for line in lines if not line.is_written]
-            text += self._lines_to(lines, max(run, default=0))
-        if is_complete:
-            text += end_of_program(step)
-        if text and not self._has_number:
-            self._write(numbered(step, text))
-            self._has_number = True
-        else:
-            self._write(indented(text))
-
-    def _lines_to(self, lines: Sequence[LineView], number: int) -> list[str]:
-        """The lines of a program that are not printed yet, up to one of them."""
-        text = []
-        for line in lines[self._printed : number]:
-            text += [source_line(replace(line, is_waiting=False)), *faults_below(line)]
-        self._printed = max(self._printed, number)
-        return text
-
-    def _rest_of_calls(self, lines: Sequence[LineView]) -> list[str]:
-        """Of lines with many calls, how many were not printed, and the last ones."""
-        text = []
-        for line in lines:
-            rest = line.calls[_FIRST_CALLS:]
-            if not rest or line.number in self._counted:
-                continue
-            self._counted.add(line.number)
-            where = f" (line {line.number})" if line.number != self._printed else ""
-            for call in views.ends_of(rest, 0, _LAST_CALLS):
-                if isinstance(call, int):
-                    text.append(f"  ↳ … {count(call, 'more call')} …{where}")
-                elif not call.is_approved:  # those are printed
-                    text += call_below(call)
-        return text
-
-    def _reset(self) -> None:
-        """The next step begins."""
-        self._heads = 0
-        self._calls = 0
-        self._printed = 0
-        self._made = {}
-        self._counted = set()
-        self._has_number = False
-
-    def _write(self, lines: list[str]) -> None:
-        if lines:
-            self._has_printed = True
-            sys.stdout.write("\n".join(lines) + "\n")
-            sys.stdout.flush()

@@ -48,6 +48,7 @@ class Shown:
         name: What the front end draws, such as ``"Plotly chart"``; empty if the trace shows it.
         display: What the front end draws; None if it is too large.
         is_result: Whether it shows the value that the tool returned.
+        path: The file in which the image is, for a terminal; empty if there is none.
     """
 
     kind: Literal["stdout", "stderr", "display"]
@@ -57,6 +58,7 @@ class Shown:
     name: str = ""
     display: ev.Output | None = field(default=None, compare=False, repr=False)
     is_result: bool = False
+    path: str = ""
 
     @property
     def words(self) -> str:
