@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 1 if something must be done first."""
     args = _parser().parse_args(argv)
     if args.command == "mcp":
-        return serve(args.notebook)
+        return serve(args.notebook, only_token=args.token)
     if args.command == "acp":
         return chat()
     try:
@@ -100,6 +100,10 @@ def _parser() -> argparse.ArgumentParser:
             added.add_argument(
                 "--notebook", default="", help="the end of its path, if several are served"
             )
+            added.add_argument(
+                "--token", action="store_true",
+                help="only print the token that programs send to the served notebook",
+            )  # fmt: skip
         elif name == "clean":
             added.add_argument(
                 "--dry-run", action="store_true", help="only show what would be removed"
@@ -120,12 +124,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def serve(notebook: str) -> int:
-    """Serve a notebook over stdin and stdout; the exit status. stdout is the protocol's."""
+def serve(notebook: str, *, only_token: bool = False) -> int:
+    """Serve a notebook over stdin and stdout; the exit status. stdout is the protocol's.
+
+    With `only_token`, print the token of the notebook in place of that.
+    """
     try:
         from archytas_nb.mcp import bridge
 
-        bridge.main(notebook)
+        if only_token:
+            print(bridge.chosen(notebook).token)  # noqa: T201 - the command's output
+        else:
+            bridge.main(notebook)
     except ModuleNotFoundError as error:
         print(f"it needs {error.name!r}: {extras.install('mcp')}", file=sys.stderr)  # noqa: T201
     except ArchytasError as error:

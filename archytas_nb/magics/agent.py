@@ -70,7 +70,14 @@ class ArchytasNB(SettingTraits, Magics):
 
     @no_var_expand
     @needs_local_scope
-    @with_options(*AGENT_FLAGS)
+    @with_options(
+        *AGENT_FLAGS,
+        examples=(
+            "%agent Which island has the heaviest penguins in df?",
+            "%agent --python undoable Drop the rows of df without a mass",
+            "%agent --type float --out mean_mass What is their mean mass in kg?",
+        ),
+    )
     @line_cell_magic
     def agent(
         self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None
@@ -109,7 +116,14 @@ class ArchytasNB(SettingTraits, Magics):
         return self._ask(text, args, names, silent=silent)
 
     @no_var_expand
-    @with_options(*AGENT_FLAGS)
+    @with_options(
+        *AGENT_FLAGS,
+        examples=(
+            "%agent_fix",
+            "%agent_fix Keep the names of the columns",
+            "%agent_fix --model local",
+        ),
+    )
     @line_magic
     def agent_fix(self, line: str) -> Any:
         """Ask why the last cell failed, and put the corrected cell below; it is not run.
@@ -138,7 +152,14 @@ class ArchytasNB(SettingTraits, Magics):
         return self._ask(question, args, self.shell.user_ns, silent=silent)
 
     @no_var_expand
-    @with_options(*MAP_FLAGS)
+    @with_options(
+        *MAP_FLAGS,
+        examples=(
+            "%agent_map --on df.comment --out topics In one word, what is this about?",
+            "%agent_map --on df --type float --out prices What does {product} cost?",
+            "%agent_map --on df --plan --out labels Does {text} name a person?",
+        ),
+    )
     @line_cell_magic
     def agent_map(self, line: str, cell: str | None = None) -> Any:
         """Ask about every row of a column or a frame, each in a conversation of its own.

@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 from argparse import Action, ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
@@ -121,7 +121,8 @@ def print_help(parser: ArgumentParser, sign: str = "%") -> None:
     """Print what ``--help`` prints: IPython's own form is made for documents."""
     # Since Python 3.14, a parser colors its help, which here is read in a page.
     parser.color = False  # type: ignore[attr-defined, unused-ignore]
-    print(parser.format_help().replace("::\n\n  %", f"usage: {sign}", 1).rstrip())  # noqa: T201
+    help_text = parser.format_help().replace("::\n\n  %", f"usage: {sign}", 1).rstrip()
+    print("\n".join([*vars(parser).get("examples", ()), help_text]))  # noqa: T201
 
 
 def arguments(parser: ArgumentParser, line: str, sign: str = "%") -> Any:
@@ -149,14 +150,16 @@ def words_of(line: str) -> list[str]:
     return list(words)
 
 
-def with_options(*options: Any) -> Callable[[Any], Any]:
+def with_options(*options: Any, examples: Sequence[str] = ()) -> Callable[[Any], Any]:
     """Give a magic these options, after ``--help``, in the order in which help lists them.
 
-    The parser is made by `parser_of` when it is first used, for a line or for ``%agent?``.
+    Help begins with the examples. The parser is made by `parser_of` when it is first used, for a
+    line or for ``%agent?``.
     """
 
     def decorate(function: Any) -> Any:
         function.options = options
+        function.examples = [*examples, ""] if examples else []
         function.getdoc = lambda: parser_of(function).format_help()  # IPython's help asks for it
         return function
 
@@ -196,6 +199,7 @@ def parser_of(magic: Any) -> ArgumentParser:
         options = getattr(function, "options", ())
         for decorator in (*reversed(options), HELP, magic_arguments()):
             decorator(function)
+        vars(function.parser)["examples"] = getattr(function, "examples", ())
     parser: ArgumentParser = function.parser
     return parser
 

@@ -328,14 +328,15 @@ def _to_paste(client: str | None, started: NotebookServer) -> list[str]:
     """What the person adds to a program themselves; without its name, for several."""
     from archytas_nb.mcp import clients
 
+    show = f"in a terminal, {clients.PRINT_IT} prints the token: it is not saved with a notebook"
     if client:
-        entry = clients.text_of_entry(client, started.url, started.token)
-        return [f"for {client}, in {clients.FILES[client].path}:", entry]
+        entry = clients.text_of_entry(client, started.url, "TOKEN")
+        return [f"for {client}, in {clients.FILES[client].path}:", entry, show]
     return [
-        "for Claude Code:",
-        f"  {clients.command(started.url, started.token)}",
-        "for others: the address above, with the header",
-        f"  Authorization: Bearer {started.token}",
+        "for Claude Code, in a terminal:",
+        f"  {clients.command(started.url)}",
+        "for others: the address above, with the header Authorization: Bearer TOKEN",
+        f"  {show}",
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,9 +58,13 @@ FILES = {
 """The programs whose files can be written, by name."""
 
 
-def command(url: str, token: str) -> str:
-    """The command that tells Claude Code of a server."""
-    header = shlex.quote(f"Authorization: Bearer {token}")
+PRINT_IT = "python -m archytas_nb mcp --token"
+"""What prints the token in a terminal: all that a notebook shows is saved with it."""
+
+
+def command(url: str) -> str:
+    """The command that tells Claude Code of a server; the shell puts the token in."""
+    header = f'"Authorization: Bearer $({PRINT_IT})"'
     return f"claude mcp add --transport http {NAME} {url} --header {header}"
 
 

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from IPython.core.error import UsageError
 
-from archytas_nb.magics.line import parser_of, with_options
+from archytas_nb.magics.agent import ArchytasNB
+from archytas_nb.magics.line import parser_of, print_help, split_options, with_options
 from archytas_nb.magics.options import (
     _overrides,
     answer_type,
@@ -52,6 +53,23 @@ def test_any_setting_can_have_an_option_with_its_help() -> None:
     assert "%agent_undo" in SETTINGS["undo"].text
     for setting in SETTINGS.values():
         assert setting.text.split()[-1] in shown
+
+
+@pytest.mark.parametrize("name", ["agent", "agent_fix", "agent_map"])
+def test_help_begins_with_three_examples_that_can_be_typed(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    magic = getattr(ArchytasNB, name)
+    print_help(parser_of(magic))
+    *examples, empty, usage = capsys.readouterr().out.split("\n")[:5]
+    assert len(examples) == 3
+    assert (empty, usage.split()[:2]) == ("", ["usage:", f"%{name}"])
+    for each in examples:
+        sign, _, line = f"{each} ".partition(" ")
+        flags, question = split_options(line, parser_of(magic))
+        parser_of(magic).parse_args(flags)
+        assert sign == f"%{name}"
+        assert question or name == "agent_fix"
 
 
 def test_tools_are_chosen_by_name_and_by_glob_in_the_order_of_the_toolbox(box: Toolbox) -> None:

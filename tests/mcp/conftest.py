@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -102,10 +103,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         assert cell.status == "ok", cell.error
         said = kernel.run("%agent_mcp serve", wait=120).displayed[0]["text/plain"]
         url = re.search(r"http://\S+", said)
-        token = re.search(r"Bearer ([\w-]+)", said)
         assert url
-        assert token
-        yield Served(kernel, url[0], token[1])
+        [file] = (folder / "runtime").glob("archytas_nb-mcp-*.json")
+        token = json.loads(file.read_text())["token"]
+        assert token not in said
+        yield Served(kernel, url[0], token)
 
 
 @pytest.fixture(scope="package")

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from archytas_nb import command
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.mcp import clients
 from tests.live_kernel import Kernel, live_kernel
+from tests.mcp.conftest import Served
 
 URL = "http://127.0.0.1:1/mcp"
 
@@ -117,8 +119,20 @@ def test_what_is_written_is_removed_with_the_kernel_or_by_the_next_one(tmp_path:
         assert left() == (1, [])
         assert commented.read_text() == COMMENTED
         assert "nothing was written" in shown
-        entry = json.loads(shown[shown.index("\n{") :])["servers"]["notebook"]
+        entry = json.JSONDecoder().raw_decode(shown[shown.index("\n{") + 1 :])[0]["servers"][
+            "notebook"
+        ]
         assert entry["url"] in shown
-        assert "Bearer" in entry["headers"]["Authorization"]
+        assert entry["headers"]["Authorization"] == "Bearer TOKEN"
         assert kernel.run("%agent_mcp stop").status == "ok"
         assert left() == (0, [])
+
+
+def test_the_token_is_printed_in_a_terminal_alone(
+    served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = served.value("__import__('os').environ['JUPYTER_RUNTIME_DIR']").strip("'")
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", runtime)
+    assert command.main(["mcp", "--token"]) == 0
+    assert capsys.readouterr().out == f"{served.token}\n"
+    assert command.main(["mcp", "--token", "--notebook", "another"]) == 1
