@@ -19,6 +19,14 @@ _line_lock = threading.Lock()
 _LINE = "{};white-space:pre-wrap;overflow-wrap:break-word"
 
 
+def line_width() -> int:
+    """Characters of a line: of the terminal, or of a page."""
+    import shutil
+
+    is_page = getattr(current_shell(), "kernel", None) is not None
+    return 110 if is_page else max(shutil.get_terminal_size().columns - 1, 10)
+
+
 def line_writer(*, wanted: bool = False) -> Callable[..., None]:
     """A function that replaces the last line, in the output of a cell or on stderr.
 
@@ -36,10 +44,9 @@ def line_writer(*, wanted: bool = False) -> Callable[..., None]:
             shell.display_pub.publish(data, transient=transient, update=shown)
             shown = True
         elif wanted or stream.isatty():
-            import shutil
-
-            width = max(shutil.get_terminal_size().columns - 1, 10)
-            shown_text = text if final else text[:width]  # what stays may take several lines
+            shown_text = (
+                text if final else text[: line_width()]
+            )  # what stays may take several lines
             stream.write(f"\r\x1b[2K{shown_text}" + "\n" * final)
             stream.flush()
         elif final:

@@ -39,8 +39,9 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "cost": {"type": "number"},
     "seconds": {"type": "number"},
     "by": {"type": "string"},
+    "agent": {},
 }
-"""The schemas of the columns next to the answers."""
+"""The schemas of the columns next to the answers; the last one has that of the answers."""
 
 
 def schemas_of(answer: Mapping[str, Any], names: Sequence[str]) -> dict[str, Mapping[str, Any]]:

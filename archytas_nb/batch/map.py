@@ -35,8 +35,14 @@ if TYPE_CHECKING:
 
 BY = "by"
 """Who answered, of a map that was planned: ``"program"`` or ``"agent"``."""
-COLUMNS = tuple(name for name in BESIDE if name != BY)
+AGENT = "agent"
+"""What the agent has answered, too, where it was asked to compare it with the program."""
+COLUMNS = tuple(name for name in BESIDE if name not in (BY, AGENT))
 """What stands beside the answer."""
+
+
+DIFFERS = "differs"
+"""The status of a row that the program has answered, and the agent in another way."""
 
 
 # ── rows and their frame ──────────────────────────────────────────────────────────────────────────
@@ -63,7 +69,7 @@ def mapped(
 
     _check_plan(plan, verify, max_fallback)
     library = _library_of(data)
-    beside = COLUMNS if plan is False else (*COLUMNS, BY)
+    beside = COLUMNS if plan is False else (*COLUMNS, BY, AGENT)
     names, parts = columns_of(options["output_type"], beside)
     items = _items(data)
     questions = questions_of(items, prompt, _labels(data))
@@ -81,7 +87,7 @@ def mapped(
         columns = Columns(items, _name_of(data, library), _hidden_columns(setup))
         plan_options = PlanOptions(plan == "auto", verify, max_fallback)
         planned = PlannedMap(asked, prompt, questions, columns, plan_options)
-        found, values, answered_by, known = planned.results()
+        found, values, answered_by, known, agents, differs = planned.results()
         if known.get("used"):
             expression = expression or name_of(data, setup.variables) or "data"
             code = planned.for_code(found, values, answered_by, expression, library or "list")
@@ -91,16 +97,24 @@ def mapped(
     else:
         found, values = asked.results()
         answered_by = ["agent"] * len(found)
+        agents = [None] * len(found)
+        differs = [False] * len(found)
     records = []
-    for each, value, by in zip(found, values, answered_by, strict=True):
+    for each, value, by, agent, is_different in zip(
+        found, values, answered_by, agents, differs, strict=True
+    ):
         record: dict[str, Any] = dict.fromkeys(names)
         if each.status == "done":
             record |= parts(value)
-        stated = _stated(each) | {BY: by}
+        stated = _stated(each) | {BY: by, AGENT: agent}
+        if is_different:
+            stated["status"] = DIFFERS
         records.append(record | {name: stated[name] for name in beside})
     if not library:
         return records
-    schemas = schemas_of(asked.answers.schema, names) | {name: BESIDE[name] for name in beside}
+    beside_schemas = {**BESIDE, AGENT: asked.answers.schema}
+    schemas = schemas_of(asked.answers.schema, names)
+    schemas |= {name: beside_schemas[name] for name in beside}
     frame = framed(data, library, records, schemas)
     if known and library == "pandas":
         frame.attrs["plan"] = known

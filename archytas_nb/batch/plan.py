@@ -49,6 +49,7 @@ from archytas_nb.loop.calls_made import Effects, SharedCalls
 from archytas_nb.loop.events import (
     CallOutcome,
     Fault,
+    Findings,
     Message,
     ModelReply,
     ProgramFaults,
@@ -65,11 +66,14 @@ from archytas_nb.loop.plan_protocol import (
 )
 from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.prepare import profile_of
-from archytas_nb.progress import line_writer
+from archytas_nb.progress import line_width, line_writer
 from archytas_nb.sandbox.rows import RowProgram
 from archytas_nb.syntax.program import Program
 from archytas_nb.tools.declaration import declaration
+from archytas_nb.trace import front_end
 from archytas_nb.trace.controls import Controls
+from archytas_nb.trace.safe import Table
+from archytas_nb.trace.text import grid_lines
 from archytas_nb.words import count, truncate_line
 
 AnsweredBy: TypeAlias = Literal["program", "agent"] | None
@@ -83,13 +87,8 @@ _SHOWN = 5  # rows that the model is shown
 _FIRST_TRIED = 3  # rows that are tried before the others
 RETRY_TEMPERATURE = 0.8  # the temperature after the same program was written twice
 _RELATIVE = 1e-9  # difference of numbers that are equal
-_MAX_LISTED = 10  # rows on which program and agent disagree
-_CHOICES: Mapping[str, str] = {
-    "run": "Run it",
-    "change": "change it",
-    "rows": "ask row by row",
-    "stop": "or stop",
-}
+_MOST_SHOWN = 4  # columns of a row on which program and agent differ
+_CELL = 30  # characters
 _WISH = "What should change?"
 _IS_OWN = (
     "row.{name} is another text in each row, so this is about one of them, and the program has to "
@@ -122,11 +121,20 @@ class PlanOptions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A row that the program and the agent answer differently."""
+    """A row that the program and the agent answer differently.
 
-    row: str
+    Attributes:
+        number: Its place in the data, from 0.
+        row: The columns of the question, or the first ones, as texts.
+        program, agent: The answers, as texts.
+        difference: The difference of two numbers in per cent of the program's; else empty.
+    """
+
+    number: int
+    row: dict[str, str]
     program: str
     agent: str
+    difference: str = ""
 
 
 @dataclass(slots=True)
@@ -164,16 +172,36 @@ class SampleComparison:
     rows: list[Disagreement] = field(default_factory=list)
 
     @property
-    def text(self) -> str:
-        """What the person reads."""
+    def title(self) -> str:
+        """The finding, as a sentence."""
+        rows = count(self.compared, "row")
         if not self.compared:
-            return "also asked one by one: no row was answered by both"
+            return "No row was answered by both the program and the agent"
+        if self.agree < self.compared:
+            differ = self.compared - self.agree
+            return f"The program and the agent differ in {differ} of {rows}"
+        return f"The program and the agent agree in {self.agree} of {rows}"
+
+    @property
+    def text(self) -> str:
+        """What the rows that were compared say of all."""
+        if not self.compared:
+            return ""
         low, high = wilson(self.agree, self.compared)
-        text = f"also asked one by one: {self.agree} of {self.compared} agree"
-        text += f" (95 %: {low:.0%} to {high:.0%})"
+        text = f"Of {count(self.compared, 'compared row')} {self.agree / self.compared:.0%} agree"
+        text += f"; of all rows it is between {low:.0%} and {high:.0%} (95 % interval)."
         if self.missing:
-            text += f"; {self.missing} could not be compared"
+            text += f" {count(self.missing, 'row')} could not be compared."
         return text
+
+    def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """The rows in which they differ, below the names of the columns."""
+        names = list(dict.fromkeys(name for each in self.rows for name in each.row))
+        rows = []
+        for each in self.rows:
+            values = [each.row.get(name, "") for name in names]
+            rows.append((str(each.number), *values, each.program, each.agent, each.difference))
+        return ("row", *names, "program", "agent", "difference"), tuple(rows)
 
 
 class PlannedResults(NamedTuple):
@@ -184,12 +212,17 @@ class PlannedResults(NamedTuple):
         values: The value of each answer, of the required type.
         answered_by: Who answered each row.
         record: What is kept of the plan.
+        agents: Of each row that the program has answered, the agent's answer as a value; None where
+            it was not asked as well.
+        differs: Whether the two are different.
     """
 
     results: list[RowResult]
     values: list[Any]
     answered_by: list[AnsweredBy]
     record: dict[str, Any]
+    agents: list[Any]
+    differs: list[bool]
 
 
 class PlannedMap:
@@ -240,7 +273,7 @@ class PlannedMap:
         self._ran: dict[str, int] = {}  # the calls for each row, in this run of the map
         self._planning = Usage()
         self._record: dict[str, Any] = {}
-        self._show = line_writer() if rows.is_shown else _show_nothing
+        self._show = rows.show
 
     # ── the whole ─────────────────────────────────────────────────────────────────────────────────
 
@@ -322,7 +355,10 @@ class PlannedMap:
             self._show(f"not planned: {why}; rows are asked one by one", final=True)
             self._record = {**self._record, "used": False, "why": why}
         results, values = self._map.results()
-        return PlannedResults(results, values, ["agent"] * len(results), self._record)
+        number = len(results)
+        return PlannedResults(
+            results, values, ["agent"] * number, self._record, [None] * number, [False] * number
+        )
 
     def _unused(self) -> PlannedResults:
         """What is returned where the plan is not used."""
@@ -663,9 +699,24 @@ class PlannedMap:
             if self._agree(mine, theirs):
                 agreement.agree += 1
             else:
-                row = self._columns.text_of(self._columns.rows[number])
-                agreement.rows.append(Disagreement(row, _short(mine), _short(theirs)))
+                agreement.rows.append(self._disagreement(number, mine, theirs))
         return agreement
+
+    def _disagreement(self, number: int, mine: RowResult, theirs: RowResult) -> Disagreement:
+        columns = self._columns
+        asked_about = {
+            each.removeprefix("row.") for each in columns.in_prompt(self._prompt).values()
+        }
+        pairs = zip(columns.columns, columns.rows[number], strict=True)
+        shown = [(column, value) for column, value in pairs]
+        named = [each for each in shown if each[0].name in asked_about]
+        row = {
+            column.label: truncate_line(str(value), _CELL)
+            for column, value in (named or shown)[:_MOST_SHOWN]
+        }
+        return Disagreement(
+            number, row, _short(mine), _short(theirs), _difference(mine.answer, theirs.answer)
+        )
 
     def _agree(self, mine: RowResult, theirs: RowResult) -> bool:
         if self._map.answers.form is None:
@@ -706,16 +757,24 @@ class PlannedMap:
             if not trouble:
                 return "run", ""
             return ("rows" if self._options.auto else "stop"), ""
-        writer = line_writer(wanted=True)
-        writer(panel, final=True)
+        choices = self._choices(agreement)
+        is_good = bool(agreement.compared) and not agreement.rows and not trouble
+        found = self._findings(tried, agreement, is_good=is_good)
+        self._show("the plan waits for you")
+        if front_end.way() == "input":  # a form shows it
+            line_writer(wanted=True)(panel, final=True)
         with suppress(EOFError, OSError):
-            choices = dict(_CHOICES)
-            if self._hides_values:
-                del choices["rows"]
-            text = f"{', '.join(choices.values())}?"
-            question = UserQuestion(text, tuple(choices), is_of_model=False)
+            listed = ", ".join(f"{label} [{answer}]" for answer, label in choices.items())
+            question = UserQuestion(
+                listed,
+                tuple(choices),
+                is_of_model=False,
+                labels=tuple(choices.values()),
+                primary="run" if is_good else "",
+                findings=found,
+            )
             for _ in range(3):
-                said = person.ask(f"{question.text} [{'/'.join(choices)}] ", question).strip()
+                said = person.ask(f"{listed}? ", question).strip()
                 answer = said.casefold()
                 if answer in choices and answer != "change":
                     return answer, ""  # type: ignore[return-value]
@@ -730,26 +789,64 @@ class PlannedMap:
         self._record["why"] = trouble or "nobody decided"
         return "stop", ""
 
-    def _panel(self, tried: ProgramTrial, agreement: SampleComparison) -> str:
-        """The program, what it did, and what all rows will cost."""
-        lines = [*block(tried.program.text, whole=True)]
-        lines.append(f"tried on {count(tried.tried, 'row')}: ")
+    def _choices(self, agreement: SampleComparison) -> dict[str, str]:
+        """What the person can choose, the likely one first; each says what it will take."""
+        rows = self._map
+        number = len(self._distinct)
+        choices = {
+            "change": "Change the program…",
+            "run": f"Use the program for all {number:,}",
+            "stop": "Stop",
+        }
+        if not self._hides_values:
+            single = [rows.result(rows.keys[each]) for each in self._verified]
+            left = number - sum(each.status == "done" for each in single)
+            asked = _mean([each.usage for each in single if each.status != "open"])
+            takes = f"{count(left, 'row')}"
+            if asked.requests:
+                takes = count(round(asked.requests * left), "request")
+            if cost := _times(asked, left).tokens:
+                takes += f", about {cost:,} tokens"
+            choices["rows"] = f"Ask row by row: {takes}"
+        order = ["run", "change", "rows", "stop"]
+        if agreement.rows:
+            order = ["change", "rows", "run", "stop"]
+        return {each: choices[each] for each in order if each in choices}
+
+    def _findings(
+        self, tried: ProgramTrial, agreement: SampleComparison, *, is_good: bool
+    ) -> Findings:
+        """What the person reads before they decide."""
+        head, rows = agreement.table()
+        title = agreement.title
+        if self._hides_values:
+            title = "The program was not compared: no row may be sent to the model"
+        elif not self._verified:
+            title = "The program was not compared with the agent"
+        lines = (agreement.text, f"{self._tried(tried)}.", f"{self._estimate(tried)}.")
+        return Findings(
+            title, not is_good, head, rows, tuple(filter(None, lines)), tried.program.text
+        )
+
+    @staticmethod
+    def _tried(tried: ProgramTrial) -> str:
+        """What a program did with the sample."""
         parts = [f"{tried.answered} answered"]
         if tried.gave_up:
             parts.append(f"{tried.gave_up} gave up")
         if tried.failed > tried.gave_up:
             parts.append(f"{tried.failed - tried.gave_up} failed")
-        lines[-1] += ", ".join(parts)
-        if self._verified:
-            lines.append(agreement.text)
-        elif self._hides_values:
-            lines.append("not compared: no row may be sent to the model")
-        lines += [
-            f"  {each.row}: program {each.program}, agent {each.agent}"
-            for each in agreement.rows[:_MAX_LISTED]
-        ]
-        lines.append(self._estimate(tried))
-        return "\n".join(lines)
+        return f"Tried on {count(tried.tried, 'row')}: {', '.join(parts)}"
+
+    def _panel(self, tried: ProgramTrial, agreement: SampleComparison) -> str:
+        """The program, what it did, and what all rows will cost, as text."""
+        found = self._findings(tried, agreement, is_good=True)
+        lines = [*block(tried.program.text, whole=True), found.title]
+        if found.rows:
+            width = line_width()
+            table = Table(found.head, found.rows)
+            lines += [f"  {each}" for each in grid_lines(table, len(found.rows), width=width - 2)]
+        return "\n".join([*lines, *found.lines])
 
     def _estimate(self, tried: ProgramTrial) -> str:
         """What all rows will take, as far as the rows that were tried tell."""
@@ -771,7 +868,7 @@ class PlannedMap:
         cost = _times(judged, number) + _times(asked, others)
         if cost.tokens or cost.usd:
             parts.append(f"about {rows.amount(cost)}")
-        line = f"all {number:,}: {', '.join(parts)}"
+        line = f"All {number:,}: {', '.join(parts)}"
         if rows.limiter.used(rows.paid, cost) > rows.limiter.budget:
             line += ", above the budget"
         return line
@@ -800,7 +897,12 @@ class PlannedMap:
                 "low": low,
                 "high": high,
                 "disagreements": [
-                    {"row": each.row, "program": each.program, "agent": each.agent}
+                    {
+                        "number": each.number,
+                        "row": each.row,
+                        "program": each.program,
+                        "agent": each.agent,
+                    }
                     for each in agreement.rows
                 ],
             }
@@ -867,6 +969,7 @@ class PlannedMap:
         rows = self._map
         results: list[RowResult] = []
         answered_by: list[AnsweredBy] = []
+        singles: list[RowResult] = []
         seen = set[str]()
         for number, single_key in enumerate(rows.keys):
             single = rows.result(single_key)
@@ -887,8 +990,15 @@ class PlannedMap:
             results.append(result)
             by: AnsweredBy = "agent" if is_single else "program"
             answered_by.append(None if result.status == "open" else by)
+            is_compared = not is_single and program.status == single.status == "done"
+            singles.append(single if is_compared else OPEN)
         found, values = rows.with_values(results)
-        return PlannedResults(found, values, answered_by, self._record)
+        singles, agents = rows.with_values(singles)
+        differs = [
+            mine.status == theirs.status == "done" and not self._agree(mine, theirs)
+            for mine, theirs in zip(found, singles, strict=True)
+        ]
+        return PlannedResults(found, values, answered_by, self._record, agents, differs)
 
 
 class _Kept(Judgements):
@@ -937,6 +1047,14 @@ def _short(result: RowResult) -> str:
     return truncate_line(repr(result.answer), 200)
 
 
+def _difference(mine: Any, theirs: Any) -> str:
+    """By how much a number differs from that of the program; empty where it is none."""
+    numbers = [each for each in (mine, theirs) if type(each) in (int, float)]
+    if len(numbers) < 2 or not mine or not all(map(math.isfinite, numbers)):
+        return ""
+    return f"{(theirs - mine) / abs(mine):+.1%}"
+
+
 def _mean(usages: Sequence[Usage]) -> Usage:
     return _times(sum(usages, Usage()), 1 / len(usages)) if usages else Usage()
 
@@ -964,7 +1082,3 @@ def is_equal(one: Any, other: Any) -> bool:
     if type(one) is type(other) and hasattr(one, "__dict__"):
         return is_equal(vars(one), vars(other))
     return bool(one == other)
-
-
-def _show_nothing(*_: Any, **__: Any) -> None:
-    pass

@@ -758,14 +758,48 @@ UNSEEN = 0.7
 
 
 @dataclass(frozen=True, slots=True)
+class Findings:
+    """What a person reads before they choose.
+
+    Attributes:
+        title: The finding, as a sentence.
+        is_warning: Whether something is not as it should be.
+        head, rows: A table.
+        lines: What else is known.
+        code: What is chosen about, as Python.
+    """
+
+    title: str
+    is_warning: bool = False
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    lines: tuple[str, ...] = ()
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class UserQuestion:
-    """A question to the user, as it is asked with buttons and fields."""
+    """A question to the user, as it is asked with buttons and fields.
+
+    Attributes:
+        text: The question.
+        choices: The answers, as they are typed.
+        default: The answer that Enter takes.
+        fault: What was wrong with the last answer.
+        is_of_model: Not of the notebook, such as whether a map may start.
+        labels: The words for each choice; the choices themselves where there are none.
+        primary: The choice that is likely; Enter does not take it.
+        findings: What is shown above the choices.
+    """
 
     text: str
     choices: tuple[str, ...] = ()
-    default: str = ""  # the answer that Enter takes
-    fault: str = ""  # what was wrong with the last answer
-    is_of_model: bool = True  # not of the notebook, such as whether a map may start
+    default: str = ""
+    fault: str = ""
+    is_of_model: bool = True
+    labels: tuple[str, ...] = ()
+    primary: str = ""
+    findings: Findings | None = None
 
 
 Answer: TypeAlias = Literal[

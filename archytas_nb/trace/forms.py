@@ -22,9 +22,16 @@ from typing import Any, Literal
 
 from archytas_nb import settings
 from archytas_nb.loop.decision import UnansweredError
-from archytas_nb.loop.events import UNSEEN, ApprovalForm, FormField, Json, UserQuestion
+from archytas_nb.loop.events import (
+    UNSEEN,
+    ApprovalForm,
+    Findings,
+    FormField,
+    Json,
+    UserQuestion,
+)
 from archytas_nb.trace import form_page as page
-from archytas_nb.trace import front_end
+from archytas_nb.trace import front_end, safe
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.safe import CODE_SHEET, Html, element, stylesheet
 from archytas_nb.words import count, keep_both_ends
@@ -49,6 +56,7 @@ _SHEET = (
     f".{page.FORM}{{position:relative;max-width:{draw.WIDTH};margin:.6em 0 .4em!important;"
     f"border:{draw.LINE};border-left:3px solid {_AMBER};border-radius:6px;"
     "padding:.5em .9em .6em!important;overflow:visible!important;scroll-margin:.5em}"
+    f".{page.FORM}.archytas-nb-calm{{border-left:{draw.LINE}}}"
     f".{page.FORM}:focus-visible{{outline:2px solid {_AMBER};outline-offset:2px}}"
     f".{page.FORM} .widget-html,.{page.FORM} .widget-vbox{{margin:0;max-width:100%}}"
     ".archytas-nb-approval .archytas-nb-head{padding-right:6em;min-height:2.4em}"
@@ -484,12 +492,18 @@ class QuestionSheet(Sheet):
         super().__init__()
         self._question = question
         self._choices = question.choices
+        if question.findings is not None and not question.findings.is_warning:
+            self.box.add_class("archytas-nb-calm")
         title = "The agent asks you" if question.is_of_model else "A question waits for you"
-        text = element(
-            "div", question.text, style="white-space:pre-wrap;margin:.3em 0;font-weight:600"
-        )
+        text = None
+        if question.findings is None:
+            text = element(
+                "div", question.text, style="white-space:pre-wrap;margin:.3em 0;font-weight:600"
+            )
+        else:
+            title = question.findings.title
         fault = element("div", question.fault) if question.fault else None
-        asked = self._html(element("div", text, fault))
+        asked = self._html(element("div", text, draw_findings(question.findings), fault))
         rows = []
         if len(self._choices) > _MOST_BUTTONS:
             options = [(choice, n) for n, choice in enumerate(self._choices)]
@@ -498,14 +512,17 @@ class QuestionSheet(Sheet):
             self._add_field(_CHOICE, self._list)
             rows = [self._row(self._list, self._button("Choose", "choose"))]
         elif self._choices:
-            default = _folded(question.default)
+            likely = _folded(question.default or question.primary)
+            labels = question.labels or self._choices
             buttons = [
-                self._button(each, f"{n}", is_first=_folded(each) == default)
-                for n, each in enumerate(self._choices)
+                self._button(label, f"{n}", is_first=_folded(each) == likely)
+                for n, (each, label) in enumerate(zip(self._choices, labels, strict=True))
             ]
             rows = [self._row(*buttons)]
         own = "Your answer"
-        if self._choices:
+        if question.labels:
+            own = "Or say what should change"
+        elif self._choices:
             own = "Or answer in your own words" if question.is_of_model else "Or type the answer"
         if question.default:
             own = f"{own}; Enter takes {keep_both_ends(question.default, 80)!r}"
@@ -529,6 +546,24 @@ class QuestionSheet(Sheet):
         return [f"{number + 1}"]
 
 
+def draw_findings(found: Findings | None) -> Html | None:
+    """What a person reads before they choose, but for its title."""
+    if found is None:
+        return None
+    table = None
+    if found.rows:
+        drawn = safe.table(safe.Table(found.head, found.rows), "border-collapse:collapse")
+        table = element("div", drawn, style=_FINDINGS_TABLE, tabindex="0")
+    lines = [element("div", line, style=draw.DIM) for line in found.lines]
+    code = None
+    if found.code:
+        shown = element("pre", safe.code(found.code, "python"), style=draw.PRE)
+        summary = element("summary", "Program", style="cursor:pointer")
+        code = element("details", summary, shown, open=True)
+    return element("div", table, *lines, code)
+
+
+_FINDINGS_TABLE = "overflow:auto;max-height:16em;margin:.3em 0;white-space:nowrap"
 _REASON = ""  # no argument has this name
 _CHOICE = " "
 _AGAIN = "  "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,10 +204,13 @@ def test_a_person_sees_the_whole_plan_in_a_narrow_terminal_and_no_control_charac
     Answers(monkeypatch, "stop")
     planned(data(60), Planner(f"# \x1b[2K hidden\n{PROGRAM}", single=lambda _: "1.0"))
     shown = capsys.readouterr().err
-    assert "tried on 20 rows: 20 answered\n" in shown
-    assert "of 10 agree (95 %" in shown
-    assert "Row(product=" in shown
-    assert "all 60: about 60 tool calls, 0 requests" in shown
+    assert "Tried on 20 rows: 20 answered.\n" in shown
+    assert "differ in 10 of 10 rows" in shown
+    assert "Row(product=" not in shown
+    assert "All 60: about 60 tool calls, 0 requests" in shown
+    table = [line for line in shown.splitlines() if re.match(r"  (?! +│)", line)]
+    assert len(table) == 11
+    assert all(len(line) < 40 for line in table)
     assert "\x1b[2K hidden" not in shown
     assert all(line.startswith("    │ ") for line in shown.splitlines() if "price_of(" in line)
 
@@ -222,6 +226,33 @@ def test_a_person_can_ask_row_by_row_or_stop(
     out = planned(data(60), model)
     assert status in set(out["status"])
     assert len(model.singles) == singles
+
+
+def test_rows_in_which_the_agent_differs_are_marked_and_keep_both_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The person sees which, and may use the program; equal rows share the answer of the agent."""
+    person = Answers(monkeypatch, "run")
+    frame = pd.concat([data(60), data(60)], ignore_index=True)
+    store = str(tmp_path / "map.sqlite")
+
+    def single(question: str) -> str:
+        answer = float(cost(question))
+        return str(answer * 1.1 if answer > 100 else answer)
+
+    out = planned(frame, Planner(PROGRAM, single=single), store=store)
+    assert "[run]" in person.asked[0]
+    compared = out[out["agent"].notna()]
+    assert len(compared) == 20
+    assert list(out["answer"]) == expected(frame)
+    for _, row in out.iterrows():
+        is_different = pd.notna(row["agent"]) and not math.isclose(row["agent"], row["answer"])
+        assert row["status"] == ("differs" if is_different else "done")
+        assert row["by"] == "program"
+    assert 0 < (out["status"] == "differs").sum() < 20
+    listed = out.attrs["plan"]["agreement"]["disagreements"]
+    assert {each["number"] for each in listed} <= set(out.index[out["status"] == "differs"])
+    pd.testing.assert_frame_equal(out, planned(frame, Planner(), store=store))
 
 
 @dataclass
