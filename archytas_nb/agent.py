@@ -34,7 +34,14 @@ from typing import (
 
 from archytas_nb.answers import Until
 from archytas_nb.batch import STORE
-from archytas_nb.choices import CompactionName, ContextName, ProtocolName, PythonMode, ValuesName
+from archytas_nb.choices import (
+    AskBefore,
+    CompactionName,
+    ContextName,
+    ProtocolName,
+    PythonMode,
+    ValuesName,
+)
 from archytas_nb.conversation import Conversation
 from archytas_nb.driver import ask
 from archytas_nb.errors import (
@@ -208,6 +215,13 @@ class Agent:
             `Run.undo`; None for yes where ``python`` is ``"ask"`` or ``"undoable"``.
         preview: Maximum seconds for trying a call in a copy of the kernel before you are asked
             about it; None for no previews.
+        ask_before: Before what code of the model in the namespace you are asked: ``"network"``,
+            ``"process"``, ``"delete"``, ``"outside"`` (a change outside of the working folder and
+            `folders`). It holds honest code, and is no sandbox.
+        folders: Paths of folders besides the working folder in which code of the model may write
+            without a question, and in which changes by other programs are looked for.
+        file_bounds: How many bytes of a file (``"file"``) and of all (``"all"``) are kept for
+            undoing changes, and how many entries of the folders are looked at (``"entries"``).
         program_bounds: What one program may use with ``protocol="program"``, such as
             ``{"seconds": 30, "memory": 500_000_000}``; ``calls`` and ``depth`` are the others.
 
@@ -239,6 +253,9 @@ class Agent:
         python: PythonMode = UNSET,
         undo: bool | None = UNSET,
         preview: float | None = UNSET,
+        ask_before: Collection[AskBefore] = UNSET,
+        folders: Collection[str] = UNSET,
+        file_bounds: Mapping[str, int] = UNSET,
         program_bounds: Mapping[str, float] = UNSET,
         **unknown: Never,
     ) -> None:
@@ -269,6 +286,9 @@ class Agent:
             "python": python,
             "undo": undo,
             "preview": preview,
+            "ask_before": ask_before,
+            "folders": folders,
+            "file_bounds": file_bounds,
             "program_bounds": program_bounds,
         }
         given = {name: each for name, each in given.items() if each is not UNSET}

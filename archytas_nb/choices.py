@@ -13,6 +13,11 @@ ProtocolName: TypeAlias = Literal["auto", ActiveProtocol]
 Policy: TypeAlias = Literal["ask", "auto", "deny"]
 """The values of the setting ``approve``: what to do when a tool requires approval."""
 
+AskBefore: TypeAlias = Literal["network", "process", "delete", "outside"]
+"""The values of the setting ``ask_before``: before what code of the model does you are asked.
+
+A connection, a program or signal, a deletion, or a change outside of the working folder."""
+
 CompactionName: TypeAlias = Literal["summary", "drop"]
 """The values of the setting ``compaction``: what a long conversation begins with."""
 

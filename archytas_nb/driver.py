@@ -764,4 +764,7 @@ def notebook_executor(
         room=prepared.profile.result_chars,
         keep=run.assign,
         preview=settings.preview,
+        ask_before=settings.ask_before,
+        folders=settings.paths,
+        file_bounds=settings.file_bounds,
     )

@@ -20,10 +20,12 @@ from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from archytas_nb.choices import (
     ApiName,
+    AskBefore,
     CompactionName,
     ContextName,
     EffortName,
@@ -224,6 +226,43 @@ class Names(Kind):
         return value
 
 
+@dataclass(frozen=True)
+class Choices(Names):
+    """Some of a few names.
+
+    Attributes:
+        names: The names.
+    """
+
+    names: tuple[str, ...]
+
+    @property
+    def expected(self) -> str:  # type: ignore[override]
+        """The names."""
+        return f"some of {', '.join(self.names)}, separated by commas"
+
+    @property
+    def argument(self) -> str:  # type: ignore[override]
+        """The names, in the words of Python."""
+        return f"a list of some of {', '.join(map(repr, self.names))}"
+
+    def read(self, text: str) -> list[str]:
+        """The names between the commas; raises UnreadableSettingError."""
+        found: list[str] = self.check(split_names(text))
+        return found
+
+    def check(self, value: Any) -> Any:
+        """The names; raises TypeError, or UnreadableSettingError for an unknown one."""
+        found = super().check(value)
+        for name in found:
+            if name not in self.names:
+                guess = did_you_mean(name, self.names) or ";"
+                raise UnreadableSettingError(
+                    f"{truncate_line(name, 80)!r} is unknown{guess} expected {self.expected}"
+                )
+        return found
+
+
 class Fields(Kind):
     """Fields of all requests, without those that have a setting of their own."""
 
@@ -246,10 +285,22 @@ class Fields(Kind):
         return value
 
 
+@dataclass(frozen=True)
 class Bounds(Kind):
-    """Bounds of a program by their names."""
+    """Bounds by their names.
 
-    expected = 'a JSON object such as {"seconds": 30}'
+    Attributes:
+        kinds: What each may be.
+        example: One of them, as JSON.
+    """
+
+    kinds: Mapping[str, Number]
+    example: str
+
+    @property
+    def expected(self) -> str:  # type: ignore[override]
+        """A JSON object, with one of them."""
+        return f"a JSON object such as {self.example}"
 
     def read(self, text: str) -> dict[str, Any]:
         """The bounds; raises ValueError."""
@@ -258,16 +309,16 @@ class Bounds(Kind):
     def check(self, value: Any) -> dict[str, Any]:
         """The bounds; raises UnreadableSettingError."""
         if not isinstance(value, Mapping):
-            expected = ", ".join(BOUNDS)
+            expected = ", ".join(self.kinds)
             raise UnreadableSettingError(
                 f"{value!r} is no mapping; expected bounds by name: {expected}"
             )
         for name, number in value.items():
-            kind = BOUNDS.get(name)
+            kind = self.kinds.get(name)
             if kind is None:
-                guess = did_you_mean(str(name), BOUNDS) or ";"
+                guess = did_you_mean(str(name), self.kinds) or ";"
                 raise UnreadableSettingError(
-                    f"unknown bound {name!r}{guess} expected {', '.join(BOUNDS)}"
+                    f"unknown bound {name!r}{guess} expected {', '.join(self.kinds)}"
                 )
             try:
                 kind.check(number)
@@ -284,6 +335,12 @@ BOUNDS: Mapping[str, Number] = {
     "depth": Whole(10, 10**12),
 }
 """The bounds that ``program_bounds`` may set."""
+FILE_BOUNDS: Mapping[str, Number] = {
+    "all": Whole(0, 10**12),
+    "entries": Whole(0, 1_000_000),
+    "file": Whole(0, 10**12),
+}
+"""The bounds that ``file_bounds`` may set."""
 _WORDS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -433,6 +490,25 @@ class Settings:
         "only if python is ask or undoable.",
         optional=True,
     )
+    ask_before: Collection[AskBefore] = _setting(
+        Choices(get_args(AskBefore)), [],
+        "Before what code of the model in the notebook you are asked: network (a connection), "
+        "process (a program that it starts or ends), delete (of what was there before), outside "
+        "(a change outside of the working folder and folders). It holds honest code and is no "
+        "sandbox.",
+    )
+    folders: Collection[str] = _setting(
+        Names(), [],
+        "Folders besides the working folder in which code of the model may write without a "
+        "question, and in which changes by other programs are looked for.",
+    )
+    file_bounds: Mapping[str, Any] = _setting(
+        Bounds(FILE_BOUNDS, '{"file": 1000000}'), {},
+        "How much is kept of files, so that their changes can be undone, where it differs from "
+        "64,000,000 bytes of one file, 512,000,000 bytes of all, and a look at 5,000 entries of "
+        "the folders: a dict with some of file, all and entries, such as {'file': 1000000}; as "
+        "JSON in the environment variable.",
+    )
     preview: float | None = _setting(
         Number(0.001, 1e9), 2.0,
         "Maximum number of seconds for a preview: before you are asked about a call, it is tried "
@@ -465,7 +541,7 @@ class Settings:
         optional=True,
     )
     program_bounds: Mapping[str, Any] = _setting(
-        Bounds(), {},
+        Bounds(BOUNDS, '{"seconds": 30}'), {},
         "What one program of the model may use, where it differs from 1,000 calls, 5 seconds of "
         "computing, 100,000,000 bytes of memory and 200 nested calls of functions: a dict with "
         "some of calls, seconds, memory and depth, such as {'seconds': 30}; as JSON in the "
@@ -501,6 +577,11 @@ class Settings:
     def allowed(self) -> frozenset[str]:
         """The names of the tools that run without approval."""
         return frozenset(self.allow)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The folders besides the working folder in which code may write."""
+        return tuple(Path(os.path.abspath(Path(each).expanduser())) for each in self.folders)  # noqa: PTH100 - it may be a link
 
     @property
     def asks_user(self) -> bool:

@@ -42,6 +42,7 @@ LAYERS = (
     ("loop.decision",),
     ("copies", "effects", "files", "hints", "objects"),
     (
+        "acts",
         "choices",
         "errors",
         "exact",

@@ -137,6 +137,9 @@ def row_executor(
         allow=setup.settings.allowed,
         clock=clock,
         permitted=setup.permitted,
+        ask_before=setup.settings.ask_before,
+        folders=setup.settings.paths,
+        file_bounds=setup.settings.file_bounds,
     )
     executor.on_main = on_main
     executor.calls = calls

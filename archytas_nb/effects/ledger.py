@@ -2,13 +2,14 @@
 
     a path is       because
     touched         an event said that it may change; what is there was kept before it did
+    suspected       the code names it, or a program starts that may change it: it was kept, too
     found           no event said so, but it differs from what a look at the folder saw before
     effect          it was touched or found, and is now another thing than before
 
-An event comes before anything happens, so what is there is kept in time. It says only what may
-happen: a file that was opened for writing and not written is no effect, nor is a temporary one that
-is gone. What native code writes has no event: a look at the working folder, before the call and
-after it, finds it; what was there before is then not kept.
+An event comes before anything happens, so what is there is kept in time, and a person can be asked
+about it. It says only what may happen: a file that was opened for writing and not written is no
+effect, nor is a temporary one that is gone. What native code writes has no event: a look at the
+folders, before the call and after it, finds it; what was there before is kept if it was suspected.
 
 The hook of the process is silent unless a call runs, in its thread and in what it has started.
 Python's own files (compiled modules), devices, and the caches of libraries are no effects.
@@ -19,25 +20,40 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from archytas_nb.acts import Act, act_of, announcer
+from archytas_nb.choices import AskBefore
 from archytas_nb.effects.states import MISSING, State, Store, seen, state_of
 
 Kind: TypeAlias = Literal[
-    "new", "overwrote", "deleted", "changed", "made folder", "linked", "ran", "connected"
-]
+    "new", "overwrote", "deleted", "changed", "made folder", "linked", "ran", "signalled",
+    "connected", "listened",
+]  # fmt: skip
 
-_MAX_LOOKED = 5_000  # entries of the working folder
-_MAX_SECONDS = 0.05  # for a look at it
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+Ask: TypeAlias = Callable[[AskBefore, str], bool]
+"""Asks about what code is about to do, unless it may; returns whether a person has decided.
+
+Raises:
+    PermissionError: It may not.
+    KeyboardInterrupt: The person ends the run.
+"""
+
+MAX_ENTRIES = 5_000
+"""How many entries of the folders are looked at."""
+_MAX_SECONDS = 0.05  # for a look at them
+_MAX_SUSPECTED = 16_000_000  # bytes of a file that is kept although no event names it
+_MAX_ALL_SUSPECTED = 64_000_000  # bytes of all of a call
 _STAMP = ("st_mode", "st_ino", "st_size", "st_mtime_ns")
 _NO_EFFECT = ("/dev/", "/proc/", "/sys/")
 
@@ -57,28 +73,24 @@ class Effect:
         target: To which path, with which command, or to which address.
         before: What was at the path; None for what has no path.
         after: What is there now.
-        is_told: Whether an event told it, so that what was there could be kept.
     """
 
     kind: Kind
     target: str
     before: State | None = None
     after: State | None = None
-    is_told: bool = True
 
     @property
     def can_be_undone(self) -> bool:
         """Whether what was there can be put back."""
-        return self.before is not None and self.is_told and self.before.is_kept
+        return self.before is not None and self.before.is_kept
 
     @property
     def shown(self) -> str:
         """The target as a person reads it: a path in the working folder without that."""
         if self.before is None:
             return self.target
-        with suppress(ValueError, OSError):
-            return str(Path(self.target).relative_to(Path.cwd()))
-        return self.target
+        return shown_path(self.target)
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -104,28 +116,54 @@ class Ledger:
 
     Args:
         store: Keeps what is there before it changes.
-        folder: The folder that is looked at for changes without an event; None for no look.
+        folders: Those that are looked at for changes without an event, the working folder first.
+        ask: Asks before something happens.
+        asks_before: About what it is called.
+        entries: How many entries of the folders are looked at; more are too many for a look.
+        text: The code of the call: a file of the folders that it names is suspected.
     """
 
-    def __init__(self, store: Store, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *folders: Path,
+        ask: Ask | None = None,
+        asks_before: Collection[AskBefore] = (),
+        entries: int = MAX_ENTRIES,
+        text: str = "",
+    ) -> None:
         self._store = store
-        self._folder = folder
+        self._folders = folders
+        self._ask = ask
+        self._asks_before = asks_before
+        self._entries = entries
+        self._text = text
         self._lock = threading.RLock()
         self._before: dict[Path, State] = {}
+        self._suspected: dict[Path, State] = {}
         self._others: list[Effect] = []
         self._looked: Mapping[str, os.stat_result] | None = None
+        self._decided: dict[tuple[AskBefore, str], PermissionError | None] = {}
+        self._announced: dict[int, tuple[FrameType, set[AskBefore]]] = {}
+        self._hosts: dict[object, str] = {}  # those that were looked up, by thread and port
         self.effects: tuple[Effect, ...] = ()
 
     def begin(self) -> None:
-        """Look at the folder."""
-        if self._folder is not None:
-            self._looked = _look(self._folder)
+        """Look at the folders."""
+        if self._folders:
+            self._looked = _look(self._folders, self._entries)
+            for name, found in (self._looked or {}).items():
+                if stat.S_ISLNK(found.st_mode):
+                    self._suspected[Path(name)] = seen(Path(name))
+            if self._text:
+                self._suspect(lambda name: os.path.basename(name) in self._text)  # noqa: PTH119
 
-    def expect(self, path: Path) -> None:
-        """Keep what is at a path, which may change now."""
+    def expect(self, path: Path) -> State:
+        """Keep what is at a path, which may change now; returns what was there at the beginning."""
         with self._lock:
             if path not in self._before:
                 self._before[path] = self._store.keep(path)
+            return self._before[path]
 
     def expect_tree(self, path: Path) -> None:
         """Keep what is at a path and in it: it may go to another place as a whole."""
@@ -135,38 +173,183 @@ class Ledger:
                 for name in (*folders, *files):
                     self.expect(Path(folder, name))
 
-    def note(self, kind: Kind, target: str) -> None:
-        """Note what has no path."""
+    def _suspect(self, is_named: Callable[[str], bool], *, alone: bool = True) -> None:
+        """Keep files of the folders that may change without an event.
+
+        Args:
+            is_named: Whether a path is named, and so comes first.
+            alone: Whether only those that are named are kept.
+        """
+        room = _MAX_ALL_SUSPECTED - sum(each.size for each in self._suspected.values())
+        files = [
+            (not is_named(name), found.st_size, name)
+            for name, found in (self._looked or {}).items()
+            if stat.S_ISREG(found.st_mode) and found.st_size <= _MAX_SUSPECTED
+        ]
+        for is_other, size, name in sorted(files):
+            path = Path(name)
+            if (alone and is_other) or size > room:
+                break
+            with self._lock:
+                if path not in self._before and path not in self._suspected:
+                    self._suspected[path] = self._store.keep(path, trusts_times=True)
+                    room -= size
+
+    # ── what events say ───────────────────────────────────────────────────────────────────────────
+
+    def meet(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+        """Ask about what an event says, and note it.
+
+        Args:
+            event: Its name.
+            args: Its arguments.
+            frame: That of the code in which it was raised.
+
+        Raises:
+            PermissionError: It may not happen.
+            KeyboardInterrupt: The person ends the run.
+        """
+        act = act_of(event, args)
+        paths: list[Path] = []
+        # A hook that raises ends what the code does.
+        with suppress(OSError, ValueError, TypeError):
+            paths = [path for path in _paths_of(event, args, act) if not _is_no_effect(path)]
+            is_tree = act is not None and act.kind in ("delete", "move") and event != "os.remove"
+            for path in paths:
+                (self.expect_tree if is_tree else self.expect)(path)
+        if act is None and not paths:
+            return
+        act = self._with_host(event, args, act)
+        if self._ask is not None:
+            self._ask_about(self._ask, act, paths, frame)
+        if act is not None:
+            with suppress(OSError, ValueError, TypeError):
+                self._note(event, act)
+
+    def _with_host(self, event: str, args: tuple[Any, ...], act: Act | None) -> Act | None:
+        """An act with the host that was looked up in place of the address that was found."""
+        if act is None or act.kind != "connect":
+            return act
+        if event == "socket.getaddrinfo":
+            host, _, port = act.target.rpartition(":")
+            self._hosts[threading.get_ident(), port] = self._hosts[port] = host
+        elif len(args) > 1 and isinstance(args[1], tuple) and len(args[1]) > 1:
+            port = str(args[1][1])
+            host = self._hosts.get((threading.get_ident(), port)) or self._hosts.get(port, "")
+            if host:
+                return Act(act.kind, f"{host}:{port}")
+        return act
+
+    def _ask_about(
+        self, ask: Ask, act: Act | None, paths: Sequence[Path], frame: FrameType | None
+    ) -> None:
+        """Ask about each kind of what is about to happen, until a person has decided on it."""
+        needed = dict(self._kinds(act, paths))
+        announced = self._announced.get(threading.get_ident())
+        if announced is not None and _is_called_from(frame, announced[0]):
+            needed = {kind: each for kind, each in needed.items() if kind not in announced[1]}
+        elif act is not None and (own := announcer(frame)) is not None:
+            kinds = {*needed, "delete"} if act.kind == "move" else {*needed}
+            self._announced[threading.get_ident()] = own, kinds
+        try:
+            for kind, target in needed.items():
+                if self._decide(ask, kind, target):
+                    break
+        except BaseException:
+            self._announced.pop(threading.get_ident(), None)
+            raise
+
+    def _decide(self, ask: Ask, kind: AskBefore, target: str) -> bool:
+        """Ask about one kind of what is about to happen, once in a call; see `Ask`."""
+        if (kind, target) in self._decided:
+            refusal = self._decided[kind, target]
+            if refusal is not None:
+                raise PermissionError(*refusal.args)
+            return False
+        try:
+            by_person = ask(kind, target)
+        except PermissionError as error:
+            self._decided[kind, target] = error
+            raise
+        self._decided[kind, target] = None
+        return by_person
+
+    def _kinds(self, act: Act | None, paths: Sequence[Path]) -> Iterator[tuple[AskBefore, str]]:
+        """Of what kinds something is, that are asked about, and its target."""
+        if act is not None:
+            kind: AskBefore | None = _ASKED_AS.get(act.kind)
+            if kind in ("network", "process") and kind in self._asks_before:
+                yield kind, act.target
+            own = paths[:1] if act.kind == "delete" else paths  # not where a link leads
+            lost = [each for each in own if self._is_lost(act, each)]
+            if lost and "delete" in self._asks_before:
+                yield "delete", shown_path(str(lost[0]))
+        if "outside" in self._asks_before:
+            for path in paths:
+                if not _is_inside(path, (*self._folders, *_temporary())):
+                    yield "outside", str(path)
+                    return
+
+    def _is_lost(self, act: Act, path: Path) -> bool:
+        """Whether what was at a path before the call is not there or anywhere afterwards."""
+        was = self._before.get(path, MISSING)
+        if was.what == "missing":
+            return False
+        return act.kind == "delete" or (was.what == "file" and not was.is_kept)
+
+    def _note(self, event: str, act: Act) -> None:
+        """Note what has no path, and suspect what a program may change."""
+        kind: Kind
+        if act.kind == "start":
+            self._suspect(lambda name: os.path.basename(name) in act.target, alone=False)  # noqa: PTH119
+            kind = "ran"
+        elif act.kind == "signal":
+            kind = "signalled"
+        elif event in ("socket.connect", "socket.sendto"):
+            kind = "connected"
+        elif act.kind == "listen":
+            kind = "listened"
+        else:
+            return
         with self._lock:
-            effect = Effect(kind, target)
+            effect = Effect(kind, act.target)
             if effect not in self._others:
                 self._others.append(effect)
+
+    # ── the end ───────────────────────────────────────────────────────────────────────────────────
 
     def end(self) -> None:
         """Compare what is there with what was."""
         with self._lock:
+            self._announced.clear()  # a frame keeps the variables of its function
             found = [
                 effect
                 for path, before in self._before.items()
                 if (effect := _effect(path, before, self._store.keep(path))) is not None
             ]
-            if self._folder is not None and self._looked is not None:
-                found += self._unexplained(self._folder, self._looked)
+            if self._looked is not None:
+                found += self._unexplained(self._looked)
             self.effects = (*found, *self._others)
 
-    def _unexplained(self, folder: Path, before: Mapping[str, os.stat_result]) -> Iterator[Effect]:
-        """What has changed in the folder without an event."""
-        after = _look(folder)
+    def _unexplained(self, before: Mapping[str, os.stat_result]) -> Iterator[Effect]:
+        """What has changed in the folders without an event."""
+        after = _look(self._folders, self._entries)
         if after is None:
             return
+        kept = {each.inode: each for each in self._before.values() if each.digest is not None}
         for name in sorted(before.keys() | after.keys()):
             was, now = before.get(name), after.get(name)
             path = Path(name)
-            if _is_changed(was, now) and path not in self._before and not _is_no_effect(path):
-                earlier = MISSING if was is None else state_of(was)
-                effect = _effect(path, earlier, self._store.keep(path))
-                if effect is not None:
-                    yield replace(effect, is_told=was is None)
+            if not _is_changed(was, now) or path in self._before or _is_no_effect(path):
+                continue
+            earlier = MISSING
+            if was is not None:
+                # What is written through one hard link changes the others.
+                known = kept.get(was.st_ino) if stat.S_ISREG(was.st_mode) else None
+                earlier = known or self._suspected.get(path) or state_of(was)
+            effect = _effect(path, earlier, self._store.keep(path))
+            if effect is not None:
+                yield effect
 
 
 class Left(NamedTuple):
@@ -241,35 +424,42 @@ def noted_in(ledger: Ledger | None) -> Iterator[None]:
 
 
 @contextmanager
-def files_undone() -> Iterator[None]:
+def files_undone() -> Iterator[Ledger]:
     """What the block does to files is undone at its end."""
-    with watched(Ledger(kept_files, working_folder())) as ledger:
-        yield
+    with watched(Ledger(kept_files, *working_folder())) as ledger:
+        yield ledger
     undo(ledger.effects, kept_files, force=True)
 
 
-def working_folder() -> Path | None:
-    """The folder in which code is expected to write; None if it was removed."""
+def working_folder() -> tuple[Path, ...]:
+    """The folder in which code is expected to write, if it was not removed."""
     try:
-        return Path.cwd()
+        return (Path.cwd(),)
     except OSError:
-        return None
+        return ()
+
+
+def shown_path(path: str) -> str:
+    """A path as a person reads it: in the working folder without that."""
+    with suppress(ValueError, OSError):
+        return str(Path(path).relative_to(Path.cwd()))
+    return path
 
 
 # ── looks ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _look(folder: Path) -> dict[str, os.stat_result] | None:
-    """What is in a folder, by its path; None if it is too much to look at."""
+def _look(all_folders: Iterable[Path], most: int) -> dict[str, os.stat_result] | None:
+    """What is in some folders, by its path; None if it is too much to look at."""
     found: dict[str, os.stat_result] = {}
     ends = time.monotonic() + _MAX_SECONDS
-    folders = [str(folder)]
+    folders = [*map(str, all_folders)]
     while folders:
         try:
             entries = list(os.scandir(folders.pop()))
         except OSError:
             continue
-        if len(found) + len(entries) > _MAX_LOOKED or time.monotonic() > ends:
+        if len(found) + len(entries) > most or time.monotonic() > ends:
             return None
         for entry in entries:
             with suppress(OSError):
@@ -329,127 +519,125 @@ def _bytes(size: int) -> str:
 # ── the hook ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass
-class _Hook:
-    is_set: bool = False
-    busy: threading.local = field(default_factory=threading.local)
-
-
-_hook = _Hook()
-
-
+@cache
 def _hook_once() -> None:
-    if not _hook.is_set:
-        _hook.is_set = True
-        sys.addaudithook(_audit)
+    """Have Python tell its events; it never forgets a hook."""
+    sys.addaudithook(_audit)
+    _announce_forks()
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
-    note = _EVENTS.get(event)
-    if note is None:
-        return
     ledger = current.get()
-    if ledger is None or getattr(_hook.busy, "is_on", False):
+    if ledger is None or event in _COMMON:
         return
-    _hook.busy.is_on = True  # the ledger opens files itself
+    token = current.set(None)  # the ledger opens files itself
     try:
-        # A hook that raises ends what the code does.
-        with suppress(Exception):
-            note(ledger, *args)
+        ledger.meet(event, args, sys._getframe().f_back)  # noqa: SLF001
     finally:
-        _hook.busy.is_on = False
+        current.reset(token)
 
 
-def _touch(ledger: Ledger, *paths: Any, tree: bool = False) -> None:
-    for each in paths:
+_COMMON = {"import", "compile", "exec", "object.__getattr__", "object.__setattr__", "marshal.loads"}
+"""Events that come often; none of them is an act."""
+
+
+def _announce_forks() -> None:
+    """Have the function by which `multiprocessing` starts a process raise an event."""
+    if sys.platform == "win32":
+        return
+    import _posixsubprocess
+
+    fork: Any = _posixsubprocess.fork_exec
+
+    def fork_exec(command: Any, *args: Any) -> Any:
+        is_worker = any(b"multiprocessing" in os.fsencode(each) for each in command)
+        # The command line of each has other numbers.
+        sys.audit(
+            "_posixsubprocess.fork_exec", "a process of multiprocessing" if is_worker else command
+        )
+        return fork(command, *args)
+
+    _posixsubprocess.fork_exec = fork_exec  # `subprocess` has taken the other one, and tells itself
+
+
+def _paths_of(event: str, args: tuple[Any, ...], act: Act | None) -> Iterator[Path]:
+    """The paths that may change; but for what is deleted, each also as where it leads."""
+    for each in _names_of(event, args, act):
         if isinstance(each, (str, bytes, os.PathLike)):
             name = os.path.abspath(os.fsdecode(each))  # noqa: PTH100 - it may be about the link
-            for path in {Path(name), Path(os.path.realpath(name))}:
-                if not _is_no_effect(path):
-                    (ledger.expect_tree if tree else ledger.expect)(path)
+            yield Path(name)
+            leads_to = os.path.realpath(name)
+            if leads_to != name:
+                yield Path(leads_to)
 
 
-def _on_open(ledger: Ledger, path: Any, mode: Any, flags: Any, *_: Any) -> None:
-    is_writing = isinstance(flags, int) and flags & _WRITES
-    if isinstance(mode, str):
-        is_writing = any(each in mode for each in "wax+")
-    if is_writing:
-        _touch(ledger, path)
+def _names_of(event: str, args: tuple[Any, ...], act: Act | None) -> Iterator[Any]:
+    if event == "sqlite3.connect":
+        yield from _of_database(args[0])
+    elif act is None or (event.startswith("shutil.") and event != "shutil.rmtree"):
+        return  # it does the rest by `os` and `open`
+    elif event in ("os.rename", "os.link"):
+        source, target = (_in_folder(*each) for each in zip(args[:2], args[2:4], strict=True))
+        yield from (source, target)  # what is written through one name of a file changes the other
+        if event == "os.rename":
+            yield from _moved(source, target)
+    elif event == "os.symlink":
+        yield _in_folder(args[1], args[2])
+    elif act.kind in ("write", "delete", "change"):
+        yield _in_folder(args[0], args[-1] if event in _IN_FOLDER else -1)
 
 
-def _on_path(ledger: Ledger, path: Any, *_: Any) -> None:
-    _touch(ledger, path)
+_IN_FOLDER = {"os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.chown", "os.utime"}
+"""Events whose last argument is the descriptor of the folder that a relative path is in."""
 
 
-def _on_move(ledger: Ledger, source: Any, target: Any, *_: Any) -> None:
-    _touch(ledger, source, target, tree=True)
-    if isinstance(source, (str, bytes, os.PathLike)):
-        _on_moved_tree(ledger, os.fsdecode(source), os.fsdecode(target))
+def _in_folder(path: Any, folder: Any) -> Any:
+    """A path, which may be in a folder that has a descriptor."""
+    if isinstance(folder, int) and folder >= 0 and isinstance(path, (str, bytes)):
+        with suppress(OSError):
+            found = os.readlink(f"/proc/self/fd/{folder}")  # noqa: PTH115
+            return os.path.join(found, os.fsdecode(path))  # noqa: PTH118
+    return path
 
 
-def _on_moved_tree(ledger: Ledger, source: str, target: str) -> None:
-    """What is in a folder that moves appears at paths where nothing was."""
+def _moved(source: Any, target: Any) -> Iterator[str]:
+    """What is in a folder that moves, where it appears: nothing is there yet."""
     for folder, folders, files in os.walk(source):
         for name in (*folders, *files):
             path = os.path.relpath(os.path.join(folder, name), source)  # noqa: PTH118
-            _touch(ledger, os.path.join(target, path))  # noqa: PTH118
+            yield os.path.join(os.fsdecode(target), os.fsdecode(path))  # noqa: PTH118
 
 
-def _on_link(ledger: Ledger, source: Any, target: Any, *_: Any) -> None:
-    _touch(ledger, source, target)  # what is written through one name changes the other
-
-
-def _on_symlink(ledger: Ledger, _leads_to: Any, path: Any, *_: Any) -> None:
-    _touch(ledger, path)
-
-
-def _on_tree(ledger: Ledger, path: Any, *_: Any) -> None:
-    _touch(ledger, path, tree=True)
-
-
-def _on_database(ledger: Ledger, path: Any, *_: Any) -> None:
+def _of_database(path: Any) -> Iterator[str]:
+    """The files of a database of SQLite."""
     if isinstance(path, (str, bytes, os.PathLike)) and os.fsdecode(path) not in ("", ":memory:"):
         name = os.fsdecode(path).removeprefix("file:").partition("?")[0]
-        _touch(ledger, name, f"{name}-journal", f"{name}-wal", f"{name}-shm")
+        yield from (name, f"{name}-journal", f"{name}-wal", f"{name}-shm")
 
 
-def _on_program(ledger: Ledger, *args: Any) -> None:
-    command = next((each for each in reversed(args[:2]) if each), "")
-    if isinstance(command, (list, tuple)):
-        command = " ".join(os.fsdecode(each) for each in command)
-    ledger.note("ran", os.fsdecode(command))
+# ── what is asked about ───────────────────────────────────────────────────────────────────────────
 
-
-def _on_connect(ledger: Ledger, _socket: Any, address: Any, *_: Any) -> None:
-    if isinstance(address, tuple) and len(address) >= 2:
-        ledger.note("connected", f"{address[0]}:{address[1]}")
-    else:
-        ledger.note("connected", os.fsdecode(address) if isinstance(address, (str, bytes)) else "")
-
-
-_EVENTS: Mapping[str, Callable[..., None]] = {
-    "open": _on_open,
-    "os.remove": _on_path,
-    "os.rename": _on_move,
-    "os.rmdir": _on_path,
-    "os.mkdir": _on_path,
-    "os.link": _on_link,
-    "os.symlink": _on_symlink,
-    "os.truncate": _on_path,
-    "os.chmod": _on_path,
-    "os.chown": _on_path,
-    "os.lchmod": _on_path,
-    "os.utime": _on_path,
-    "os.setxattr": _on_path,
-    "os.removexattr": _on_path,
-    "shutil.rmtree": _on_tree,
-    "sqlite3.connect": _on_database,
-    "subprocess.Popen": _on_program,
-    "os.system": _on_program,
-    "os.posix_spawn": _on_program,
-    "os.exec": _on_program,
-    "os.startfile": _on_program,
-    "pty.spawn": _on_program,
-    "socket.connect": _on_connect,
-    "socket.sendto": _on_connect,
+_ASKED_AS: Mapping[str, AskBefore] = {
+    "connect": "network",
+    "listen": "network",
+    "start": "process",
+    "signal": "process",
 }
+
+
+def _is_called_from(frame: FrameType | None, function: FrameType) -> bool:
+    """Whether a function has called what runs in a frame, or runs in it."""
+    while frame is not None and frame is not function:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _is_inside(path: Path, folders: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(each) for each in folders)
+
+
+@cache
+def _temporary() -> tuple[Path, ...]:
+    """The folder for temporary files, also as where it leads."""
+    found = Path(tempfile.gettempdir())
+    return (found, found.resolve())

@@ -19,6 +19,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -30,6 +31,8 @@ MAX_FILE = 64_000_000
 MAX_ALL = 512_000_000
 """Bytes of all that one kernel keeps."""
 _PIECE = 1 << 20
+_TICK = 1_000_000_000
+"""Nanoseconds within which a file may be written twice with the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ class State:
         if self.digest is not None and other.digest is not None:
             return self.digest == other.digest
         return self.what != "file" or self.stamp == other.stamp
+
+    @property
+    def inode(self) -> int | None:
+        """The number of a file, which all of its hard links have; None for what is no file."""
+        return self.stamp[1] if self.what == "file" else None
 
     @property
     def is_kept(self) -> bool:
@@ -99,28 +107,45 @@ class Store:
         folder: Where; a temporary folder by default, which goes with the kernel.
         max_file: Bytes of the largest file that is kept.
         max_all: Bytes of all.
+
+    Attributes:
+        max_file: Bytes of the largest file that is kept.
+        max_all: Bytes of all.
     """
 
     def __init__(
         self, folder: Path | None = None, max_file: int = MAX_FILE, max_all: int = MAX_ALL
     ) -> None:
+        self.max_file = max_file
+        self.max_all = max_all
         self._folder = folder
-        self._max_file = max_file
-        self._max_all = max_all
         self._size = 0
         self._made: set[str] = set()
+        self._known: dict[Path, State] = {}  # what cannot have changed unseen since
 
-    def keep(self, path: Path) -> State:
-        """What is at a path, with its content, if there is room for it."""
+    def keep(self, path: Path, *, trusts_times: bool = False) -> State:
+        """What is at a path, with its content, if there is room for it.
+
+        Args:
+            path: The path.
+            trusts_times: Whether a file with the time and size of before is not read again; what a
+                library writes into a mapped file may leave both.
+        """
         state = seen(path)
         if state.what != "file":
             return state
-        if state.size > self._max_file or self._size + state.size > self._max_all:
+        known = self._known.get(path) if trusts_times else None
+        if known is not None and (known.stamp, known.rights) == (state.stamp, state.rights):
+            return known
+        if state.size > self.max_file or self._size + state.size > self.max_all:
             return state
         try:
-            return self._kept(path, state)
+            kept = self._kept(path, state)
         except OSError:  # unreadable, or a full disk: it is told that it was not kept
             return state
+        if time.time_ns() - state.stamp[0] > _TICK:
+            self._known[path] = kept
+        return kept
 
     def put(self, path: Path, state: State) -> None:
         """Put a state back, in one step: whoever looks sees the one or the other.
@@ -143,7 +168,11 @@ class Store:
         elif state.what == "link":
             beside = _beside(path)
             beside.symlink_to(state.leads_to)
-            beside.replace(path)
+            try:
+                beside.replace(path)
+            except OSError:
+                beside.unlink(missing_ok=True)
+                raise
         elif state.digest is None:
             raise OSError(errno.ENOENT, "its content was not kept", str(path))
         else:
@@ -162,6 +191,7 @@ class Store:
         if self._folder is not None and self._made:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._made.clear()
+            self._known.clear()
             self._size = 0
 
     def _kept(self, path: Path, state: State) -> State:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from archytas_nb.choices import Policy
+from archytas_nb.choices import AskBefore, Policy
 from archytas_nb.errors import STOPS
 from archytas_nb.kernel.output import capture_paused
 from archytas_nb.kernel.permission import (
@@ -150,13 +150,17 @@ class _Rules:
     Attributes:
         approve: The policy.
         allow: The names of tools that run without asking.
+        ask_before: What code of the model does only after a person was asked.
     """
 
     approve: Approve
     allow: frozenset[str]
+    ask_before: frozenset[AskBefore] = frozenset()
 
     def may_refuse(self, tool: Tool) -> bool:
         """Whether some call of a tool may be asked about or refused."""
+        if tool.act is not None:
+            return tool.act in self.ask_before
         if self.approve == "auto" or self.allow & {tool.name, tool.source_name}:
             return False
         return callable(self.approve) or tool.may_require_approval
@@ -182,6 +186,7 @@ class Approver:
         person: Who is asked.
         source: Who asks the question of the run; the outer run's, if there is one.
         permitted: What the person has permitted for this run before it began.
+        ask_before: What code of the model does only after a person was asked.
         preview: Tries a call before the person is asked about it; None for no preview.
     """
 
@@ -193,13 +198,13 @@ class Approver:
         *,
         source: Source = NOTEBOOK,
         permitted: Permissions | None = None,
+        ask_before: Collection[AskBefore] = (),
         preview: Callable[[Tool, BoundCall], Preview | None] | None = None,
     ) -> None:
         self._person = person
         self._preview = preview
-        self.rules: tuple[_Rules, ...] = (
-            _Rules("ask" if approve is None else approve, frozenset(allow)),
-        )
+        policy = "ask" if approve is None else approve
+        self.rules: tuple[_Rules, ...] = (_Rules(policy, frozenset(allow), frozenset(ask_before)),)
         self.source = source
         outer: Approver | None = getattr(current_person.get(), "approver", None)
         if outer is not None:
@@ -207,6 +212,11 @@ class Approver:
             self.source = outer.source
         self._permitted = permitted or Permissions()
         self._in_run = Permissions()
+
+    @property
+    def asks_before(self) -> frozenset[AskBefore]:
+        """What code of the model does only after a person was asked."""
+        return frozenset().union(*(each.ask_before for each in self.rules))
 
     def may_refuse(self, tool: Tool) -> bool:
         """Whether some call of a tool may be asked about or refused."""
@@ -317,9 +327,9 @@ class Approver:
         with _dialogue:
             dialogue = ApprovalDialogue(
                 self._person, tool, sent, bound, namespace, check, caller,
-                choices_of(self.source), self._note_changes(state_of(tool)),
-                # What a recording answers nobody reads.
-                None if recording_of(self._person) is not None else self._preview,
+                choices_of(self.source, tool), self._note_changes(state_of(tool)),
+                # What a recording answers nobody reads, and an act has no function.
+                None if recording_of(self._person) is not None or tool.act else self._preview,
             )  # fmt: skip
             try:
                 answer, clearance = dialogue.decide()
@@ -412,16 +422,19 @@ def prompt_of(form: ApprovalForm) -> str:
     return f"run? {offered}; or say what to do instead: "
 
 
-def choices_of(source: Source) -> tuple[Choice, ...]:
+def choices_of(source: Source, tool: Tool) -> tuple[Choice, ...]:
     """What a person can choose about a call of a question that this source asks."""
+    choices: tuple[Choice, ...] = CHOICES
+    if tool.act is not None:  # the code does what it does
+        choices = tuple(each for each in choices if each.answer != "edit")
     if not source.can_permit:
-        return tuple(each for each in CHOICES if each.answer not in ("this run", "always"))
+        return tuple(each for each in choices if each.answer not in ("this run", "always"))
     if source.kind == "chat":
         label = "run, and do not ask again in the chat"
         return tuple(
-            replace(each, label=label) if each.answer == "always" else each for each in CHOICES
+            replace(each, label=label) if each.answer == "always" else each for each in choices
         )
-    return CHOICES
+    return choices
 
 
 _ALL_SHOWN = "All of the call is shown above.\n"
@@ -516,6 +529,9 @@ class ApprovalDialogue:
                 case "show all":
                     self._shows_all = True
                     note = _ALL_SHOWN
+                case "edit" if self._tool.act is not None:
+                    note = self._why_not(answer)
+                    unclear += 1
                 case "edit":
                     note = self._edit(text)
                 case "unclear":
@@ -616,6 +632,8 @@ class ApprovalDialogue:
 
     def _fields(self) -> tuple[FormField, ...]:
         """The arguments as a person can change them."""
+        if self._tool.act is not None:
+            return ()
         properties = self._tool.schema()["properties"]
         fields = []
         for name, value in self._tool.arguments(self._bound).items():

@@ -20,7 +20,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from archytas_nb.effects.ledger import Effect, Ledger, kept_files, watched, working_folder
+from archytas_nb.choices import AskBefore
+from archytas_nb.effects.ledger import (
+    MAX_ENTRIES,
+    Ask,
+    Effect,
+    Ledger,
+    current,
+    kept_files,
+    watched,
+    working_folder,
+)
+from archytas_nb.effects.states import MAX_ALL, MAX_FILE
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel import output
@@ -28,7 +39,7 @@ from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Clear
 from archytas_nb.kernel.copied import WithCopied, WorkingCopy, runs_in_copy, working
 from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.kept import kept
-from archytas_nb.kernel.origin import as_tool, is_of_code, run_as_tool
+from archytas_nb.kernel.origin import as_tool, followed, is_of_code, run_as_tool
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.permission import NOTEBOOK, Permissions, Source
 from archytas_nb.kernel.person import (
@@ -69,6 +80,8 @@ from archytas_nb.undo.turns import turn
 from archytas_nb.words import truncate_line, truncate_middle
 
 T = TypeVar("T")
+
+followed.append(current)  # what a thread of the code does is an effect of its call
 
 _SECONDS_TO_RENDER = 2.0
 """Minimum time to render a result, so that it is not lost when its call used up its time."""
@@ -229,6 +242,9 @@ class KernelExecutor:
             it in the namespace.
         preview: The seconds for trying a call in a copy before a person is asked about it; None
             for no preview.
+        ask_before: What code of the model does only after a person was asked.
+        folders: Those in which code may write, besides the working folder.
+        file_bounds: How much is kept of files, and looked at.
 
     Attributes:
         copy: Where code of the question runs, once it does in a copy; to be closed at its end.
@@ -253,6 +269,9 @@ class KernelExecutor:
         room: int = ROOM,
         keep: Callable[[str, Any], None] | None = None,
         preview: float | None = None,
+        ask_before: Collection[AskBefore] = (),
+        folders: Collection[Path] = (),
+        file_bounds: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._tools = tools
         parameters = chain.from_iterable(each.parameters for each in tools.values())
@@ -274,9 +293,12 @@ class KernelExecutor:
             self._person,
             source=source,
             permitted=permitted,
+            ask_before=ask_before,
             preview=None if preview is None else partial(self._previewed, preview),
         )
         self._person.approver = self._approver
+        self._folders = folders
+        self._file_bounds = file_bounds
         self._on_output = on_output
         self._on_display = on_display
         self._on_ended = on_ended
@@ -553,7 +575,9 @@ class KernelExecutor:
             return replace(ready, copy=self.copy)
         if not caller.program:
             ready = replace(ready, variables=self._namespace)
-        scope = guard_tools(self._tools, self._approver, self._namespace, ready.called)
+        scope = guard_tools(
+            self._tools, self._approver, self._namespace, ready.called, _code_of(ready.bound)
+        )
         return replace(ready, scope=scope)
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────
@@ -564,7 +588,7 @@ class KernelExecutor:
         self._person.answering = None
         if len(ready) == 1:
             shared = ready[0].capture
-        ledger = Ledger(kept_files, _folder_of(ready[0]))
+        ledger = self._ledger(ready[0])
         with (
             output.capturing([each.capture for each in ready], shared),
             watched(ledger),
@@ -597,6 +621,29 @@ class KernelExecutor:
                 return [replace(outcomes[0], person_seconds=self._person.answering)]
             return outcomes
         return _with_shared(outcomes, shared)
+
+    def _ledger(self, ready: _Ready) -> Ledger:
+        """What notes the effects of a call; the code of a model is asked about some before."""
+        bounds = self._file_bounds
+        kept_files.max_file = bounds.get("file", MAX_FILE)
+        kept_files.max_all = bounds.get("all", MAX_ALL)
+        if not ready.tool.runs_code or ready.copy is not None:
+            return Ledger(kept_files)
+        asks_before = self._approver.asks_before
+        ask: Ask | None = None
+        if asks_before:
+            from archytas_nb.kernel import before
+
+            ask = before.ask
+        return Ledger(
+            kept_files,
+            *working_folder(),
+            *self._folders,
+            ask=ask,
+            asks_before=asks_before,
+            entries=bounds.get("entries", MAX_ENTRIES),
+            text=_code_of(ready.bound),
+        )
 
     def _note_scratch(self, bound: BoundCall) -> None:
         """Note the scratch names in the code of a call."""
@@ -704,11 +751,10 @@ class KernelExecutor:
             current_person.reset(person)
 
 
-def _folder_of(ready: _Ready) -> Path | None:
-    """The folder in which code of a call is expected to write; None for a call without code."""
-    if not ready.tool.runs_code or ready.copy is not None:
-        return None
-    return working_folder()
+def _code_of(bound: BoundCall) -> str:
+    """The code that a call runs."""
+    given = (*bound.args, *bound.kwargs.values())
+    return "\n".join(each for each in given if isinstance(each, str))
 
 
 def _outside(effects: Sequence[Effect]) -> str:

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from weakref import ReferenceType, WeakSet, finalize, ref
 
 from archytas_nb.kernel import door, origin
-from archytas_nb.kernel.approval import Approver, Clearance
+from archytas_nb.kernel.approval import Approver, CallingProgram, Clearance
 from archytas_nb.kernel.door import Door
 from archytas_nb.kernel.permission import all_codes
 from archytas_nb.loop.events import ToolCall
@@ -50,14 +50,18 @@ _NONE = object()  # in place of a value that a name did not have
 
 @contextmanager
 def guard_tools(
-    tools: Mapping[str, Tool], approver: Approver, variables: Namespace, called: list[str]
+    tools: Mapping[str, Tool],
+    approver: Approver,
+    variables: Namespace,
+    called: list[str],
+    program: str = "",
 ) -> Iterator[None]:
     """In the block, code of a model runs: tools that it calls need their approval.
 
     Tools without a name in the namespace get their own for the block. Each call is added to
     ``called``.
     """
-    guard = ToolGuard(list(tools.values()), approver, variables, called)
+    guard = ToolGuard(list(tools.values()), approver, variables, called, program)
     with origin.started_by(guard):
         try:
             guard.begin()
@@ -98,6 +102,7 @@ class ToolGuard(origin.Origin):
         approver: Decides on the calls; None refuses them.
         variables: The namespace.
         called: Gets the names of the tools that the code calls.
+        program: The code; empty if it is not known.
     """
 
     is_code = True
@@ -108,7 +113,9 @@ class ToolGuard(origin.Origin):
         approver: Approver | None = None,
         variables: Namespace | None = None,
         called: list[str] | None = None,
+        program: str = "",
     ) -> None:
+        self._program = program
         self._tools = [each for each in tools or () if not each.runs_code]
         self._approver = approver
         self.variables: Namespace = {} if variables is None else variables
@@ -324,8 +331,34 @@ class ToolGuard(origin.Origin):
         self._called.append(next((t.name for t in tools if t in self._tools), tools[0].name))
         return origin.run_as_tool(run, origin.OfTool(self))
 
+    def permit(self, tool: Tool, target: str) -> bool:
+        """Ask about what the code is about to do, as about a call of a tool with one argument.
+
+        Returns:
+            Whether a person has decided on it now.
+
+        Raises:
+            PermissionError: It was refused, or nobody can be asked.
+            KeyboardInterrupt: The person ends the run.
+        """
+        if self._approver is None or self._process != os.getpid():
+            raise _nobody(tool.name)
+        [name] = [each.name for each in tool.parameters]
+        lines = (
+            frame.f_lineno
+            for frame in origin.frames_from(inspect.currentframe())
+            if self in frame.f_code.co_consts[-1:]
+        )
+        caller = CallingProgram(self._program, next(lines, 0))
+        clearance = self._clearance(tool, {name: target}, {}, caller)
+        return clearance.form is not None
+
     def _clearance(
-        self, tool: Tool, given: dict[str, Any], defaults: Mapping[str, Any]
+        self,
+        tool: Tool,
+        given: dict[str, Any],
+        defaults: Mapping[str, Any],
+        caller: CallingProgram | None = None,
     ) -> Clearance:
         """The clearance to run a call.
 
@@ -348,6 +381,7 @@ class ToolGuard(origin.Origin):
             BoundCall(tool.function, args, named),
             self.variables,
             may_ask=self.is_open,
+            caller=caller,
         )
         if clearance.stops:
             raise KeyboardInterrupt

@@ -57,7 +57,7 @@ current: ContextVar[Origin | None] = ContextVar("archytas_nb_origin", default=No
 """What started the running code; None for the person."""
 
 followed: list[ContextVar[Any]] = []
-"""Other variables that go with the work that a run hands to a thread."""
+"""Other variables that go with what a run starts in a thread, or hands to one."""
 
 
 @contextmanager
@@ -238,10 +238,7 @@ def _following(start: Callable[..., Any]) -> Callable[..., Any]:
         if origin is None or function is next or not callable(function):
             return start(function, *args, **kwargs)
 
-        def bootstrap(*given: Any, **named: Any) -> Any:
-            return _run_for(origin, function, *given, **named)
-
-        return start(bootstrap, *args, **kwargs)
+        return start(_Work(origin, function, _followed()), *args, **kwargs)
 
     return start_thread
 

@@ -64,6 +64,7 @@ AGENT_FLAGS = (
     *(_overrides("--max-total-tokens", "N"), _overrides("--max-reply-tokens", "N")),
     *(_overrides("--effort"), _overrides("--context"), _overrides("--values")),
     *(_overrides("--approve"), _overrides("--allow", "NAME[,NAME]"), _overrides("--python")),
+    _overrides("--ask-before", "KIND[,KIND]"),
     _value(
         "NAME",
         "Attach an image: a variable (a figure, an image, bytes) or a file. Can be given more than "

@@ -24,6 +24,7 @@ from archytas_nb.settings import (
     SETTINGS,
     Bounds,
     Choice,
+    Choices,
     Fields,
     Flag,
     Kind,
@@ -132,13 +133,28 @@ class _Fields(Dict):
         return fields
 
 
+class _Choices(_Names):
+    """Some of a few names."""
+
+    setting: Setting
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        found = super().validate(obj, value)
+        try:
+            return self.setting.kind.check(found)
+        except UnreadableSettingError as error:
+            raise TraitError(f"{self.name}: {error}") from None
+
+
 class _Bounds(Dict):
-    """Bounds of a program by their names."""
+    """Bounds by their names."""
+
+    setting: Setting
 
     def validate(self, obj: Any, value: Any) -> Any:
         given: dict[str, Any] = super().validate(obj, value) or {}
         try:
-            Bounds().check(given)
+            self.setting.kind.check(given)
         except UnreadableSettingError as error:
             raise TraitError(f"{self.name}: {error}") from None
         return given
@@ -152,6 +168,7 @@ _TRAITS: dict[type[Kind], tuple[str, Any]] = {
     Whole: ("Int", _Whole),
     Number: ("Float", Float),
     Names: ("List", _Names),
+    Choices: ("List", _Choices),
     Fields: ("Dict", _Fields),
     Bounds: ("Dict", _Bounds),
 }

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from types import FunctionType, GenericAlias, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+from archytas_nb.choices import AskBefore
 from archytas_nb.errors import ToolError, with_users_frames
 from archytas_nb.loop.events import ROOM, CallOutcome, InputFault, Json
 from archytas_nb.tools.current import current_run
@@ -157,6 +158,8 @@ class Tool(ToolLike):
         parameters: The arguments, in order.
         function: The function itself, unchanged.
         approve, timeout, max_chars, repeat, pure, runs_code: As in `from_function`.
+        act: What code of a model is about to do, if a call stands for that; no model has such a
+            tool, and a person can permit or refuse its calls, but not change them.
     """
 
     name: str
@@ -174,6 +177,7 @@ class Tool(ToolLike):
     pure: bool = False
     runs_code: bool = False
     outdated: tuple[str, ...] = ()
+    act: AskBefore | None = None
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
         """Refuse the arguments with which other libraries make a tool."""

@@ -185,14 +185,26 @@ FOUND: dict[str, Way] = {
 }
 """Ways without an event that make something new, which the look at the folder finds."""
 
-NOT_KEPT: dict[str, Way] = {
+KEPT_IN_TIME: dict[str, Way] = {
     "a shell that overwrites": _shell("echo x > a"),
     "rm": _shell("rm a"),
+    "rm -r": _shell("rm -r d"),
+    "rm *": _shell("rm -rf *"),
+    "mv": _shell("mv a b"),
+    "mv a folder": _shell("mv d n"),
     "sed -i": _shell("sed -i s/content/x/ a"),
+    "truncate": _shell("truncate -s 0 a b"),
+    "ln -sf": _shell("ln -sf b a"),
+    "tar x": _shell("tar cf t.tar a && echo x > a && tar xf t.tar && rm t.tar && echo y > b"),
+    "a script": _shell(f"{sys.executable} -c \"import shutil; shutil.rmtree('d')\""),
+}
+"""Ways of programs: before one starts, what it may change in the folder is kept."""
+
+NOT_KEPT: dict[str, Way] = {
     "polars over a file": lambda f: _polars().write_csv(f / "a"),
     "pyarrow over a file": lambda f: _parquet(f / "a"),
 }
-"""Ways without an event that change what was there: it is told that this cannot be undone."""
+"""Ways of native code that change what was there: it is undone only if the code names the file."""
 
 
 def _relative(folder: Path) -> None:
@@ -219,12 +231,13 @@ def folder(tmp_path: Path) -> Path:
     return work
 
 
-@pytest.mark.parametrize("way", [*TOLD, *FOUND])
+@pytest.mark.parametrize("way", [*TOLD, *FOUND, *KEPT_IN_TIME, *NOT_KEPT])
 def test_it_is_told_and_undone(way: str, folder: Path) -> None:
     before = untimed(tree(folder))
     store = Store()
-    with watched(Ledger(store, folder)) as ledger:
-        {**TOLD, **FOUND}[way](folder)
+    text = "frame.write_csv('a')" if way in NOT_KEPT else ""
+    with watched(Ledger(store, folder, text=text)) as ledger:
+        {**TOLD, **FOUND, **KEPT_IN_TIME, **NOT_KEPT}[way](folder)
     changed = set(tree(folder)) ^ set(before)
     changed |= {name for name, each in untimed(tree(folder)).items() if before.get(name) != each}
     told = {os.path.relpath(each.target, folder) for each in ledger.effects if each.after}
@@ -245,6 +258,30 @@ def test_it_is_told_that_it_cannot_be_undone(way: str, folder: Path) -> None:
     assert (Path(effect.target).name, effect.can_be_undone) == ("a", False)
     undo(ledger.effects, store)
     assert untimed(tree(folder)) == now
+    store.close()
+
+
+def test_what_is_too_much_to_be_kept_in_time_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archytas_nb.effects.ledger._MAX_ALL_SUSPECTED", 12)
+    store = Store()
+    with watched(Ledger(store, folder)) as ledger:
+        _shell("rm a b")(folder)  # named, so they come first, of 12 bytes each
+    kept = {Path(each.target).name: each.can_be_undone for each in ledger.effects if each.after}
+    assert kept == {"a": True, "b": False}
+    store.close()
+
+
+def test_a_hard_link_that_changes_with_another_name_is_undone(folder: Path) -> None:
+    os.link(folder / "a", folder / "other")
+    before = untimed(tree(folder))
+    store = Store()
+    with watched(Ledger(store, folder)) as ledger:
+        (folder / "a").write_text("x")
+    assert {Path(each.target).name for each in ledger.effects} == {"a", "other"}
+    assert undo(ledger.effects, store) == []
+    assert untimed(tree(folder)) == before
     store.close()
 
 

@@ -1,0 +1,85 @@
+"""Asks a person before code of a model connects, starts, deletes or writes outside of the folder.
+
+    what code does                       asked about as a call of
+    ───────────────────────────────────  ──────────────────────────────────────────────────────────
+    an act that `ask_before` names       one of these tools, which no model has: with the same form,
+                                         the same answers, and the program that waits
+    the same in the body of a tool       nothing: a tool has an approval of its own
+
+The ledger of a call (`effects/ledger.py`) sees an act before it happens. It holds honest code, and
+is no sandbox: native code and a program that was started do what they like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from archytas_nb.choices import AskBefore
+from archytas_nb.kernel import origin
+from archytas_nb.kernel.guard import ToolGuard
+from archytas_nb.tools.tool import ApprovalCheck, Tool
+
+
+def connect(address: str) -> None:
+    """Connect to an address.
+
+    Args:
+        address: The host with the port, or the URL.
+    """
+
+
+def start(command: str) -> None:
+    """Start a program, or end one.
+
+    Args:
+        command: The command line.
+    """
+
+
+def delete(path: str) -> None:
+    """Delete a file or folder.
+
+    Args:
+        path: The path.
+    """
+
+
+def change_outside(path: str) -> None:
+    """Change something outside of the working folder.
+
+    Args:
+        path: The path.
+    """
+
+
+_FUNCTIONS = {
+    "network": (connect, "This code of the model wants to use the network."),
+    "process": (start, "This code of the model wants to start a program, or to end one."),
+    "delete": (delete, "This code of the model wants to delete what was there before."),
+    "outside": (change_outside, "This code of the model wants to write outside of your folder."),
+}
+
+
+@cache
+def act_tool(kind: AskBefore) -> Tool:
+    """The tool as whose call something is asked about; made once, so that a permission holds."""
+    function, note = _FUNCTIONS[kind]
+    check = ApprovalCheck(required=True, note=note)
+    return replace(Tool.from_function(function, approve=lambda: check), act=kind)
+
+
+def ask(kind: AskBefore, target: str) -> bool:
+    """Ask about what the code that runs is about to do, unless it may.
+
+    Returns:
+        Whether a person has decided on it now.
+
+    Raises:
+        PermissionError: It may not: it was refused, or nobody can be asked.
+        KeyboardInterrupt: The person ends the run.
+    """
+    caller = origin.origin_of_call()
+    if not isinstance(caller, ToolGuard):
+        return False
+    return caller.permit(act_tool(kind), target)
