@@ -22,6 +22,7 @@ from archytas_nb.magics.shown import (
     redone,
     undone,
     why,
+    why_file,
 )
 from archytas_nb.namespace import cells_of
 from archytas_nb.words import count
@@ -109,20 +110,27 @@ class ConversationMagics(Magics):
         last = self.history.last
         if last is None:
             return TextResult(NO_QUESTIONS)
-        if not (last.is_watched or last.diff):
+        if not (last.is_watched or last.diff or last.effects):
             return TextResult(_UNWATCHED)
         return changes(last.diff, last.effects)
 
-    @line_magic_with(argument("name", help="A variable."))
+    @line_magic_with(argument("name", help="A variable, or the path of a file."))
     def agent_why(self, args: Any) -> Any:
-        """Show which questions, and which cells before them, created or changed a variable."""
+        """Show which questions, and which cells before them, created or changed a variable.
+
+        Of a file, it shows the questions that created, changed or deleted it.
+        """
         from archytas_nb.tools.variables import user_names
         from archytas_nb.words import did_you_mean
 
         known = why(args.name, self.history.past, cells_of(self.shell), self.shell)
         if known is None:
+            known = why_file(args.name, self.history.past)
+        if known is None:
             guess = did_you_mean(args.name, user_names(self.shell.user_ns))
-            raise UsageError(f"no variable is named {args.name!r}{guess}")
+            raise UsageError(
+                f"no variable is named {args.name!r}{guess}; no question changed a file there either"
+            )
         return TextResult(known)
 
     @line_magic_with(

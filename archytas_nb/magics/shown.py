@@ -5,9 +5,11 @@ It is imported with the extension, so it imports the trace and the kernel only w
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.magics.overview import Overview, TextResult
@@ -179,13 +181,15 @@ def _files_moved(effects: Sequence[Effect], left: Collection[str], *, back: bool
 
 def changes(diff: Diff, effects: Sequence[Effect] = ()) -> Overview:
     """What a run changed, was not watched or could not be kept, and what it did outside."""
+    from archytas_nb.effects.told import told
+
     rows: list[tuple[str, ...]] = [
         (" = ".join((each.name, *each.also)), each.kind, "; ".join(each.words))
         for each in diff.changes
     ]
     rows += [(each.name, "not watched", each.why) for each in diff.unseen]
     rows += [(each.name, "cannot be undone", each.why) for each in diff.not_kept]
-    rows += [(each.shown, each.kind, "; ".join(each.details)) for each in effects]
+    rows += [(each.name, each.kind, "; ".join(each.details)) for each in told(effects)]
     empty = "the last question changed no variable and no file"
     return Overview(("variable or file", "", "change"), tuple(rows), empty)
 
@@ -215,6 +219,25 @@ def why(name: str, asked: Sequence[AskedRun], cells: Sequence[str], shell: Any) 
         which = f"{', '.join(others)}; cells may have changed it by that name"
         notes.append(f"the same object is also bound to: {which} (%agent_why {others[0]})")
     return "\n".join([known, *notes])
+
+
+def why_file(name: str, asked: Sequence[AskedRun]) -> str | None:
+    """Which runs created, changed or deleted a file, the last one first; None if none did."""
+    from archytas_nb.effects.told import told
+
+    path = os.path.abspath(Path(name).expanduser())  # noqa: PTH100 - it may be a link
+    texts = []
+    for each in asked:
+        removed = " (removed)" if each.is_undone else ""
+        for step in each.run.steps:
+            for call, outcome in step.calls:
+                own = [one for one in outcome.effects if one.before and one.target == path]
+                texts += [
+                    f"{each.place}{removed}, step {step.number}, {call.name}: "
+                    + " ".join([line.name, line.kind, *(f"({part})" for part in line.details)])
+                    for line in told(own)
+                ]
+    return "\nbefore that: ".join(list(reversed(texts))[:5]) or None
 
 
 def _not_watched(name: str, asked: Sequence[AskedRun]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from archytas_nb.effects.ledger import Effect
+from archytas_nb.effects.told import told
 from archytas_nb.loop import events as ev
 from archytas_nb.tools.render import (
     IMAGES,
@@ -198,11 +199,12 @@ def _changes(outcome: ev.CallOutcome) -> tuple[tuple[str, str, str], ...]:
 
 def effect_rows(effects: Sequence[Effect]) -> tuple[tuple[str, str, str], ...]:
     """The rows of what was done outside of the variables; the last one counts the others."""
+    lines = told(effects)
     rows: list[tuple[str, str, str]] = [
-        (collapse_whitespace(visible(each.shown), 80), each.kind, "; ".join(each.details))
-        for each in effects[:_CHANGES]
+        (collapse_whitespace(visible(each.name), 80), each.kind, "; ".join(each.details))
+        for each in lines[:_CHANGES]
     ]
-    more = len(effects) - _CHANGES
+    more = len(lines) - _CHANGES
     if more > 0:
         rows.append((f"{more:,} more", "", ""))
     return tuple(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,23 @@ def test_why_says_what_was_not_watched_also_after_the_undo_and_in_a_new_conversa
     assert magic(ask, "agent_why df").splitlines()[-1] == f"not watched: cell {cell} (removed)"
     ask("--new again")
     assert f"cell {cell} (removed)" in magic(ask, "agent_why df")
+
+
+def test_why_says_which_questions_changed_a_file(
+    ask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ask("--python undoable Write", "import pathlib\npathlib.Path('new.txt').write_text('x')")
+    ask("--python undoable Rename", "import os\nos.rename('new.txt', 'other.txt')")
+    last, first = magic(ask, "agent_why new.txt").splitlines()
+    assert "deleted" in last
+    assert "new.txt new" in first
+    assert first.startswith("before that: ")
+    assert "other.txt" in magic(ask, f"agent_why {tmp_path}/other.txt")
+    magic(ask, "agent_undo")
+    assert "(removed)" in magic(ask, "agent_why other.txt")
+    with pytest.raises(UsageError, match=r"absent\.txt"):
+        magic(ask, "agent_why absent.txt")
 
 
 def test_what_could_not_be_put_back_is_listed(ask: Any) -> None:
