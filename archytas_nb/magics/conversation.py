@@ -129,7 +129,7 @@ class ConversationMagics(Magics):
         if known is None:
             guess = did_you_mean(args.name, user_names(self.shell.user_ns))
             raise UsageError(
-                f"no variable is named {args.name!r}{guess}; no question changed a file there either"
+                f"no variable is named {args.name!r}{guess}; no question changed such a file"
             )
         return TextResult(known)
 
