@@ -202,6 +202,8 @@ class Agent:
             only names, types and the results of comparisons (``"none"``); or no comparisons either
             (``"strict"``). Results stay in variables, and their values are filled into the answer
             here.
+        skills: Where skills are found, of which the model gets the names and reads those that it
+            needs: ``"project"``, ``"user"``, or paths of folders.
         compaction: What becomes of the beginning of a conversation that is too long for the model:
             a ``"summary"`` by the model takes its place (for small models it is dropped), or
             ``"drop"``.
@@ -248,6 +250,7 @@ class Agent:
         allow: Collection[str] = UNSET,
         context: ContextName = UNSET,
         values: ValuesName = UNSET,
+        skills: Collection[str] = UNSET,
         compaction: CompactionName = UNSET,
         max_reply_tokens: int | None = UNSET,
         python: PythonMode = UNSET,
@@ -282,6 +285,7 @@ class Agent:
             "allow": allow,
             "context": context,
             "values": values,
+            "skills": skills,
             "compaction": compaction,
             "python": python,
             "undo": undo,

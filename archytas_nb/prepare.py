@@ -220,7 +220,7 @@ class RunSetup:
             ConfigurationError: The model may not see values, and the rows would be sent.
         """
         # The question of a row contains all that it is about.
-        setup = self.now().but(context="none", ask_user=False, python="off", undo=False)
+        setup = self.now().but(context="none", ask_user=False, python="off", undo=False, skills=())
         values = setup.settings.values
         if called_with_hidden_values():
             raise ConfigurationError(VALUES_ARE_HIDDEN)
@@ -287,6 +287,12 @@ class RunSetup:
         tools.extend(self.own_tools)
         if self.settings.asks_user:
             add_built_in(tools, ask_user_tool(), "ask_user=False")
+        if self.settings.skills:
+            from archytas_nb.skills import skills_tool
+
+            skill = skills_tool(self.settings.skills)
+            if skill is not None:
+                add_built_in(tools, skill, "skills=[]")
         python = self.settings.python_for(by_setting=profile.runs_python)
         if python == "copy":
             # It is the default: a tool of the person's own takes its place.
@@ -506,7 +512,11 @@ class Prepared:
 
         # A tool of the person's own may have such a name.
         ours = (ask_user_tool().function, compare)
-        open_tools = [name for name, tool in self.tools.items() if tool.function in ours]
+        open_tools = [
+            name
+            for name, tool in self.tools.items()
+            if tool.function in ours or tool.function.__module__ in READS_TEXTS
+        ]
         return Disclosure(
             self.settings.values,
             self.variables,
@@ -694,7 +704,11 @@ def tell(
 
 def _split_tools(tools: Toolbox) -> tuple[list[Tool], list[Tool]]:
     """The built-in tools, and those of the user."""
-    ours = [each for each in tools.values() if each.runs_code or each is ask_user_tool()]
+    ours = [
+        each
+        for each in tools.values()
+        if each.runs_code or each is ask_user_tool() or each.function.__module__ in READS_TEXTS
+    ]
     return ours, [each for each in tools.values() if each not in ours]
 
 
@@ -958,6 +972,10 @@ def _runs_programs() -> bool:
 # ── built-in tools and results that are stored ────────────────────────────────────────────────────
 
 
+READS_TEXTS = ("archytas_nb.skills",)
+"""The modules of tools that tell nothing of the notebook; they are not loaded to be compared."""
+
+
 @functools.cache
 def ask_user_tool() -> Tool:
     """The tool with which a model asks the user."""
@@ -971,7 +989,7 @@ def built_in_names() -> frozenset[str]:
     from archytas_nb.kernel.disclosure import compare_tool
 
     tools = (ask_user_tool(), python_tool("ask"), *look_tools(), cells_tool(str), compare_tool())
-    return frozenset({*(each.name for each in tools), *RESERVED, *PROGRAM_ENDINGS})
+    return frozenset({*(each.name for each in tools), "skill", *RESERVED, *PROGRAM_ENDINGS})
 
 
 def add_built_in(tools: Toolbox, built_in: Tool, off: str) -> None:

@@ -445,6 +445,13 @@ class Settings:
         "Tools that a question may use, as names or globs such as count_*; if empty, all enabled "
         "tools.",
     )
+    skills: Collection[str] = _setting(
+        Names(), [],
+        "Where skills are found, of which the model gets the names and reads those that it needs: "
+        "project (.agents/skills and .claude/skills in the working directory and above it, up to "
+        "the repository's), user (the same in your home directory), or paths of folders; if empty, "
+        "nowhere.",
+    )
     approve: Approve = _setting(
         Choice(get_args(Policy), or_function=True), "ask",
         "What to do when a tool requires approval: ask you, run it, or refuse it.",

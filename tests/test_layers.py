@@ -29,7 +29,7 @@ LAYERS = (
     ("driver",),
     ("prepare",),
     ("conversation", "memory", "progress", "template"),
-    ("rules",),
+    ("rules", "skills"),
     ("cassettes", "run"),
     ("code",),
     ("answers", "kernel", "models", "sandbox", "trace"),
@@ -73,6 +73,7 @@ IMPORTERS = {
     "openai": {"models.endpoint"},
     "anthropic": {"models.anthropic"},
     "PIL": {"tools.data"},
+    "yaml": {"skills"},
     "ipywidgets": {
         "trace.live",
         "trace.front_end",

@@ -33,8 +33,8 @@ from archytas_nb.tools.variables import name_of, part_of, reference_name
 from archytas_nb.words import collapse_whitespace, truncate_line
 
 WIDTH = 100
-_LOOKS = {(tool.name, tool.function.__module__) for tool in look_tools()}
-"""The tools with which a model reads variables: their results are texts for it."""
+_TEXTS = {*(tool.function.__module__ for tool in look_tools()), "archytas_nb.skills"}
+"""The modules of tools with which a model reads: their results are texts for it."""
 
 
 @dataclass(slots=True)
@@ -215,7 +215,7 @@ class _Derivation:
             self._failed(made, tool)
         elif not made.is_done:
             self._note_lost(made)
-        elif (tool.name, tool.function.__module__) in _LOOKS:
+        elif tool.function.__module__ in _TEXTS:
             self._results.add_text(made.outcome.text)
         elif not self._is_repeated(made, tool):
             self._seen[call_key(made.call)] = made

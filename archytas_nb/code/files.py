@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from archytas_nb.files import OutputFile, is_signed, signed, unsigned
 from archytas_nb.syntax.bindings import DEFINITIONS, Bindings, bound_by
 from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.parse import parsed
+from archytas_nb.words import truncate_line
 
 MARK = "written by %agent_code"
 """Stands in each file, with a digest: a file that was not edited may be written again."""
@@ -30,6 +32,7 @@ _OUR_CELL = re.compile(r"%%(?:agent\w*)\b")
 _TOOL_CELL = re.compile(r"%%tool\b[^\n]*\n?")
 _PYTHON_CELL = re.compile(r"%%(?:time|capture|prun)\b[^\n]*\n")
 """The first line of a cell whose magic runs the rest as Python."""
+_MAX_DESCRIBED = 800  # characters of a question in the description of a skill
 _FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)
 """Stands at the beginning of a file, in whatever cell it stood."""
 _MAGIC = re.compile(r"(\s*)(?:(?:[\w, ]+=\s*)?[%!].*|\?{0,2}[\w.*]+\?{1,2})\s*")
@@ -358,6 +361,73 @@ def write(
     file = OutputFile(path, "the file")
     file.check_ours(lambda text: is_signed(text, MARK), force=force)
     file.write(signed(text, MARK))
+
+
+SKILL = """---
+name: "{name}"
+description: {description}
+---
+
+# {title}
+
+The code of this question, proved when it was written: run again from the state before the question,
+it gave the values of the run. {mark}.
+
+- `scripts/{module}.py` is the code, with the cells that it needs.
+- `scripts/test_{module}.py` is its test: `pytest scripts/test_{module}.py`. Run it first. If it
+  fails, the data or the functions have changed: check the code before you use it.
+
+To answer such a question again, read `scripts/{module}.py`, and run it with what is different, such
+as another file or another limit, in place of what is written there.
+"""
+
+
+def write_skill(
+    folder: Path,
+    parts: Sequence[FilePart],
+    namespace: Mapping[str, Any],
+    question: str,
+    *,
+    force: bool = False,
+) -> list[Path]:
+    """Write the parts as a skill: SKILL.md, the script and the test.
+
+    Args:
+        folder: Its folder, whose name is that of the skill.
+        parts: The contents of the script.
+        namespace: The variables of the user.
+        question: The question.
+        force: As for `write`.
+
+    Raises:
+        FileError: A file cannot be written, or is not to be replaced.
+
+    Returns:
+        The files.
+    """
+    module = folder.name.replace("-", "_")
+    line = " ".join(question.split())
+    about = (
+        f"Answers: {truncate_line(line, _MAX_DESCRIBED)} Use it for this question and similar ones."
+    )
+    texts = {
+        # A text of JSON is one of YAML as well, whatever the question has.
+        "SKILL.md": SKILL.format(
+            name=folder.name,
+            description=json.dumps(about, ensure_ascii=False),
+            title=folder.name.replace("-", " ").capitalize(),
+            module=module,
+            mark=f"The file was {unsigned(MARK)}",
+        ),
+        f"scripts/{module}.py": script(parts),
+        f"scripts/test_{module}.py": test_file(parts, namespace),
+    }
+    files = {folder / name: text for name, text in texts.items()}
+    for path in files:  # all of them, or none
+        OutputFile(path, "the file").check_ours(lambda text: is_signed(text, MARK), force=force)
+    for path, text in files.items():
+        OutputFile(path, "the file").write(signed(text, MARK))
+    return [*files]
 
 
 def without_awaits(source: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from archytas_nb.code.rows import PlannedRows
     from archytas_nb.conversation import AskedRun, History
 
+_MAX_SKILL_NAME = 64
 _CELL_NAMES = ("tool", "asyncio")
 """What the cell of a tool imports, which is made from a run."""
 
@@ -68,9 +69,11 @@ def write_code(
 
     if history.is_running:
         raise UsageError("a question is being answered; it has code when that has ended")
-    if which == "last" and history.planned is not None:
+    if which == "last" and history.planned is not None and name != "skill":
         return _write_rows(shell, history, history.planned, file, name, force=force)
     runs = chosen_runs(history, which)
+    if name == "skill" and file is not None:
+        return _write_skill(shell, history, runs, file, force=force)
     codes = [(each, each.run.recorded()) for each in runs]
     if name is not None:
         if len(runs) > 1 or file:
@@ -111,6 +114,38 @@ def _write_file(
         f"{each!r} is the run of a question, which the file does not have" for each in missing
     ]
     return TextResult("\n".join([f"written: {path}", *lines]))
+
+
+def _write_skill(
+    shell: Any, history: History, runs: list[AskedRun], name: str, *, force: bool
+) -> Any:
+    """Write the code of one run as a skill of the project, if it is proved."""
+    from archytas_nb.code.derive import derive
+    from archytas_nb.code.files import needed, write_skill
+    from archytas_nb.code.verify import verify
+
+    if len(runs) > 1:
+        raise UsageError("--as skill makes a skill of one question; choose it with --runs")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) or len(name) > _MAX_SKILL_NAME:
+        raise UsageError(
+            f"--as skill: {name!r} is not a valid name of a skill; expected at most "
+            f"{_MAX_SKILL_NAME} letters from a to z, digits and single hyphens, as in count-by-day"
+        )
+    [asked] = runs
+    recorded = asked.run.recorded()
+    proof = verify(derive(recorded), recorded, _later(history, asked))
+    if not proof.holds:
+        raise UsageError(f"--as skill: only code that is proved becomes a skill; {proof}")
+    parts, chosen = _parts(shell, history, {asked.number})
+    folder = Path(".agents", "skills", name)
+    try:
+        kept = needed(parts, chosen)
+        written = write_skill(folder, kept, shell.user_ns, recorded.question, force=force)
+    except FileError as error:
+        raise UsageError(str(error)) from None
+    lines = [f"written: {each}" for each in written]
+    how = "the model finds it with %config ArchytasNB.skills = ['project']"
+    return TextResult("\n".join([*lines, str(proof), how]))
 
 
 def _write_rows(

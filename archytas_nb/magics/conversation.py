@@ -150,7 +150,9 @@ class ConversationMagics(Magics):
             "--as",
             dest="name",
             metavar="NAME",
-            help="Make a tool of this name: literals of the question become its parameters.",
+            help="Make a tool of this name: literals of the question become its parameters. --as "
+            "skill NAME writes the code, if it is proved, as a skill with its test into "
+            ".agents/skills/NAME.",
         ),
         argument(
             "--force",

@@ -14,6 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from archytas_nb import Agent
 from archytas_nb.mcp.calls import run_call
+from archytas_nb.skills import skills_in
 from archytas_nb.tools.toolbox import toolbox
 from tests.code.notebook import Notebook
 
@@ -385,3 +386,38 @@ def test_a_name_that_is_taken_is_refused(book: Notebook) -> None:
         book.shell.run_line_magic("agent_code", "--as mean_mass")
     with pytest.raises(UsageError, match="not a valid name"):
         book.shell.run_line_magic("agent_code", "--as 1st")
+
+
+def test_a_proved_run_becomes_a_skill_with_its_test(
+    book: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    book.ask('--type float --out gap What: is "the gap"?', GENTOO, ADELIE, ("final_answer", 1375.5))
+    said = str(book.run("%agent_code --as skill mass-gap"))
+    assert "verified: 3 of 3" in said
+    folder = tmp_path / ".agents/skills/mass-gap"
+    [skill] = skills_in(["project"]).values()
+    assert skill.description.startswith('Answers: What: is "the gap"?')
+    assert sorted(skill.files()) == ["SKILL.md", "scripts/mass_gap.py", "scripts/test_mass_gap.py"]
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder / "scripts"]
+    assert "1 passed" in subprocess.run(tests, check=True, capture_output=True, text=True).stdout
+    script = folder / "scripts/mass_gap.py"
+    subprocess.run([sys.executable, script], check=True, capture_output=True)
+    book.run("%agent_code --as skill mass-gap")  # it may be written again
+    script.write_text(script.read_text() + "# edited\n")
+    with pytest.raises(UsageError, match=r"mass_gap\.py"):
+        book.run("%agent_code --as skill mass-gap")
+    book.run("%agent_code --as skill mass-gap --force")
+    for name in ("Mass", "../gap", "a--b", "x" * 65):
+        with pytest.raises(UsageError, match="--as skill"):
+            book.run(f"%agent_code --as skill {name}")
+
+
+def test_a_run_that_is_not_proved_becomes_no_skill(
+    book: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    book.ask("What is the gap?", ("final_answer", "I guess 3."))
+    with pytest.raises(UsageError, match="proved"):
+        book.run("%agent_code --as skill mass-gap")
+    assert not (tmp_path / ".agents").exists()
