@@ -202,6 +202,8 @@ class Agent:
             only names, types and the results of comparisons (``"none"``); or no comparisons either
             (``"strict"``). Results stay in variables, and their values are filled into the answer
             here.
+        max_tools: Above how many tools of yours the model is told only of those that fit the first
+            question best, and finds the others with a tool; None tells it of all.
         skills: Where skills are found, of which the model gets the names and reads those that it
             needs: ``"project"``, ``"user"``, or paths of folders.
         compaction: What becomes of the beginning of a conversation that is too long for the model:
@@ -250,6 +252,7 @@ class Agent:
         allow: Collection[str] = UNSET,
         context: ContextName = UNSET,
         values: ValuesName = UNSET,
+        max_tools: int | None = UNSET,
         skills: Collection[str] = UNSET,
         compaction: CompactionName = UNSET,
         max_reply_tokens: int | None = UNSET,
@@ -285,6 +288,7 @@ class Agent:
             "allow": allow,
             "context": context,
             "values": values,
+            "max_tools": max_tools,
             "skills": skills,
             "compaction": compaction,
             "python": python,

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import operator
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
@@ -48,7 +49,7 @@ from archytas_nb.loop.model import (
     is_model,
 )
 from archytas_nb.loop.profile import ModelProfile
-from archytas_nb.loop.record import Context, Exchange, LastError, index_of
+from archytas_nb.loop.record import Context, Exchange, LastError, index_of, offers_of
 from archytas_nb.loop.text_protocol import TextProtocol
 from archytas_nb.loop.wire import CODE_IN_COPY, NO_CODE, Wire, code_in_notebook
 from archytas_nb.models.secrets import mask_in
@@ -465,6 +466,7 @@ class Prepared:
         past: The exchanges that the model reads before it.
         check: Checks the answer; None if any answer is accepted.
         replaced: The stored results of the question that this one replaces, by name.
+        searched: The names of the tools that the model has to find.
     """
 
     setup: RunSetup
@@ -476,6 +478,7 @@ class Prepared:
     past: tuple[Exchange, ...]
     check: AnswerCheck | None
     replaced: Mapping[str, Any]
+    searched: frozenset[str] = frozenset()
 
     @property
     def settings(self) -> Settings:
@@ -501,7 +504,13 @@ class Prepared:
     def wire(self, protocol: ActiveProtocol) -> Wire:
         """A wire protocol for the question: its own, or the one that takes its place."""
         return wire_of(
-            self.setup, protocol, self.tools, self.exchange, self.profile, specs_of(self.past)
+            self.setup,
+            protocol,
+            self.tools,
+            self.exchange,
+            self.profile,
+            self.past,
+            self.searched,
         )
 
     def disclosure(self) -> Disclosure | None:
@@ -599,6 +608,7 @@ def prepare(
         told.past,
         question.check,
         told.replaced,
+        told.searched,
     )
 
 
@@ -628,8 +638,7 @@ def messages_of_conversation(setup: RunSetup, exchanges: Sequence[Exchange]) -> 
     profile = setup.choice.profile
     protocol = setup.protocol(setup.choice.known)
     told = tell(setup, last, exchanges, protocol, profile)
-    earlier = specs_of(told.past)
-    wire = wire_of(setup, protocol, told.tools, last, profile, earlier)
+    wire = wire_of(setup, protocol, told.tools, last, profile, told.past, told.searched)
     return messages_of(wire, exchanges)
 
 
@@ -642,6 +651,7 @@ class Told(NamedTuple):
         error: The error of the cell before it.
         context: The variables that are described below it.
         replaced: The stored results of the question that it replaces, by name.
+        searched: The names of the tools that it has to find.
     """
 
     tools: Toolbox
@@ -649,6 +659,7 @@ class Told(NamedTuple):
     error: LastError | None
     context: Context | None
     replaced: Mapping[str, Any]
+    searched: frozenset[str] = frozenset()
 
 
 def tell(
@@ -666,6 +677,9 @@ def tell(
     if not _is_about(error, exchange, past, earlier):
         error = None
     own_tools = setup.offered(profile)
+    searched: frozenset[str] = frozenset()
+    if setup.settings.max_tools is not None and len(own_tools) > setup.settings.max_tools:
+        own_tools, searched = _searched(setup, exchange, past, own_tools, protocol, small=small)
     context = None
     if setup.settings.context != "none":
         sent = past
@@ -699,7 +713,46 @@ def tell(
     # Ours first: those of the user may get more in a conversation.
     ours, theirs = _split_tools(own_tools)
     tools = Toolbox(*reading, *ours, *theirs) if profile.sees_all else Toolbox(own_tools, reading)
-    return Told(tools, past, error, context, replaced)
+    return Told(tools, past, error, context, replaced, searched)
+
+
+def _searched(
+    setup: RunSetup,
+    exchange: Exchange,
+    past: Sequence[Exchange],
+    own_tools: Toolbox,
+    protocol: ActiveProtocol,
+    *,
+    small: bool,
+) -> tuple[Toolbox, frozenset[str]]:
+    """The tools with one that finds others, and the names of those that it finds.
+
+    A small model does not search: it gets those that fit its question. What others are told of
+    stays as it was with the first question, so that each request extends the one before.
+    """
+    from archytas_nb.tools.declaration import declaration
+    from archytas_nb.tools.search import best, not_described, search_tool
+
+    most = setup.settings.max_tools
+    ours, theirs = _split_tools(own_tools)
+    if most is None or len(theirs) <= most:
+        return own_tools, frozenset()
+    by_name = {each.name: each for each in theirs}
+    if small:
+        fitting = best(by_name, exchange.question) or [*by_name][:1]
+        return Toolbox(*(by_name[each] for each in by_name if each in fitting), *ours), frozenset()
+    first = past[0].question if past else exchange.question
+    known = {spec["function"]["name"] for spec in specs_of(past)} if protocol == "native" else ()
+    searched = not_described(by_name, first, known, most)
+    written: Callable[[Tool], str] = declaration
+    if protocol == "native":  # the specification is sent beside the messages
+        written = operator.attrgetter("name")
+    elif protocol == "react":
+        written = operator.attrgetter("text")
+    tools = Toolbox(own_tools)
+    found = {name: each for name, each in by_name.items() if name in searched}
+    add_built_in(tools, search_tool(found, written), "max_tools=None")
+    return tools, searched
 
 
 def _split_tools(tools: Toolbox) -> tuple[list[Tool], list[Tool]]:
@@ -872,7 +925,8 @@ def wire_of(
     tools: Toolbox,
     exchange: Exchange,
     profile: ModelProfile,
-    earlier: Sequence[ev.Json] = (),
+    past: Sequence[Exchange] = (),
+    searched: Collection[str] = (),
 ) -> Wire:
     """A wire protocol for a question with these tools.
 
@@ -882,8 +936,27 @@ def wire_of(
         tools: The tools.
         exchange: The record of the question.
         profile: What the model is.
-        earlier: The specifications that were sent with the question before it.
+        past: The exchanges before it.
+        searched: The names of the tools that are not described.
     """
+    earlier = specs_of(past)
+    if not searched:
+        return _wire_of(setup, protocol, tools, exchange, profile, earlier)
+    described = Toolbox(*(each for name, each in tools.items() if name not in searched))
+    wire = _wire_of(setup, protocol, described, exchange, profile, earlier)
+    wire = wire.with_searched({name: tools[name] for name in searched})
+    return wire.offering(offers_of(step for each in past for step in each.steps))
+
+
+def _wire_of(
+    setup: RunSetup,
+    protocol: ActiveProtocol,
+    tools: Toolbox,
+    exchange: Exchange,
+    profile: ModelProfile,
+    earlier: Sequence[ev.Json],
+) -> Wire:
+    """A wire protocol that describes these tools; `earlier` is what was sent of them before."""
     instructions = setup.instructions.text
     if setup.hides_values:
         from archytas_nb.kernel.disclosure import PROGRAM_RULES, RULES
@@ -972,7 +1045,7 @@ def _runs_programs() -> bool:
 # ── built-in tools and results that are stored ────────────────────────────────────────────────────
 
 
-READS_TEXTS = ("archytas_nb.skills",)
+READS_TEXTS = ("archytas_nb.skills", "archytas_nb.tools.search")
 """The modules of tools that tell nothing of the notebook; they are not loaded to be compared."""
 
 
@@ -989,7 +1062,9 @@ def built_in_names() -> frozenset[str]:
     from archytas_nb.kernel.disclosure import compare_tool
 
     tools = (ask_user_tool(), python_tool("ask"), *look_tools(), cells_tool(str), compare_tool())
-    return frozenset({*(each.name for each in tools), "skill", *RESERVED, *PROGRAM_ENDINGS})
+    return frozenset(
+        {*(each.name for each in tools), "skill", "find_tools", *RESERVED, *PROGRAM_ENDINGS}
+    )
 
 
 def add_built_in(tools: Toolbox, built_in: Tool, off: str) -> None:

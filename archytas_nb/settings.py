@@ -445,6 +445,12 @@ class Settings:
         "Tools that a question may use, as names or globs such as count_*; if empty, all enabled "
         "tools.",
     )
+    max_tools: int | None = _setting(
+        Whole(1), 20,
+        "Above how many tools of yours the model is told only of those that fit the question best, "
+        "and finds the others with a tool, find_tools; None: it is always told of all.",
+        optional=True,
+    )
     skills: Collection[str] = _setting(
         Names(), [],
         "Where skills are found, of which the model gets the names and reads those that it needs: "

@@ -33,7 +33,8 @@ from archytas_nb.tools.variables import name_of, part_of, reference_name
 from archytas_nb.words import collapse_whitespace, truncate_line
 
 WIDTH = 100
-_TEXTS = {*(tool.function.__module__ for tool in look_tools()), "archytas_nb.skills"}
+_OTHERS = ("archytas_nb.skills", "archytas_nb.tools.search")  # not loaded to be compared
+_TEXTS = {*(tool.function.__module__ for tool in look_tools()), *_OTHERS}
 """The modules of tools with which a model reads: their results are texts for it."""
 
 

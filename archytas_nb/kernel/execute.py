@@ -920,7 +920,13 @@ def _with_run(outcome: CallOutcome, current: CurrentRun) -> CallOutcome:
     finish = current.end()
     if outcome.status != "done":
         finish = None
-    return replace(outcome, finish=finish, said=current.said, runs=tuple(current.runs))
+    return replace(
+        outcome,
+        finish=finish,
+        said=current.said,
+        runs=tuple(current.runs),
+        offers=tuple(current.offers),
+    )
 
 
 def _with_shared(outcomes: Sequence[CallOutcome], shared: Capture) -> list[CallOutcome]:

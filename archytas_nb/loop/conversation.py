@@ -323,9 +323,7 @@ class ContextWindow:
     def rebuild(self, wire: Wire | None = None) -> None:
         """Rebuild the messages from the current record, with another protocol if given."""
         if wire is not None:
-            self._wire = wire
-            self._exchange.tool_specs = tuple(wire.tool_specs or ())
-            self.tool_tokens = json_tokens(wire.tool_specs)
+            self.use(wire)
         self.messages = [self._wire.system]
         self.tokens = message_tokens(self.messages)
         self.provider_metadata = {}
@@ -335,6 +333,12 @@ class ContextWindow:
             self.provider_metadata |= {start + at: aside for at, aside in provider_metadata.items()}
             self.messages += messages
             self.tokens += tokens
+
+    def use(self, wire: Wire) -> None:
+        """Go on with a protocol that writes the same messages, such as one with more tools."""
+        self._wire = wire
+        self._exchange.tool_specs = tuple(wire.tool_specs or ())
+        self.tool_tokens = json_tokens(wire.tool_specs)
 
     def add(self, step: StepRecord) -> None:
         """Add the messages of a step that was added to the exchange."""

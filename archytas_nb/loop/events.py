@@ -250,6 +250,7 @@ class CallOutcome:
         finish: How the tool wants the run to end; None if it does not.
         said: What the tool told the person with `CurrentRun.say`; the model does not read it.
         runs: The runs of agents that the tool has asked, in order; the model does not read them.
+        offers: The names of the tools that it has found: the model can call them from now on.
         unwrapped: How the value was made of what the function returned, if that is another object:
             ``"awaited"``, ``"listed"`` (all items of an iterator), or ``"cut"`` (the first ones).
         place: Where its code ran, if not in the kernel: in a copy that the system locks, or in one
@@ -290,6 +291,7 @@ class CallOutcome:
     finish: Finish | None = field(default=None, compare=False, repr=False)
     said: str = ""
     runs: tuple[InnerRun, ...] = field(default=(), compare=False, repr=False)
+    offers: tuple[str, ...] = ()
     unwrapped: Literal["", "awaited", "listed", "cut"] = ""
     place: Literal["", "copy", "guarded copy"] = ""
     effects: tuple[Effect, ...] = field(default=(), compare=False)

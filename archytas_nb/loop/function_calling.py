@@ -128,7 +128,17 @@ class FunctionCalling(Wire):
     def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
         tools = {name: tool for name, tool in self.tools.items() if name not in names}
-        return type(self)(tools, self._instructions, self._earlier, self._row)
+        other = type(self)(tools, self._instructions, self._earlier, self._row)
+        return other.with_searched(self.searched)
+
+    def offering(self, names: Collection[str]) -> Self:
+        """The same protocol, with the specifications of tools that were found at the end."""
+        other = super().offering(names)
+        added = [tool.spec() for name, tool in other.tools.items() if name not in self.tools]
+        other.tool_specs = [*self.tool_specs, *added]
+        inputs = {each["function"]["name"]: each["function"]["parameters"] for each in added}
+        other._inputs = self._inputs | inputs  # noqa: SLF001 - of the same class
+        return other
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer if one is required."""

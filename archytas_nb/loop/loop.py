@@ -67,7 +67,7 @@ from archytas_nb.loop.program_protocol import (
 )
 from archytas_nb.loop.reading.reply import Action, as_text, prose_of, rejection_text, written
 from archytas_nb.loop.reading.thoughts import split_thoughts
-from archytas_nb.loop.record import Exchange, StepRecord, call_id
+from archytas_nb.loop.record import Exchange, StepRecord, call_id, offers_of
 from archytas_nb.loop.strategy import RunEndedError, Strategy
 from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.wire import Wire, last_instruction, repeats_example
@@ -494,6 +494,9 @@ class ReactRun:
             self.kept = {}
         self.exchange.steps.append(step)
         self.conversation.add(step)
+        if found := offers_of([step]):
+            self.wire = self.wire.offering(found)
+            self.conversation.use(self.wire)
 
     # ── programs ──────────────────────────────────────────────────────────────────────────────────
 

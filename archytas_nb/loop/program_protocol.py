@@ -156,7 +156,7 @@ class ProgramProtocol(Wire):
     def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
         tools = {name: tool for name, tool in self.tools.items() if name not in names}
-        return type(self)(
+        other = type(self)(
             tools,
             self._functions,
             self._instructions,
@@ -164,6 +164,11 @@ class ProgramProtocol(Wire):
             is_typed=self._is_typed,
             sees_values=self._sees_values,
         )
+        return other.with_searched(self.searched)
+
+    def offering(self, names: Collection[str]) -> Self:  # noqa: ARG002 - a program may call all
+        """The same protocol: a program may call every tool."""
+        return self
 
     @property
     def tool_texts(self) -> tuple[str, ...]:

@@ -432,6 +432,12 @@ class Inbox:
             del self._late[:1]
 
 
+def offers_of(steps: Iterable[StepRecord]) -> tuple[str, ...]:
+    """The names of the tools that the calls of some steps have found."""
+    outcomes = (outcome for step in steps for outcome in step.outcomes)
+    return tuple(dict.fromkeys(name for each in outcomes for name in each.offers))
+
+
 def index_of(exchanges: Sequence[Exchange], origin: str) -> int:
     """The index of the question with this origin, or the index that it will have."""
     indices = (n for n, exchange in enumerate(exchanges) if origin and exchange.origin == origin)

@@ -143,7 +143,21 @@ class TextProtocol(Wire):
     def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
         tools = {name: tool for name, tool in self.tools.items() if name not in names}
-        return type(self)(tools, self._instructions, teaches=self._teaches)
+        other = type(self)(tools, self._instructions, teaches=self._teaches)
+        return other.with_searched(self.searched)
+
+    def offering(self, names: Collection[str]) -> Self:
+        """The same protocol; the result of a search describes the tools that were found."""
+        other = super().offering(names)
+        added = {
+            name: tool.input_schema()
+            for name, tool in other.tools.items()
+            if name not in self.tools
+        }
+        other._inputs = self._inputs | added  # noqa: SLF001 - of the same class
+        branches = {name: self._branch(name, each) for name, each in added.items()}
+        other._branches = self._branches | branches  # noqa: SLF001
+        return other
 
     def question(self, exchange: Exchange) -> Message:
         """The question, and the type of the answer if one is required."""

@@ -6,6 +6,7 @@ added to it later, so that the server's prompt cache keeps matching.
 
 from __future__ import annotations
 
+import copy
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -108,6 +109,7 @@ class Wire(ABC):
         answer_action, fail_action: How a reply answers, and how it gives up.
         switched_off: Tools that are still sent, because they were with an earlier question, and
             that cannot be called.
+        searched: Tools that are not described, as there are many: the model has to find them.
     """
 
     name: ActiveProtocol
@@ -119,6 +121,7 @@ class Wire(ABC):
     answer_action: str = ANSWER
     fail_action: str = FAIL
     switched_off: Collection[str] = ()
+    searched: Mapping[str, ToolCard] = {}
 
     def __init__(self, tools: Mapping[str, ToolCard], instructions: str = "") -> None:
         self.tools: Mapping[str, ToolCard] = dict(tools)
@@ -137,7 +140,20 @@ class Wire(ABC):
     def without_tools(self, names: Collection[str]) -> Self:
         """The same protocol without these tools."""
         tools = {name: tool for name, tool in self.tools.items() if name not in names}
-        return type(self)(tools, self._instructions)
+        return type(self)(tools, self._instructions).with_searched(self.searched)
+
+    def with_searched(self, tools: Mapping[str, ToolCard]) -> Self:
+        """The same protocol with tools that the model has to find."""
+        other = copy.copy(self)
+        other.searched = tools
+        return other
+
+    def offering(self, names: Collection[str]) -> Self:
+        """The same protocol with tools that were found; what was sent before stays as it is."""
+        other = copy.copy(self)
+        found = {name: tool for name, tool in self.searched.items() if name in names}
+        other.tools = {**self.tools, **found}
+        return other
 
     @abstractmethod
     def question(self, exchange: Exchange) -> Message:

@@ -60,7 +60,7 @@ AGENT_FLAGS = (
         "--model",
     ),
     *(_overrides("--tools", "NAME[,NAME]"), _overrides("--protocol")),
-    _overrides("--skills", "PLACE[,PLACE]"),
+    *(_overrides("--max-tools", "N"), _overrides("--skills", "PLACE[,PLACE]")),
     *(_overrides("--max-steps", "N"), _overrides("--max-seconds", "S")),
     *(_overrides("--max-total-tokens", "N"), _overrides("--max-reply-tokens", "N")),
     *(_overrides("--effort"), _overrides("--context"), _overrides("--values")),

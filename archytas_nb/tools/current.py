@@ -146,6 +146,8 @@ class CurrentRun:
         self._shown_at = 0.0
         self.runs: list[InnerRun] = []
         """The runs of agents that the call has asked."""
+        self.offers: list[str] = []
+        """The names of the tools that the call has found for the model."""
 
     @property
     def question(self) -> str:

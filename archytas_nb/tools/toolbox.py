@@ -16,6 +16,8 @@ from archytas_nb.words import did_you_mean, truncate_line, with_article
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_MAX_NAMED = 50  # tools that the message about an unknown one names
+
 _METHODS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 """Options of decorated methods; they become tools when their class or object is added."""
 
@@ -63,7 +65,10 @@ class Toolbox(ToolLike, Mapping[str, Tool]):
         if name in self:
             return str(name).replace(".", "_")
         guess = did_you_mean(str(name), self._tools)
-        registered = ", ".join(self._tools) or "none"
+        names = [*self._tools]
+        registered = ", ".join(names[:_MAX_NAMED]) or "none"
+        if len(names) > _MAX_NAMED:
+            registered += f" and {len(names) - _MAX_NAMED:,} more"
         raise UnknownToolError(
             f"no tool is named {str(name)[:100]!r}{guess or ';'} registered: {registered}", guess
         )
