@@ -50,6 +50,7 @@ from archytas_nb.run import (
     notifier,
     run_events,
 )
+from archytas_nb.settings import value
 from archytas_nb.tools.current import follow_into_threads, host
 from archytas_nb.undo.reads import ReadTracker
 from archytas_nb.undo.transaction import VariableWatch
@@ -59,6 +60,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from archytas_nb.answers import Answers
     from archytas_nb.kernel.disclosure import Disclosure
+    from archytas_nb.telemetry import RunSpans
 
 
 class Sandbox(Protocol):
@@ -665,6 +667,8 @@ def ask(
     conversation = conversation or Conversation()
     inbox = inbox or Inbox()
     replaced: dict[str, Any] = {}  # the stored results that were deleted
+    spans = _spans(setup, run)
+    observers = (*observers, *spans)
 
     def begin() -> Events:
         try:
@@ -681,8 +685,8 @@ def ask(
             return ending_only(exchange, ev.Failed(str(error), by="endpoint"))
         except KeyboardInterrupt:
             return ending_only(exchange, ev.Interrupted("a request to the model"))
-        for name, value in prepared.replaced.items():
-            replaced[name] = value
+        for name, earlier in prepared.replaced.items():
+            replaced[name] = earlier
             del prepared.variables[name]
         show = notifier(observers)
         run.protocol = prepared.protocol
@@ -702,8 +706,21 @@ def ask(
             settle(last_failure())
         while replaced:  # results that were not created again are restored
             setup.variables.setdefault(*replaced.popitem())
+        for each in spans:
+            each.end()
 
     return run_events(run, exchange, begin, keep, observers, inbox)
+
+
+def _spans(setup: RunSetup, run: Run[Any]) -> tuple[RunSpans, ...]:
+    """What makes spans of a run, if the setting `telemetry` is on."""
+    telemetry = value("telemetry")
+    if telemetry == "off":
+        return ()
+    from archytas_nb.telemetry import RunSpans
+
+    told = telemetry == "contents" and not setup.hides_values
+    return (RunSpans(run, lambda: setup.choice.profile.facts, with_contents=told),)
 
 
 def answered(

@@ -705,6 +705,12 @@ _OTHERS = (
         "How the cassette is used; off ignores it. The mode of a test run takes precedence.",
     ),
     Setting(
+        "telemetry", "process", Choice(("off", "on", "contents")), "off",
+        "Whether runs, requests, calls and maps are spans of OpenTelemetry (extra otel). on: only "
+        "names, numbers and classes of errors. contents: also the texts of questions, messages, "
+        "arguments, results and answers, unless values is not all.",
+    ),
+    Setting(
         "discover", "model", Flag(), default=True,
         text="If no endpoint is configured, look for a model server on this machine; you are asked "
         "once before it is used.",

@@ -53,6 +53,7 @@ from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
 from archytas_nb.prepare import ModelChoice, RunSetup
 from archytas_nb.progress import line_writer
+from archytas_nb.settings import value
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace.controls import Controls
 from archytas_nb.trace.map_panel import MapPanel, map_panel
@@ -397,7 +398,12 @@ class Map:
             ConfigurationError: Nothing can be asked.
         """
         self.setup = self._usable()
-        with closing(Store(self._path)) as self._store, self._with_executor():
+        spans: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if value("telemetry") != "off":
+            from archytas_nb.telemetry import map_span
+
+            spans = map_span(len(self._questions))
+        with spans, closing(Store(self._path)) as self._store, self._with_executor():
             yield
 
     @contextlib.contextmanager
