@@ -109,6 +109,7 @@ class Options(TypedDict, total=False):
     code: bool
     observers: Sequence[Observer]
     progress: bool | None
+    plan: bool
     model: str | Model | None
     tools: Tools
     max_steps: int
@@ -566,6 +567,8 @@ class Agent:
                 that leaves it out is asked for it once more.
             observers: Called with every event, and with the output of running tools.
             progress: Whether to show a progress line; None shows it in a terminal or a notebook.
+            plan: Whether the model writes a plan of at most ten steps first, which you edit or
+                approve. Where nobody is asked about calls, it is carried out as it is.
             model, tools, max_steps, max_seconds, max_total_tokens, max_reply_tokens: As for the
                 agent, for this question only.
 

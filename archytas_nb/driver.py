@@ -52,6 +52,7 @@ from archytas_nb.run import (
 )
 from archytas_nb.settings import value
 from archytas_nb.tools.current import follow_into_threads, host
+from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.undo.reads import ReadTracker
 from archytas_nb.undo.transaction import VariableWatch
 
@@ -60,6 +61,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from archytas_nb.answers import Answers
     from archytas_nb.kernel.disclosure import Disclosure
+    from archytas_nb.loop.plan_first import PlannedRun
     from archytas_nb.telemetry import RunSpans
 
 
@@ -103,7 +105,7 @@ class Driver:
     prepared: Prepared
     executor: KernelExecutor
     inbox: Inbox
-    show: Callable[[ev.Delta], object]
+    show: Callable[[ev.Delta], bool]
     messages: Sequence[ev.Message] = ()
     exchange: Exchange = field(init=False)
     past: Sequence[Exchange] = field(init=False)
@@ -116,6 +118,7 @@ class Driver:
     _host: RunHost | None = field(default=None, init=False)  # once there were calls
     _missed: CassetteMiss | None = field(default=None, init=False)  # what a tool asked in vain
     _has_said_outdated: bool = field(default=False, init=False)
+    _planned: PlannedRun | None = field(default=None, init=False)  # once a plan is asked for
     _mask: Callable[[str], str] = field(init=False)  # replaces the secrets in a text
 
     def __post_init__(self) -> None:
@@ -240,9 +243,13 @@ class Driver:
             return _SwitchToTextProtocol(why)
         return reply
 
-    def _run_requested(self, request: ev.Request) -> ev.CallOutcomes | ev.ProgramReply | None:
+    def _run_requested(
+        self, request: ev.Request
+    ) -> ev.CallOutcomes | ev.ProgramReply | ev.PlanDecision | None:
         """Run the calls or the program of a request; None for one that asks for neither."""
         reads = self.run.reads
+        if isinstance(request, ev.ApprovePlan):
+            return self._plan_decision(request)
         if isinstance(request, ev.RunCalls):
             if reads is not None:
                 reads.calls(request.calls)
@@ -363,12 +370,58 @@ class Driver:
 
     def _flow(self, protocol: ActiveProtocol) -> Flow:
         self.run.protocol = protocol
-        return react_loop(
+        flow = react_loop(
             self.prepared.wire(protocol), self.guards, self.past, self.exchange,
             checks=self.prepared.check is not None or self.disclosure is not None,
             profile=self.prepared.profile, told=self._told,
             summarises=self.prepared.summarises,
         )  # fmt: skip
+        if not self.prepared.setup.plans:
+            return flow
+        if self._planned is None:
+            self._planned = self._plan_first()
+        return self._planned.flow(flow)
+
+    def _plan_first(self) -> PlannedRun:
+        from archytas_nb.loop.plan_first import PlannedRun
+
+        context = self.exchange.context
+        # The request is only looked at: nothing of it may be noted in the record.
+        unsent = replace(self.prepared, exchange=replace(self.exchange))
+        return PlannedRun(
+            unsent.first_request,
+            tuple(self.prepared.tools),
+            () if context is None else context.tools,
+            self.exchange,
+            self.guards,
+        )
+
+    def _plan_decision(self, request: ev.ApprovePlan) -> ev.PlanDecision:
+        """Have a person approve a plan; where nobody is asked about calls, nobody is asked."""
+        from archytas_nb.kernel.plan_tool import plan_tool
+        from archytas_nb.loop.plan_first import read_plan
+
+        policy = self.prepared.settings.approve
+        if not callable(policy) and (policy != "ask" or not self.executor.can_ask):
+            return ev.PlanDecision(request.text, is_asked=False)
+        text, fault = request.text, ""
+        while True:
+            # It changes nothing, so there is nothing to preview or to watch.
+            setup = self.prepared.setup.but(preview=None, allow=())
+            prepared = replace(self.prepared, setup=setup, tools=Toolbox(plan_tool(fault)))
+            executor = notebook_executor(prepared, self.run, self.show, inbox=self.inbox)
+            call = ev.ToolCall("plan", "plan", {"steps": text})
+            [outcome] = executor.run([call], self.guards.seconds_left())
+            self.executor.clock.waited += executor.clock.waited
+            if outcome.status != "done":
+                return ev.PlanDecision(reason=_reason_of(outcome))
+            text = outcome.value
+            try:
+                read_plan(text, request.tools)
+            except ValueError as error:
+                fault = str(error)
+            else:
+                return ev.PlanDecision(text)
 
     def _fallback_reason(self, request: ev.Request, reply: ev.Reply = None) -> str:
         """Why the run continues with the text protocol; empty if it does not."""
@@ -617,6 +670,14 @@ def _json_of(text: str) -> ev.Json:
         return text
 
 
+def _reason_of(outcome: ev.CallOutcome) -> str:
+    """Why a plan was not approved, for the model; empty if the run is to end."""
+    decision = outcome.decision
+    if decision is not None:
+        return decision.reason or ""
+    return "" if outcome.status == "interrupted" else outcome.result
+
+
 def _finish_loop(flow: Flow, request: ev.Request) -> None:
     """Run the loop to its ending without carrying out any more requests."""
     with defer_interrupts(), suppress(StopIteration):  # the run is being stopped already
@@ -631,6 +692,8 @@ def _interrupted_reply(request: ev.Request) -> ev.Reply:
         return ev.NoReply("interrupted")
     if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
         return ev.ProgramEnded(interrupted=True)
+    if isinstance(request, ev.ApprovePlan):
+        return ev.PlanDecision()
     text = "Not run: the run was interrupted before."
     first, *rest = request.calls
     outcomes: list[Any] = [ev.CallOutcome("not_run", text, call_id=call.id) for call in rest]

@@ -113,6 +113,7 @@ class SavedQuestion:
     form: AnswerForm | None = None
     origin: str = ""
     hint: str = ""
+    plan: str = ""
     variables: str = ""
     names: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
@@ -245,6 +246,7 @@ def _saved(exchange: Exchange) -> SavedQuestion:
         form=exchange.form,
         origin=exchange.origin,
         hint=exchange.hint,
+        plan=exchange.plan,
         variables=context.text,
         names=list(context.names),
         columns=list(context.columns),
@@ -310,6 +312,7 @@ def _exchange(saved: SavedQuestion, known: Collection[str]) -> Exchange:
         form=saved.form,
         origin=saved.origin,
         hint=saved.hint,
+        plan=saved.plan,
         context=Context(
             saved.variables,
             tuple(saved.names),

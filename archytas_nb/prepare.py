@@ -168,6 +168,7 @@ class RunSetup:
         notes_reads: Whether what calls read is noted, to check the answer later.
         permitted: What the person has permitted before; None for nothing.
         make_guards: Makes the guards of a run.
+        plans: Whether the model writes a plan first, which a person approves.
     """
 
     settings: Settings
@@ -179,6 +180,7 @@ class RunSetup:
     tracks_reads: bool = True
     permitted: Permissions | None = None
     make_guards: Callable[..., Guards] = Guards
+    plans: bool = False
 
     def but(self, **given: Any) -> RunSetup:
         """The same with other settings; raises ValueError if one is invalid."""
@@ -204,6 +206,8 @@ class RunSetup:
             ValueError: An option is invalid.
         """
         setup = self.but(**{name: each for name, each in options.items() if hasattr(Limits, name)})
+        if "plan" in options:
+            setup = replace(setup, plans=bool(options["plan"]))
         if "tools" in options:
             setup = replace(setup, tools=toolbox_of(options["tools"]), own_tools=Toolbox())
         if "model" in options:

@@ -310,6 +310,11 @@ class KernelExecutor:
         self._ends: float | None = None
         self._callers: Mapping[str, CallingProgram] = {}
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody would answer a question about a call."""
+        return self._person.there
+
     def _now(self) -> float:
         return time.monotonic() - self.clock.waited
 

@@ -35,7 +35,7 @@ NoReplyKind = Literal[
 ]  # fmt: skip
 NoticeKind = Literal[
     "repair", "check", "retry", "protocol", "limit", "progress", "repeat", "compaction", "summary",
-    "model", "told", "late", "form", "tool",
+    "model", "told", "late", "form", "tool", "plan", "deviation",
 ]  # fmt: skip
 ValueKind = Literal["none", "bool", "number", "text", "list", "tuple", "collection", "other"]
 FailedBy = Literal["model", "endpoint", "cassette", "recording", "setup", "condition"]
@@ -512,6 +512,39 @@ class CheckAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovePlan:
+    """Request to have a person approve a plan before anything of it is run.
+
+    Attributes:
+        text: The plan, with a step on each line; see `archytas_nb.loop.plan_first`.
+        tools: The tools that its steps may call.
+    """
+
+    text: str
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDecision:
+    """What was decided about a plan.
+
+    Attributes:
+        text: The plan as it was approved, perhaps edited; empty if it was not.
+        reason: Why it was not; empty if the run is to end.
+        is_asked: Whether a person has seen it.
+    """
+
+    text: str = ""
+    reason: str = ""
+    is_asked: bool = True
+
+    @property
+    def is_approved(self) -> bool:
+        """Whether the run goes on with the plan."""
+        return bool(self.text)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelReply:
     """The model's reply.
 
@@ -705,7 +738,8 @@ class Notice:
     what the person told the agent before the next request, and ``"late"`` what came after the last;
     ``"summary"`` is what the model wrote of the parts of the conversation that are left out;
     ``"form"`` says what an endpoint refused, and what was left out or changed for that; ``"tool"``
-    what the file of a tool says otherwise than the tool.
+    what the file of a tool says otherwise than the tool; ``"plan"`` is the plan that was approved,
+    or a step of it that is done, ``"deviation"`` what was done otherwise.
     """
 
     kind: NoticeKind
@@ -978,8 +1012,12 @@ class Interrupted:
 
 
 ProgramReply: TypeAlias = ProgramFaults | ProgramWaits | ProgramEnded
-Request: TypeAlias = AskModel | RunCalls | RunProgram | ResumeProgram | CheckAnswer | Notice
-Reply: TypeAlias = ModelReply | NoReply | CallOutcomes | ProgramReply | Verdict | None
+Request: TypeAlias = (
+    AskModel | RunCalls | RunProgram | ResumeProgram | CheckAnswer | ApprovePlan | Notice
+)
+Reply: TypeAlias = (
+    ModelReply | NoReply | CallOutcomes | ProgramReply | Verdict | PlanDecision | None
+)
 Ending: TypeAlias = Answered | Failed | Stopped | Interrupted
 Event: TypeAlias = (
     Started
@@ -989,6 +1027,7 @@ Event: TypeAlias = (
     | CallOutcomes
     | ProgramReply
     | Verdict
+    | PlanDecision
     | Delta
     | Ending
 )

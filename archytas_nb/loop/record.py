@@ -236,6 +236,7 @@ class Exchange:
     number: int = 0  # of the question in the conversation, from 1; 0 if it is not known
     hides_earlier_turns: bool = False  # the model may not read all questions before it
     hint: str = ""  # text for the model below the question
+    plan: str = ""  # that was approved, as the model reads it below the question
     condition: str = ""  # what the answer is checked for
     is_row: bool = False  # one of many questions that differ only in their values
     # The specifications of the tools that were sent, in their order; the next question keeps it.

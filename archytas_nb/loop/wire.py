@@ -264,6 +264,8 @@ def _told(exchange: Exchange, form: str) -> Iterator[str]:
         yield exchange.code_place
     if exchange.hint:
         yield exchange.hint
+    if exchange.plan:
+        yield exchange.plan
 
 
 def user_content(text: str, images: Sequence[str]) -> Json:
@@ -288,7 +290,11 @@ def last_instruction(limit: str) -> str:
 
 def last_turn(messages: Sequence[Message], limit: str) -> tuple[Message, ...]:
     """The messages with the instruction for the last turn, when a limit ends the run."""
-    text = last_instruction(limit)
+    return with_text(messages, last_instruction(limit))
+
+
+def with_text(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
+    """The messages with a text at the end of the last one."""
     *before, last = messages
     content = last["content"]
     if isinstance(content, str):

@@ -413,7 +413,7 @@ class ArchytasNB(SettingTraits, Magics):
         toolbox.refresh(self.shell.user_ns)
         settings = self._settings(vars(args))
         origin = keywords["origin"]
-        setup = self._setup(args, settings).now()
+        setup = replace(self._setup(args, settings).now(), plans=args.plan)
         sees = setup.settings.context != "none"
         asked = read_question(setup.variables, question, names_variables=sees, **keywords)
         if args.dry_run:

@@ -74,6 +74,11 @@ AGENT_FLAGS = (
         action="append",
         default=[],
     ),
+    _switch(
+        "--plan",
+        "Have the model write a plan of at most ten steps, which you edit or approve before "
+        "anything is run. The trace ticks the steps off and says what was done otherwise.",
+    ),
     _switch("--raw", "Send the question as written; do not replace {name}."),
     argument_group("the answer"),
     _value(

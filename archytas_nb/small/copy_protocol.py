@@ -80,6 +80,8 @@ class CopyProtocol(ProgramProtocol):
             text = f"{text}\n\n({self._how} {exchange.form.text})"
         if exchange.hint:
             text = f"{text}\n\n{exchange.hint}"
+        if exchange.plan:
+            text = f"{text}\n\n{exchange.plan}"
         return {"role": "user", "content": user_content(text, exchange.images)}
 
     def step(self, step: StepRecord) -> list[Message]:

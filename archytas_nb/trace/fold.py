@@ -34,6 +34,8 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
     match event:
         case ev.Delta() | ev.Notice(kind="progress" | "limit"):  # the ending repeats the limit
             return view
+        case ev.ApprovePlan() | ev.PlanDecision():  # a notice has the plan
+            return view
         case ev.Started():
             model = event.model or view.model
             protocol = event.protocol or view.protocol

@@ -20,6 +20,7 @@ MARKS: dict[str | None, str] = {
     "done": "✓", "error": "✗", "refused": "⊘", "interrupted": "■", "not_run": "–", None: "…",
     "retry": "↻", "repeat": "↺", "check": "↺", "repair": "✎", "protocol": "⇄", "compaction": "≡",
     "form": "⇄", "summary": "≡", "no reply": "✗", "answer": "✗", "told": "»",
+    "plan": "✓",
 }  # fmt: skip
 """The marks of a call's status and of a note's kind; other notes have ``!``."""
 _TITLES = {

@@ -55,6 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
         help="; ".join(f"{name}: {what}" for name, (what, _) in PIECES.items()),
     )  # fmt: skip
     parser.add_argument(
+        "--plan", action="store_true", help="have the model write a plan first"
+    )
+    parser.add_argument(
         "--ablation", action="store_true", help="the tasks that pieces are measured on"
     )
     parser.add_argument(
@@ -83,7 +86,8 @@ def main(arguments: list[str] | None = None) -> int:
         given.tasks = list(names_of_tasks())
     tasks = selected(None if given.half == "all" else given.half, given.kinds, given.tasks)
     settings = Settings(
-        given.protocol, given.bare, given.max_steps, given.max_seconds, tuple(given.without)
+        given.protocol, given.bare, given.max_steps, given.max_seconds, tuple(given.without),
+        plans=given.plan,
     )
     agent = nb.Agent([], model=given.model)
     facts = {
@@ -91,6 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
         "model": agent.chosen_model().name,
         "protocol": given.protocol,
         "bare": given.bare,
+        "plan": given.plan,
         "without": given.without,
         "half": "choose" if given.ablation else given.half,
         "max_steps": given.max_steps,

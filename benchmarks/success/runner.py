@@ -26,6 +26,7 @@ class Settings:
         max_steps: Most replies of the model to one question.
         max_seconds: Most seconds for one question; a reply that has begun is waited for.
         without: Pieces of what helps small models, by the names of `ablations.PIECES`.
+        plans: Whether the model writes a plan first, which is carried out as it is.
     """
 
     protocol: str = "auto"
@@ -33,6 +34,7 @@ class Settings:
     max_steps: int = 12
     max_seconds: float = 120.0
     without: tuple[str, ...] = ()
+    plans: bool = False
 
 
 @dataclass(slots=True)
@@ -135,7 +137,7 @@ def attempt(task: Task, model: Any, settings: Settings = Settings()) -> Result:
     )
     started = time.perf_counter()
     with ablated(settings.without):
-        runs = _asked(agent, scene)
+        runs = _asked(agent, scene, plans=settings.plans)
     result = Result(task.name, task.kind, task.half, seconds=time.perf_counter() - started)
     result.fault = scene.check(Finished(runs, names))
     result.solved = not result.fault
@@ -160,7 +162,7 @@ def attempt(task: Task, model: Any, settings: Settings = Settings()) -> Result:
     return result
 
 
-def _asked(agent: nb.Agent, scene: Scene) -> Sequence[Run]:
+def _asked(agent: nb.Agent, scene: Scene, *, plans: bool) -> Sequence[Run]:
     runs = []
     for number, question in enumerate(scene.questions, start=1):
         typed = (
@@ -169,7 +171,7 @@ def _asked(agent: nb.Agent, scene: Scene) -> Sequence[Run]:
             else {}
         )
         try:
-            runs.append(agent.run(question, **typed))
+            runs.append(agent.run(question, plan=plans, **typed))
         except RunError as error:  # giving up is an ending like others
             if error.run is None or not isinstance(error, nb.TaskFailed):
                 raise
