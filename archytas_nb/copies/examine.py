@@ -109,7 +109,7 @@ def without_value(
     empty = []
     for name, each in values.items():
         with suppress(Exception):
-            if is_table(each) or hasattr(each, "dtype"):
+            if each is not None and (is_table(each) or hasattr(each, "dtype")):
                 empty += [] if len(each) else [name]
     return missing, empty
 

@@ -220,10 +220,10 @@ class WorkingCopy:
             secret = self._secret_error(failed)
             if secret is not None:
                 raise secret
-            error = _error_of(failed)
+            raised = _error_of(failed)
             for hint in self._hints_about(failed, code):
-                error.add_note(hint)
-            raise error
+                raised.add_note(hint)
+            raise raised
         return _value_of(report)
 
     def _secret_error(self, failed: Statement) -> NameError | None:

@@ -54,9 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--without", nargs="+", default=[], choices=tuple(PIECES), metavar="PIECE",
         help="; ".join(f"{name}: {what}" for name, (what, _) in PIECES.items()),
     )  # fmt: skip
-    parser.add_argument(
-        "--plan", action="store_true", help="have the model write a plan first"
-    )
+    parser.add_argument("--plan", action="store_true", help="have the model write a plan first")
     parser.add_argument(
         "--ablation", action="store_true", help="the tasks that pieces are measured on"
     )
@@ -86,7 +84,11 @@ def main(arguments: list[str] | None = None) -> int:
         given.tasks = list(names_of_tasks())
     tasks = selected(None if given.half == "all" else given.half, given.kinds, given.tasks)
     settings = Settings(
-        given.protocol, given.bare, given.max_steps, given.max_seconds, tuple(given.without),
+        given.protocol,
+        given.bare,
+        given.max_steps,
+        given.max_seconds,
+        tuple(given.without),
         plans=given.plan,
     )
     agent = nb.Agent([], model=given.model)
