@@ -343,6 +343,11 @@ class Desk:
         session = "jupyterapp.shell.currentWidget.sessionContext.session"
         return bool(self.page.evaluate(f"Boolean({session}?.kernel)"))
 
+    def has_run(self, index: int) -> bool:
+        """Whether a cell has its number, and the kernel nothing to do."""
+        numbered = f"{_CONTENT}.widgets[{index}].model.executionCount"
+        return bool(self.page.evaluate(f"Boolean({numbered} && ({_IDLE})())"))
+
     def wait_until_run(self, index: int) -> None:
         """Wait until a cell has its number, and the kernel nothing to do."""
         numbered = f"{_CONTENT}.widgets[{index}].model.executionCount"

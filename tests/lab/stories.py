@@ -248,8 +248,8 @@ def write_all(folder: Path, hanging_url: str) -> None:
     (folder / cassette.parent).mkdir()
     shutil.copy(REPOSITORY / "notebooks" / cassette, folder / cassette)
     question = "%agent --model masses Which penguins are the heaviest, and by how much?"
-    _write(folder / "penguins.ipynb", _PENGUINS, _PENGUIN_TOOLS, _SCRIPT, question)
-    _write(
+    write_notebook(folder / "penguins.ipynb", _PENGUINS, _PENGUIN_TOOLS, _SCRIPT, question)
+    write_notebook(
         folder / "approval.ipynb",
         _SETUP,
         _DELETE,
@@ -257,7 +257,7 @@ def write_all(folder: Path, hanging_url: str) -> None:
         "%agent --model allowed Keep the first five rows",
         "%agent --model refused Delete all rows",
     )
-    _write(
+    write_notebook(
         folder / "query.ipynb",
         _SETUP,
         _QUERY,
@@ -268,7 +268,7 @@ def write_all(folder: Path, hanging_url: str) -> None:
     )
     write_controls(folder)
     write_tell(folder)
-    _write(
+    write_notebook(
         folder / "programs.ipynb",
         _SETUP,
         _ORDERS,
@@ -276,7 +276,7 @@ def write_all(folder: Path, hanging_url: str) -> None:
         "%agent --protocol program --model counts Of what are few left?",
         "%agent --protocol program --model orders Order what there is little of",
     )
-    _write(
+    write_notebook(
         folder / "phases.ipynb",
         _SETUP,
         _SLEEP,
@@ -288,7 +288,7 @@ def write_all(folder: Path, hanging_url: str) -> None:
         f'import archytas_nb as nb\nhanging = nb.OpenAIModel("tiny-1", {hanging_url!r}, "no-key")'
     )
     sleeping = 'sleeping = Typist(("sleep", {"seconds": 600}))\nquick = Typist(("final_answer", "Here I am."))'
-    _write(
+    write_notebook(
         folder / "interrupts.ipynb",
         _SETUP,
         _SLEEP,
@@ -297,8 +297,10 @@ def write_all(folder: Path, hanging_url: str) -> None:
         "%agent --model sleeping Sleep for ten minutes",
         "%agent --model quick Are you there?",
     )
-    _write(folder / "formula.ipynb", _SETUP, _FORMULA, "%agent --model model What is the mean?")
-    _write(
+    write_notebook(
+        folder / "formula.ipynb", _SETUP, _FORMULA, "%agent --model model What is the mean?"
+    )
+    write_notebook(
         folder / "large.ipynb",
         _SETUP,
         _LARGE,
@@ -323,7 +325,7 @@ waits = Typist(*calls)"""
 
 def write_controls(folder: Path, name: str = "controls.ipynb") -> None:
     """Write the notebook in which a person is asked with controls."""
-    _write(
+    write_notebook(
         folder / name,
         CONTROLS,
         _DELETE,
@@ -361,7 +363,7 @@ often = Typist(*calls, ("final_answer", "Done."))"""
 
 def write_forms(folder: Path, name: str) -> None:
     """Write the notebook in which one call after another waits, twenty times."""
-    _write(
+    write_notebook(
         folder / name,
         CONTROLS,
         _FORMS,
@@ -388,7 +390,7 @@ told = Typist(("compute", {}), ("final_answer", "It is seven."))"""
 
 def write_tell(folder: Path) -> None:
     """Write the notebook in which an agent is told something while its tool computes."""
-    _write(
+    write_notebook(
         folder / "tell.ipynb",
         f"import archytas_nb as nb\n{CONTROLS}\n{_COMPUTE}",
         "%agent --model told Compute",
@@ -398,7 +400,7 @@ def write_tell(folder: Path) -> None:
 
 def write_map(folder: Path, url: str, name: str = "map.ipynb", setup: str = _SETUP) -> None:
     """Write the notebook in which an agent labels eight rows, asking the server at this address."""
-    _write(
+    write_notebook(
         folder / name,
         setup,
         f"""\
@@ -417,7 +419,7 @@ df = pd.DataFrame({{"text": [f"row {{n}}" for n in range(8)]}}, index=list("abcd
 
 def write_plan(folder: Path) -> None:
     """Write the notebook in which a person decides on the plan of a map."""
-    _write(
+    write_notebook(
         folder / "plan.ipynb",
         CONTROLS,
         """\
@@ -439,7 +441,7 @@ df = data(60)""",
     )
 
 
-def _write(path: Path, *cells: str) -> None:
+def write_notebook(path: Path, *cells: str) -> None:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     notebook.metadata.kernelspec = {
         "name": "python3",
@@ -451,7 +453,7 @@ def _write(path: Path, *cells: str) -> None:
 
 def write_fix(folder: Path) -> None:
     """Write the notebook in which a cell fails and is corrected."""
-    _write(
+    write_notebook(
         folder / "fix.ipynb",
         f"""\
 import archytas_nb as nb
