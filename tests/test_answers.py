@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 
 import archytas_nb as nb
-from archytas_nb.answers import Answers
+from archytas_nb.answers import Answers, condition_text
 from archytas_nb.errors import ConditionError, ToolError
 from archytas_nb.loop.events import CheckAnswer, ModelReply, Verdict, WireCall
 from archytas_nb.run import Run
@@ -409,3 +409,16 @@ def test_the_schema_of_an_answer_is_told_where_words_do_not_say_it() -> None:
     assert (
         "JSON schema" not in agent.preview("Which?", output_type=list[int]).messages[-1]["content"]
     )
+
+
+def test_a_condition_that_is_a_lambda_is_told_without_its_statement() -> None:
+    given = {
+        "n": 1, "until": lambda share: 0 <= share <= 1, "other": (lambda a, *, b="é": (a >
+            2 and b)), "last": lambda x: len(
+                x),
+    }  # fmt: skip
+    texts = [condition_text(each) for each in given.values() if callable(each)]
+    assert texts[0] == "lambda share: 0 <= share <= 1"
+    assert " ".join(texts[1].split()) == "lambda a, *, b='é': a > 2 and b"
+    assert " ".join(texts[2].split()) == "lambda x: len( x)"
+    assert condition_text(eval("lambda a: a > 1")) == "<lambda>(answer)"

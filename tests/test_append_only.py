@@ -92,7 +92,7 @@ ENDINGS = st.sampled_from([
     (None, [call("fail_task", reason="I cannot.")]),
 ])  # fmt: skip
 CHANGES = st.sampled_from([
-    {}, {"python": "undoable"}, {"python": "off"}, {"context": "none"}, {"ask_user": False}, {"add": 1},
+    {}, {"python": "undoable"}, {"python": "off"}, {"python": "copy"}, {"python": "auto"}, {"context": "none"}, {"ask_user": False}, {"add": 1},
     {"add": 2}, {"only": True},
 ])  # fmt: skip
 
@@ -112,7 +112,6 @@ def test_every_request_extends_the_one_before(
 ) -> None:
     model = ScriptedModel(protocol="native")
     tools = nb.Toolbox(measure, draw, failing)
-    # Code in a copy and code in the kernel are described in other words: off, and then on.
     agent = nb.Agent(
         tools, model, namespace={"v": [1, 2]}, max_errors=30, max_steps=30, python="off"
     )

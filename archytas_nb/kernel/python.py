@@ -28,7 +28,7 @@ _NOT_PYTHON = re.compile(r"\s*(?:[%!?]|[^#\"']*?=\s*[%!]\s*\w)|.*\w\?+\s*$")
 
 
 def python(code: str, variables: LiveNamespace) -> Any:  # noqa: D417
-    """Run Python: returns the value of the last expression and what is printed; the user sees figures. The other tools are functions in it. The question says where it runs and what stays.
+    """Run Python: returns the value of the last expression and what is printed; the user sees figures. The other tools are functions in it. The question says where it runs and what stays. Check what a conversion or a helper returned, such as missing values, before you use it.
 
     Args:
         code: Plain Python, no magics.

@@ -24,7 +24,7 @@ from archytas_nb.kernel.cards import card
 from archytas_nb.kernel.look import look_tools
 from archytas_nb.loop.record import Exchange
 from archytas_nb.loop.summary import request_for
-from archytas_nb.loop.wire import NO_CODE, Wire
+from archytas_nb.loop.wire import NO_CODE, Wire, code_in_notebook
 from archytas_nb.small.checks import fit_request, knowledge_request, known_hint, no_tool_hint
 from archytas_nb.testing import ScriptedModel
 
@@ -265,6 +265,7 @@ def blocks() -> dict[str, str]:
         "native-row-system": row.messages[0]["content"],
         "react-small": small[-1].messages[0]["content"],
         "program-system": indent(program[0].messages[0]["content"], "    "),
+        "code-asked": code_in_notebook(asks=True, is_watched=True),
         "no-code": NO_CODE,
         "summary-behind": request_for([Exchange(QUESTION)], (0, 1)),
         "native-conversation": pretty(native[1].messages[1:]),

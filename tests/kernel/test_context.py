@@ -20,7 +20,7 @@ import archytas_nb as nb
 from archytas_nb.kernel import definitions
 from archytas_nb.kernel.context import Reader, context_of
 from archytas_nb.kernel.look import look_tools
-from archytas_nb.loop.descriptions import described_in
+from archytas_nb.loop.descriptions import described_in, recalled
 from archytas_nb.loop.record import CardForm, Context, Exchange
 from archytas_nb.loop.tokens import text_tokens
 from archytas_nb.testing import ScriptedModel
@@ -468,3 +468,92 @@ def test_variables_lists_them_all_page_by_page_the_newest_first(many: int, alike
     beyond = tool.call({"page": number + 1}, namespace)
     assert beyond.status == "error"
     assert tool.call({}, {}).text == "The notebook has no variables."
+
+
+# ── cards that changed, and hints of columns ──────────────────────────────────────────────────────
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from("abcdef"), st.sampled_from(["number", "text", "drop", "keep"])),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(st.lists(CHANGES, max_size=4), st.booleans())
+@settings(max_examples=40)
+def test_who_knows_a_card_and_reads_the_news_knows_the_new_card(
+    turns: list[list[tuple[str, str]]], is_small: bool
+) -> None:
+    """The lines of a card, each replaced by the one that is told of the same column."""
+    data = pd.DataFrame({name: range(n, n + 9) for n, name in enumerate("abcdef")})
+    reader = Reader(SMALL, sees_all=False) if is_small else Reader()
+    past: list[Exchange] = []
+    known: dict[str, str] = {}
+    for number, changes in enumerate([[], *turns]):
+        for name, change in changes:
+            if change == "drop":
+                data = data.drop(columns=name, errors="ignore")
+            elif change != "keep":
+                values = [f"{change} {number} {n}" for n in range(9)]
+                data = data.assign(**{name: values if change == "text" else range(9, 18)})
+        found = ask({"data": data}, "What is in data?", past, reader=reader)
+        card = context_of("auto", {"data": data}, "What is in data?", [], reader=reader)
+        assert card is not None
+        [head, *lines] = found.described["data"].card.split("\n") if found.described else [""]
+        if found.described and (news := found.described["data"].news):
+            assert not is_small
+            assert news in found.text
+            assert "\n".join([head, *lines]) not in found.text
+            told_lines = news.split("\n")[1:]
+        else:
+            known = known if not found.described else {}
+            told_lines = lines
+        known |= {line.partition(": ")[0]: line for line in told_lines}
+        wanted = [line for line in card.text.split("\n") if line.startswith("  ")]
+        assert set(known.values()) == set(wanted)
+
+
+def test_what_a_changed_card_adds_to_is_told_whole_where_it_is_left_out() -> None:
+    data = pd.DataFrame({name: range(9) for name in "abcdef"})
+    past: list[Exchange] = []
+    ask({"data": data}, "What is in data?", past)
+    found = ask({"data": data.assign(g="x")}, "And in data now?", past)
+    assert "  g: " in found.text
+    assert "  a, b" not in found.text
+    again = recalled(found, past[:1], [])
+    assert found.described["data"].card in again.text
+    assert again.text.count("  g: ") == 1
+    assert recalled(found, [], past[:1]) == found
+
+
+def test_a_word_of_a_column_names_its_table_unless_something_is_named() -> None:
+    birds = pd.DataFrame({"Body Mass (g)": [5000], "Sex": ["F"]})
+    others = {f"t{n}": pd.DataFrame({"total count": [n]}) for n in range(3)}
+    namespace = {"birds": birds, "limit": 3, **others}
+
+    def named(question: str) -> tuple[str, ...]:
+        found = context_of("auto", namespace, question)
+        assert found is not None
+        return found.mentioned
+
+    assert named("What is the mean body mass?") == ("birds",)
+    assert named("Is the body mass above limit?") == ("limit",)
+    assert named("What is the count?") == ()  # too many have it
+    assert named("What is (g)?") == ()
+
+
+def test_a_function_is_told_with_the_first_line_of_its_docstring() -> None:
+    def clean(names: list[str], strip: bool = True) -> list[str]:
+        """Make names equal.
+
+        They may have spaces.
+        """
+        return names
+
+    namespace = {"clean": clean}
+    assert definitions.functions_in(namespace) == {
+        "clean": "clean(names, strip=True) – Make names equal."
+    }
+    assert definitions.functions_in(namespace, has_values=False) == {
+        "clean": "clean(names, strip=…)"
+    }

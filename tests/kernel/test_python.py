@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -309,3 +310,53 @@ def test_objects_whose_methods_raise_do_not_stop_a_watched_run() -> None:
     made.undo()
     assert names["rows"] == [1]
     assert "other" not in names
+
+
+def test_the_model_is_told_what_its_code_does_outside_of_the_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old.txt").write_text("x")
+
+    def note(text: str) -> None:
+        """Write a note.
+
+        Args:
+            text: The note
+        """
+        Path("note.txt").write_text(text)
+
+    text = run(
+        "from pathlib import Path\nPath('old.txt').unlink()\nPath('new.csv').write_text('1,2')"
+    ).text
+    assert {"old.txt: deleted", "new.csv: new, 3 B"} <= {*text.split("\n")}
+    failed = run("from pathlib import Path\nPath('half.txt').write_text('x')\n1 / 0")
+    assert failed.status == "error"
+    assert "half.txt: new" in failed.text
+    assert "Outside" not in run("sum([1, 2])").text
+    # What a tool of the user writes is its own affair.
+    calls = asked(("note", {"text": "hello"}), names={}, tools=[note]).calls
+    assert [each.text for _, each in calls] == ["(no output)"]
+    assert Path("note.txt").read_text() == "hello"
+
+
+def test_a_question_tells_where_code_runs_once_and_again_when_that_changes() -> None:
+    model = ScriptedModel(*["ok"] * 9, protocol="native")
+    agent = Agent([], model, namespace={})
+    places = []
+    for mode in ("copy", "copy", "undoable", "ask", "ask", "copy", "off", "copy", "auto"):
+        agent._configure(python=mode)
+        agent.run(f"{mode}?")
+        asked_last = model.asked[-1].messages[-1]["content"]
+        [*_, place] = [
+            each for each in asked_last.split("\n\n") if each.startswith("(Code runs")
+        ] or [""]
+        places.append(place)
+    assert [bool(each) for each in places] == [1, 0, 1, 1, 0, 1, 0, 0, 1]
+    copied, _, watched, approved, *_, unwatched = places
+    assert "copy" in copied
+    assert "approves" in approved
+    assert "approves" not in watched
+    assert "variables and of files" in watched
+    assert "variables and of files" not in unwatched
+    assert len({json.dumps(each.tools) for each in model.asked}) == 1
