@@ -389,7 +389,7 @@ class _Writer:
             return f": {text!r}" if is_told else ""
         items = lines.items_of(value)
         if items is not None:
-            return self._records(items)
+            return self._records(items) or self._plain_items(name, items)
         return self._pairs(_public(lines.attributes_of(value)), None)
 
     def _pairs(self, pairs: Iterable[tuple[Any, Any]], size: int | None) -> str:
@@ -399,13 +399,22 @@ class _Writer:
         for key, value in read[:_PARTS]:
             label = truncate_line(label_of(key) if isinstance(key, str) else cell_text(key), 60)
             what = headline(value)
-            if isinstance(value, (bool, int, float)) and self.tells_values:
-                is_told = not is_secret(str(key)) and type(value).__module__ == "builtins"
-                what += f" = {_number(value)}" if is_told else ""
+            if self.tells_values and not is_secret(str(key)) and _is_short(value):
+                written = repr(value) if isinstance(value, str) else _number(value)
+                what += f" = {self.mask(written)}"
             text += f"\n  {self.mask(label)}: {what}"
         if len(read) > _PARTS:
             text += "\n  …" if size is None else f"\n  … {size - _PARTS:,} more"
         return text
+
+    def _plain_items(self, name: str, items: Collection[Any]) -> str:
+        """The items of a short container of plain values; empty for any other."""
+        if not self.tells_values or is_secret(name) or len(items) > _VALUES:
+            return ""
+        if not all(map(_is_short, items)):
+            return ""
+        text = ", ".join(map(repr, items))
+        return f": {self.mask(text)}" if len(text) <= _MAX_TEXT else ""
 
     def _records(self, items: Collection[Any]) -> str:
         """A line for each key that the dicts in a list have."""
@@ -425,6 +434,13 @@ class _Writer:
         if len(kinds) > _PARTS:
             text += f"\n  … {len(kinds) - _PARTS:,} more"
         return text
+
+
+def _is_short(value: Any) -> bool:
+    """Whether a value is a number, or a short text, of Python itself."""
+    if type(value) is str:
+        return len(value) <= _MAX_TEXT
+    return type(value) in (bool, int, float)
 
 
 def _public(attributes: Any) -> list[tuple[str, Any]]:

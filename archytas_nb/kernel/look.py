@@ -37,6 +37,7 @@ _HEAD = CardForm(tokens=1000, has_values=False)
 """How the result of `look` begins."""
 _DISTINCT_ROWS = 200_000  # maximum number of rows for counting different values
 _FREQUENT = 20  # maximum number of values of a column that are listed
+_MOST_FREQUENT = 5  # of more than so many values, those that are listed beside others
 _EXAMPLES = 3  # values of a column in which each occurs once
 _BEGINNING = 500  # characters of a long text that are shown first
 _MAX_LABEL = 60  # characters of one of them
@@ -299,7 +300,7 @@ def _card(column: Column) -> str:
             if is_number and found is not None and not _repeats(found):
                 parts.append(count(found.number, "different value"))
             else:
-                parts.append(_listed(found, with_missing=False))
+                parts.append(_listed(found, with_missing=False, most=_MOST_FREQUENT))
     return "; ".join(parts) or "no statistics"
 
 
@@ -349,8 +350,8 @@ class _Frequent(NamedTuple):
     counts: list[tuple[Any, int]]
 
 
-def _listed(found: _Frequent | None, *, with_missing: bool = True) -> str:
-    """The number of different values, and how often the most frequent ones occur."""
+def _listed(found: _Frequent | None, *, with_missing: bool = True, most: int = _FREQUENT) -> str:
+    """The number of different values, and how often all or the most frequent ones occur."""
     if found is None:
         return "values not counted, there are too many"
     counts = [each for each in found.counts if with_missing or not is_missing(each[0])]
@@ -360,10 +361,9 @@ def _listed(found: _Frequent | None, *, with_missing: bool = True) -> str:
         shown = counts if is_all else counts[:_EXAMPLES]
         examples = ", ".join(in_line(each, _MAX_LABEL) for each, _ in shown)
         return f"{number}{':' if is_all else ', such as'} {examples}"
-    listed = ", ".join(
-        f"{in_line(each, _MAX_LABEL)} {times}×" for each, times in counts[:_FREQUENT]
-    )
-    has_more = found.number > sum(not is_missing(each) for each, _ in counts[:_FREQUENT])
+    shown = counts[: _FREQUENT if found.number <= _FREQUENT else most]
+    listed = ", ".join(f"{in_line(each, _MAX_LABEL)} {times}×" for each, times in shown)
+    has_more = found.number > sum(not is_missing(each) for each, _ in shown)
     return f"{number}: {listed}{', …' * has_more}" if counts else number
 
 

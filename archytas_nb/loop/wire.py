@@ -50,8 +50,8 @@ def code_in_notebook(*, asks: bool, is_watched: bool) -> str:
     approved = " The user approves the code before it runs." if asks else ""
     return (
         "(Code runs in the notebook itself. Variables persist, but new names that begin with _ are "
-        f"scratch: only code sees them, and they are removed after the question. The user can undo changes of {undone}; "
-        f"nothing else, such as databases or the network.{approved})"
+        "scratch: only code sees them, and they are removed after the question. The user can undo "
+        f"changes of {undone}; nothing else, such as databases or the network.{approved})"
     )
 
 

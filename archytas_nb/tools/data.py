@@ -385,8 +385,8 @@ def _has_no_floats(values: Any) -> bool:
 def short_number(value: Any, size: int | None = None) -> str:
     """A float with the digits that a reader needs; any other value in so many characters.
 
-    A number that has an end is written to it, without the error of its computation. Of any other,
-    there are six digits, and at least two decimals.
+    A number of up to ten digits is written with all of them, without the error of its computation.
+    Of any other, there are six digits, and at least two decimals.
     """
     return _short(value)[0] if _is_float(value) else in_line(value, size)
 
@@ -395,17 +395,17 @@ def _short(value: Any) -> tuple[str, bool]:
     """A float with the digits that a reader needs, and whether it has more."""
     if is_missing(value):
         return MISSING, False
-    number = float(value)
+    is_short = getattr(getattr(value, "dtype", None), "itemsize", 8) < 8
+    number = float(str(value) if is_short else value)
     if not math.isfinite(number) or not number:
         return f"{number:g}", False
-    is_short = getattr(getattr(value, "dtype", None), "itemsize", 8) < 8
     digits = _HELD_BY_SHORT if is_short else _HELD
     before = math.floor(math.log10(abs(number))) + 1
     held = max(digits, before) if before <= _DOUBLE else digits
     text = f"{number:.{held}g}"
     if number.is_integer() and before <= _DOUBLE:
         return text, False
-    if len(text.partition("e")[0].replace(".", "").strip("-0")) < digits:
+    if len(text.partition("e")[0].replace(".", "").strip("-0")) < digits - 1:
         return text, False
     needed = max(_DIGITS, before + _DECIMALS) if before <= _DOUBLE else _DIGITS
     text = f"{number:.{needed}g}"
