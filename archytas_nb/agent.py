@@ -747,8 +747,9 @@ class Agent:
         Returns:
             A DataFrame with the index of the data: the fields of the type (or ``answer``),
             ``status`` (``"done"``, ``"failed"``, ``"open"``, ``"unknown"``), ``error``,
-            ``tokens``, ``cost`` in USD, ``seconds``, and with `plan` ``by`` (``"program"``,
-            ``"agent"``); what is known of the plan is in its ``attrs["plan"]``. For a list, a list
+            ``tokens``, ``cost`` in USD, ``seconds``. With `plan` also ``by`` (``"program"``,
+            ``"agent"``), ``agent`` (its answer, where it was asked to compare) and the status
+            ``"differs"``; what is known of the plan is in its ``attrs["plan"]``. For a list, a list
             of dicts. An interrupt returns the results so far.
 
         Raises:

@@ -443,6 +443,7 @@ def _console(width: int, has_colours: bool) -> Any:  # noqa: FBT001 - part of th
         theme=Theme(styles),
         color_system="standard" if has_colours else None,
         force_terminal=True,
+        force_jupyter=False,
         legacy_windows=False,
         highlight=False,
         emoji=False,

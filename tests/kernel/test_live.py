@@ -270,23 +270,34 @@ PAY = (
 
 
 def test_a_person_sees_the_call_and_allows_it(kernel: Kernel, folder: Path) -> None:
-    cell = ok(kernel.run(PAY, person=True, answers=["y"]))
+    cell = ok(kernel.run(PAY, person=True, cell_id="c", answers=["y"]))
     assert cell.printed == "done | paid 5 to Ann\n"
     [prompt] = cell.prompts
     assert prompt.startswith("run? [y] run")
     assert (folder / "paid").read_text() == "5 to Ann"
 
 
+def test_a_console_prints_the_call_again_after_each_edit(kernel: Kernel, folder: Path) -> None:
+    cell = ok(kernel.run(PAY, person=True, answers=["amount = 4", "y"]))
+    assert cell.of("update_display_data") == cell.displayed == []
+    first, second = re.findall(r"(?m)^  amount = .*", cell.printed)
+    assert first == "  amount = 5"
+    assert second.startswith("  amount = 4")
+    assert (folder / "paid").read_text() == "4 to Ann"
+
+
 def test_a_person_refuses_with_a_reason_edits_or_asks_for_help(
     kernel: Kernel, folder: Path
 ) -> None:
-    cell = ok(kernel.run(PAY, person=True, answers=["", "?", "too early"]))
+    cell = ok(kernel.run(PAY, person=True, cell_id="c", answers=["", "?", "too early"]))
     assert (
         cell.printed
         == "refused | The user refused this call: too early. Do not send the same call again.\n"
     )
     assert not (folder / "paid").exists()
-    cell = ok(kernel.run(PAY, person=True, answers=["amount = 'x'", "amount = 4", "y"]))
+    cell = ok(
+        kernel.run(PAY, person=True, cell_id="c", answers=["amount = 'x'", "amount = 4", "y"])
+    )
     assert 'It was run with: {"to": "Ann", "amount": 4}' in cell.printed
     [form] = cell.displayed
     assert form["text/plain"].startswith("The agent wants to run pay:\n  to = 'Ann'\n  amount = 5")
@@ -310,7 +321,7 @@ def test_what_stands_for_input_in_the_notebook_approves_nothing(
 ) -> None:
     call = PAY.strip().replace("\n", "\n    ")
     code = f"from unittest.mock import patch\n{patched.format(call)}"
-    cell = kernel.run(code, person=True, answers=["n"])
+    cell = kernel.run(code, person=True, cell_id="c", answers=["n"])
     assert "refused |" in cell.printed
     assert not (folder / "paid").exists()
     assert len(cell.prompts) == 1
@@ -318,7 +329,7 @@ def test_what_stands_for_input_in_the_notebook_approves_nothing(
 
 
 def test_a_person_stops_the_run(kernel: Kernel, folder: Path) -> None:
-    cell = kernel.run(PAY, person=True, answers=["stop"])
+    cell = kernel.run(PAY, person=True, cell_id="c", answers=["stop"])
     assert (cell.status, cell.reply["ename"]) == ("error", "RunInterrupted")
     assert not (folder / "paid").exists()
 
@@ -336,7 +347,7 @@ def test_headless_refuses_at_once_and_says_how_to_allow_the_call(
 
 def test_the_model_asks_the_user(kernel: Kernel) -> None:
     code = "ask(('ask_user', {'question': 'Which?', 'choices': ['red', 'blue']}), ask_user=True)[0].text"
-    cell = ok(kernel.run(code, person=True, answers=["7", "2"]))
+    cell = ok(kernel.run(code, person=True, cell_id="c", answers=["7", "2"]))
     assert cell.result == "'blue'"
     assert cell.prompts[0].startswith("The agent asks: Which?\n  1. red\n  2. blue\n")
     assert "Nobody can be asked here" in ok(kernel.run(code)).result
@@ -366,10 +377,15 @@ def test_an_interrupt_stops_what_runs_and_the_next_question_works(
 def test_an_interrupt_at_the_prompt_runs_nothing_and_the_conversation_goes_on(
     kernel: Kernel, folder: Path
 ) -> None:
-    cell = kernel.run(PAY, person=True, interrupt_when=lambda cell: bool(cell.prompts), wait=30)
+    cell = kernel.run(
+        PAY, person=True, cell_id="c", interrupt_when=lambda cell: bool(cell.prompts), wait=30
+    )
     assert (cell.status, cell.reply["ename"]) == ("error", "RunInterrupted")
     assert not (folder / "paid").exists()
-    assert ok(kernel.run(PAY, person=True, answers=["y"])).printed == "done | paid 5 to Ann\n"
+    assert (
+        ok(kernel.run(PAY, person=True, cell_id="c", answers=["y"])).printed
+        == "done | paid 5 to Ann\n"
+    )
 
 
 def test_an_async_tool_that_is_called_by_hand_is_cancelled(kernel: Kernel, folder: Path) -> None:

@@ -104,7 +104,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         said = kernel.run("%agent_mcp serve", wait=120).displayed[0]["text/plain"]
         url = re.search(r"http://\S+", said)
         assert url
-        [file] = (folder / "runtime").glob("archytas_nb-mcp-*.json")
+        [file] = (folder / "runtime").glob("archytas_nb-served-*.json")
         token = json.loads(file.read_text())["token"]
         assert token not in said
         yield Served(kernel, url[0], token)

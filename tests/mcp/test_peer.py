@@ -116,7 +116,7 @@ def test_a_hostile_peer_holds_up_no_cell_and_leaves_nothing(tmp_path: Path) -> N
         said = kernel.run("%agent_mcp serve", wait=120).displayed[0]["text/plain"]
         url = re.search(r":(\d+)/mcp", said)
         assert url
-        [file] = runtime.glob("archytas_nb-mcp-*.json")
+        [file] = runtime.glob("archytas_nb-served-*.json")
         token = json.loads(file.read_text())["token"]
         [file] = runtime.glob("archytas_nb-chat-*.json")
         chat = json.loads(file.read_text())
