@@ -30,17 +30,18 @@ def line_width() -> int:
 def line_writer(*, wanted: bool = False) -> Callable[..., None]:
     """A function that replaces the last line, in the output of a cell or on stderr.
 
-    If stderr is not a terminal, it writes only the final line, unless all are `wanted`.
+    If stderr is not a terminal, it writes only the final line, unless all are `wanted`. ``page`` is
+    HTML for a page, in place of the line.
     """
     shell = current_shell()
     stream = sys.stderr
     transient = {"display_id": uuid.uuid4().hex}
     shown = False
 
-    def write(text: str, *, final: bool = False) -> None:
+    def write(text: str, *, final: bool = False, page: str = "") -> None:
         nonlocal shown
         if getattr(shell, "kernel", None) is not None:
-            data = _displayed(text) if text else {}  # on stderr it would look like an error
+            data = _displayed(text, page) if text else {}  # on stderr it would look like an error
             shell.display_pub.publish(data, transient=transient, update=shown)
             shown = True
         elif wanted or stream.isatty():
@@ -55,11 +56,15 @@ def line_writer(*, wanted: bool = False) -> Callable[..., None]:
     return write
 
 
-def _displayed(text: str) -> dict[str, str]:
-    """The line as an output, which a page breaks only between words: plain text it may not."""
-    from archytas_nb.trace.safe import MONO, element
+def _displayed(text: str, page: str = "") -> dict[str, str]:
+    """The line as an output, which a page breaks only between words: plain text it may not.
 
-    return {"text/plain": text, "text/html": element("div", text, style=_LINE.format(MONO))}
+    ``page`` is what a page shows in place of the line.
+    """
+    from archytas_nb.trace.safe import MONO, element, embedded
+
+    html = embedded(page) if page else element("div", text, style=_LINE.format(MONO))
+    return {"text/plain": text, "text/html": html}
 
 
 @contextmanager

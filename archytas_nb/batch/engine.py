@@ -56,7 +56,7 @@ from archytas_nb.progress import line_writer
 from archytas_nb.settings import value
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace.controls import Controls
-from archytas_nb.trace.map_panel import MapPanel, map_panel
+from archytas_nb.trace.map_panel import MapPanel, map_panel, progress_html
 from archytas_nb.words import clock, collapse_whitespace, count, without_values
 
 T = TypeVar("T")
@@ -273,6 +273,7 @@ class Map:
         paid: What all rows have cost.
         way: How an executor is used, which is known while the map runs.
         is_shown: Whether progress is shown.
+        declined: What the person did not allow, so that nothing was asked; empty if nothing.
     """
 
     def __init__(
@@ -328,6 +329,7 @@ class Map:
         self._failures: dict[str, str] = {}  # why rows failed, by their keys, the last one last
         self._retried: set[str] = set()  # rows that failed and are asked about again
         self._last_failure = ""  # why the last row failed that did
+        self.declined = ""  # what was not allowed, so that nothing was asked
         self._outage = Outage()
         self._started = time.monotonic()
         self._ended_at = self._started  # when the last row has
@@ -344,7 +346,6 @@ class Map:
         elif self.todo:
             with self.begun():
                 self.run(self.todo)
-        self.show(self.line(), final=True)
         return self.with_values(self._row_by_row())
 
     # ── several goes ──────────────────────────────────────────────────────────────────────────────
@@ -586,7 +587,12 @@ class Map:
         names = [tool.name for tool in asking]
         tools = ", ".join(names)
         question = f"Let {len(self.todo):,} rows call {tools} without asking you again?"
-        if not confirm(question, Controls(Keyboard())):
+        answer = confirm(question, Controls(Keyboard()))
+        if answer is False:  # which ends the map as a stop does
+            self.declined = f"Not started: you did not allow {tools}"
+            self.limiter.stop("you")
+            return permitted
+        if not answer:
             raise ConfigurationError(
                 f"{tools}: approval is required before the map starts, and was not given. Allow it "
                 f"with %config ArchytasNB.allow = {names!r} or Agent(allow={names!r}), or leave "
@@ -651,9 +657,15 @@ class Map:
                 else:
                     job()
             if time.monotonic() - shown > _LOOK:
-                self.show(self.line())
+                self._show_progress()
                 self._draw_panel()
                 shown = time.monotonic()
+
+    def _show_progress(self) -> None:
+        """Show how far the map is; a page has a bar of its own."""
+        line = self.line()
+        share = self._asked / len(self.todo) if self.todo else 1.0
+        self.show(line, page=progress_html(share, line.removeprefix(f"{_bar(share)} · ")))
 
     def _draw_panel(self) -> None:
         if self._panel is not None:
@@ -853,8 +865,10 @@ class Map:
     def _status(self, key: str) -> str:
         return self.result(key).status
 
-    def line(self) -> str:
-        """How far the map is."""
+    def line(self, *, is_summed_up: bool = False) -> str:
+        """How far the map is; why rows failed is left out if that is shown elsewhere."""
+        if self.declined:
+            return self.declined
         counts = Counter(map(self._status, self.counted))
         limiter = self.limiter
         parts = [f"{counts['done']:,} of {len(self.counted):,} rows done"]
@@ -866,7 +880,7 @@ class Map:
         left = len(self.todo) - self._asked
         is_listed = self._panel is not None and self._panel.is_shown  # below its buttons
         failure = ""
-        if counts["failed"] and not is_listed:
+        if counts["failed"] and not is_listed and not is_summed_up:
             failure = self._failure(left)
         if limiter.reason:
             parts.append(f"stopped by {limiter.reason} (rerun the cell to continue)")

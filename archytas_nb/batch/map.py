@@ -30,6 +30,7 @@ from archytas_nb.tools.tables import (
 from archytas_nb.tools.variables import name_of
 
 if TYPE_CHECKING:
+    from archytas_nb.batch.engine import Map
     from archytas_nb.batch.store import RowResult
     from archytas_nb.code.rows import PlannedRows
 
@@ -57,13 +58,15 @@ def mapped(
     verify: int = 10,
     max_fallback: float = 0.2,
     expression: str = "",
+    variable: str = "",
     on_planned: Callable[[PlannedRows], object] | None = None,
     **options: Any,
 ) -> Any:
     """Ask about every row, as `Agent.map`; the other options are those of the engine's `Map`.
 
     `expression` is that of the data, for the code of a map that was planned; without it, the code
-    has the name of their variable. `on_planned` is called with what the code is derived from.
+    has the name of their variable. `variable` is that of the result, which is shown with it.
+    `on_planned` is called with what the code is derived from.
     """
     from archytas_nb.batch.engine import Map
 
@@ -99,17 +102,10 @@ def mapped(
         answered_by = ["agent"] * len(found)
         agents = [None] * len(found)
         differs = [False] * len(found)
-    records = []
-    for each, value, by, agent, is_different in zip(
-        found, values, answered_by, agents, differs, strict=True
-    ):
-        record: dict[str, Any] = dict.fromkeys(names)
-        if each.status == "done":
-            record |= parts(value)
-        stated = _stated(each) | {BY: by, AGENT: agent}
-        if is_different:
-            stated["status"] = DIFFERS
-        records.append(record | {name: stated[name] for name in beside})
+    rows = zip(found, values, answered_by, agents, differs, strict=True)
+    records = [_record(each, names, parts, beside) for each in rows]
+    if asked.is_shown:
+        _show(asked, variable, prompt, items, records, names, known)
     if not library:
         return records
     beside_schemas = {**BESIDE, AGENT: asked.answers.schema}
@@ -119,6 +115,55 @@ def mapped(
     if known and library == "pandas":
         frame.attrs["plan"] = known
     return frame
+
+
+def _record(
+    row: tuple[RowResult, Any, str | None, Any, bool],
+    names: Sequence[str],
+    parts: Callable[[Any], Mapping[str, Any]],
+    beside: Sequence[str],
+) -> dict[str, Any]:
+    """What the result says of a row: the parts of its answer, and what stands beside it."""
+    result, value, by, agent, is_different = row
+    record: dict[str, Any] = dict.fromkeys(names)
+    if result.status == "done":
+        record |= parts(value)
+    stated = _stated(result) | {BY: by, AGENT: agent}
+    if is_different:
+        stated["status"] = DIFFERS
+    return record | {name: stated[name] for name in beside}
+
+
+def _show(
+    asked: Map,
+    variable: str,
+    prompt: str,
+    items: Sequence[Any],
+    records: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    plan: Mapping[str, Any],
+) -> None:
+    """Show what became of the rows."""
+    from archytas_nb.batch.summary import finished
+    from archytas_nb.progress import line_width
+
+    line = asked.line(is_summed_up=True)
+    if not any(each["status"] != "open" for each in records):
+        if not plan:  # which has said why
+            asked.show(line, final=True)
+        return
+    differ = sum(each["status"] == DIFFERS for each in records)
+    warning = ""
+    if differ:
+        compared = sum(each.get(AGENT) is not None for each in records)
+        warning = f"{differ} of {compared} compared rows differ from the agent"
+    if plan.get("used") is False:
+        line += f" · not planned: {plan.get('why', '')}"
+    if plan.get("rows"):
+        by = plan["rows"]
+        line += f" · {by['program']:,} by the program, {by['agent']:,} asked one by one"
+    summary = finished(variable, line, prompt, items, records, names, warning)
+    asked.show(summary.text(line_width()), final=True, page=summary.html())
 
 
 def _name_of(data: Any, library: str) -> str:
@@ -414,6 +459,7 @@ def evaluated(
         with_model = replace(setup, choice=ModelChoice(model))
         asked = Map(with_model, questions, salts, name=name, **options)
         answers = list(zip(*asked.results(), strict=True))
+        asked.show(asked.line(), final=True)
         mine = []
         for at, case in enumerate(read):
             part = answers[at * runs : (at + 1) * runs]

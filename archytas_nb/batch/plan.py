@@ -368,10 +368,10 @@ class PlannedMap:
         asks_rows = decision == "rows" or (self._options.auto and not is_stopped)
         if asks_rows and not self._hides_values:
             rows.run(rows.open_rows())
-            rows.show(rows.line(), final=True)
         else:
             why = self._record.get("why", "") or rows.limiter.reason
-            self._show(f"the plan is not used: {why}. No row was asked", final=True)
+            text = rows.declined or f"the plan is not used: {why}. No row was asked"
+            self._show(text, final=True)
         return self._assembled(None)
 
     def _replayed(self) -> PlannedResults:
@@ -935,10 +935,6 @@ class PlannedMap:
             keys[each] if rows.result(keys[each]).status == "done" else rows.keys[each]
             for each in range(len(keys))
         ]
-        line = (
-            f"{done['program']:,} by program · {done['agent']:,} asked one by one · {rows.line()}"
-        )
-        rows.show(line, final=True)
         return planned
 
     def _may_ask(self, number: int) -> bool:

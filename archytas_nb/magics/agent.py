@@ -203,7 +203,8 @@ class ArchytasNB(SettingTraits, Magics):
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
                 store=args.store, progress=True, name=args.model or "default",
                 plan=args.plan, verify=args.verify, max_fallback=args.max_fallback,
-                retry=args.retry, expression=args.on, on_planned=self.history.add_map,
+                retry=args.retry, expression=args.on, variable=args.out or "",
+                on_planned=self.history.add_map,
             )  # fmt: skip
         except (ArchytasError, ValueError, KeyboardInterrupt) as error:
             raise without_frames(error) from None

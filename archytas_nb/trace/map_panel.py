@@ -1,16 +1,19 @@
-"""What a person can do with a map while it runs: pause, go on, stop, retry what failed."""
+"""A map: what a person can do with it while it runs, and what they see when it has ended."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from archytas_nb import settings
-from archytas_nb.trace import front_end
+from archytas_nb.trace import front_end, safe
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.header import StopButton
-from archytas_nb.trace.safe import element, stylesheet
+from archytas_nb.trace.safe import Html, Table, element, stylesheet
+from archytas_nb.trace.text import grid_lines
+from archytas_nb.words import count, truncate_line
 
 _PANEL = "archytas-nb-map"
 # A page keeps widgets after their kernel has gone, with broken icons and buttons that do nothing.
@@ -116,3 +119,181 @@ def map_panel(
     if kernel is None or not front_end.is_notebook(kernel) or settings.value("ask_with") == "input":
         return None
     return MapPanel(do, pause, retry)
+
+
+# ── a map that has ended ──────────────────────────────────────────────────────────────────────────
+
+_BAR = 12
+"""Characters of the longest bar of a column, or quarters of an em on a page."""
+_ROWS = 12
+"""Numbers of rows that are listed beside a failure."""
+_FAILURES = 6
+_THEME = "var(--jp-brand-color1,#1976d2)"
+_BLOCK = f"background:{_THEME};display:inline-block;height:.55em;border-radius:2px;opacity:.75"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The values of a column at a glance.
+
+    Attributes:
+        name: The column.
+        counts: Each value with its number of rows, the most frequent first.
+        says: What is said of the values where they are not counted.
+    """
+
+    name: str
+    counts: tuple[tuple[str, int], ...] = ()
+    says: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why rows have failed, and their numbers from 0."""
+
+    why: str
+    rows: tuple[int, ...]
+
+    @property
+    def listed(self) -> str:
+        """The rows, the first ones of many."""
+        shown = ", ".join(map(str, self.rows[:_ROWS]))
+        more = ", …" if len(self.rows) > _ROWS else ""
+        return f"{'row' if len(self.rows) == 1 else 'rows'} {shown}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedMap:
+    """A map that has ended.
+
+    Attributes:
+        name: The variable that holds the result; empty if that is not known.
+        line: How many rows are done, and what they took.
+        columns: The answers at a glance.
+        failures: Why rows have failed, the most frequent reason first.
+        preview: The first rows.
+        number: The number of rows.
+        warning: What is not as it should be, apart from rows that failed.
+    """
+
+    name: str
+    line: str
+    columns: tuple[Column, ...]
+    failures: tuple[Failure, ...]
+    preview: Table
+    number: int
+    warning: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What a person can do about rows that failed; empty where none did."""
+        failed = sum(len(each.rows) for each in self.failures)
+        if not failed:
+            return ""
+        return f"Run the cell again to ask about the {count(failed, 'failed row')} once more."
+
+    def text(self, width: int) -> str:
+        """As lines, for a terminal."""
+        lines = [f"{self.name} · {self.line}" if self.name else self.line]
+        if self.warning:
+            lines.append(f"! {self.warning}")
+        size = max((len(each.name) for each in self.columns), default=0)
+        for each in self.columns:
+            parts = [f"{value} {n:,} {_bar(n, each)}" for value, n in each.counts]
+            shown = f"{each.name:{size}}  {'  '.join(parts) or each.says}"
+            lines.append(truncate_line(shown, width))
+        lines += [
+            f"✗ {len(each.rows):,} × {each.why}  ({each.listed})"
+            for each in self.failures[:_FAILURES]
+        ]
+        lines += [self._others, self.advice] if self.failures else []
+        if self.preview.rows:
+            lines += grid_lines(self.preview, len(self.preview.rows), width=width)
+        return "\n".join(filter(None, lines))
+
+    @property
+    def _others(self) -> str:
+        others = len(self.failures) - _FAILURES
+        return f"✗ {count(others, 'more reason')}" if others > 0 else ""
+
+    def html(self) -> Html:
+        """As a page shows it."""
+        name = element("strong", f"{self.name} · ", style="font-size:1.05em") if self.name else None
+        warning = None
+        if self.warning:
+            style = "border-left:3px solid #c9851b;padding-left:.7em;margin:.3em 0;font-weight:600"
+            warning = element("div", self.warning, style=style)
+        head = element("div", name, self.line, style="margin-bottom:.35em")
+        parts = [head, warning, self._glance(), *self._failed(), self._preview()]
+        sheet = stylesheet(safe.TABLE_SHEET, linked=True)
+        style = f"{draw.ROOT};margin:.2em 0"
+        return element("div", sheet, *parts, class_=draw.CLASSES, style=style)
+
+    def _glance(self) -> Html | None:
+        """The columns, each value with a bar."""
+        if not self.columns:
+            return None
+        rows = []
+        for each in self.columns:
+            cells: list[str | Html] = []
+            for value, n in each.counts:
+                bar = element("span", style=f"{_BLOCK};width:{_width(n, each):.2f}em")
+                what = element("span", f"{value} {n:,} ", bar)
+                cells.append(element("span", what, style="white-space:nowrap;margin-right:1.2em"))
+            label = element("td", each.name, style=f"{draw.DIM};{_LABEL}")
+            rows.append(element("tr", label, element("td", *(cells or [each.says]))))
+        style = (
+            "border-collapse:collapse;margin:.3em 0;font-variant-numeric:tabular-nums;font-size:1em"
+        )
+        return element("table", element("tbody", *rows), style=style, class_=_GLANCE)
+
+    def _failed(self) -> list[Html]:
+        """Why rows failed, each reason with its rows, which are folded."""
+        drawn = []
+        for each in self.failures[:_FAILURES]:
+            mark = element("span", "✗ ", style=draw.BAD)
+            why = element("summary", mark, f"{len(each.rows):,} × {each.why}", style=_POINTED)
+            drawn.append(element("details", why, element("div", each.listed, style=draw.DIM)))
+        others = [element("div", self._others)] if self._others else []
+        advice = [element("div", self.advice, style=draw.DIM)] if self.advice else []
+        return [*drawn, *others, *advice]
+
+    def _preview(self) -> Html | None:
+        shown = len(self.preview.rows)
+        if not shown:
+            return None
+        table = safe.table(
+            self.preview, "border-collapse:collapse;white-space:nowrap;font-size:1em"
+        )
+        more = None
+        if shown < self.number:
+            more = element("div", f"{shown} of {self.number:,} rows", style=draw.DIM)
+        return element("div", table, more, style="overflow:auto;margin-top:.4em", tabindex="0")
+
+
+_GLANCE = "archytas-nb-glance"
+_LABEL = "padding:.1em 1em .1em 0;white-space:nowrap;vertical-align:top"
+_POINTED = "cursor:pointer"
+
+
+def _bar(number: int, column: Column) -> str:
+    return "▇" * max(1, round(_BAR * number / column.counts[0][1]))
+
+
+def _width(number: int, column: Column) -> float:
+    return max(0.25, _BAR / 2 * number / column.counts[0][1])
+
+
+def progress_html(share: float, text: str, colour: str = _THEME) -> Html:
+    """A line about a map that goes on, below a bar.
+
+    Args:
+        share: How much of it is done, from 0 to 1.
+        text: The line.
+        colour: Of the bar.
+    """
+    full = element("div", style=f"width:{100 * share:.1f}%;height:100%;background:{colour}")
+    style = "height:4px;background:rgba(128,128,128,.2);border-radius:2px;overflow:hidden"
+    bar = element("div", full, style=f"{style};margin:.2em 0 .35em;max-width:{draw.WIDTH}")
+    line = element("div", text, style="font-variant-numeric:tabular-nums")
+    return element("div", bar, line, class_=draw.CLASSES, style=f"{draw.ROOT};margin:.2em 0")
