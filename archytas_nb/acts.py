@@ -43,7 +43,8 @@ _BY_MODULE: dict[str, ActKind] = {
 }  # fmt: skip
 """What a module's events are; those of other modules have no effect outside the process."""
 
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+"""Flags with which a file is opened for writing."""
 
 
 class Act(NamedTuple):
@@ -60,10 +61,8 @@ class Act(NamedTuple):
 
 def act_of(event: str, args: tuple[Any, ...]) -> Act | None:
     """What an event says that code is about to do; None if nothing happens outside."""
-    if event == "open":
-        return Act("write", _path_in(args)) if is_writing(*args) else None
-    kind = _kind(event)
-    if kind is None:
+    kind = kind_of(event)
+    if kind is None or (event == "open" and not is_writing(*args)):
         return None
     if kind == "start":
         return Act(kind, _command(args))
@@ -78,15 +77,19 @@ def act_of(event: str, args: tuple[Any, ...]) -> Act | None:
 
 def is_writing(path: Any, mode: Any = None, flags: Any = None, *_: Any) -> bool:
     """Whether what the event ``open`` says is for writing."""
-    if path == os.devnull or isinstance(path, int):
-        return False
     if isinstance(flags, int):
-        return bool(flags & _WRITING)
-    return isinstance(mode, str) and bool(set(mode) & set("wax+"))
+        if not flags & WRITING:
+            return False
+    elif not isinstance(mode, str) or not set(mode) & set("wax+"):
+        return False
+    return path != os.devnull and not isinstance(path, int)
 
 
 @cache
-def _kind(event: str) -> ActKind | None:
+def kind_of(event: str) -> ActKind | None:
+    """What the events of a name are; None if nothing happens outside."""
+    if event == "open":
+        return "write"
     if event in _HARMLESS:
         return None
     return _KINDS.get(event) or _BY_MODULE.get(event.partition(".")[0])

@@ -32,7 +32,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from archytas_nb.acts import Act, act_of, announcer
+from archytas_nb.acts import WRITING, Act, act_of, announcer, kind_of
 from archytas_nb.choices import AskBefore
 from archytas_nb.effects.states import MISSING, State, Store, seen, state_of
 
@@ -404,13 +404,13 @@ def _undone(effect: Effect, store: Store, *, force: bool) -> Left | None:
 def watched(ledger: Ledger) -> Iterator[Ledger]:
     """In the block, and in what it starts, effects are noted in a ledger."""
     _hook_once()
-    ledger.begin()
-    token = current.set(ledger)
-    try:
-        yield ledger
-    finally:
-        current.reset(token)
-        ledger.end()
+    with noted_in(None):  # for the ledger of an outer call, what this one keeps is no effect
+        ledger.begin()
+        try:
+            with noted_in(ledger):
+                yield ledger
+        finally:
+            ledger.end()
 
 
 @contextmanager
@@ -527,8 +527,17 @@ def _hook_once() -> None:
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
+    # What comes often and is no act, first: an import has thousands of events.
+    if event in _silent:
+        return
+    if event == "open":
+        if type(args[2]) is int and not args[2] & WRITING:
+            return
+    elif kind_of(event) is None and event != "sqlite3.connect":
+        _silent.add(event)
+        return
     ledger = current.get()
-    if ledger is None or event in _COMMON:
+    if ledger is None:
         return
     token = current.set(None)  # the ledger opens files itself
     try:
@@ -537,8 +546,8 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         current.reset(token)
 
 
-_COMMON = {"import", "compile", "exec", "object.__getattr__", "object.__setattr__", "marshal.loads"}
-"""Events that come often; none of them is an act."""
+_silent: set[str] = set()
+"""The names of events that were no acts."""
 
 
 def _announce_forks() -> None:
