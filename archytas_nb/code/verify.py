@@ -1,7 +1,8 @@
 """Proves the code of a run: runs it from the state before the run, and compares all values.
 
-It runs in a transaction that is undone, as is what it does to files, so that nothing is changed;
-databases and other processes are not covered. Calls that need approval are not repeated.
+It runs in a transaction that is undone, as is what it does to files, so that nothing is changed.
+The files that the run wrote are put back before, and compared after, like values. Databases and
+other processes are not covered. Calls that need approval are not repeated.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from typing import Any
 
 from archytas_nb.code.derive import Block, Code
 from archytas_nb.code.recorded import Recorded
-from archytas_nb.effects.ledger import files_undone
+from archytas_nb.effects.ledger import (
+    Effect,
+    Ledger,
+    files_undone,
+    kept_files,
+    undo,
+    watched,
+    working_folder,
+)
+from archytas_nb.effects.states import State
 from archytas_nb.kernel.guard import tools_refused
 from archytas_nb.kernel.output import (
     Capture,
@@ -26,7 +36,7 @@ from archytas_nb.kernel.output import (
 )
 from archytas_nb.kernel.python import python
 from archytas_nb.kernel.rehearsal import NotRehearsedError, rehearsed
-from archytas_nb.loop.events import Diff, NotCovered
+from archytas_nb.loop.events import CallOutcomes, Diff, NotCovered
 from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.parse import parsed
@@ -141,8 +151,66 @@ def verify(
     """
     if any(made.outcome.place for made in code.verbatim):
         return _verified_in_copy(code, recorded, later, from_now=from_now)
+    done = _effects_of(recorded)
     with files_undone():
-        return _verified(code, recorded, later, from_now=from_now)
+        if not from_now:
+            undo(done, kept_files)
+        with watched(Ledger(kept_files, *working_folder())) as ledger:
+            proof = _verified(code, recorded, later, from_now=from_now)
+        return _with_files(proof, done, ledger.effects)
+
+
+def _effects_of(recorded: Recorded) -> tuple[Effect, ...]:
+    """What the run did to files: of several changes of one, from the first to the last."""
+    found: dict[str, Effect] = {}
+    for event in recorded.events:
+        if isinstance(event, CallOutcomes):
+            for outcome in event.outcomes:
+                for each in outcome.effects:
+                    if each.before is not None:
+                        first = found.get(each.target, each)
+                        found[each.target] = replace(each, before=first.before)
+    return tuple(found.values())
+
+
+def _with_files(proof: Proof, done: Sequence[Effect], now: Sequence[Effect]) -> Proof:
+    """A proof in which the files that the run wrote are compared, too."""
+    if not proof.was_run or proof.why:
+        return proof
+    found = {each.target: each.after for each in now}
+    equal = 0
+    differences, not_compared = [], []
+    for each in done:
+        before, after = each.after, found.get(each.target, each.before)
+        if before is None or after is None:
+            continue
+        if before.is_same(after):
+            equal += 1
+        elif None in (before.digest, after.digest) and before.what == after.what == "file":
+            not_compared.append(f"{each.shown} (not kept)")
+        elif has_times(kept_files.head(before)) and before.what == after.what:
+            not_compared.append(f"{each.shown} (a kind of file that has the time in it)")
+        else:
+            was, is_now = Gone(_described(before)), Gone(_described(after))
+            differences.append(Difference(f"the file {each.shown}", was, is_now))
+    return replace(
+        proof,
+        equal=proof.equal + equal,
+        values=proof.values + equal + len(differences),
+        differences=(*proof.differences, *differences),
+        not_compared=(*proof.not_compared, *not_compared),
+    )
+
+
+def has_times(head: bytes) -> bool:
+    """Whether a file that begins so says when it was written: an archive, PDF, or database."""
+    return head.startswith((b"PK", b"\x1f\x8b", b"%PDF", b"\x89HDF", b"SQLite format 3"))
+
+
+def _described(state: State) -> str:
+    if state.what == "file":
+        return f"a file of {state.size:,} bytes with the SHA-256 {str(state.digest)[:8]}…"
+    return {"missing": "deleted", "folder": "a folder"}.get(state.what, f"a {state.what}")
 
 
 def _verified_in_copy(

@@ -331,6 +331,17 @@ class Ledger:
                 found += self._unexplained(self._looked)
             self.effects = (*found, *self._others)
 
+    def take_over(self, inner: Ledger) -> None:
+        """Have the effects of a call that this one has made, as of a run in a run."""
+        with self._lock:
+            for path, before in inner._before.items():
+                self._before.setdefault(path, before)
+            for effect in inner.effects:
+                if effect.before is not None:
+                    self._before.setdefault(Path(effect.target), effect.before)
+                elif effect not in self._others:
+                    self._others.append(effect)
+
     def _unexplained(self, before: Mapping[str, os.stat_result]) -> Iterator[Effect]:
         """What has changed in the folders without an event."""
         after = _look(self._folders, self._entries)
@@ -404,6 +415,7 @@ def _undone(effect: Effect, store: Store, *, force: bool) -> Left | None:
 def watched(ledger: Ledger) -> Iterator[Ledger]:
     """In the block, and in what it starts, effects are noted in a ledger."""
     _hook_once()
+    outer = current.get()
     with noted_in(None):  # for the ledger of an outer call, what this one keeps is no effect
         ledger.begin()
         try:
@@ -411,6 +423,8 @@ def watched(ledger: Ledger) -> Iterator[Ledger]:
                 yield ledger
         finally:
             ledger.end()
+            if outer is not None:
+                outer.take_over(ledger)
 
 
 @contextmanager

@@ -97,3 +97,40 @@ def test_code_in_a_copy_has_no_effects_but_those_of_the_tools_that_it_calls(fold
         run = Agent([save], model=model, python="copy", namespace={"n": 1}).run("Do it.")
         assert run.status == "answered"
         assert [each.shown for each in run.effects] == effects
+
+
+CODES = {
+    "a new file": ("import pathlib\npathlib.Path('out.txt').write_text('x')\nn + 1", True),
+    "a file that is added to": (
+        "with open('raw.csv', 'a') as f:\n    f.write('2\\n')\nn + 1",
+        True,
+    ),
+    "a deletion": ("import os\nos.remove('raw.csv')\nn + 1", True),
+    "only a file": ("import pathlib\n_ = pathlib.Path('out.txt').write_text('x')", True),
+    "the time": ("import pathlib, time\npathlib.Path('t').write_text(str(time.time_ns()))", False),
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_a_proof_compares_the_files_that_the_run_wrote(name: str, folder: Path) -> None:
+    code, holds = CODES[name]
+    run = ran(code)
+    before = {each.name: each.read_text() for each in folder.iterdir()}
+    proof = run.verify()
+    assert bool(proof.holds) is holds, str(proof)
+    if not holds:
+        assert "the file t was" in str(proof)
+    assert {each.name: each.read_text() for each in folder.iterdir()} == before
+
+
+def test_what_an_agent_in_a_tool_does_is_an_effect_of_the_tool(folder: Path) -> None:
+    def ask_other() -> str:
+        """Ask another agent."""
+        ran("import os\nos.remove('raw.csv')")
+        return "done"
+
+    model = ScriptedModel(("ask_other", {}), ("final_answer", "Done."))
+    run = Agent([ask_other], model=model).run("Ask.")
+    assert [(each.kind, each.shown) for each in run.effects] == [("deleted", "raw.csv")]
+    run.undo()
+    assert (folder / "raw.csv").exists()
