@@ -162,8 +162,21 @@ class Ledger:
         """Keep what is at a path, which may change now; returns what was there at the beginning."""
         with self._lock:
             if path not in self._before:
-                self._before[path] = self._store.keep(path)
+                self._before[path] = self._at_beginning(path) or self._store.keep(path)
             return self._before[path]
+
+    def _at_beginning(self, path: Path) -> State | None:
+        """What was at a path, if a program may have changed it since; None if it is as it was."""
+        if path in self._suspected or self._looked is None:
+            return self._suspected.get(path)
+        was = self._looked.get(str(path))
+        if was is not None:
+            return state_of(was) if _is_changed(was, _stat(path)) else None
+        for folder in self._folders:
+            if path.is_relative_to(folder):
+                inside = path.relative_to(folder).parts[:-1]
+                return None if any(map(_is_hidden, inside)) or path == folder else MISSING
+        return None
 
     def expect_tree(self, path: Path) -> None:
         """Keep what is at a path and in it: it may go to another place as a whole."""
@@ -191,7 +204,8 @@ class Ledger:
             if (alone and is_other) or size > room:
                 break
             with self._lock:
-                if path not in self._before and path not in self._suspected:
+                is_known = path in self._before or path in self._suspected
+                if not is_known and not _is_changed((self._looked or {})[name], _stat(path)):
                     self._suspected[path] = self._store.keep(path, trusts_times=True)
                     room -= size
 
@@ -478,10 +492,21 @@ def _look(all_folders: Iterable[Path], most: int) -> dict[str, os.stat_result] |
         for entry in entries:
             with suppress(OSError):
                 found[entry.path] = entry.stat(follow_symlinks=False)
-                is_hidden = entry.name.startswith(".") or entry.name == "__pycache__"
-                if entry.is_dir(follow_symlinks=False) and not is_hidden:
+                if entry.is_dir(follow_symlinks=False) and not _is_hidden(entry.name):
                     folders.append(entry.path)
     return found
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether nobody looks into a folder of this name."""
+    return name.startswith(".") or name == "__pycache__"
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (OSError, ValueError):
+        return None
 
 
 def _is_changed(before: os.stat_result | None, after: os.stat_result | None) -> bool:
