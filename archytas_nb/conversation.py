@@ -175,6 +175,31 @@ class AskedRun:
         return f"cell {self.label}"
 
 
+@dataclass(eq=False)
+class Fork:
+    """The branches of a question, of which one is in the conversation.
+
+    Attributes:
+        turn: The place of the question.
+        branches: The branches, in the order in which they were asked.
+        at: The index of the one whose variables there are.
+    """
+
+    turn: Turn
+    branches: list[AskedRun] = field(default_factory=list)
+    at: int = 0
+
+    @property
+    def current(self) -> AskedRun:
+        """The branch that is in the conversation."""
+        return self.branches[self.at]
+
+    def add(self, asked: AskedRun) -> None:
+        """Add a branch, which is the current one from now on."""
+        self.branches.append(asked)
+        self.at = len(self.branches) - 1
+
+
 class Removed(NamedTuple):
     """A question that an undo has removed."""
 
@@ -198,6 +223,7 @@ class History:
         is_running: Whether a question is being answered.
         runs: The runs of the notebook, each cell's last one, in the order of time.
         planned: The last map that was planned; None where a question was asked since.
+        fork: The branches of the question that was forked last; None where none was.
     """
 
     def __init__(self) -> None:
@@ -211,6 +237,7 @@ class History:
         self.is_running = False
         self.runs: list[AskedRun] = []
         self.planned: PlannedRows | None = None
+        self.fork: Fork | None = None
         self._asked = ("", 0)  # the last execution of a cell that asked, and how often it did
 
     @property
@@ -225,6 +252,7 @@ class History:
             turn.exchange = None
         self._at = None
         self.last = None
+        self.fork = None
         self.planned = None
         self.asked.clear()
 
@@ -371,6 +399,61 @@ class History:
                 is_kept = turn.exchange is not None and turn.exchange is not earlier
                 self._remember(run, turn, cell, is_kept=is_kept)
         return run
+
+    def fork_last(self, ask: Callable[[Conversation], Run], fork: Fork | None, cell: Cell) -> Run:
+        """Ask the last question once more, as another branch of it.
+
+        Args:
+            ask: Called with the conversation before it, which then has the record of the branch.
+            fork: Its branches so far; None before the first one is made.
+            cell: The cell that asks.
+
+        Raises what ``ask`` raises.
+        """
+        turn = self._at
+        if turn is None or turn.exchange is None:
+            raise RuntimeError("there is no question to fork")
+        self._forget_removed()
+        earlier = turn.exchange
+        place = self._turns.index(turn)
+        past = _exchanges(self._turns[self._begin(place) : place])
+        conversation = Conversation(past)
+        before = next(each for each in reversed(self.past) if each.exchange is earlier)
+        self.is_running = True
+        run: Run | None = None
+        try:
+            run = ask(conversation)
+        except (ArchytasError, RunInterrupted) as error:
+            run = getattr(error, "run", None)
+            raise
+        finally:
+            self.is_running = False
+            made = next(iter(conversation.exchanges[len(past) :]), None)
+            turn.exchange = made or earlier
+            if run is not None and made is not None:
+                fork = fork or Fork(turn, [before])
+                self._remember(run, turn, cell, is_kept=True)
+                fork.add(self.past[-1])
+                self._put_branch(before, self.past[-1])
+                self.fork = fork
+        return run
+
+    def put_branch(self, number: int) -> None:
+        """Have a branch of the forked question be in the conversation; its number is from 1."""
+        fork = self.fork
+        if fork is None:
+            raise RuntimeError("no question was forked")
+        before = fork.current
+        fork.at = number - 1
+        fork.turn.exchange = fork.current.exchange
+        self._put_branch(before, fork.current)
+
+    def _put_branch(self, left: AskedRun, right: AskedRun) -> None:
+        """Have a branch be the one that is undone, shown and written as code."""
+        for runs in (self.asked, self.runs):
+            others = [each for each in runs if each is not left and each is not right]
+            runs[:] = [*others, right]
+        self.last = right.run
 
     def _past(self, origin: str, *, new: bool) -> tuple[list[Exchange], Exchange | None]:
         """The exchanges before a question, and the one that it replaces."""

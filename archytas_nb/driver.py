@@ -128,6 +128,8 @@ class Driver:
         self.model = prepared.model
         # The time that a person takes to answer does not count.
         self.guards = prepared.guards(self.executor.clock)
+        asked = [each for each in self.run.events if isinstance(each, ev.AskModel)]
+        self.guards.steps = max((each.step for each in asked), default=0)
         self.disclosure = prepared.disclosure()
         self._mask = mask_results(prepared.variables)
 
@@ -756,8 +758,7 @@ def ask(
         run.tools = prepared.tools
         run.namespace = prepared.variables
         run.reads = ReadTracker(prepared.tools, prepared.variables) if setup.tracks_reads else None
-        watches = prepared.settings.watches(by_setting=prepared.profile.runs_python)
-        run.watch = VariableWatch(prepared.variables) if watches else None
+        run.watch = run.watch or _watch(prepared)  # a fork has that of its first steps
         make = make_executor or partial(notebook_executor, inbox=inbox)
         return Driver(run, prepared, make(prepared, run, show), inbox, show).events()
 
@@ -773,6 +774,13 @@ def ask(
             each.end()
 
     return run_events(run, exchange, begin, keep, observers, inbox)
+
+
+def _watch(prepared: Prepared) -> VariableWatch | None:
+    """What notes the changes of a run, if they are watched."""
+    if not prepared.settings.watches(by_setting=prepared.profile.runs_python):
+        return None
+    return VariableWatch(prepared.variables)
 
 
 def _spans(setup: RunSetup, run: Run[Any]) -> tuple[RunSpans, ...]:
@@ -792,14 +800,18 @@ def answered(
     conversation: Conversation,
     inbox: Inbox,
     observers: Sequence[Observer],
+    run: Run[Any] | None = None,
 ) -> Run[Any]:
     """Ask a question and wait for the answer; the arguments are those of `ask`.
+
+    `run` is one that has begun already, as that of a fork; None for a new one.
 
     Raises:
         ArchytasError: There is no answer, as `Agent.run` says.
         RunInterrupted: The run was interrupted.
     """
-    run = Run[Any](question.exchange.question, _is_typed=question.is_typed)
+    if run is None:
+        run = Run[Any](question.exchange.question, _is_typed=question.is_typed)
     try:
         for _ in ask(setup, run, question, conversation, inbox, observers):
             pass

@@ -598,8 +598,9 @@ def prepare(
     exchange.rules = setup.instructions.file
     exchange.number = index + 1
     exchange.hides_earlier_turns = len(told.past) < index
-    exchange.error = told.error
-    exchange.context = told.context
+    if not exchange.steps:  # a question with steps goes on as it began
+        exchange.error = told.error
+        exchange.context = told.context
     exchange.switched_off = _switched_off(told.past, told.tools) if protocol == "native" else ()
     exchange.code_place = _code_place(setup, told, protocol, profile)
     return Prepared(

@@ -28,7 +28,7 @@ LAYERS = (
     ("aio", "batch"),
     ("driver",),
     ("prepare",),
-    ("conversation", "memory", "progress", "telemetry", "template"),
+    ("conversation", "fork", "memory", "progress", "telemetry", "template"),
     ("rules", "skills"),
     ("cassettes", "run"),
     ("code",),

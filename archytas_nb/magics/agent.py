@@ -35,7 +35,7 @@ from archytas_nb.magics.line import (
     with_options,
     without_frames,
 )
-from archytas_nb.magics.options import AGENT_FLAGS, MAP_FLAGS
+from archytas_nb.magics.options import AGENT_FLAGS, FORK_FLAGS, MAP_FLAGS
 from archytas_nb.magics.overview import overview_of_magics
 from archytas_nb.magics.settings import SettingTraits, model_settings
 from archytas_nb.namespace import Cell, cell_of, cells_of
@@ -44,6 +44,7 @@ from archytas_nb.settings import QUESTION_SETTINGS, Settings, configure, value
 if TYPE_CHECKING:
     from archytas_nb.loop import events
     from archytas_nb.loop.model import Model
+    from archytas_nb.magics.fork import LastAsked, StartOfBranch
     from archytas_nb.models.choose import Confirm
     from archytas_nb.prepare import RunSetup
     from archytas_nb.run import Run
@@ -67,6 +68,7 @@ class ArchytasNB(SettingTraits, Magics):
         self._models: dict[Any, Model] = {}
         self._callbacks: set[Callable[..., None]] = set()
         self._warmed: list[events.Message] | None = None
+        self._last_asked: LastAsked | None = None
 
     @no_var_expand
     @needs_local_scope
@@ -150,6 +152,36 @@ class ArchytasNB(SettingTraits, Magics):
         silent = text.endswith(";")
         question = f"{_FIX.format(number=failed.number)} {text.removesuffix(';')}".strip()
         return self._ask(question, args, self.shell.user_ns, silent=silent)
+
+    @no_var_expand
+    @with_options(*FORK_FLAGS)
+    @line_magic
+    def agent_fork(self, line: str) -> Any:
+        """Try the last question another way from one of its steps, and keep both branches.
+
+        %agent_fork 3 puts the variables and files back to where they were before step 3, and asks
+        again from there; what follows the number is told to the agent: %agent_fork 3 use the
+        median. Without a number it lists the branches; --to goes to one of them, with its variables
+        and files. What the question changed must have been watched: see %agent_undo.
+        """
+        __tracebackhide__ = True
+        from archytas_nb.magics.fork import branches, fork_from, go_to
+
+        flags, text = split_options(line, parser_of(self.agent_fork))
+        args = parser_of(self.agent_fork).parse_args(flags)
+        if args.help:
+            return print_help(parser_of(self.agent_fork))
+        if self.history.is_running:
+            raise UsageError("a question is being answered; fork it when that has ended")
+        try:
+            if args.to is not None:
+                return go_to(self.history, args.to)
+            if not text.strip():
+                return branches(self.history)
+            start = fork_from(self.history, self._last_asked, text)
+            return self._forked(start, args)
+        except (ArchytasError, RunInterrupted, ValueError) as error:
+            raise without_frames(error) from None
 
     @no_var_expand
     @with_options(
@@ -426,6 +458,7 @@ class ArchytasNB(SettingTraits, Magics):
         mode = display_mode(self.shell)
         is_quiet = vars(args).get("quiet", value("quiet"))
         shown = "quiet" if is_quiet else mode
+        self._last_asked = (asked, setup, written)
 
         def ask(conversation: Conversation, continues: str) -> Run:
             with TraceView(
@@ -466,6 +499,48 @@ class ArchytasNB(SettingTraits, Magics):
         if out is not None and run.status != "interrupted":
             self._assign(out, run)
         return run
+
+    def _forked(self, start: StartOfBranch, args: Any) -> Run:
+        """Ask the last question again from a step."""
+        from archytas_nb.driver import answered
+        from archytas_nb.fork import begin, go
+        from archytas_nb.loop.record import Inbox
+        from archytas_nb.prepare import ModelChoice
+        from archytas_nb.run import Run
+        from archytas_nb.trace.live import TraceView, display_mode
+
+        question, setup, written = start.asked
+        if args.model is not None:
+            setup = replace(setup, choice=ModelChoice(self._model(args.model)))
+        inbox = Inbox()
+        before = start.before
+        mode = display_mode(self.shell)
+        run = Run[Any](before.question, _is_typed=question.is_typed)
+        begin(run, start.beginning, before)
+
+        def ask(conversation: Conversation) -> Run:
+            with TraceView(before.question, mode, start.title, inbox, written) as view:
+                for event in run.events:
+                    view.on_event(event)
+                try:
+                    return answered(
+                        setup, start.question, conversation, inbox, [view.on_event], run
+                    )
+                except RunInterrupted as error:
+                    view.end(getattr(error.run, "ending", None))
+                    raise
+
+        is_made = False
+        try:
+            for note in go(before, run):
+                print(f"note: {note}")  # noqa: T201
+            made = self.history.fork_last(ask, start.fork, cell_of(self.shell))
+            is_made = self.history.last is made
+        finally:
+            if not is_made:  # nothing came of it: the other branch is there as it was
+                go(run, before)
+        made.show("status" if mode == "terminal" else "nothing")
+        return made
 
     def _add_cell(self, run: Run) -> None:
         """Put the code of an answer into a new cell below; say so if there is none."""

@@ -111,6 +111,14 @@ AGENT_FLAGS = (
 )
 
 
+FORK_FLAGS = (
+    _value(
+        "NAME", "Use this model for the branch, or the model in this variable.", "-m", "--model"
+    ),
+    _value("BRANCH", "Go to this branch of the last question.", "--to", type=integer),
+)
+
+
 MAP_FLAGS = (
     _value("EXPR", "The rows: a column, a data frame or a list.", "--on", required=True),
     _value("EXPR", "The required type of each answer; its fields become columns.", "-t", "--type"),

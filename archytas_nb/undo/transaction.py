@@ -342,6 +342,33 @@ class VariableWatch:
         self._transactions.append(transaction)
         self.assigned.append(replace(transaction.diff, not_watched=()))
 
+    def first(self, count: int) -> VariableWatch:
+        """Another watch that begins with the first changes of this one."""
+        other = VariableWatch(self._namespace, covers_calls=self.covers_calls)
+        other._transactions = self._transactions[:count]
+        other._is_discarded = self._is_discarded
+        other._listed = set(self._listed)
+        return other
+
+    def go_to(self, other: VariableWatch) -> tuple[NotCovered, ...]:
+        """Undo the changes that another watch does not have, and bring back those of the other.
+
+        Returns:
+            What was kept, and what could not be restored.
+
+        Raises:
+            RuntimeError: Another agent is running a call on the variables.
+        """
+        if self._is_discarded or other._is_discarded:
+            return (NotCovered("", "its changes can no longer be undone"),)
+        mine = [each for each in self._transactions if each not in other._transactions]
+        theirs = [each for each in other._transactions if each not in self._transactions]
+
+        def work() -> list[tuple[NotCovered, ...]]:
+            return [*(each.undo() for each in reversed(mine)), *(each.redo() for each in theirs)]
+
+        return self._alone(work, "fork")
+
     @property
     def bytes(self) -> int:
         """The size of the copies that are kept."""
