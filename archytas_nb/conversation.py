@@ -200,6 +200,26 @@ class Fork:
         self.at = len(self.branches) - 1
 
 
+class Asking(NamedTuple):
+    """A question that is being answered.
+
+    Attributes:
+        conversation: What it continues.
+        continues: The same in words, where it is not obvious.
+        turn: Its place.
+        cell: The cell that asks.
+        place: How many exchanges are before it.
+        earlier: The exchange that it replaces, if any.
+    """
+
+    conversation: Conversation
+    continues: str
+    turn: Turn
+    cell: Cell
+    place: int
+    earlier: Exchange | None
+
+
 class Removed(NamedTuple):
     """A question that an undo has removed."""
 
@@ -376,6 +396,19 @@ class History:
 
         Raises what ``ask`` raises; what the run cost is noted in any case.
         """
+        asking = self.begin(origin, cell, new=new)
+        run: Run | None = None
+        try:
+            run = ask(asking.conversation, asking.continues)
+        except (ArchytasError, RunInterrupted) as error:
+            run = getattr(error, "run", None)
+            raise
+        finally:
+            self.end(asking, run)
+        return run
+
+    def begin(self, origin: str, cell: Cell, *, new: bool) -> Asking:
+        """Begin a question, as `ask` does; `end` must follow."""
         self._forget_removed()
         self._asked = (cell.execution, self._number_in(cell))
         past, earlier = self._past(origin, new=new)
@@ -385,20 +418,17 @@ class History:
         self._at = turn
         continues = _continued(past, before, turn)
         self.is_running = True
-        run: Run | None = None
-        try:
-            run = ask(conversation, continues)
-        except (ArchytasError, RunInterrupted) as error:
-            run = getattr(error, "run", None)
-            raise
-        finally:
-            self.is_running = False
-            # Its record or, if that was not kept, the one that it would have replaced.
-            turn.exchange = next(iter(conversation.exchanges[len(past) :]), None)
-            if run is not None:
-                is_kept = turn.exchange is not None and turn.exchange is not earlier
-                self._remember(run, turn, cell, is_kept=is_kept)
-        return run
+        return Asking(conversation, continues, turn, cell, len(past), earlier)
+
+    def end(self, asking: Asking, run: Run | None) -> None:
+        """End a question that was begun; `run` is None where there was none."""
+        self.is_running = False
+        turn = asking.turn
+        # Its record or, if that was not kept, the one that it would have replaced.
+        turn.exchange = next(iter(asking.conversation.exchanges[asking.place :]), None)
+        if run is not None:
+            is_kept = turn.exchange is not None and turn.exchange is not asking.earlier
+            self._remember(run, turn, asking.cell, is_kept=is_kept)
 
     def fork_last(self, ask: Callable[[Conversation], Run], fork: Fork | None, cell: Cell) -> Run:
         """Ask the last question once more, as another branch of it.

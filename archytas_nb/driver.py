@@ -253,26 +253,7 @@ class Driver:
         if isinstance(request, ev.ApprovePlan):
             return self._plan_decision(request)
         if isinstance(request, ev.RunCalls):
-            if reads is not None:
-                reads.calls(request.calls)
-            seconds = self.guards.seconds_left()
-            callers = {
-                each.id: CallingProgram(request.program, line, request.objects.get(each.id, {}))
-                for each, line in zip(request.calls, request.lines, strict=False)
-            }
-            if self.disclosure is not None:
-                follow_into_threads()
-                callers |= self._callers_by_name(request, self.disclosure)
-            if self._host is None:
-                self._host = RunHost(self)
-            token = host.set(self._host)
-            try:
-                outcomes = self.executor.run(request.calls, seconds, callers)
-            finally:
-                host.reset(token)
-            if reads is not None:
-                reads.outcomes(outcomes)
-            return ev.CallOutcomes(outcomes)
+            return self._run_calls(request)
         if isinstance(request, (ev.RunProgram, ev.ResumeProgram)):
             before = reads.copy() if reads is not None else None
             if isinstance(request, ev.RunProgram):
@@ -282,6 +263,33 @@ class Driver:
                 self.run.reads = before
             return reply
         return None
+
+    def _run_calls(self, request: ev.RunCalls) -> ev.CallOutcomes:
+        """Run calls, unless they were written before the model knew of a change."""
+        reads = self.run.reads
+        if why := self.inbox.stale(request.calls):
+            stale = ev.CallOutcome("not_run", why)
+            return ev.CallOutcomes(tuple(replace(stale, call_id=each.id) for each in request.calls))
+        if reads is not None:
+            reads.calls(request.calls)
+        seconds = self.guards.seconds_left()
+        callers = {
+            each.id: CallingProgram(request.program, line, request.objects.get(each.id, {}))
+            for each, line in zip(request.calls, request.lines, strict=False)
+        }
+        if self.disclosure is not None:
+            follow_into_threads()
+            callers |= self._callers_by_name(request, self.disclosure)
+        if self._host is None:
+            self._host = RunHost(self)
+        token = host.set(self._host)
+        try:
+            outcomes = self.executor.run(request.calls, seconds, callers)
+        finally:
+            host.reset(token)
+        if reads is not None:
+            reads.outcomes(outcomes)
+        return ev.CallOutcomes(outcomes)
 
     def _note_program(self, text: str) -> None:
         """Note the text of a program, for what it reads and for the names in it."""
@@ -821,13 +829,18 @@ def answered(
 
 
 def notebook_executor(
-    prepared: Prepared, run: Run[Any], show: Callable[[ev.Delta], bool], *, inbox: Inbox
+    prepared: Prepared,
+    run: Run[Any],
+    show: Callable[[ev.Delta], bool],
+    *,
+    inbox: Inbox,
+    user: Person | None = None,
 ) -> KernelExecutor:
-    """The executor for the calls of a run in the notebook."""
+    """The executor for the calls of a run in the notebook; `user` is who is asked."""
     from archytas_nb.trace.controls import Controls
 
     settings = prepared.settings
-    user = person_elsewhere.get() or Controls(Keyboard())
+    user = person_elsewhere.get() or user or Controls(Keyboard())
 
     def show_question(text: str, form: ev.ApprovalForm | None = None) -> bool:
         decision = None if form is None else form.decision

@@ -28,7 +28,7 @@ LAYERS = (
     ("aio", "batch"),
     ("driver",),
     ("prepare",),
-    ("conversation", "fork", "memory", "progress", "telemetry", "template"),
+    ("background", "conversation", "fork", "memory", "progress", "telemetry", "template"),
     ("rules", "skills"),
     ("cassettes", "run"),
     ("code",),

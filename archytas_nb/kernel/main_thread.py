@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -30,11 +31,17 @@ class MainThread:
     It belongs to the cell in which it was made: what the work displays appears there. Of the work
     that waits, one piece runs at a time, and then cells may run, so that none waits for all of it.
 
+    Args:
+        is_busy: Whether a cell runs that waits in its middle, as ``await`` does: work waits for
+            its end.
+
     Raises:
         RuntimeError: No event loop is running, as in IPython without a kernel.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_busy: Callable[[], bool] = lambda: False) -> None:
+        self._is_busy = is_busy
+        self._submitted: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._running: Future[Any] | None = None
@@ -47,15 +54,35 @@ class MainThread:
         """Run something as soon as no cell is running; until then the future can be cancelled."""
         future: Future[T] = Future()
         context = self._context.copy()
-        self._loop.call_soon_threadsafe(self._add, partial(context.run, self._run, future, work))
+        self._submitted.put(partial(context.run, self._run, future, work))
+        self._loop.call_soon_threadsafe(self._add)
         return future
 
-    def _add(self, work: Callable[[], None]) -> None:
-        self._waiting.append(work)
+    def work_until(self, done: Future[Any]) -> None:
+        """Run what was submitted in this cell, on the main thread, until a future is done."""
+        waiting = [*self._waiting]
+        for work in waiting:
+            # What is left in the queue of the loop then has nothing to do.
+            work()
+        while not done.done():
+            try:
+                work = self._submitted.get(timeout=_MOST)
+            except Empty:
+                continue
+            work()
+
+    def _add(self) -> None:
+        try:
+            self._waiting.append(self._submitted.get_nowait())
+        except Empty:  # a cell that waits has run it
+            return
         if len(self._waiting) == 1:
             self._loop.call_soon(self._next)
 
     def _next(self) -> None:
+        if self._is_busy():
+            self._loop.call_later(_MOST, self._next)
+            return
         work = self._waiting[0]
         begun = time.monotonic()
         try:
@@ -84,7 +111,7 @@ class MainThread:
                 _thread.interrupt_main()
 
     def _run(self, future: Future[T], work: Callable[[], T]) -> None:
-        if not future.set_running_or_notify_cancel():
+        if future.done() or not future.set_running_or_notify_cancel():
             return
         # A kernel ignores interrupts while no cell runs.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)

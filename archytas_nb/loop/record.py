@@ -366,7 +366,10 @@ class Inbox:
     Attributes:
         is_closed: Whether the run has ended.
         is_stopped: Whether the person has ended the run, or wanted to while it was ending.
+        runs_in_cell: Whether a cell waits for the run; an interrupt of the cell ends it then.
     """
+
+    runs_in_cell = True
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -412,6 +415,10 @@ class Inbox:
             taken = self._texts
             self._texts = []
             return taken
+
+    def stale(self, calls: Sequence[ToolCall]) -> str:  # noqa: ARG002 - nothing can change here
+        """Why calls are not run that the model wrote before it knew of a change; mostly empty."""
+        return ""
 
     def close(self) -> None:
         """Accept nothing more: what no request has taken came too late."""

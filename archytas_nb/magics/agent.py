@@ -17,6 +17,7 @@ from IPython.core.magic import (
     needs_local_scope,
     no_var_expand,
 )
+from IPython.core.magic_arguments import argument
 from traitlets import observe
 
 from archytas_nb.cells import ran
@@ -29,6 +30,7 @@ from archytas_nb.errors import (
     ToolTimeout,
 )
 from archytas_nb.magics.line import (
+    line_magic_with,
     parser_of,
     print_help,
     split_options,
@@ -36,7 +38,7 @@ from archytas_nb.magics.line import (
     without_frames,
 )
 from archytas_nb.magics.options import AGENT_FLAGS, FORK_FLAGS, MAP_FLAGS
-from archytas_nb.magics.overview import overview_of_magics
+from archytas_nb.magics.overview import TextResult, overview_of_magics
 from archytas_nb.magics.settings import SettingTraits, model_settings
 from archytas_nb.namespace import Cell, cell_of, cells_of
 from archytas_nb.settings import QUESTION_SETTINGS, Settings, configure, value
@@ -44,9 +46,10 @@ from archytas_nb.settings import QUESTION_SETTINGS, Settings, configure, value
 if TYPE_CHECKING:
     from archytas_nb.loop import events
     from archytas_nb.loop.model import Model
+    from archytas_nb.magics.background import Background
     from archytas_nb.magics.fork import LastAsked, StartOfBranch
     from archytas_nb.models.choose import Confirm
-    from archytas_nb.prepare import RunSetup
+    from archytas_nb.prepare import Question, RunSetup
     from archytas_nb.run import Run
     from archytas_nb.trace.live import Mode
 
@@ -69,6 +72,7 @@ class ArchytasNB(SettingTraits, Magics):
         self._callbacks: set[Callable[..., None]] = set()
         self._warmed: list[events.Message] | None = None
         self._last_asked: LastAsked | None = None
+        self._background: Background | None = None
 
     @no_var_expand
     @needs_local_scope
@@ -152,6 +156,23 @@ class ArchytasNB(SettingTraits, Magics):
         silent = text.endswith(";")
         question = f"{_FIX.format(number=failed.number)} {text.removesuffix(';')}".strip()
         return self._ask(question, args, self.shell.user_ns, silent=silent)
+
+    @line_magic_with(
+        argument("--wait", action="store_true", help="Wait in this cell until all have ended."),
+        argument("--stop", action="store_true", help="End those that are running."),
+    )
+    def agent_runs(self, args: Any) -> Any:
+        """Show the questions in the background, wait for them, or end them.
+
+        %agent --background asks one. While a cell waits for it, its calls run in this cell.
+        """
+        if self._background is None:
+            return TextResult("no question was asked in the background")
+        if args.stop:
+            return self._background.stop()
+        if args.wait:
+            return self._background.wait()
+        return self._background.runs()
 
     @no_var_expand
     @with_options(*FORK_FLAGS)
@@ -260,6 +281,8 @@ class ArchytasNB(SettingTraits, Magics):
         ran.unwatch()
         configure(None)
         self.drop_refused()
+        if self._background is not None:
+            self._background.close()
         if self.cassette:
             from archytas_nb.cassettes.switch import configure_cassette
 
@@ -478,10 +501,9 @@ class ArchytasNB(SettingTraits, Magics):
                         return error.run
                     raise
 
-        if self.history.is_running:
-            raise UsageError(
-                "this conversation is already answering a question; a tool cannot ask another"
-            )
+        self._check_is_free()
+        if args.background and shown == "live":
+            return self._begun(setup, asked, out, args, cell, written, keywords)
         run = self.history.ask(ask, origin, cell, new=args.new)
         if is_quiet and not silent:
             run.show("answer")
@@ -498,6 +520,47 @@ class ArchytasNB(SettingTraits, Magics):
             self._add_cell(run)
         if out is not None and run.status != "interrupted":
             self._assign(out, run)
+        return run
+
+    def _check_is_free(self) -> None:
+        """Raise UsageError while a question is being answered."""
+        if self.history.is_running:
+            raise UsageError(
+                "this conversation is already answering a question; a tool cannot ask another, and "
+                "%agent_runs --wait waits for one in the background"
+            )
+
+    def _begun(
+        self, setup: RunSetup, asked: Question, out: str | None, args: Any, cell: Cell,
+        written: str, keywords: dict[str, Any],
+    ) -> Run:  # fmt: skip
+        """Begin a question in the background."""
+        from archytas_nb.loop.record import Inbox
+        from archytas_nb.magics.background import Background
+        from archytas_nb.trace.live import TraceView
+
+        if self._background is None:
+            self._background = Background(self.shell, self.history)
+        asking = self.history.begin(keywords["origin"], cell, new=args.new)
+
+        def view(inbox: Inbox) -> TraceView:
+            return TraceView(
+                asked.exchange.question,
+                "live",
+                asking.continues,
+                inbox,
+                written,
+                keywords["images"],
+                ran.seconds_waited(),
+            )
+
+        def ended(run: Run) -> None:
+            run.show("all")
+            if out is not None and run.status == "answered":
+                self._assign(out, run)
+
+        run = self._background.begin(setup, asked, asking, view, ended)
+        run.show("nothing")
         return run
 
     def _forked(self, start: StartOfBranch, args: Any) -> Run:

@@ -79,6 +79,11 @@ AGENT_FLAGS = (
         "Have the model write a plan of at most ten steps, which you edit or approve before "
         "anything is run. The trace ticks the steps off and says what was done otherwise.",
     ),
+    _switch(
+        "--background",
+        "Give the cell back at once: the run goes on between other cells; see %agent_runs. Without "
+        "a notebook in which somebody looks on, the cell waits for it.",
+    ),
     _switch("--raw", "Send the question as written; do not replace {name}."),
     argument_group("the answer"),
     _value(

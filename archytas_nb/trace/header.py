@@ -32,15 +32,19 @@ class StopButton:
 
     Args:
         on_press: Called before the interrupt is sent, on another thread.
+        interrupts: Whether the main thread is interrupted; a run in the background ends otherwise.
     """
 
     _SECONDS_TO_ARRIVE = 0.05
 
-    def __init__(self, on_press: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, on_press: Callable[[], object] = lambda: None, *, interrupts: bool = True
+    ) -> None:
         import ipywidgets
 
         self.was_pressed = False
         self._on_press = on_press
+        self._interrupts = interrupts
         self._is_open = True
         self._lock = threading.Lock()
         self.layout = ipywidgets.Layout(width="auto", height="auto", flex="none")
@@ -62,7 +66,8 @@ class StopButton:
             if self._is_open and not self.was_pressed:
                 self.was_pressed = True
                 self._on_press()
-                _interrupt_main()
+                if self._interrupts:
+                    _interrupt_main()
 
     def close(self) -> None:
         """Do nothing from now on; a stop that was sent arrives here at the latest."""
@@ -76,7 +81,7 @@ class StopButton:
     def _shut(self) -> None:
         with self._lock:
             self._is_open = False
-        if self.was_pressed:
+        if self.was_pressed and self._interrupts:
             time.sleep(self._SECONDS_TO_ARRIVE)
 
 

@@ -463,7 +463,8 @@ class LiveLayer:
         self._tell: header.TellField | None = None
         if inbox is not None and can_tell:
             self._tell = header.TellField(inbox, self._due.set)
-        self._stop = header.StopButton(self._inbox.stop)
+        in_cell = self._inbox.runs_in_cell
+        self._stop = header.StopButton(self._inbox.stop, interrupts=in_cell)
         self._phase = self._html("", layout=self._layout(_PHASE))
         self._passed = self._html("", layout=self._layout(_PASSED))
         self._offered = self._row([], _ACTIONS).add_class("archytas-nb-actions")
@@ -577,7 +578,8 @@ class LiveLayer:
         with self._lock:
             try:
                 data, metadata = bundle(view)
-                if self._has_asked and not LiveLayer._open and _owns_cell():
+                is_alone = self._inbox.runs_in_cell and not LiveLayer._open
+                if self._has_asked and is_alone and _owns_cell():
                     # JupyterLab keeps every line that was typed, and the box of an interrupted
                     # question: the output is displayed again without them.
                     _clear_output()
@@ -609,7 +611,8 @@ class LiveLayer:
             try:
                 with self._lock:
                     if not self._over.is_set():
-                        front_end.keep_busy(self._kernel, self._request)
+                        if self._inbox.runs_in_cell:
+                            front_end.keep_busy(self._kernel, self._request)
                         self._draw()
             except Exception:  # noqa: BLE001
                 _log.exception("the live trace is not updated until the run has ended")

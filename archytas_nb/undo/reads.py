@@ -285,6 +285,11 @@ class ReadTracker:
         return [name for name, each in self._all.items() if not _is_same(each.first, each.now())]
 
     @property
+    def names(self) -> set[str]:
+        """The variables of the user's that were read."""
+        return {name for name in self._variables if "." not in name}
+
+    @property
     def _all(self) -> dict[str, _Read]:
         """What was read, by name; a variable that holds the function of a tool is the function."""
         return self._variables | self._functions

@@ -75,7 +75,7 @@ statements = st.integers(1, 10**6).flatmap(
     lambda n: st.sampled_from(
         [
             f"a.append({n})", f"b[{n % 3}] = {n}", f"c = {n}", f"a = [{n}]", "d = b",
-            f"b = dict(b, new={n})", "b.clear()", f"d = [a, {n}]", f"e = {n}", "a[:] = a[:1]", "a = d",
+            f"b = dict(b, new={n})", "b.clear()", f"d = [a, {n}]", f"e = {n}", "a[:] = a[:1]", "d = a",
         ]
     )
 )  # fmt: skip

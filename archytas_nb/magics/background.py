@@ -1,0 +1,186 @@
+"""What ``%agent --background`` and ``%agent_runs`` do: a run goes on between cells to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+
+from archytas_nb.background import BackgroundInbox, BackgroundRun, CellChanges, known_to
+from archytas_nb.conversation import Asking, History
+from archytas_nb.driver import ask, notebook_executor
+from archytas_nb.kernel.main_thread import MainThread
+from archytas_nb.loop.events import ApprovalForm, UserQuestion
+from archytas_nb.loop.stop import Stop
+from archytas_nb.magics.overview import TextResult
+from archytas_nb.run import Run
+from archytas_nb.trace import front_end
+from archytas_nb.trace.controls import Controls
+from archytas_nb.trace.live import TraceView
+from archytas_nb.words import clock, collapse_whitespace
+
+if TYPE_CHECKING:
+    from archytas_nb.prepare import Question, RunSetup
+
+
+class PersonWithButtons:
+    """A person who is asked between cells: only buttons reach them, as no cell takes a line."""
+
+    def __init__(self) -> None:
+        self._controls = Controls(self)
+
+    @property
+    def there(self) -> bool:
+        """Whether a question would be answered."""
+        return front_end.way() == "controls"
+
+    def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
+        """Ask with buttons; raises EOFError where there are none."""
+        if form is None or front_end.way() != "controls":
+            raise EOFError("a run in the background can only ask with buttons")
+        return self._controls.ask(prompt, form)
+
+
+@dataclass
+class Begun:
+    """A question in the background.
+
+    Attributes:
+        cell: The number of the cell that asked.
+        running: Its run.
+        inbox: What the person tells it.
+    """
+
+    cell: int
+    running: BackgroundRun
+    inbox: BackgroundInbox
+
+    @property
+    def line(self) -> str:
+        """What it is, in one line."""
+        run = self.running.run
+        question = collapse_whitespace(run.question, 60)
+        state = "running" if not self.running.is_over else run.status
+        answer = f": {collapse_whitespace(run.answer, 60)}" if run.answer else ""
+        return f"cell {self.cell} · {state} · {clock(run.seconds)} · {question}{answer}"
+
+
+class Background:
+    """The questions in the background of a notebook.
+
+    Args:
+        shell: The shell of IPython.
+        history: Its questions.
+    """
+
+    def __init__(self, shell: Any, history: History) -> None:
+        self._shell = shell
+        self._history = history
+        self._begun: list[Begun] = []
+        self._ended: list[Begun] = []  # of which the person was not told yet
+        self._registered: list[tuple[str, Callable[..., Any]]] = []
+
+    def begin(
+        self,
+        setup: RunSetup,
+        question: Question,
+        asking: Asking,
+        view: Callable[[BackgroundInbox], TraceView],
+        on_end: Callable[[Run[Any]], object],
+    ) -> Run[Any]:
+        """Begin a question; it is prepared now, and goes on between cells.
+
+        Args:
+            setup: What it is asked with.
+            question: The question.
+            asking: Its place in the conversation.
+            view: Makes its trace.
+            on_end: Called with its run when it has ended, between cells.
+        """
+        run = Run[Any](question.exchange.question, _is_typed=question.is_typed)
+        stopped = Stop()
+
+        def known() -> set[str]:
+            context = question.exchange.context
+            return known_to(run, () if context is None else context.names)
+
+        inbox = BackgroundInbox(known)
+        changes = CellChanges(setup.variables, known, inbox.note)
+        main = MainThread(lambda: changes.is_running)
+        shown = view(inbox)
+        executor = partial(notebook_executor, inbox=inbox, user=PersonWithButtons())
+        events = ask(setup, run, question, asking.conversation, inbox, [shown.on_event], executor)
+
+        def ended() -> None:
+            shown.end(run.ending)
+            shown.close()
+            self._unregister()
+            self._history.end(asking, run)
+            self._ended.append(begun)
+            on_end(run)
+
+        try:
+            running = BackgroundRun(run, events, main, stopped, ended)
+        except BaseException:
+            self._history.end(asking, run)
+            shown.close()
+            raise
+        begun = Begun(asking.cell.number, running, inbox)
+        inbox.on_stop = running.stop
+        self._begun.append(begun)
+        self._register("pre_run_cell", changes.begun)
+        self._register("post_run_cell", changes.ended)
+        self._register("post_run_cell", self._tell)
+        running.start()
+        return run
+
+    def runs(self) -> TextResult:
+        """All of them, in order."""
+        lines = [each.line for each in self._begun]
+        return TextResult("\n".join(lines) or "no question was asked in the background")
+
+    def wait(self) -> TextResult:
+        """Wait until none is running; their calls run in this cell meanwhile."""
+        for each in self._begun:
+            each.running.wait()
+        return self.runs()
+
+    def stop(self) -> TextResult:
+        """End those that are running."""
+        running = [each for each in self._begun if not each.running.is_over]
+        if not running:
+            raise UsageError("no question is running in the background")
+        for each in running:
+            each.inbox.stop()
+            each.running.wait()
+        return self.runs()
+
+    def _tell(self, *_: Any) -> None:
+        """Say below the next cell that a question has ended."""
+        while self._ended:
+            print(f"✓ {self._ended.pop(0).line}")  # noqa: T201
+
+    def _register(self, event: str, callback: Callable[..., Any]) -> None:
+        self._shell.events.register(event, callback)
+        self._registered.append((event, callback))
+
+    def _unregister(self) -> None:
+        kept = []
+        for event, callback in self._registered:
+            if callback == self._tell:
+                kept.append((event, callback))
+            else:
+                self._shell.events.unregister(event, callback)
+        self._registered = kept
+
+    def close(self) -> None:
+        """End all, and look at no more cells."""
+        for each in self._begun:
+            if not each.running.is_over:
+                each.inbox.stop()
+        for event, callback in self._registered:
+            self._shell.events.unregister(event, callback)
+        self._registered = []

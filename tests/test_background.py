@@ -1,0 +1,359 @@
+"""Questions in the background: cells and calls in any order, and no update is lost that was not told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nbclient import NotebookClient
+
+from archytas_nb import Agent
+from archytas_nb.background import BackgroundInbox, BackgroundRun, CellChanges, known_to
+from archytas_nb.driver import ask, notebook_executor
+from archytas_nb.errors import ModelError
+from archytas_nb.kernel.main_thread import MainThread
+from archytas_nb.loop import events as ev
+from archytas_nb.loop.stop import Stop
+from archytas_nb.prepare import read_question
+from archytas_nb.run import Run
+from tests.live_kernel import Kernel, live_kernel
+
+TOOLS = '''
+running = []
+
+def read() -> int:
+    """Read x."""
+    assert not running
+    return x
+
+def write(value: int) -> str:
+    """Write x.
+
+    Args:
+        value: The value
+    """
+    global x, writes
+    assert not running
+    x = value
+    writes += 1
+    return "written"
+'''
+
+
+class Counter:
+    """A model that reads x and writes it back with 100 more, unless it was told of a change.
+
+    Each reply waits until it is let go.
+    """
+
+    name = "counter"
+    protocol = "react"
+    is_scripted = True
+
+    def __init__(self, writes: int, fails_at: int = -1) -> None:
+        self.places = threading.Semaphore(0)
+        self.asked: list[str] = []
+        self._writes = writes
+        self._fails_at = fails_at
+
+    def complete(self, request: ev.AskModel) -> Iterator[ev.Delta]:
+        last = str(request.messages[-1]["content"])
+        self.asked.append(last)
+        stop = Stop.current.get()
+        while not self.places.acquire(timeout=0.005):
+            if stop is not None and stop.event.is_set():
+                raise KeyboardInterrupt
+        if len(self.asked) == self._fails_at:
+            raise ModelError("the endpoint is gone")
+        yield ev.Delta("text", "…")
+        return ev.ModelReply(json.dumps(self._action(last)))
+
+    def _action(self, last: str) -> dict[str, Any]:
+        must_look = "Not run" in last or "changed x" in last or "written" in last
+        if "written" in last and not self._writes:
+            return {"thought": "", "tool": "final_answer", "tool_input": "Done."}
+        found = [int(word) for word in last.replace("\n", " ").split() if word.isdecimal()]
+        if len(self.asked) == 1 or must_look or not found:
+            return {
+                "thought": "",
+                "tool": "read",
+                "tool_input": {},
+            }
+        self._writes -= 1
+        return {"thought": "", "tool": "write", "tool_input": {"value": found[-1] + 100}}
+
+
+class Notebook:
+    """A notebook in which cells and a run in the background share `x`."""
+
+    def __init__(self, model: Any, **options: Any) -> None:
+        self.names: dict[str, Any] = {"x": 0, "writes": 0, "y": 0}
+        exec(TOOLS, self.names)
+        tools = [self.names["read"], self.names["write"]]
+        from archytas_nb import Tool
+
+        tools = [Tool.from_function(each, repeat=True) for each in tools]
+        agent = Agent(
+            tools,
+            model,
+            namespace=self.names,
+            context="none",
+            python="off",
+            max_steps=200,
+            **options,
+        )
+        setup = agent._setup.now()
+        question = read_question(self.names, "Add to x!", names_variables=False)
+        self.run: Run[Any] = Run("Add to x!")
+        stopped = Stop()
+
+        def known() -> set[str]:
+            return known_to(self.run, ())
+
+        self.inbox = BackgroundInbox(known)
+        self.changes = CellChanges(self.names, known, self.inbox.note)
+        self.main = MainThread(lambda: self.changes.is_running)
+        self.ended = 0
+        events = ask(
+            setup, self.run, question, None, self.inbox, [],
+            lambda prepared, run, show: notebook_executor(prepared, run, show, inbox=self.inbox),
+        )  # fmt: skip
+        self.background = BackgroundRun(self.run, events, self.main, stopped, self._end)
+        self.inbox.on_stop = self.background.stop
+
+    def _end(self) -> None:
+        self.ended += 1
+
+    def cell(self, code: str) -> None:
+        self.changes.begun(SimpleNamespace(raw_cell=code))
+        self.names["running"].append(code)
+        try:
+            exec(code, self.names)
+        finally:
+            self.names["running"].pop()
+            self.changes.ended()
+
+    async def async_cell(self, code: str) -> None:
+        """A cell that waits in its middle."""
+        self.changes.begun(SimpleNamespace(raw_cell=code))
+        self.names["running"].append(code)
+        await asyncio.sleep(0.002)
+        exec(code, self.names)
+        self.names["running"].pop()
+        self.changes.ended()
+
+    async def over(self) -> None:
+        while not self.background.is_over:
+            await asyncio.sleep(0.001)
+
+
+def told(run: Run[Any]) -> list[str]:
+    kinds = ("told", "late")
+    found = [each.text for each in run.events if isinstance(each, ev.Notice) and each.kind in kinds]
+    outcomes = [o.text for e in run.events if isinstance(e, ev.CallOutcomes) for o in e.outcomes]
+    return [each for each in (*found, *outcomes) if "changed x" in each]
+
+
+actions = st.lists(
+    st.sampled_from(["cell", "cell", "async cell", "other", "reply", "reply", "wait"]), max_size=14
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(actions, st.integers(1, 3), st.sampled_from(["", "", "", "stop", "fail"]), st.integers(0, 9))
+def test_no_update_is_lost_in_any_order_of_cells_and_calls(  # noqa: C901 - a case per action
+    schedule: list[str], writes: int, accident: str, when: int
+) -> None:
+    async def play() -> tuple[Notebook, int]:
+        model = Counter(writes, fails_at=when if accident == "fail" else -1)
+        notebook = Notebook(model)
+        notebook.background.start()
+        cells = 0
+        for place, each in enumerate(schedule):
+            if accident == "stop" and place == when:
+                notebook.inbox.stop()
+            match each:
+                case "cell":
+                    notebook.cell("x += 1")
+                    cells += 1
+                case "async cell":
+                    await notebook.async_cell("x = x + 1")
+                    cells += 1
+                case "other":
+                    notebook.cell("y += 1")
+                case "reply":
+                    model.places.release()
+                case "wait":
+                    await asyncio.sleep(0.004)
+            await asyncio.sleep(0)
+        if accident == "stop":
+            notebook.inbox.stop()
+        for _ in range(200):
+            model.places.release()
+        await asyncio.wait_for(notebook.over(), 60)
+        return notebook, cells
+
+    notebook, cells = asyncio.run(play())
+    names = notebook.names
+    assert names["x"] == cells + 100 * names["writes"]
+    assert notebook.ended == 1
+    assert not any("AssertionError" in each for each in map(str, notebook.run.events))
+    assert not any("y" in each.split("changed ")[1].split()[0] for each in told(notebook.run))
+    if accident == "stop":
+        assert notebook.run.status in ("interrupted", "answered")
+    elif accident == "fail" and when <= len(notebook.run.steps) and when > 0:
+        assert notebook.run.status == "failed"
+    else:
+        assert notebook.run.status == "answered"
+        assert names["writes"] == writes
+
+
+def test_a_change_after_the_last_request_is_told_to_the_person() -> None:
+    class Last(Counter):
+        def _action(self, last: str) -> dict[str, Any]:
+            if len(self.asked) == 1:
+                return {"thought": "", "tool": "read", "tool_input": {}}
+            return {"thought": "", "tool": "final_answer", "tool_input": "It is 0."}
+
+    async def play() -> Notebook:
+        model = Last(0)
+        notebook = Notebook(model)
+        notebook.background.start()
+        model.places.release()
+        while len(model.asked) < 2:
+            await asyncio.sleep(0.001)
+        notebook.cell("x = 5")
+        model.places.release()
+        await notebook.over()
+        return notebook
+
+    notebook = asyncio.run(play())
+    assert notebook.run.answer == "It is 0."
+    [late] = [each for each in notebook.run.events if isinstance(each, ev.Notice)]
+    assert late.kind == "late"
+    assert "x" in late.text
+
+
+def test_a_call_that_names_a_variable_which_a_cell_has_bound_is_not_run() -> None:
+    inbox = BackgroundInbox(lambda: {"known"})
+    inbox.note({"other", "known", "third"})
+    assert inbox.stale([ev.ToolCall("1", "python", {"code": "print(1)"})]).count("known") == 1
+    assert inbox.stale([ev.ToolCall("1", "python", {"code": "print(1)"})]) == ""
+    assert "other" in inbox.stale([ev.ToolCall("1", "python", {"code": "other = 2"})])
+    assert inbox.stale([ev.ToolCall("1", "python", {"code": "other = 2"})]) == ""
+
+
+def test_a_cell_that_waits_runs_the_calls_itself() -> None:
+    async def play() -> Notebook:
+        model = Counter(2)
+        notebook = Notebook(model)
+        notebook.background.start()
+        for _ in range(50):
+            model.places.release()
+        notebook.background.wait()  # as a cell, which keeps the loop
+        return notebook
+
+    notebook = asyncio.run(play())
+    assert notebook.run.status == "answered"
+    assert notebook.names["x"] == 200
+
+
+# ── a real kernel ─────────────────────────────────────────────────────────────────────────────────
+
+SETUP = """
+%load_ext archytas_nb
+import threading
+from archytas_nb.testing import ScriptedModel
+go = threading.Event()
+class Held(ScriptedModel):
+    def complete(self, ask):
+        go.wait(30)
+        return (yield from super().complete(ask))
+x = 1
+"""
+TOOL = '''%%tool
+def bump(by: int) -> int:
+    """Add to x.
+
+    Args:
+        by: The number
+    """
+    global x
+    x += by
+    print("bumped")
+    return x
+'''
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with live_kernel(Path(tmp_path_factory.mktemp("kernel")), ARCHYTAS_NB_CONTEXT="none") as kernel:
+        for each in (SETUP, TOOL):
+            assert kernel.run(each).status == "ok"
+        yield kernel
+
+
+def begin(kernel: Kernel, line: str, *replies: str) -> Any:
+    kernel.run("go.clear()")
+    kernel.run(f"script = Held({', '.join(replies)})")
+    return kernel.run(f"%agent --model script {line}", person=True, cell_id="asks")
+
+
+def test_the_cell_returns_at_once_and_other_cells_run_meanwhile(kernel: Kernel) -> None:
+    asked = begin(
+        kernel, "--background --out n Add two!", '("bump", {"by": 2})', '("final_answer", "Three.")'
+    )
+    assert asked.status == "ok"
+    assert kernel.run("print(x)").printed == "1\n"  # the model is still waited for
+    assert "running" in kernel.run("%agent_runs").result
+    refused = kernel.run("%agent --model script And now?", person=True, cell_id="other")
+    assert "--wait" in refused.printed
+    kernel.run("go.set()")
+    waited = kernel.run("%agent_runs --wait", wait=60)
+    assert "answered" in waited.result
+    assert kernel.run("print(x, n)").printed.endswith("3 Three.\n")
+    history = kernel.run("%agent_history")
+    assert "Three." in history.result + str(history.displayed)
+    kernel.run("x = 1")
+
+
+def test_a_run_ends_without_a_cell_and_the_next_cell_says_so(kernel: Kernel) -> None:
+    begin(kernel, "--background Add two!", '("bump", {"by": 2})', '("final_answer", "Four.")')
+    kernel.run("go.set()")
+    for _ in range(200):
+        cell = kernel.run("print('…')")
+        if "Four." in cell.printed:
+            break
+    else:
+        raise AssertionError("no sign that the run has ended")
+    assert kernel.run("print(x)").printed == "3\n"
+    kernel.run("x = 1")
+
+
+def test_a_run_is_stopped_while_it_waits(kernel: Kernel) -> None:
+    begin(kernel, "--background Wait!", '("final_answer", "x")')
+    kernel.run("import threading; threading.Timer(0.2, go.set).start()")
+    stopped = kernel.run("%agent_runs --stop", wait=60)
+    assert stopped.status == "ok"
+    assert "running" not in stopped.result
+
+
+def test_nbclient_waits_in_the_cell(tmp_path: Path) -> None:
+    cells = [
+        "%load_ext archytas_nb",
+        "import archytas_nb.testing as t; script = t.ScriptedModel(('final_answer', 'Six.'))",
+        "%agent --background --model script --out n What is 2 times 3?",
+        "print(n)",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert notebook.cells[3].outputs[0]["text"] == "Six.\n"
