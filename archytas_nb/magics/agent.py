@@ -602,7 +602,7 @@ class ArchytasNB(SettingTraits, Magics):
         finally:
             if not is_made:  # nothing came of it: the other branch is there as it was
                 go(run, before)
-        made.show("status" if mode == "terminal" else "nothing")
+        made.show("nothing")
         return made
 
     def _add_cell(self, run: Run) -> None:
