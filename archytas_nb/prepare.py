@@ -631,6 +631,7 @@ def _code_place(
         place = code_in_notebook(
             asks=setup.settings.python == "ask",
             is_watched=setup.settings.watches(by_setting=profile.runs_python),
+            asks_before=setup.settings.ask_before,
         )
     sent = sent_with(told.past, profile.facts.identity)
     known = next((each.code_place for each in reversed(sent) if each.code_place), "")

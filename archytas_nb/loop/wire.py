@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, Self
 
-from archytas_nb.choices import ActiveProtocol
+from archytas_nb.choices import ActiveProtocol, AskBefore
 from archytas_nb.loop.events import (
     ANSWER,
     FAIL,
@@ -39,15 +39,27 @@ CODE_IN_COPY = (
 )
 
 
-def code_in_notebook(*, asks: bool, is_watched: bool) -> str:
+_ACTS: Mapping[AskBefore, str] = {
+    "network": "connects", "process": "starts or ends a program", "delete": "deletes a file",
+    "outside": "changes a file outside of the working folder",
+}  # fmt: skip
+
+
+def code_in_notebook(
+    *, asks: bool, is_watched: bool, asks_before: Collection[AskBefore] = ()
+) -> str:
     """What the model learns where its code runs on the variables themselves.
 
     Args:
         asks: Whether the user approves the code.
         is_watched: Whether changes of variables can be undone.
+        asks_before: Before what code does the user is asked.
     """
     undone = "variables and of files that Python wrote" if is_watched else "files that Python wrote"
-    approved = " The user approves the code before it runs." if asks else ""
+    acts = " or ".join(words for act, words in _ACTS.items() if act in asks_before)
+    approved = f" The user is asked before it {acts}." if acts else ""
+    if asks:
+        approved = " The user approves the code before it runs." + approved
     return (
         "(Code runs in the notebook itself. Variables persist, but new names that begin with _ are "
         "scratch: only code sees them, and they are removed after the question. The user can undo "

@@ -360,3 +360,7 @@ def test_a_question_tells_where_code_runs_once_and_again_when_that_changes() -> 
     assert "variables and of files" in watched
     assert "variables and of files" not in unwatched
     assert len({json.dumps(each.tools) for each in model.asked}) == 1
+    agent._configure(ask_before=["delete", "network"])
+    model._remaining = ["ok"]
+    agent.run("And now?")
+    assert "asked before it connects or deletes a file" in model.asked[-1].messages[-1]["content"]
