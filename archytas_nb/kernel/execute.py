@@ -39,7 +39,13 @@ from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Clear
 from archytas_nb.kernel.copied import WithCopied, WorkingCopy, runs_in_copy, working
 from archytas_nb.kernel.guard import guard_tools
 from archytas_nb.kernel.kept import kept
-from archytas_nb.kernel.origin import as_tool, followed, is_of_code, run_as_tool
+from archytas_nb.kernel.origin import (
+    as_tool,
+    followed,
+    followed_into_threads,
+    is_of_code,
+    run_as_tool,
+)
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.permission import NOTEBOOK, Permissions, Source
 from archytas_nb.kernel.person import (
@@ -81,7 +87,8 @@ from archytas_nb.words import truncate_line, truncate_middle
 
 T = TypeVar("T")
 
-followed.append(current)  # what a thread of the code does is an effect of its call
+for each in (followed, followed_into_threads):  # what a thread does is an effect of the call
+    each.append(current)
 
 _SECONDS_TO_RENDER = 2.0
 """Minimum time to render a result, so that it is not lost when its call used up its time."""

@@ -57,7 +57,10 @@ current: ContextVar[Origin | None] = ContextVar("archytas_nb_origin", default=No
 """What started the running code; None for the person."""
 
 followed: list[ContextVar[Any]] = []
-"""Other variables that go with what a run starts in a thread, or hands to one."""
+"""Other variables that go with the work that a run hands to a pool."""
+
+followed_into_threads: list[ContextVar[Any]] = []
+"""Those that go with a thread that a run starts, too."""
 
 
 @contextmanager
@@ -238,7 +241,7 @@ def _following(start: Callable[..., Any]) -> Callable[..., Any]:
         if origin is None or function is next or not callable(function):
             return start(function, *args, **kwargs)
 
-        return start(_Work(origin, function, _followed()), *args, **kwargs)
+        return start(_Work(origin, function, _values(followed_into_threads)), *args, **kwargs)
 
     return start_thread
 
@@ -253,15 +256,15 @@ def _handing_over(submit: Callable[..., Any]) -> Callable[..., Any]:
             return submit(self, work, *args, **kwargs)
         token = current.set(None)  # a thread that the pool starts works for others as well
         try:
-            return submit(self, _Work(origin, work, _followed()), *args, **kwargs)
+            return submit(self, _Work(origin, work, _values(followed)), *args, **kwargs)
         finally:
             current.reset(token)
 
     return handed_over
 
 
-def _followed() -> list[tuple[ContextVar[Any], Any]]:
-    return [(each, each.get()) for each in followed]
+def _values(variables: list[ContextVar[Any]]) -> list[tuple[ContextVar[Any], Any]]:
+    return [(each, each.get()) for each in variables]
 
 
 class _Work:
