@@ -334,6 +334,28 @@ def test_a_person_stops_the_run(kernel: Kernel, folder: Path) -> None:
     assert not (folder / "paid").exists()
 
 
+@pytest.mark.parametrize(
+    "delete",
+    [
+        "os.remove('raw.csv')",
+        "t = threading.Thread(target=os.remove, args=('raw.csv',))\nt.start()\nt.join()",
+        "await asyncio.to_thread(os.remove, 'raw.csv')",
+    ],
+)
+def test_code_of_the_model_deletes_only_after_the_person_was_asked(
+    delete: str, kernel: Kernel, folder: Path
+) -> None:
+    code = f"import asyncio, os, threading\n{delete}"
+    call = f'ask(("python", {{"code": {code!r}}}), python="undoable", ask_before=["delete"])'
+    for answer, is_left in (("n: keep it", True), ("y", False)):
+        (folder / "raw.csv").write_text("a")
+        cell = kernel.run(f"threading.excepthook = print\n{call}", person=True, answers=[answer])
+        assert len(cell.prompts) == 1
+        assert "path = 'raw.csv'" in str(cell.messages)
+        assert (folder / "raw.csv").exists() is is_left
+    kernel.run("threading.excepthook = threading.__excepthook__")
+
+
 def test_headless_refuses_at_once_and_says_how_to_allow_the_call(
     kernel: Kernel, folder: Path
 ) -> None:
