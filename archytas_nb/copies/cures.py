@@ -16,6 +16,7 @@ are installed: a cure that is no longer needed fails its test.
 | takes a statistic of columns of which some are text | the same with ``numeric_only=True`` |
 | fails in a loop over columns of which some are text | the same over those of numbers |
 | gives one column to what takes a table | the same with a table of this column |
+| gives a table with text to what takes numbers | the same with its columns of numbers |
 """
 
 from __future__ import annotations
@@ -228,21 +229,26 @@ def _numeric_columns(failure: Failure) -> Cure | None:
     return Cure(ast.unparse(tree), "some columns are text: only those of numbers")
 
 
-def _one_column(failure: Failure) -> Cure | None:
-    """One column for a function that takes a table: a table of it, with which the call runs."""
-    if not isinstance(failure.error, ValueError):
+def _as_taken(failure: Failure) -> Cure | None:
+    """One column, or text, for a function that takes a table of numbers: one with which it runs."""
+    if not isinstance(failure.error, _OF_TEXT):
         return None
     tree = parsed(ast.unparse(failure.statement))
     for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call) and each.args):
         first = call.args[0]
         with suppress(Exception):
             value = failure.value_of(first)
-            if len(getattr(value, "shape", ())) != 1:
+            if len(getattr(value, "shape", ())) == 1:
+                form = "{}.to_frame()" if hasattr(value, "to_frame") else "{}.reshape(-1, 1)"
+                why = "a table of one column is meant"
+            elif hasattr(value, "select_dtypes") and _has_text(value):
+                form = "{}.select_dtypes('number')"
+                why = "some columns are text: only those of numbers"
+            else:
                 continue
-            as_table = "{}.to_frame()" if hasattr(value, "to_frame") else "{}.reshape(-1, 1)"
-            call.args[0] = parsed(as_table.format(ast.unparse(first)), "eval").body
+            call.args[0] = parsed(form.format(ast.unparse(first)), "eval").body
             failure.value_of(call)
-            return Cure(ast.unparse(tree), "a table of one column is meant")
+            return Cure(ast.unparse(tree), why)
         call.args[0] = first
     return None
 
@@ -271,7 +277,7 @@ _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _fill_method,
     _numeric_only,
     _numeric_columns,
-    _one_column,
+    _as_taken,
 )
 
 

@@ -47,9 +47,9 @@ CONTINUES = True
 
 STOPS = ("```",)
 PYTHON_LINES = r"""root ::= line ("\n" line)* "\n```"
-line ::= "" | [A-Za-z_#( \t] [^\n]*
+line ::= "" | [A-Za-z_#()\[\]{}'"] [^\n]* | [ \t]+ [^@ \t\n] [^\n]*
 """
-"""The grammar after a program that was no Python: its lines begin as those of Python do."""
+"""The grammar of a program: its lines begin as those of Python do, and not as forms of answers."""
 
 _FENCE = "```python\n"
 
@@ -64,7 +64,6 @@ class _Wrong:
         failed: The statement that failed; empty if all ran.
         hints: What was looked up about it.
         begins: How the next statement begins; empty if that is left to the model.
-        is_python: Whether it could be read as Python.
     """
 
     text: str
@@ -72,7 +71,6 @@ class _Wrong:
     failed: str = ""
     hints: tuple[str, ...] = ()
     begins: str = ""
-    is_python: bool = True
 
     @property
     def begun(self) -> str:
@@ -135,7 +133,7 @@ class ProgramsInCopy:
             self.loop.exchange.hint = wrong.told
             self.loop.conversation.rebuild()
         begun = _FENCE + (before.begun if before.ran else "")
-        grammar = "" if wrong is None or wrong.is_python else PYTHON_LINES
+        grammar = "" if before.begins else PYTHON_LINES
         reply = yield from self._ask(begun, WARM if failures else 0.0, grammar)
         is_cut = reply.finish == "length"
         text = before.begins + _program_in(reply.text, is_cut=is_cut)
@@ -145,7 +143,7 @@ class ProgramsInCopy:
         end = yield from programs.run(text)
         if isinstance(end, ProgramFaults):
             fault = end.faults[0]
-            return _Wrong(fault.text, failed=fault.source, is_python=False)
+            return _Wrong(fault.text, failed=fault.source)
         programs.text = end.ran or ""
         self._doubts = end.doubts
         for why in end.cures:

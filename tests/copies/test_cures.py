@@ -102,6 +102,12 @@ EXAMPLES = [
         lambda it: it["found"], (3, 1),
     ),
     Example(
+        "text in a table",
+        "from sklearn.preprocessing import StandardScaler\n"
+        "found = StandardScaler().fit_transform(fleet.dropna()).shape",
+        lambda it: it["found"], (3, 1),
+    ),
+    Example(
         "back", "found = fleet['Draught (m)'].fillna(method='backfill').sum()",
         lambda it: it["found"], 16.0,
     ),

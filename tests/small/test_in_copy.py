@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import re
 import statistics
 from typing import Any, TypedDict
 
@@ -13,6 +16,7 @@ from archytas_nb import Agent
 from archytas_nb.errors import TaskFailed
 from archytas_nb.loop import events as ev
 from archytas_nb.run import Run
+from archytas_nb.small.in_copy import PYTHON_LINES
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace.fold import fold
 from archytas_nb.trace.html import html
@@ -151,11 +155,22 @@ def test_a_program_that_was_cut_off_goes_on() -> None:
     assert run.answer == "6.0"
 
 
-def test_after_a_reply_that_is_no_python_lines_begin_as_those_of_python_do() -> None:
-    with Small("@mean[ships['Draught (m)'].mean()]", "answer(4)") as model:
+def test_lines_of_a_program_begin_as_those_of_python_do_but_for_the_rest_of_one() -> None:
+    with Small("depth = 4", "depth)") as model:
         run = Agent([], model, namespace=variables()).run("How many ships? 4")
     assert run.answer == "4"
-    assert (model.asked[0].grammar, bool(model.asked[1].grammar)) == ("", True)
+    assert [each.grammar for each in model.asked] == [PYTHON_LINES, ""]
+
+
+@pytest.mark.parametrize("name", ["inspect", "textwrap", "ast"])
+def test_the_grammar_of_programs_takes_python_as_it_is_written(name: str) -> None:
+    source = inspect.getsource(importlib.import_module(name))
+    first = re.compile(r"""[A-Za-z_#()\[\]{}'"]|[ \t]+[^@ \t\n]""")
+    assert first.pattern.split("|")[0] in PYTHON_LINES
+    lines = [each for each in source.splitlines() if each.strip() and each.strip()[0] != "@"]
+    others = [each for each in lines if not first.match(each)]
+    assert len(others) < len(lines) / 500, others
+    assert not any(map(first.match, ["@mean[3]", "    @mean[3]", "-> 3", "1. Group", "> x", "* x"]))
 
 
 def test_data_that_is_not_fit_is_made_again() -> None:
