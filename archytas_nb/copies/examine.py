@@ -104,7 +104,7 @@ def without_value(
     names: Iterable[str], variables: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
     """Those of these variables that are a number and have no value, and those without any rows."""
-    values = {name: variables.get(name) for name in names}
+    values: dict[str, Any] = {name: variables.get(name) for name in names}
     missing = [name for name, each in values.items() if isinstance(each, float) and each != each]  # noqa: PLR0124
     empty = []
     for name, each in values.items():
