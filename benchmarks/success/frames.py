@@ -29,14 +29,15 @@ from pathlib import Path
 from typing import Any, TypedDict
 from unittest.mock import patch
 
-from archytas_nb import Agent
+from archytas_nb import Agent, prepare
 from archytas_nb.batch.interval import wilson
-from archytas_nb.copies import examine
+from archytas_nb.copies import examine, place
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models.embedded.model import EmbeddedModel
 from archytas_nb.sandbox import in_copy as session
 from archytas_nb.small import copy_protocol
 from archytas_nb.small import in_copy as programs
+from archytas_nb.small.copy_protocol import COPY_CARD
 from benchmarks.success.frames_own import Asked, questions
 
 # ── the questions ─────────────────────────────────────────────────────────────────────────────────
@@ -111,8 +112,13 @@ PIECES: dict[str, Patches] = {
     "cures": lambda: [
         patch.object(examine, "cure_of", lambda _: None),
         patch.object(examine, "cure_before", lambda *_: None),
+        _by_fork(),
     ],
-    "hints": lambda: [patch.object(examine, "hints", lambda _: [])],
+    "missing": lambda: [patch.object(examine, "without_missing", lambda *_: None), _by_fork()],
+    "values": lambda: [patch.object(prepare, "COPY_CARD", replace(COPY_CARD, has_values=False))],
+    "std": lambda: [patch.object(copy_protocol, "_RULES", _without_std(copy_protocol._RULES))],
+    "grammar": lambda: [patch.object(programs, "PYTHON_LINES", "")],
+    "hints": lambda: [patch.object(examine, "hints", lambda _: []), _by_fork()],
     "nan": lambda: [
         patch.object(session.CopySession, "_lacks_value", lambda *_: ""),
         patch.object(session, "_has_no_value", lambda _: False),
@@ -124,6 +130,19 @@ PIECES: dict[str, Patches] = {
     "origins": lambda: [patch.object(programs, "invented_numbers", lambda *_: [])],
 }
 """By name: patches that take one piece away. A name that the product has no more is an error."""
+
+
+def _by_fork() -> AbstractContextManager[Any]:
+    """Copies are forks: a prepared process has the modules as they are in their files."""
+    return patch.object(place.Copy, "_ways", lambda _: [("fork", 0.0)])
+
+
+def _without_std(rules: str) -> str:
+    before, sentence, behind = rules.partition(
+        "std and var divide by n - 1 in pandas, by n in numpy. "
+    )
+    assert sentence
+    return before + behind
 
 
 # ── a model whose replies are kept ────────────────────────────────────────────────────────────────
