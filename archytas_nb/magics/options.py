@@ -81,8 +81,8 @@ AGENT_FLAGS = (
     ),
     _switch(
         "--background",
-        "Give the cell back at once: the run goes on between other cells; see %agent_runs. Without "
-        "a notebook in which somebody looks on, the cell waits for it.",
+        "Give the cell back at once: the run goes on between other cells; see %%agent_runs. "
+        "Without a notebook in which somebody looks on, the cell waits for it.",
     ),
     _switch("--raw", "Send the question as written; do not replace {name}."),
     argument_group("the answer"),
