@@ -107,6 +107,7 @@ class Options(TypedDict, total=False):
     images: Any
     origin: str
     code: bool
+    unsure: float | None
     observers: Sequence[Observer]
     progress: bool | None
     plan: bool
@@ -547,7 +548,12 @@ class Agent:
     def run(self, question: str, *, output_type: Any, **options: Unpack[Options]) -> Run[Any]: ...
     @takes_options
     def run(
-        self, question: str, *, output_type: Any = None, **options: Unpack[Options]
+        self,
+        question: str,
+        *,
+        output_type: Any = None,
+        then: str | Model | None = None,
+        **options: Unpack[Options],
     ) -> Run[Any]:
         """Ask a question and wait for the answer; ``agent("…")`` is the same.
 
@@ -555,6 +561,7 @@ class Agent:
             question: The question.
             output_type: The required type of the answer, any type that a tool's argument may have;
                 the value is then in ``run.output``. None for text.
+            then: The model that is asked in place of this one where the answer is unsure.
             until: A function that gets the answer (with a type, its value) and returns what is
                 wrong with it, for the model to read, or an empty string; or True or False. An
                 AssertionError, ValueError, LookupError or ArithmeticError rejects the answer too;
@@ -565,6 +572,10 @@ class Agent:
                 earlier question with the same origin, and continues the conversation before it.
             code: Whether the answer, if it is text, is to end with a block of Python code. A model
                 that leaves it out is asked for it once more.
+            unsure: The least confidence of an answer, from 0 to 1: below it ``run.output`` is None
+                and ``run.status`` is ``"unsure"``. With 0, ``run.confidence`` is only told. It
+                takes a type of a few options: Literal, bool, Enum, an int with bounds, or fields
+                of these.
             observers: Called with every event, and with the output of running tools.
             progress: Whether to show a progress line; None shows it in a terminal or a notebook.
             plan: Whether the model writes a plan of at most ten steps first, which you edit or
@@ -595,7 +606,12 @@ class Agent:
                     pass
         except KeyboardInterrupt:
             raise run.interrupt() from None
-        return run.checked()
+        run.checked()
+        if then is not None and run.status == ev.UNSURE:
+            self.forget_last()
+            others: dict[str, Any] = {**options, "model": then, "unsure": None}
+            return self.run(question, output_type=output_type, **others)
+        return run
 
     __call__ = run
 
@@ -707,6 +723,8 @@ class Agent:
         verify: int = 10,
         max_fallback: float = 0.2,
         retry: bool = False,
+        unsure: float | None = None,
+        then: Any = None,
     ) -> Any:
         """Ask about every row of a column or a frame, each in a conversation of its own.
 
@@ -743,14 +761,20 @@ class Agent:
             retry: Whether rows are asked about again for which a tool that is not pure may have run
                 in another process that was lost (status ``"unknown"``). Without it you are asked
                 when the map is run again; without anybody at the keyboard, they stay unknown.
+            unsure: The least confidence of an answer, from 0 to 1. Below it the row has no answer,
+                and the status ``"unsure"``. With 0, the confidence is only told. It takes a type of
+                a few options: Literal, bool, Enum, an int with bounds, or fields of these.
+            then: Who answers the rows that are unsure: another model, or ``"person"`` for you.
 
         Returns:
             A DataFrame with the index of the data: the fields of the type (or ``answer``),
             ``status`` (``"done"``, ``"failed"``, ``"open"``, ``"unknown"``), ``error``,
             ``tokens``, ``cost`` in USD, ``seconds``. With `plan` also ``by`` (``"program"``,
             ``"agent"``), ``agent`` (its answer, where it was asked to compare) and the status
-            ``"differs"``; what is known of the plan is in its ``attrs["plan"]``. For a list, a list
-            of dicts. An interrupt returns the results so far.
+            ``"differs"``; what is known of the plan is in its ``attrs["plan"]``. With `unsure`
+            also ``confidence``, the lowest of the fields, and ``attrs["unsure"]``; with `then`,
+            ``by`` is ``"then"`` for the rows that were answered so. For a list, a list of dicts.
+            An interrupt returns the results so far.
 
         Raises:
             ConfigurationError: The map cannot start: no model, no price for a budget in USD, a
@@ -776,6 +800,8 @@ class Agent:
             verify=verify,
             max_fallback=max_fallback,
             retry=retry,
+            unsure=unsure,
+            then=then,
         )
 
     @users_frames
@@ -790,6 +816,7 @@ class Agent:
         budget: float | str | None = None,
         store: str | None = STORE,
         progress: bool = True,
+        unsure: float | None = None,
     ) -> Evaluation:
         """Ask each question several times, and count how often the answer is right.
 
@@ -805,6 +832,9 @@ class Agent:
             budget: The maximum cost for each model; as in `map`.
             store: The file that stores the answers, as in `map`; None stores nothing.
             progress: Whether to show progress.
+            unsure: The least confidence of an answer that counts as one, as in `map`; with 0, all
+                count. The evaluation then has a ``calibration``: how often answers are right by
+                their confidence, and which threshold to use for a wished share of right ones.
 
         Returns:
             The pass rates with their 95% intervals, tokens and cost, for each case and in total.
@@ -825,6 +855,7 @@ class Agent:
             budget=budget,
             store=store,
             progress=progress,
+            unsure=unsure,
         )
 
     @overload
@@ -894,6 +925,8 @@ class Agent:
         question = read_question(
             setup.variables, run.question, output_type, names_variables=sees, **about
         )
+        if options.get("unsure") is not None:
+            run.require_confidence(options["unsure"], question.exchange)
         self._conversation.begin(question.exchange, run)
         if self.inbox.is_closed:  # it is that of an earlier question
             self.inbox = Inbox()

@@ -169,6 +169,7 @@ class RunSetup:
         permitted: What the person has permitted before; None for nothing.
         make_guards: Makes the guards of a run.
         plans: Whether the model writes a plan first, which a person approves.
+        wants_odds: Whether it is to be told how probable the options of an answer were.
     """
 
     settings: Settings
@@ -181,6 +182,7 @@ class RunSetup:
     permitted: Permissions | None = None
     make_guards: Callable[..., Guards] = Guards
     plans: bool = False
+    wants_odds: bool = False
 
     def but(self, **given: Any) -> RunSetup:
         """The same with other settings; raises ValueError if one is invalid."""

@@ -85,7 +85,9 @@ class Step:
     program: str = ""
 
 
-_STATUS: dict[type, Literal["answered", "failed", "stopped", "interrupted"]] = {
+RunStatus: TypeAlias = Literal["answered", "unsure", "failed", "stopped", "interrupted"]
+
+_STATUS: dict[type, RunStatus] = {
     ev.Answered: "answered", ev.Stopped: "stopped", ev.Interrupted: "interrupted",
 }  # fmt: skip
 
@@ -127,11 +129,50 @@ class Run(Generic[T_co]):
     reads: ReadTracker | None = field(default=None, repr=False, compare=False)
     _is_typed: bool = False  # whether a type was required
     _display: Display = "all"
+    _least: float = 0.0  # the confidence below which the answer is unsure
+    _schema: ev.Json = None  # of the answer, if its confidence was to be told
 
     @property
-    def status(self) -> Literal["answered", "failed", "stopped", "interrupted"]:
+    def status(self) -> RunStatus:
         """How the run ended."""
+        if isinstance(self.ending, ev.Answered) and self._least:
+            confidence = self.confidence
+            if confidence is None or confidence < self._least:
+                return ev.UNSURE
         return _STATUS.get(type(self.ending), "failed")
+
+    @property
+    def odds(self) -> Mapping[str, Mapping[str, float]]:
+        """The probability of each option, by the fields of the answer; ``"answer"`` for the whole.
+
+        It is empty unless the question was asked with `unsure`. An endpoint that tells no
+        probabilities is asked for the answer several times: they are then shares of its answers.
+        """
+        return self.ending.odds if isinstance(self.ending, ev.Answered) else {}
+
+    @property
+    def confidence(self) -> float | None:
+        """The probability of the answer, the lowest one of its fields; None if it is not known."""
+        if not self.odds:
+            return None
+        from archytas_nb.loop.odds import as_json, chosen_odds
+
+        found = chosen_odds(self._schema, as_json(self.answer), self.odds)
+        return min(found.values(), default=None)
+
+    def require_confidence(self, unsure: float, exchange: Exchange) -> None:
+        """Have the confidence of the answer told, and leave the answer out where it is low.
+
+        Raises:
+            ValueError: The threshold is none, or the type of the answer has more than a few values.
+        """
+        from archytas_nb.loop.odds import check_threshold, require_options
+
+        check_threshold(unsure)
+        self._schema = None if exchange.form is None else exchange.form.schema
+        require_options(self._schema)
+        self._least = float(unsure)
+        exchange.wants_odds = True
 
     @property
     def answer(self) -> str:
@@ -153,6 +194,8 @@ class Run(Generic[T_co]):
     def output(self) -> T_co:
         """The value of the requested type, or the answer as text if none was requested.
 
+        None if the answer is unsure; what it would be is in `answer` and `odds`.
+
         Raises:
             RunError: There is no such value: the run is incomplete or failed.
         """
@@ -162,6 +205,8 @@ class Run(Generic[T_co]):
             error = RunError(f"the run has no value of the required type: {self.reason}")
             error.run = self
             raise error
+        if self.status == ev.UNSURE:
+            return None  # type: ignore[return-value]
         return self.value  # type: ignore[no-any-return]
 
     @property

@@ -47,7 +47,7 @@ from archytas_nb.kernel.permission import NOTEBOOK, Permission, Permissions, sta
 from archytas_nb.kernel.person import Keyboard, ask_user, confirm
 from archytas_nb.kernel.python import python
 from archytas_nb.loop.calls_made import Effects
-from archytas_nb.loop.events import Usage
+from archytas_nb.loop.events import Json, Usage
 from archytas_nb.loop.model import ModelFacts, without_retries
 from archytas_nb.loop.stop import Stop, stoppable
 from archytas_nb.models.choose import choose_model
@@ -309,6 +309,7 @@ class Map:
             name or given_name(setup.choice.given),
             setup.instructions.text,
             repr(self.answers.form),
+            *(["odds"] if setup.wants_odds else []),
         )
         self.keys = self.keys_of(questions, salts)
         self.counted = self.keys
@@ -347,6 +348,11 @@ class Map:
             with self.begun():
                 self.run(self.todo)
         return self.with_values(self._row_by_row())
+
+    @property
+    def schema(self) -> Json:
+        """The JSON schema of an answer; None for text."""
+        return None if self.answers.form is None else self.answers.form.schema
 
     # ── several goes ──────────────────────────────────────────────────────────────────────────────
 

@@ -39,6 +39,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "cost": {"type": "number"},
     "seconds": {"type": "number"},
     "by": {"type": "string"},
+    "confidence": {"type": "number"},
     "agent": {},
 }
 """The schemas of the columns next to the answers; the last one has that of the answers."""

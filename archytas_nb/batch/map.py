@@ -12,8 +12,11 @@ from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, is_typeddict
 
+from archytas_nb.batch.calibration import Calibration, calibrated
 from archytas_nb.batch.frame import BESIDE, framed, schemas_of
 from archytas_nb.batch.interval import wilson
+from archytas_nb.batch.store import RowResult
+from archytas_nb.batch.unsure import BY, CONFIDENCE, Sure, confidence_of
 from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import Usage
 from archytas_nb.prepare import ModelChoice, RunSetup
@@ -31,15 +34,12 @@ from archytas_nb.tools.variables import name_of
 
 if TYPE_CHECKING:
     from archytas_nb.batch.engine import Map
-    from archytas_nb.batch.store import RowResult
     from archytas_nb.code.rows import PlannedRows
 
-BY = "by"
-"""Who answered, of a map that was planned: ``"program"`` or ``"agent"``."""
 AGENT = "agent"
 """What the agent has answered, too, where it was asked to compare it with the program."""
-COLUMNS = tuple(name for name in BESIDE if name not in (BY, AGENT))
-"""What stands beside the answer."""
+COLUMNS = tuple(name for name in BESIDE if name not in (BY, AGENT, CONFIDENCE))
+"""What always stands beside the answer."""
 
 
 DIFFERS = "differs"
@@ -60,6 +60,8 @@ def mapped(
     expression: str = "",
     variable: str = "",
     on_planned: Callable[[PlannedRows], object] | None = None,
+    unsure: float | None = None,
+    then: Any = None,
     **options: Any,
 ) -> Any:
     """Ask about every row, as `Agent.map`; the other options are those of the engine's `Map`.
@@ -72,11 +74,12 @@ def mapped(
 
     _check_plan(plan, verify, max_fallback)
     library = _library_of(data)
-    beside = COLUMNS if plan is False else (*COLUMNS, BY, AGENT)
+    sure = Sure(unsure, then, is_planned=plan is not False)
+    beside = [*COLUMNS, *sure.columns, *[AGENT][: plan is not False]]
     names, parts = columns_of(options["output_type"], beside)
     items = _items(data)
     questions = questions_of(items, prompt, _labels(data))
-    asked = Map(setup, questions, **options)
+    asked = Map(sure.setup(setup), questions, **options)
     is_planned = plan is True
     if plan == "auto":
         is_planned = pool.is_available() and _may_be_planned(items, prompt, asked.tools)
@@ -98,11 +101,11 @@ def mapped(
             if on_planned is not None:
                 on_planned(code)
     else:
-        found, values = asked.results()
-        answered_by = ["agent"] * len(found)
+        found, values, answered_by = sure.results(asked, questions, options)
         agents = [None] * len(found)
         differs = [False] * len(found)
-    rows = zip(found, values, answered_by, agents, differs, strict=True)
+    confidences = [confidence_of(asked, each) for each in found]
+    rows = zip(found, values, answered_by, agents, differs, confidences, strict=True)
     records = [_record(each, names, parts, beside) for each in rows]
     if asked.is_shown:
         _show(asked, variable, prompt, items, records, names, known)
@@ -112,23 +115,23 @@ def mapped(
     schemas = schemas_of(asked.answers.schema, names)
     schemas |= {name: beside_schemas[name] for name in beside}
     frame = framed(data, library, records, schemas)
-    if known and library == "pandas":
-        frame.attrs["plan"] = known
+    if library == "pandas":
+        frame.attrs |= sure.attributes | ({"plan": known} if known else {})
     return frame
 
 
 def _record(
-    row: tuple[RowResult, Any, str | None, Any, bool],
+    row: tuple[RowResult, Any, str | None, Any, bool, float | None],
     names: Sequence[str],
     parts: Callable[[Any], Mapping[str, Any]],
     beside: Sequence[str],
 ) -> dict[str, Any]:
     """What the result says of a row: the parts of its answer, and what stands beside it."""
-    result, value, by, agent, is_different = row
+    result, value, by, agent, is_different, confidence = row
     record: dict[str, Any] = dict.fromkeys(names)
     if result.status == "done":
         record |= parts(value)
-    stated = _stated(result) | {BY: by, AGENT: agent}
+    stated = _stated(result) | {BY: by, AGENT: agent, CONFIDENCE: confidence}
     if is_different:
         stated["status"] = DIFFERS
     return record | {name: stated[name] for name in beside}
@@ -409,10 +412,26 @@ class Evaluation(NamedTuple):
     Attributes:
         cases: One for each model and question.
         totals: One for each model.
+        calibrations: With `unsure`, for each model how well its confidence tells whether an answer
+            is right.
     """
 
     cases: tuple[Score, ...]
     totals: tuple[Score, ...]
+    calibrations: tuple[Calibration, ...] = ()
+
+    @property
+    def calibration(self) -> Calibration:
+        """The calibration of the first model.
+
+        Raises:
+            ValueError: The confidence was not asked for.
+        """
+        if not self.calibrations:
+            raise ValueError(
+                "there is no calibration: evaluate with unsure=0 and a type= of options"
+            )
+        return self.calibrations[0]
 
     @property
     def rate(self) -> float:
@@ -431,11 +450,18 @@ class Evaluation(NamedTuple):
         rows = [self.cases[at::number] for at in range(number)]
         lines = [(scores[0].question, *_cells(scores)) for scores in (*rows, self.totals)]
         table = Table(tuple(head), tuple(lines))
-        return "\n".join(grid_lines(table, len(lines), width=10_000, cell=60))
+        shown = grid_lines(table, len(lines), width=10_000, cell=60)
+        return "\n".join([*shown, *map(str, self.calibrations)])
 
 
 def evaluated(
-    setup: RunSetup, cases: Sequence[Any], runs: int, models: Sequence[Any], **options: Any
+    setup: RunSetup,
+    cases: Sequence[Any],
+    runs: int,
+    models: Sequence[Any],
+    *,
+    unsure: float | None = None,
+    **options: Any,
 ) -> Evaluation:
     """Ask every question `runs` times with each model; the options are those of `Map`."""
     from archytas_nb.batch.engine import Map
@@ -448,8 +474,11 @@ def evaluated(
         raise ValueError("there are no cases; expected tuples (question, expected)")
     questions = [question for question, _, _ in read for _ in range(runs)]
     salts = [str(run) for _ in read for run in range(runs)]
+    sure = Sure(unsure)
+    setup = sure.setup(setup)
     scores = []
     totals = []
+    calibrations = []
     names = list[str]()
     for model in models or [setup.choice.given]:
         name = given_name(model)
@@ -458,8 +487,13 @@ def evaluated(
         names.append(name)
         with_model = replace(setup, choice=ModelChoice(model))
         asked = Map(with_model, questions, salts, name=name, **options)
+        sure.check(asked)
         answers = list(zip(*asked.results(), strict=True))
         asked.show(asked.line(), final=True)
+        if sure.is_wanted:
+            expected = [case for case in read for _ in range(runs)]
+            calibrations.append(_calibration(asked, expected, answers))
+        answers = [(sure.judged(asked, result), value) for result, value in answers]
         mine = []
         for at, case in enumerate(read):
             part = answers[at * runs : (at + 1) * runs]
@@ -475,7 +509,20 @@ def evaluated(
                 usd=sum(each.usd for each in mine),
             )
         )
-    return Evaluation(tuple(scores), tuple(totals))
+    return Evaluation(tuple(scores), tuple(totals), tuple(calibrations))
+
+
+def _calibration(
+    asked: Map, cases: Sequence[Case], answers: Sequence[tuple[RowResult, Any]]
+) -> Calibration:
+    """How well the confidence of answers tells whether they are right."""
+    return calibrated(
+        [
+            (confidence_of(asked, result), bool(case.check(value, case.expected)))
+            for case, (result, value) in zip(cases, answers, strict=True)
+            if result.status == "done"
+        ]
+    )
 
 
 def _score(model: str, case: Case, answers: Sequence[tuple[RowResult, Any]]) -> Score:

@@ -187,7 +187,7 @@ def ask_row(
         replace(setup, choice=ModelChoice(model), namespace=variables),
         run,
         Question(
-            Exchange(question, form=answers.form, is_row=True),
+            Exchange(question, form=answers.form, is_row=True, wants_odds=setup.wants_odds),
             check,
             is_typed=answers.form is not None,
         ),
@@ -213,7 +213,8 @@ def _result(run: Run[Any]) -> RowResult:
     if run.status == "answered":
         checked = [each.answer for each in run.events if isinstance(each, ev.CheckAnswer)]
         answer = checked[-1] if checked else run.answer
-        return RowResult("done", answer=answer)
+        odds = run.ending.odds if isinstance(run.ending, ev.Answered) else {}
+        return RowResult("done", answer=answer, odds=odds)
     why = run.reason
     if run.incomplete:
         verdicts = [each for each in run.events if isinstance(each, ev.Verdict)]

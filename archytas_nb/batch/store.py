@@ -34,8 +34,8 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -77,6 +77,7 @@ _LATER_COLUMNS = {
     "kind": "ALTER TABLE archytas_nb_rows ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
     "failure": "ALTER TABLE archytas_nb_rows ADD COLUMN failure TEXT NOT NULL DEFAULT 'null'",
     "owner": "ALTER TABLE archytas_nb_rows ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    "odds": "ALTER TABLE archytas_nb_rows ADD COLUMN odds TEXT NOT NULL DEFAULT '{}'",
     # The number of the write, so that each kernel finds what the others have written.
     "changed": "ALTER TABLE archytas_nb_rows ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
 }
@@ -86,14 +87,14 @@ _CHANGES = "SELECT key, spent, changed FROM archytas_nb_rows WHERE changed > ? O
 _GET = "SELECT * FROM archytas_nb_rows WHERE key IN (SELECT value FROM json_each(?))"
 _PUT = """
 INSERT INTO archytas_nb_rows
-    (key, status, answer, error, usage, seconds, spent, kind, failure, owner, changed)
+    (key, status, answer, error, usage, seconds, spent, kind, failure, odds, owner, changed)
 VALUES (
-    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(changed), 0) + 1 FROM archytas_nb_rows)
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(changed), 0) + 1 FROM archytas_nb_rows)
 )
 ON CONFLICT(key) DO UPDATE SET
     status=excluded.status, answer=excluded.answer, error=excluded.error, usage=excluded.usage,
     seconds=excluded.seconds, spent=excluded.spent, kind=excluded.kind,
-    failure=excluded.failure, owner=excluded.owner, changed=excluded.changed
+    failure=excluded.failure, odds=excluded.odds, owner=excluded.owner, changed=excluded.changed
 """
 _SIGN_OF_LIFE = """
 INSERT INTO archytas_nb_owners VALUES (?, ?) ON CONFLICT(owner) DO UPDATE SET beat = excluded.beat
@@ -164,6 +165,7 @@ class RowResult:
             reason.
         failure: Why the program of a map failed; None if it did not, or nobody knows.
         is_repeated: Whether it is the result of an earlier row; it has no costs of its own then.
+        odds: How probable each option of the answer was, by its fields; see `loop/odds.py`.
     """
 
     status: str
@@ -175,6 +177,7 @@ class RowResult:
     kind: str = ""
     failure: RowFailure | None = None
     is_repeated: bool = False
+    odds: Mapping[str, Mapping[str, float]] = field(default_factory=dict, compare=False)
 
     @property
     def ended_by_model(self) -> bool:
@@ -410,7 +413,8 @@ class Store:
         spent = _numbers(row.spent)
         values = key, row.status, answer, row.error, usage, row.seconds, spent, row.kind
         failure = json.dumps(None if row.failure is None else asdict(row.failure))
-        database.execute(_PUT, (*values, failure, owner))
+        odds = json.dumps({name: dict(each) for name, each in row.odds.items()})
+        database.execute(_PUT, (*values, failure, odds, owner))
 
     # ── owners ────────────────────────────────────────────────────────────────────────────────────
 
@@ -584,6 +588,7 @@ def _rows(database: sqlite3.Connection, keys: Iterable[str]) -> dict[str, tuple[
             spent=Usage(*json.loads(row["spent"])),
             kind=row.get("kind", ""),
             failure=_failure(json.loads(row.get("failure", "null"))),
+            odds=json.loads(row.get("odds", "{}")),
         )
         found[row["key"]] = result, row.get("owner", "")
     return found

@@ -28,7 +28,7 @@ from archytas_nb.cassettes import DEFAULT
 from archytas_nb.cassettes.match import Matcher, PartKind, Request, RequestPart
 from archytas_nb.errors import FileError, ModelErrorKind
 from archytas_nb.files import FORCE, OutputFile
-from archytas_nb.loop.events import Json, ModelReply, Usage, WireCall
+from archytas_nb.loop.events import Json, ModelReply, Token, Usage, WireCall
 
 VERSION = 2
 
@@ -299,6 +299,8 @@ def _reply_to_json(reply: ModelReply) -> Json:
             {"name": c.name, "arguments": c.arguments, **({"extra": c.extra} if c.extra else {})}
             for c in reply.calls
         ]
+    if reply.tokens:
+        line["tokens"] = [[each.text, each.alternatives] for each in reply.tokens]
     if "usage" in line:
         counts = dataclasses.asdict(reply.usage)
         line["usage"] = {name: count for name, count in counts.items() if count}
@@ -307,7 +309,12 @@ def _reply_to_json(reply: ModelReply) -> Json:
 
 def _reply_from_json(line: dict[str, Json]) -> ModelReply:
     calls = tuple(WireCall(**call) for call in line.get("calls", ()))
-    return ModelReply(**{**line, "calls": calls, "usage": Usage(**line.get("usage", {}))})
+    usage = Usage(**line.get("usage", {}))
+    tokens = tuple(
+        Token(text, tuple((other, share) for other, share in alternatives))
+        for text, alternatives in line.get("tokens", ())
+    )
+    return ModelReply(**{**line, "calls": calls, "usage": usage, "tokens": tokens})
 
 
 def _dump(line: Json) -> str:

@@ -232,9 +232,13 @@ class Matcher:
             )
             for c in reply.calls
         )
+        text = scrub(reply.text)
+        # A secret is spread over several tokens, none of which shows it.
+        tokens = reply.tokens if text == reply.text else ()
         return dataclasses.replace(
             reply,
-            text=scrub(reply.text),
+            text=text,
+            tokens=tokens,
             reasoning=scrub(reply.reasoning),
             calls=calls,
             kept=self._reduced(reply.kept, "", is_message=False),

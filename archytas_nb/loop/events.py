@@ -29,6 +29,9 @@ Json: TypeAlias = Any
 Message: TypeAlias = dict[str, Json]
 """A message as it is sent: ``{"role": …, "content": …, …}``. It is never modified."""
 
+UNSURE = "unsure"
+"""The status of an answer whose confidence is below the wished one, so that it is left out."""
+
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]
 NoReplyKind = Literal[
     "endpoint", "interrupted", "no_tools", "overflow", "deadline", "condition"
@@ -395,6 +398,20 @@ class WireCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a reply, with how probable it and others were in its place.
+
+    Attributes:
+        text: The token.
+        alternatives: Texts with their probabilities, from 0 to 1, also its own; empty if the
+            endpoint tells none.
+    """
+
+    text: str
+    alternatives: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Requests, tokens and USD of a reply or a run; 0 if the server does not report them."""
 
@@ -455,6 +472,7 @@ class AskModel:
     seconds: float | None = field(default=None, compare=False)  # time left, including retries
     provider_metadata: Mapping[int, Json] = field(default_factory=dict, compare=False, repr=False)
     about: str = field(default="", compare=False)  # what else than the next step it is for
+    alternatives: int = 0  # how many are to be told of each token, if the endpoint tells any
     # Whether the run can go on with the text protocol, if the endpoint refuses the tools.
     has_text_form: bool = field(default=False, compare=False, repr=False)
 
@@ -561,6 +579,7 @@ class ModelReply:
     seconds: float = field(default=0.0, compare=False)
     kept: Mapping[str, Json] = field(default_factory=dict)  # fields that are not ours, to send back
     api: str = field(default="", compare=False)  # its name, if it is not the provider's usual one
+    tokens: tuple[Token, ...] = field(default=(), compare=False, repr=False)  # if it tells them
 
 
 @dataclass(frozen=True, slots=True)
@@ -963,12 +982,14 @@ class Answered:
         repairs: How many programs failed before the one that answered; None where that says
             nothing, as of answers that no program computed from data.
         doubts: Why it may not be what was asked for, as that program was seen to run.
+        odds: How probable each option of the answer was, by its fields; see `loop/odds.py`.
     """
 
     text: str
     thought: str = ""
     repairs: int | None = None
     doubts: tuple[str, ...] = ()
+    odds: Mapping[str, Mapping[str, float]] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

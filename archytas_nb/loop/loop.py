@@ -52,11 +52,13 @@ from archytas_nb.loop.events import (
     Requests,
     RunCalls,
     Stopped,
+    Token,
     ToolCall,
     Verdict,
 )
 from archytas_nb.loop.limits import Guards
 from archytas_nb.loop.model import ModelFacts
+from archytas_nb.loop.odds import agreement, as_json, odds_of, options_in
 from archytas_nb.loop.profile import LARGE, ModelProfile
 from archytas_nb.loop.program import ProgramRunner
 from archytas_nb.loop.program_protocol import (
@@ -67,7 +69,7 @@ from archytas_nb.loop.program_protocol import (
 )
 from archytas_nb.loop.reading.reply import Action, as_text, prose_of, rejection_text, written
 from archytas_nb.loop.reading.thoughts import split_thoughts
-from archytas_nb.loop.record import Exchange, StepRecord, call_id, offers_of
+from archytas_nb.loop.record import AnswerForm, Exchange, StepRecord, call_id, offers_of
 from archytas_nb.loop.strategy import RunEndedError, Strategy
 from archytas_nb.loop.tokens import message_tokens, texts_of
 from archytas_nb.loop.wire import Wire, last_instruction, repeats_example
@@ -83,6 +85,15 @@ MAX_CALLS = 100
 
 RETRY_TEMPERATURE = 0.8
 """The temperature after a faulty program was written twice: at 0 it would be written again."""
+
+ALTERNATIVES = 20
+"""How many alternatives of a token are asked for: the most that OpenAI tells."""
+
+SAMPLES = 5
+"""How many answers are compared where the endpoint tells no probabilities."""
+
+SAMPLE_TEMPERATURE = 1.0
+"""Of a model that is asked for an answer again, to see whether it is the same."""
 
 _MAX_WRITTEN = 4000
 """Maximum number of characters of a rejected reply that is sent back."""
@@ -132,6 +143,8 @@ def react_loop(
     ending = yield from loop.run()
     if exchange.wants_code and isinstance(ending, Answered):
         ending = yield from loop.with_code(ending)
+    if exchange.wants_odds and isinstance(ending, Answered):
+        ending = yield from loop.with_odds(ending)
     exchange.ending = ending
     if isinstance(ending, Answered):
         exchange.kept = loop.kept
@@ -159,6 +172,7 @@ class ReactRun:
     switched_off: Collection[str] = ()  # by the strategy, in the last request
     reply: ModelReply = field(default_factory=ModelReply)  # the last one
     told: Callable[[], Sequence[str]] = tuple
+    tokens: tuple[Token, ...] = ()  # of the last reply whose alternatives are told
 
     def __post_init__(self) -> None:
         memory = CallsOfPrograms(self.guards.calls.may_repeat, self.strategy.rewrites_in_order)
@@ -238,6 +252,7 @@ class ReactRun:
     def reply_or_end(self, reply: Reply) -> Requests[ModelReply]:
         """Return the model's reply; if there is none, end the run."""
         if isinstance(reply, ModelReply):
+            self.tokens = reply.tokens or self.tokens
             return reply
         if not isinstance(reply, NoReply):
             raise _unexpected("the model", reply, "ModelReply or NoReply")
@@ -285,6 +300,7 @@ class ReactRun:
             seconds=seconds,
             temperature=self.temperature,
             provider_metadata=conversation.provider_metadata,
+            alternatives=ALTERNATIVES if self.exchange.wants_odds else 0,
         )
         ask = self.wire.with_actions(ask, self.exchange.form, disabled, last)
         return ask if last else self.strategy.shape(ask, self)
@@ -469,6 +485,47 @@ class ReactRun:
             return over.ending if isinstance(over.ending, Interrupted) else ending
         block = block_in(split_thoughts(received.text)[0])
         return replace(ending, text=f"{ending.text}\n\n{block}") if block else ending
+
+    # ── how probable an answer was ────────────────────────────────────────────────────────────────
+
+    def with_odds(self, ending: Answered) -> Flow:
+        """An answer with how probable its options were.
+
+        If no reply that has the answer tells it, the model is asked for the answer again: once
+        where the endpoint then tells it, else several times, to see how often it is the same.
+        """
+        form = self.exchange.form
+        if form is None or not options_in(form.schema):
+            return ending
+        answer = as_json(ending.text)
+        odds = odds_of(form.schema, answer, self.tokens)
+        others: list[Json] = []
+        while not odds and len(others) < SAMPLES - 1 and not self.guards.limit_reached():
+            self.tokens = ()
+            try:
+                reply = yield from self.ask_aside(self._again(form))
+            except RunEndedError as over:
+                return over.ending if isinstance(over.ending, Interrupted) else ending
+            others.append(as_json(split_thoughts(reply.text)[0]))
+            odds = odds_of(form.schema, answer, self.tokens)
+        if not odds and others:
+            odds = agreement(form.schema, answer, others)
+        return replace(ending, odds=odds)
+
+    def _again(self, form: AnswerForm) -> AskModel:
+        """The request for the same answer, in a reply that has nothing else."""
+        asked = self.request()
+        again = f"Answer now, with nothing but JSON of this type: {form.text}"
+        return replace(
+            asked,
+            messages=(*asked.messages, {"role": "user", "content": again}),
+            tools=(),
+            schema=form.schema,
+            grammar="",
+            stop=(),
+            temperature=SAMPLE_TEMPERATURE,
+            about="odds",
+        )
 
     def _correct(self, action: Action, correction: str) -> None:
         """Record a reply that is not accepted, as the model wrote it, and what it is told."""

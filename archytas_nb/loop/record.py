@@ -247,6 +247,7 @@ class Exchange:
     error: LastError | None = None  # of the cell before it
     values: ValuesName = "all"  # what the model may learn of values
     wants_code: bool = False  # the answer is to end with a block of Python code
+    wants_odds: bool = False  # how probable the options of the answer are is to be told
     said: str = ""  # what the model reads of its answer, if that is not the answer itself
     kept: Mapping[str, Json] = field(default_factory=dict)  # `ModelReply.kept` of the answer
     rules: str = ""  # the file with the instructions

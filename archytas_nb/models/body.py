@@ -81,6 +81,8 @@ def _constraints(ask: AskModel, form: Capabilities) -> dict[str, Json]:
     fields: dict[str, Json] = {}
     if ask.stop and "stop" not in form.without:
         fields["stop"] = list(ask.stop)
+    if ask.alternatives and "logprobs" not in form.without:
+        fields |= {"logprobs": True, "top_logprobs": ask.alternatives}
     if ask.grammar and form.grammars:  # an endpoint that gets both would use only one
         fields["grammar"] = ask.grammar
     elif ask.schema is not None and form.schema:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import math
 import re
 import urllib.parse
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from archytas_nb.loop.events import REFUSED, AskModel, Delta, Json, ModelReply, Usage
+from archytas_nb.loop.events import REFUSED, AskModel, Delta, Json, ModelReply, Token, Usage
 from archytas_nb.models.kept import joined
 from archytas_nb.models.pieces import CallPieces
 from archytas_nb.models.secrets import shown_url
@@ -63,6 +64,7 @@ class CompletionBuilder(ReplyBuilder):
         self._calls = CallPieces()
         self._others: dict[str, list[Json]] = {}  # the values of fields that are not ours
         self._tokens = Tokens()
+        self._odds: list[Token] = []
 
     def add(self, part: Any, text: str) -> list[Delta]:
         """Add a chunk or a complete body; return the pieces of text that it contains."""
@@ -96,6 +98,7 @@ class CompletionBuilder(ReplyBuilder):
             choice = choices[0]
         if isinstance(choice, dict):
             self.has_choice = True
+            self._odds += _tokens_in(choice.get("logprobs"))
             message = choice.get("delta") or choice.get("message")
             if isinstance(message, dict):
                 self._add_message(message, deltas)
@@ -157,7 +160,19 @@ class CompletionBuilder(ReplyBuilder):
             kept={name: joined(values) for name, values in self._others.items()} | texts,
             model=self.model,
             usage=self._tokens.usage,
+            tokens=tuple(self._odds),
         )
+
+
+def _tokens_in(logarithms: Any) -> Iterator[Token]:
+    """The tokens of a reply, or of a piece of one, with their alternatives."""
+    for each in _dicts(mapping(logarithms).get("content")):
+        pairs = {}
+        for one in (*_dicts(each.get("top_logprobs")), each):
+            logarithm = one.get("logprob")
+            if isinstance(logarithm, (int, float)):
+                pairs[string(one.get("token"))] = math.exp(min(0.0, logarithm))
+        yield Token(string(each.get("token")), tuple(pairs.items()))
 
 
 _OF_A_CHUNK = frozenset({"id", "object", "created", "model", "system_fingerprint", "choices"})
@@ -175,7 +190,8 @@ def _piece_in(part: Any) -> str | None:
     delta = choice.get("delta")
     if type(delta) is not dict or len(delta) != 1 or choice.get("finish_reason"):
         return None
-    if not choice.keys() <= _OF_A_CHOICE or part.get("object") == "error":
+    is_other = not choice.keys() <= _OF_A_CHOICE or choice.get("logprobs")
+    if is_other or part.get("object") == "error":
         return None
     content = delta.get("content")
     return content if type(content) is str else None

@@ -243,6 +243,19 @@ def _stream_options(request: Request, form: Capabilities, text: str) -> Iterator
         )
 
 
+def _logprobs(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
+    if request.ask.alternatives and "logprobs" not in form.without and not form.responses:
+        yield Change(
+            "logprobs",
+            "",
+            lambda form: replace(form, without=form.without | {"logprobs"}),
+            "'logprobs'",
+            "how sure the model is, is told by several answers, because 'logprobs' is left out",
+            NAMED if re.search(r"\b(?:top_)?log_?probs?\b", text) else 0,
+            is_rare=True,
+        )
+
+
 def _stream(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
     if request.stream and form.stream:
         yield Change(
@@ -640,6 +653,10 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "limit", _limits, _words(r"tokens?\b|max_?(?:new_?)?tokens|maxOutputTokens"),
         "Range of max_tokens should be [1, 8192]",
+    ),
+    Feature(
+        "logprobs", _logprobs, _words(r"log_?prob"),
+        "'logprobs' is not supported with this model.",
     ),
     Feature(
         "stream_options", _stream_options, _words(r"stream_options|include_usage"),

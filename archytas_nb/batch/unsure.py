@@ -1,0 +1,175 @@
+"""What a map does with answers of which the model is not sure: it leaves them out, or asks another.
+
+    done ──confidence is high enough──▶ done
+      │ it is lower, or nobody knows it
+      ▼
+    unsure ──another model, or the person, answers──▶ done, by "then"
+
+The file of results keeps how probable the options were, and nothing of the threshold: so another
+threshold costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from archytas_nb.batch.store import RowResult
+from archytas_nb.errors import argument_error
+from archytas_nb.loop.events import UNSURE, UserQuestion
+from archytas_nb.loop.odds import (
+    WHOLE,
+    check_threshold,
+    chosen_odds,
+    label,
+    options_in,
+    require_options,
+)
+from archytas_nb.prepare import ModelChoice, RunSetup
+
+if TYPE_CHECKING:
+    from archytas_nb.batch.engine import Map
+
+BY = "by"
+"""Who answered: ``"program"`` or ``"agent"``, or ``"then"`` where the agent was unsure."""
+CONFIDENCE = "confidence"
+"""The lowest probability of what was chosen in an answer, if it was to be told."""
+PERSON = "person"
+"""In place of another model: the person at the keyboard is asked."""
+
+
+class Sure:
+    """How sure the answers of a map have to be, and who is asked where they are not.
+
+    Args:
+        unsure: The least confidence, from 0 to 1; None if it is not to be told.
+        then: Another model, or `PERSON`; None for nobody.
+        is_planned: Whether one program may answer all rows.
+
+    Raises:
+        ValueError: They do not fit together.
+    """
+
+    def __init__(self, unsure: float | None, then: Any = None, *, is_planned: bool = False) -> None:
+        if unsure is not None:
+            check_threshold(unsure)
+        elif then is not None:
+            raise argument_error(
+                f"then is {then!r} without unsure=; expected the confidence below which it is "
+                "asked, such as unsure=0.8"
+            )
+        if unsure is not None and is_planned:
+            raise argument_error(
+                f"unsure is {unsure!r}, and the map is planned: a program tells no probabilities. "
+                "Leave out unsure= or plan="
+            )
+        self._least = unsure
+        self._then = then
+        self._is_planned = is_planned
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the confidence is to be told."""
+        return self._least is not None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are added beside the answer."""
+        found = []
+        if self._is_planned or self._then is not None:
+            found.append(BY)
+        if self.is_wanted:
+            found.append(CONFIDENCE)
+        return found
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the frame keeps of it."""
+        return {} if self._least is None else {"unsure": float(self._least)}
+
+    def setup(self, setup: RunSetup) -> RunSetup:
+        """What rows are asked with."""
+        return replace(setup, wants_odds=self.is_wanted)
+
+    def check(self, asked: Map) -> None:
+        """Raise ValueError if the answers of a map have no confidence."""
+        if self.is_wanted:
+            require_options(asked.schema)
+
+    def judged(self, asked: Map, result: RowResult) -> RowResult:
+        """A result; one of status ``"unsure"`` if its confidence is too low, or is not known."""
+        if not self._least or result.status != "done":
+            return result
+        confidence = confidence_of(asked, result)
+        if confidence is not None and confidence >= self._least:
+            return result
+        return replace(result, status=UNSURE)
+
+    def results(
+        self, asked: Map, questions: Sequence[str], options: Mapping[str, Any]
+    ) -> tuple[list[RowResult], list[Any], list[str | None]]:
+        """Ask about all rows: their results, the values of the answers, and who answered.
+
+        Args:
+            asked: The map.
+            questions: The questions of all rows.
+            options: The options of the map.
+        """
+        self.check(asked)
+        found, values = asked.results()
+        results = [self.judged(asked, each) for each in found]
+        by: list[str | None] = ["agent"] * len(results)
+        places = [at for at, each in enumerate(results) if each.status == UNSURE]
+        if self._then is not None and places:
+            unsure = [questions[at] for at in places]
+            others = self._others(asked, unsure, options)
+            for at, (other, value) in zip(places, others, strict=False):
+                results[at] = _with_costs(other, results[at])
+                values[at], by[at] = value, "then"
+        return results, values, by
+
+    def _others(
+        self, asked: Map, questions: Sequence[str], options: Mapping[str, Any]
+    ) -> Iterator[tuple[RowResult, Any]]:
+        """The results of another model, or of the person, with their values."""
+        from archytas_nb.batch.engine import Map
+
+        if self._then == PERSON:
+            yield from _by_person(asked, questions)
+            return
+        setup = replace(asked.setup, choice=ModelChoice(self._then), wants_odds=False)
+        yield from zip(*Map(setup, questions, **options).results(), strict=True)
+
+
+def confidence_of(asked: Map, result: RowResult) -> float | None:
+    """The lowest probability of what was chosen; None if it is not known."""
+    if not result.odds:
+        return None
+    return min(chosen_odds(asked.schema, result.answer, result.odds).values(), default=None)
+
+
+def _by_person(asked: Map, questions: Sequence[str]) -> Iterator[tuple[RowResult, Any]]:
+    """What the person answers, until they end it or nobody is there."""
+    from archytas_nb.kernel.person import Keyboard
+    from archytas_nb.trace.controls import Controls
+
+    options = {label(each): each for each in options_in(asked.schema).get(WHOLE, ())}
+    person = Controls(Keyboard())
+    for question in questions if person.there and options else ():
+        form = UserQuestion(question, tuple(options), is_of_model=False)
+        try:
+            line = person.ask(f"{question}\n{' / '.join(options)}: ", form).strip()
+        except (EOFError, OSError):
+            return
+        if line not in options:
+            yield RowResult(UNSURE), None
+            continue
+        answer = options[line]
+        yield RowResult("done", answer=answer), asked.answers.check(answer).value
+
+
+def _with_costs(result: RowResult, before: RowResult) -> RowResult:
+    """A result with the costs of the one before it, too."""
+    usage = before.usage + result.usage
+    return replace(result, usage=usage, seconds=before.seconds + result.seconds)
