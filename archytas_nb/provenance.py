@@ -10,18 +10,28 @@ It proves an origin, and no truth. Nothing is asked and nothing is sent.
 
 from __future__ import annotations
 
+import ast
+import builtins
 import itertools
 import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
+from archytas_nb.loop.events import Span
 from archytas_nb.numbers import Number, Reading, numbers_in, values_in
+from archytas_nb.syntax.bindings import Bindings
+from archytas_nb.syntax.program import (
+    PROGRAM_ANSWER,
+    PROGRAM_ENDINGS,
+    Program,
+    called,
+    calls,
+    given,
+)
 from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_of
-
-Origin: TypeAlias = Literal["result", "derived", "question", "nowhere"]
 
 _MAX_CELLS = 100_000  # of a value, in which a number is searched
 _MAX_SERIES = 24  # numbers of which two are combined
@@ -31,6 +41,8 @@ _MAX_SCALARS = 8  # results that are one number, of which two are combined
 _MAX_NAMING = 4  # columns of which one names the rows
 _MAX_DEPTH = 4
 _BY_CHANCE = 0.15  # derived numbers that may equal one of the answer by chance, before it counts
+_OF_PYTHON = frozenset({*dir(builtins), *PROGRAM_ENDINGS})
+"""Functions that read nothing but what they are given."""
 _CODE = re.compile(
     r"(?ms)^(`{3,}|~{3,})[^\n]*\n.*?^\1[`~]*\s*$|`[^`\n]*`|https?://\S+|\]\([^)\s]*\)"
 )
@@ -57,42 +69,19 @@ class Source:
     step: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A number or a name in an answer, with its origin.
-
-    Attributes:
-        start: Where it begins in the answer.
-        end: Where it ends.
-        text: How the answer writes it.
-        origin: Where it comes from.
-        source: The result; None if it comes from none.
-        place: Where in the result, such as ``Gentoo, body_mass_g``; empty if that is not known.
-        formula: How it is derived from numbers of the result; empty if it is not.
-    """
-
-    start: int
-    end: int
-    text: str
-    origin: Origin
-    source: Source | None = None
-    place: str = ""
-    formula: str = ""
-
-
-def link(answer: str, sources: Sequence[Source], given: Sequence[str] = ()) -> tuple[Span, ...]:
+def link(answer: str, sources: Sequence[Source], told: Sequence[str] = ()) -> tuple[Span, ...]:
     """Find where the numbers and quoted names of an answer come from.
 
     Args:
         answer: The answer, as Markdown; its code and its addresses are left out.
         sources: The results of the run, in order.
-        given: What the person wrote: the question, and the arguments of calls.
+        told: What the person wrote: the question, and the arguments of calls.
 
     Returns:
         The spans in their order. Names that no result has are left out.
     """
     prose = _blanked(answer)
-    pool = _Pool(sources, given)
+    pool = _Pool(sources, told)
     found = [pool.span_of(number) for number in numbers_in(prose)]
     taken = {place for span in found for place in range(span.start, span.end)}
     for match in _NAME.finditer(prose):
@@ -100,8 +89,70 @@ def link(answer: str, sources: Sequence[Source], given: Sequence[str] = ()) -> t
         start, end = match.span(group)
         source = pool.named(match[group])
         if source is not None and not taken.intersection(range(start, end)):
-            found.append(Span(start, end, match[group], "result", source))
+            found.append(Span(start, end, match[group], "result", source.call, source.step))
     return tuple(sorted(found, key=lambda span: span.start))
+
+
+def program_source(program: str, texts: Iterable[str], answer: str, step: int = 0) -> Source:
+    """What a program computed, as a source of an answer.
+
+    The numbers that it writes itself are not computed: those in the text of its answer, and those
+    of statements that read nothing.
+
+    Args:
+        program: The program.
+        texts: What it showed, and the values of its variables.
+        answer: The answer that it gave; empty if it gave none.
+        step: The number of its step, from 1.
+    """
+    tree = Program(program).tree
+    asked = [given(each)[0] for each in calls(tree, PROGRAM_ANSWER) if given(each)]
+    fields = [field for each in asked[-1:] for field in _fields(each)]
+    made_up = set(_assigned_numbers(tree))
+    computed = [each for text in texts for each in values_in(text) if each not in made_up]
+    made_up.update(each for answered in asked for each in _written(answered))
+    numbers = [
+        number
+        for number in numbers_in(answer)
+        if fields and not any(reading.is_of(each) for reading in number.plain for each in made_up)
+    ]
+    computed += [reading.value for number in numbers for reading in number.plain]
+    places = {}
+    if len(fields) == len(numbers):
+        pairs = zip(fields, numbers, strict=True)
+        places = {ast.unparse(each): number.plain[0].value for each, number in pairs}
+    return Source("the program", " ; ".join(map(str, computed)), places or None, step)
+
+
+def _assigned_numbers(tree: ast.Module) -> Iterator[float]:
+    """The numbers of statements that read nothing of the notebook, and so compute nothing."""
+    for statement in tree.body:
+        read = {use.name for use in Bindings(statement).uses if use.act == "read"}
+        if not read - _OF_PYTHON:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Constant):
+                    yield from _written(node)
+
+
+def _written(tree: ast.AST) -> Iterator[float]:
+    """The numbers that code writes, apart from those in what is computed within a text."""
+    if isinstance(tree, ast.FormattedValue):
+        return
+    if isinstance(tree, ast.Constant):
+        if isinstance(tree.value, str):
+            yield from values_in(tree.value)
+        elif _is_number(tree.value):
+            yield float(tree.value)
+    if not isinstance(tree, ast.Call) or called(tree) == PROGRAM_ANSWER:
+        for each in ast.iter_child_nodes(tree):
+            yield from _written(each)
+
+
+def _fields(answer: ast.expr) -> list[ast.expr]:
+    """The expressions that an answer consists of, apart from what it writes itself."""
+    if isinstance(answer, ast.JoinedStr):
+        return [each.value for each in answer.values if isinstance(each, ast.FormattedValue)]
+    return [] if isinstance(answer, ast.Constant) else [answer]
 
 
 def nowhere(spans: Sequence[Span]) -> tuple[str, ...]:
@@ -112,7 +163,7 @@ def nowhere(spans: Sequence[Span]) -> tuple[str, ...]:
 class _Pool:
     """The numbers that the model could have read."""
 
-    def __init__(self, sources: Sequence[Source], given: Sequence[str]) -> None:
+    def __init__(self, sources: Sequence[Source], told: Sequence[str]) -> None:
         self._sources = sources
         pairs = [
             (abs(value), number)
@@ -122,7 +173,7 @@ class _Pool:
         pairs.sort()
         self._values = [value for value, _ in pairs]
         self._owners = [number for _, number in pairs]
-        self._given = [value for text in given for value in values_in(text)]
+        self._given = [value for text in told for value in values_in(text)]
         self._texts = [_folded(each.text) for each in sources]
         self._derived: list[list[_Derived]] | None = None
 
@@ -136,10 +187,12 @@ class _Pool:
             owner = self._owner(reading)
             if owner is not None:
                 source = self._sources[owner]
-                return Span(*at, "result", source, _place(source.value, reading))
+                place = _place(source.value, reading)
+                return Span(*at, "result", source.call, source.step, place)
         derived = self._derived_as(number)
         if derived is not None:
-            return Span(*at, "derived", derived.source, formula=derived.formula)
+            source = derived.source
+            return Span(*at, "derived", source.call, source.step, formula=derived.formula)
         return Span(*at, "nowhere")
 
     def _derived_as(self, number: Number) -> _Derived | None:

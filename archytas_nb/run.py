@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from archytas_nb.code.verify import Proof
     from archytas_nb.effects.ledger import Effect
     from archytas_nb.namespace import Namespace
-    from archytas_nb.provenance import Span
     from archytas_nb.tools.tool import Tool
     from archytas_nb.undo.reads import ReadTracker
 
@@ -366,15 +365,26 @@ class Run(Generic[T_co]):
         return list(made.values())
 
     @property
-    def sources(self) -> tuple[Span, ...]:
+    def sources(self) -> tuple[ev.Span, ...]:
         """The numbers and quoted names of the answer, each with the result that it comes from.
 
         A number whose origin is ``"nowhere"`` is in no result of this run, so the model made it up
-        or worked it out by itself. An origin is no proof of the truth.
+        or worked it out by itself. An origin is no proof of the truth. Without a call or a program
+        there are no results, and so no sources.
         """
-        from archytas_nb.provenance import Source, link
+        return self.ending.spans if isinstance(self.ending, ev.Answered) else ()
 
-        found: list[Source] = []
+    def linked(self, answered: ev.Answered) -> ev.Answered:
+        """An answer with the origins of its numbers and names."""
+        ran = [each for each in self.events if isinstance(each, (ev.CallOutcomes, ev.ProgramEnded))]
+        if not ran:
+            return answered
+        from archytas_nb.provenance import Source, link, program_source
+
+        found: list[Source] = [
+            program_source(text, [*ended.assigned_texts.values(), *ended.shown], answer, step)
+            for step, text, ended, answer in self._ended_programs(answered.text)
+        ]
         given = [self.question]
         for step in self.steps:
             for call, outcome in step.calls:
@@ -386,7 +396,17 @@ class Run(Generic[T_co]):
                     # The numbers in code are the model's own.
                     if tool is None or not tool.runs_code:
                         given.append(arguments)
-        return link(self.answer, found, given)
+        return replace(answered, spans=link(answered.text, found, given))
+
+    def _ended_programs(self, answer: str) -> Iterator[tuple[int, str, ev.ProgramEnded, str]]:
+        """The programs that ran, each with its step, how it ended, and the answer if it gave it."""
+        programs = {each.number: each.program for each in self.steps}
+        step = 0
+        for event in self.events:
+            if isinstance(event, ev.RunProgram):
+                step = event.step
+            elif isinstance(event, ev.ProgramEnded):
+                yield step, programs[step], event, answer if event.has_answer else ""
 
     @property
     def messages(self) -> list[ev.Message]:
@@ -681,6 +701,8 @@ def _observe(
         else:
             if isinstance(event, ev.Interrupted):
                 event = exchange.ending = _with_cause(event, inbox)
+            elif isinstance(event, ev.Answered):
+                event = exchange.ending = run.linked(event)
             run.pieces.clear()
             run.events.append(event)
             run.seconds = time.perf_counter() - started

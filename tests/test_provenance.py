@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pandas as pd
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb import Agent
-from archytas_nb.provenance import Source, link, nowhere
+from archytas_nb.provenance import Source, link, nowhere, program_source
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.render import render
+from archytas_nb.trace import bundle
+from archytas_nb.trace.fold import fold
+from archytas_nb.trace.html import answer_html
 
 MASSES = pd.DataFrame(
     {"species": ["Adelie", "Chinstrap", "Gentoo"], "mass_g": [3700.66, 3733.09, 5092.44]}
@@ -37,7 +41,7 @@ def test_a_result_is_found_in_the_digits_that_the_answer_gives(
 ) -> None:
     shown = f"{value:,.{digits}f}".translate(str.maketrans(",.", locale))
     [span] = link(f"The mean is {shown}.", [source("mean()", value)])
-    assert (span.origin, span.source is not None) == ("result", True)
+    assert (span.origin, span.call) == ("result", "mean()")
 
 
 @given(st.floats(100, 1e6), st.floats(1.02, 9.0))
@@ -50,8 +54,7 @@ def test_a_number_is_found_with_its_row_and_column() -> None:
     [gentoo, number] = link('"Gentoo" weigh 5,092 g.', [source("mean_by()", MASSES)])
     assert gentoo.origin == number.origin == "result"
     assert number.place == "Gentoo, mass_g"
-    assert number.source is not None
-    assert number.source.call == "mean_by()"
+    assert number.call == "mean_by()"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +111,66 @@ def test_the_sources_of_a_run_are_its_calls() -> None:
     run = Agent([mean_mass], model=model).run("How heavy are they?")
     linked, missing = run.sources
     assert (linked.text, linked.origin) == ("5,092.4", "result")
-    assert linked.source is not None
-    assert linked.source.call == 'mean_mass("species": "Gentoo")'
+    assert linked.call == 'mean_mass("species": "Gentoo")'
     assert (missing.text, missing.origin) == ("18.3", "nowhere")
+
+
+def masses() -> pd.DataFrame:
+    """The masses of the species."""
+    return MASSES
+
+
+def test_a_person_sees_where_numbers_come_from() -> None:
+    """In the notebook a title and a dotted line, everywhere a line with what is in no result."""
+    answer = "| species | mass |\n|---|---|\n| Gentoo | **5,092.4** |\n\nTheir bill is 18.3 mm."
+    run = Agent([masses], model=ScriptedModel(("masses", {}), ("final_answer", answer))).run("?")
+    data, _ = bundle(fold(run.question, run.events))
+    assert re.search(
+        '<span title="masses\\(\\), step 1: Gentoo, mass_g">5,092.4</span>', data["text/html"]
+    )
+    assert re.search(
+        '<span title="in no result" style="[^"]*dotted[^"]*">18.3</span>', data["text/html"]
+    )
+    for text in data.values():
+        assert "18.3: in no result" in text
+        assert "5,092.4: in no result" not in text
+
+
+def test_without_results_nothing_is_marked() -> None:
+    run = Agent([], model=ScriptedModel(("final_answer", "It is 42."))).run("?")
+    data, _ = bundle(fold(run.question, run.events))
+    assert run.sources == ()
+    assert not any("in no result" in each for each in data.values())
+
+
+@given(st.text(max_size=80), st.text(max_size=80), st.lists(st.integers(0, 99_999), max_size=5))
+def test_marks_change_no_text(before: str, after: str, numbers: list[int]) -> None:
+    answer = f"{before} {' '.join(map(str, numbers))} {after}"
+    spans = link(answer, [Source("call()", "7")])
+    marked = answer_html(answer, spans)
+    assert re.sub(r"</?span[^>]*>", "", marked) == re.sub(r"</?span[^>]*>", "", answer_html(answer))
+
+
+@pytest.mark.parametrize(
+    ("program", "answer", "origins"),
+    [
+        ('answer(f"{len(df)} rows")', "406 rows", ["result"]),
+        ("answer(5092.5)", "5092.5", ["nowhere"]),
+        ("mass = 5092.5\nanswer(mass)", "5092.5", ["nowhere"]),
+        ("mass = round(5092.47, 1)\nanswer(mass)", "5092.5", ["nowhere"]),
+        ('answer(f"{df.a.mean()} g, not 17 g")', "5092.5 g, not 17 g", ["result", "nowhere"]),
+        ("answer(mean('Gentoo'))", "5092.5", ["result"]),
+        ("answer(df.head(5).a.mean())", "5092.5", ["result"]),
+    ],
+)
+def test_numbers_that_a_program_writes_itself_are_no_result(
+    program: str, answer: str, origins: list[str]
+) -> None:
+    found = link(answer, [program_source(program, [], answer)])
+    assert [each.origin for each in found] == origins
+
+
+def test_a_number_of_a_program_has_its_expression_as_its_place() -> None:
+    program = 'n = (df.a > 20).sum()\nanswer(f"{n} of {len(df)} rows")'
+    found = link("51 of 1461 rows", [program_source(program, [], "51 of 1461 rows")])
+    assert [each.place for each in found] == ["n", "len(df)"]

@@ -314,4 +314,6 @@ def ended(ask: Callable[[], Any]) -> End:
         return "interrupted", ""
     if run.incomplete:
         return "failed", f"{run.answer}\n\n({run.reason})".strip()
-    return "answered", run.answer
+    from archytas_nb.trace.view import unlinked
+
+    return "answered", "\n\n".join(filter(None, [run.answer, unlinked(run.ending)]))

@@ -972,6 +972,46 @@ class Delta:
     outcome: CallOutcome | None = None
 
 
+Origin: TypeAlias = Literal["result", "derived", "question", "nowhere"]
+"""Where a number of an answer comes from; see `provenance.py`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A number or a name in an answer, with its origin.
+
+    Attributes:
+        start: Where it begins in the answer.
+        end: Where it ends.
+        text: How the answer writes it.
+        origin: Where it comes from.
+        call: The call whose result it is from: ``mean_by("mass")``; empty if it is from none.
+        step: The number of the step of the call, from 1; 0 if it is from none.
+        place: Where in the result, such as ``Gentoo, body_mass_g``; empty if that is not known.
+        formula: How it is derived from numbers of the result; empty if it is not.
+    """
+
+    start: int
+    end: int
+    text: str
+    origin: Origin
+    call: str = ""
+    step: int = 0
+    place: str = ""
+    formula: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """Where it comes from, for a person."""
+        match self.origin:
+            case "question":
+                return "from the question"
+            case "nowhere":
+                return "in no result"
+        where = f"{self.call}, step {self.step}" if self.step else self.call
+        return ": ".join(filter(None, [where, self.formula or self.place]))
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The model gave its final answer.
@@ -983,6 +1023,7 @@ class Answered:
             nothing, as of answers that no program computed from data.
         doubts: Why it may not be what was asked for, as that program was seen to run.
         odds: How probable each option of the answer was, by its fields; see `loop/odds.py`.
+        spans: Its numbers and names with their origins, if there were results.
     """
 
     text: str
@@ -990,6 +1031,7 @@ class Answered:
     repairs: int | None = None
     doubts: tuple[str, ...] = ()
     odds: Mapping[str, Mapping[str, float]] = field(default_factory=dict, compare=False)
+    spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from archytas_nb.loop.events import NO_OUTPUT, ApprovalForm, Failed, FormArgument, Preview
+from archytas_nb.loop.events import (
+    NO_OUTPUT,
+    Answered,
+    ApprovalForm,
+    Failed,
+    FormArgument,
+    Preview,
+    Span,
+)
 from archytas_nb.trace import safe
 from archytas_nb.trace import view as views
 from archytas_nb.trace.calls import change_rows
@@ -80,6 +88,7 @@ _STRUCK = "text-decoration:line-through"
 _GOOD = "#2e9e5b"
 _BAD = "#d64545"
 _WARN = "#c9851b"
+_UNLINKED = f"border-bottom:2px dotted {_WARN}"  # a number that is in no result
 _COLOURS = {"✓": _GOOD, "✗": _BAD} | dict.fromkeys("⊘■↻↺✎⇄≡»!", _WARN)
 
 
@@ -272,9 +281,14 @@ def _question(text: str, written: str) -> Html:
     return element("details", summary, whole)
 
 
-def answer_html(answer: str) -> Html:
-    """An answer in Markdown."""
-    return element("div", safe.markdown(answer), style="margin:.6em 0 .3em;font-size:1.03em")
+def answer_html(answer: str, spans: Sequence[Span] = ()) -> Html:
+    """An answer in Markdown; what is marked in it says on hover where it comes from."""
+    marks = [
+        (each.text.strip(), each.in_words, _UNLINKED if each.origin == "nowhere" else "")
+        for each in spans
+    ]
+    body = safe.markdown(answer, marks)
+    return element("div", body, style="margin:.6em 0 .3em;font-size:1.03em")
 
 
 def thought_html(thought: str) -> Html:
@@ -785,12 +799,14 @@ def _ending(view: RunView, *, reason: bool) -> Html:
     elif text and view.typed:
         body = element("pre", truncate_middle(text, _LARGEST_TEXT), style=PRE)
     elif text:
-        body = answer_html(views.answer_markdown(view.ending))
+        spans = view.ending.spans if isinstance(view.ending, Answered) else ()
+        body = answer_html(views.answer_markdown(view.ending), spans)
     grid = None
     if view.table:
         grid = _table(view.table)
     doubt = views.doubt(view.ending)
-    below = element("div", doubt, style=DIM) if doubt else None
+    notes = filter(None, [doubt, views.unlinked(view.ending)])
+    below = join(*(element("div", each, style=DIM) for each in notes))
     pictures = [safe.picture("image/png", each, _PICTURE, "figure") for each in view.figures]
     return join(head, body, grid, *pictures, below)
 

@@ -311,12 +311,17 @@ MAX_BRACKETS = 2_000
 """Above so many characters, or opening brackets, Markdown takes too long: it is shown as text."""
 
 
-def markdown(value: str) -> Html:
-    """Render Markdown with tables and formulas; raw HTML becomes text, an image its link text."""
+def markdown(value: str, marks: Sequence[tuple[str, str, str]] = ()) -> Html:
+    """Render Markdown with tables and formulas; raw HTML becomes text, an image its link text.
+
+    Args:
+        value: The text.
+        marks: Parts of its prose, in their order, each with its title and its style.
+    """
     value = tidy(value, 100_000)
     if _takes_too_long(value):
         return element("pre", value, style=_CODE)
-    rendered: str = _parser().render(value)
+    rendered: str = _parser().render(value, {"marks": marks})
     return Html(rendered.strip())
 
 
@@ -402,6 +407,7 @@ def _parser() -> Any:
     read_footnotes(parser)
     parser.core.ruler.push("bare links", _link_addresses)
     parser.core.ruler.push("tasks", _mark_tasks)
+    parser.core.ruler.push("marks", _mark_parts)
     rules = {
         "link_open": _link,
         "heading_open": _heading,
@@ -409,6 +415,7 @@ def _parser() -> Any:
         "fence": _code_block,
         "code_block": _code_block,
         "formula": _formula_html,
+        "marked": _marked,
         "footnote": _footnote_mark,
         "footnote_open": _footnote,
         "footnote_close": lambda *_: "</p>\n",
@@ -501,6 +508,47 @@ def _with_links(token: Any) -> Iterator[Any]:
         yield kind("link_close", "a", -1, level=token.level)
         at = found.end()
     yield token.copy(content=token.content[at:])
+
+
+def _mark_parts(state: Any) -> None:
+    """Mark parts of the prose, each behind the one before; one that is not there is left out."""
+    marks = state.env.get("marks") or ()
+    blocks = [each for each in state.tokens if marks and each.type == "inline"]
+    texts = [(block, token) for block in blocks for token in block.children if token.type == "text"]
+    found: dict[int, list[tuple[int, int, str, str]]] = {}
+    place, at = 0, 0
+    for part, title, style in marks:
+        pattern = re.compile(rf"(?<!\d){re.escape(part)}(?!\d)")
+        for number in range(place, len(texts)):
+            match = pattern.search(texts[number][1].content, at if number == place else 0)
+            if match:
+                place, at = number, match.end()
+                key = id(texts[number][1])
+                found.setdefault(key, []).append((match.start(), at, title, style))
+                break
+    for block in blocks:
+        parts = [_parts_of(token, found.get(id(token), ())) for token in block.children]
+        block.children = [each for part in parts for each in part]
+
+
+def _parts_of(token: Any, marks: Sequence[tuple[int, int, str, str]]) -> Iterator[Any]:
+    """A token of text as tokens of text and of marked parts."""
+    if not marks:
+        yield token
+        return
+    at = 0
+    for start, end, title, style in marks:
+        yield token.copy(content=token.content[at:start])
+        meta = {"title": title, "style": style}
+        yield token.copy(type="marked", content=token.content[start:end], meta=meta)
+        at = end
+    yield token.copy(content=token.content[at:])
+
+
+def _marked(_: Any, tokens: Any, index: int, *__: Any) -> str:
+    token = tokens[index]
+    style = token.meta["style"] or False
+    return element("span", token.content, title=token.meta["title"], style=style)
 
 
 _TASK = re.compile(r"\[([ xX])\](?=\s)")

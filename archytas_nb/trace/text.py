@@ -81,6 +81,8 @@ def markdown(view: RunView) -> str:
         blocks.append(fenced("\n".join(grid_lines(view.table, ANSWER_ROWS))))
     if doubt := views.doubt(view.ending):
         blocks.append(f"*{escaped(doubt)}*")
+    if unlinked := views.unlinked(view.ending):
+        blocks.append(f"*{escaped(unlinked)}*")
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -263,7 +265,8 @@ def ending_lines(view: RunView) -> str:
         grid = "\n".join(grid_lines(view.table, ANSWER_ROWS))
     doubt = views.doubt(view.ending)
     figures = f"[{count(len(view.figures), 'figure')}]" if view.figures else ""
-    parts = (views.ending_title(view.ending), _answer_text(view), grid, figures, doubt)
+    unlinked = views.unlinked(view.ending)
+    parts = (views.ending_title(view.ending), _answer_text(view), grid, figures, doubt, unlinked)
     return "\n".join(part for part in parts if part)
 
 

@@ -487,6 +487,7 @@ def results_of(calls: Sequence[CallView]) -> str:
 # ── how it ended ──────────────────────────────────────────────────────────────────────────────────
 
 _ANSWER_LIMIT = 100_000
+_UNLINKED = 8  # numbers of an answer that are named below it
 _FAILURES: dict[ev.FailedBy, str] = {
     "model": "✗ The model gave up",
     "endpoint": "✗ The endpoint failed",
@@ -529,6 +530,15 @@ def doubt(ending: ev.Ending | None) -> str:
     if not reasons:
         return "(Computed by the first program: check that it does what you asked.)"
     return f"(⚠ Check the program: {'; '.join(reasons)}.)"
+
+
+def unlinked(ending: ev.Ending | None) -> str:
+    """The numbers of an answer that are in no result, in one line; empty if there are none."""
+    spans = ending.spans if isinstance(ending, ev.Answered) else ()
+    found = dict.fromkeys(each.text.strip() for each in spans if each.origin == "nowhere")
+    shown = [*found][:_UNLINKED]
+    more = ["…"] if len(found) > len(shown) else []
+    return f"{', '.join([*shown, *more])}: in no result" if found else ""
 
 
 def _incomplete(answer: str) -> str:

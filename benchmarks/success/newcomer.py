@@ -236,9 +236,13 @@ def asked(table: str, question: str, expected: Any, model: Any) -> dict[str, Any
     marks = nowhere(run.sources)
     kind = "refused"
     if run.answer:
-        kind = "right" if is_right(run.answer, expected) else "wrong, unmarked"
-        if marks:
-            kind = "right, marked" if kind == "right" else "wrong, marked"
+        is_number = not isinstance(expected, str)
+        if is_right(run.answer, expected):
+            kind = "right, marked" if marks else "right"
+        elif is_number and not any(True for _ in numbers_in(run.answer)):
+            kind = "no number"
+        else:
+            kind = "wrong, marked" if marks else "wrong, unmarked"
     return {
         "table": table,
         "question": question,
