@@ -925,8 +925,9 @@ class Agent:
         question = read_question(
             setup.variables, run.question, output_type, names_variables=sees, **about
         )
-        if options.get("unsure") is not None:
-            run.require_confidence(options["unsure"], question.exchange)
+        unsure = options.get("unsure")
+        if unsure is not None:
+            run.require_confidence(unsure, question.exchange)
         self._conversation.begin(question.exchange, run)
         if self.inbox.is_closed:  # it is that of an earlier question
             self.inbox = Inbox()

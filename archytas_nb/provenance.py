@@ -141,7 +141,7 @@ def _written(tree: ast.AST) -> Iterator[float]:
     if isinstance(tree, ast.Constant):
         if isinstance(tree.value, str):
             yield from values_in(tree.value)
-        elif _is_number(tree.value):
+        elif isinstance(tree.value, (int, float)) and _is_number(tree.value):
             yield float(tree.value)
     if not isinstance(tree, ast.Call) or called(tree) == PROGRAM_ANSWER:
         for each in ast.iter_child_nodes(tree):

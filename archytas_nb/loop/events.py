@@ -29,7 +29,7 @@ Json: TypeAlias = Any
 Message: TypeAlias = dict[str, Json]
 """A message as it is sent: ``{"role": …, "content": …, …}``. It is never modified."""
 
-UNSURE = "unsure"
+UNSURE: Literal["unsure"] = "unsure"
 """The status of an answer whose confidence is below the wished one, so that it is left out."""
 
 Status = Literal["done", "error", "refused", "interrupted", "not_run"]

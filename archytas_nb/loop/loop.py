@@ -300,9 +300,11 @@ class ReactRun:
             seconds=seconds,
             temperature=self.temperature,
             provider_metadata=conversation.provider_metadata,
-            alternatives=ALTERNATIVES if self.exchange.wants_odds else 0,
         )
         ask = self.wire.with_actions(ask, self.exchange.form, disabled, last)
+        # Beside tools, some servers refuse to tell alternatives; of calls, none tells them.
+        if self.exchange.wants_odds and not ask.tools:
+            ask = replace(ask, alternatives=ALTERNATIVES)
         return ask if last else self.strategy.shape(ask, self)
 
     def ask_aside(self, request: AskModel) -> Requests[ModelReply]:
@@ -523,6 +525,7 @@ class ReactRun:
             schema=form.schema,
             grammar="",
             stop=(),
+            alternatives=ALTERNATIVES,
             temperature=SAMPLE_TEMPERATURE,
             about="odds",
         )

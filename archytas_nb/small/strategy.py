@@ -45,6 +45,7 @@ from archytas_nb.small.checks import (
     unsupported_numbers,
 )
 from archytas_nb.small.copy_protocol import CopyProtocol
+from archytas_nb.small.decision import first_decision
 from archytas_nb.small.in_copy import ProgramsInCopy
 from archytas_nb.small.lines import MAX_LINE_TOKENS, STOPS, LineByLine
 from archytas_nb.small.protocol import LITERAL_ANSWER, SmallProgramProtocol
@@ -66,6 +67,9 @@ class SmallStrategy(Strategy):
     def begin(self, loop: RunningLoop) -> Requests[Ending | None]:
         """Ask whether a tool fits; then answer with code, or write a program line by line."""
         self._checks = SmallModelChecks(loop.exchange.question, partial(_ask_yes_no, loop))
+        ending = yield from first_decision(loop)
+        if ending is not None:
+            return ending
         if isinstance(loop.wire, CopyProtocol):
             return (yield from ProgramsInCopy(loop, loop.wire).run())
         yield from self._check_fit(loop)

@@ -532,3 +532,21 @@ def test_reads_the_data_of_genai_prices() -> None:
     assert price is not None
     assert 0 < price.cached < price.input < price.output
     assert price_of("https://example.org/v1", "gpt-4.1-mini") is None
+
+
+def test_alternatives_of_tokens_are_read_in_any_form() -> None:
+    """In one body or in pieces, also of servers that leave them empty."""
+    one = {"token": "yes", "logprob": 0.0, "top_logprobs": [{"token": "no", "logprob": -1.0}]}
+    part = {"content": [one]}
+    whole = {"index": 0, "message": {"content": "yes"}, "logprobs": part, "finish_reason": "stop"}
+    piece = {"index": 0, "delta": {"content": "yes"}, "logprobs": part, "finish_reason": None}
+    body = from_body(json.dumps({"model": "m", "choices": [whole]}))
+    head = delta(role="assistant")
+    _, streamed = read([stream(head, {"choices": [piece]}, delta(finish="stop"))])
+    for reply in (body, streamed):
+        [token] = reply.tokens
+        assert (token.text, reply.text) == ("yes", "yes")
+        assert dict(token.alternatives) == pytest.approx({"no": 0.36788, "yes": 1.0}, rel=1e-4)
+    for empty in (None, {}, {"content": None}, {"content": []}, {"content": [None, {}]}, "none"):
+        other = {**whole, "logprobs": empty}
+        assert from_body(json.dumps({"model": "m", "choices": [other]})).text == "yes"

@@ -1,0 +1,147 @@
+"""A map leaves out the rows of which the model is unsure, and sends them to somebody else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archytas_nb import Agent
+from archytas_nb.batch.calibration import Calibration, calibrated
+from archytas_nb.loop.events import AskModel, Delta, ModelReply, Token, Usage
+from tests.world.quirks import Refuses
+from tests.world.world import World
+
+Mood = Literal["good", "bad"]
+
+
+class Told:
+    """Finds a text good as probably as the number in it says."""
+
+    protocol = "react"
+
+    def __init__(self, name: str = "told") -> None:
+        self.name = name
+        self.asked: list[AskModel] = []
+
+    def complete(self, ask: AskModel) -> Generator[Delta, None, ModelReply]:
+        self.asked.append(ask)
+        yield from ()
+        share = float(str(ask.messages[-1]["content"]).split()[-1])
+        answer = "good" if share >= 0.5 else "bad"
+        pair = (("good", share), ("bad", 1 - share))
+        begin = '{"thought": "", "tool": "final_answer", "tool_input": "'
+        tokens = (Token(begin), Token(answer, pair), Token('"}'))
+        if not ask.alternatives:
+            tokens = ()
+        reply = begin + answer + '"}'
+        return ModelReply(reply, tokens=tokens, usage=Usage(requests=1, input_tokens=10))
+
+
+SHARES = pd.Series(["0.9", "0.55", "0.2", "0.45"])
+
+
+def test_a_map_leaves_out_what_is_unsure(tmp_path: Path) -> None:
+    model = Told()
+    options: dict[str, Any] = {"type": Mood, "store": str(tmp_path / "s"), "progress": False}
+    found = Agent([], model).map(SHARES, "How is it?", unsure=0.7, **options)
+    assert found["answer"].tolist()[::2] == ["good", "bad"]
+    assert found["answer"].isna().tolist() == [False, True, False, True]
+    assert found["status"].tolist() == ["done", "unsure", "done", "unsure"]
+    assert found["confidence"].tolist() == pytest.approx([0.9, 0.55, 0.8, 0.55])
+    assert found.attrs["unsure"] == 0.7
+    again = Agent([], model).map(SHARES, "How is it?", unsure=0.5, **options)
+    assert set(again["status"]) == {"done"}
+    assert len(model.asked) == 4  # another threshold costs nothing
+
+
+def test_another_model_answers_what_is_unsure() -> None:
+    model, large = Told(), Told("large")
+    found = Agent([], model).map(
+        SHARES, "How is it?", type=Mood, unsure=0.7, then=large, store=None, progress=False
+    )
+    assert found["answer"].tolist() == ["good", "good", "bad", "bad"]
+    assert found["by"].tolist() == ["agent", "then", "agent", "then"]
+    assert found["tokens"].tolist() == [10, 20, 10, 20]
+    assert (len(model.asked), len(large.asked)) == (4, 2)
+
+
+def test_without_it_a_map_asks_for_nothing_more() -> None:
+    model = Told()
+    found = Agent([], model).map(SHARES, "?", type=Mood, store=None, progress=False)
+    assert "confidence" not in found
+    assert {each.alternatives for each in model.asked} == {0}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"unsure": 1.5, "type": Mood},
+        {"unsure": 0.5, "type": str},
+        {"then": "x", "type": Mood},
+        {"unsure": 0.5, "type": Mood, "plan": True},
+    ],
+)
+def test_wrong_options_cost_nothing(options: Any) -> None:
+    model = Told()
+    with pytest.raises(ValueError, match="unsure"):
+        Agent([], model).map(SHARES, "?", store=None, progress=False, **options)
+    assert model.asked == []
+
+
+def test_an_evaluation_tells_how_often_sure_answers_are_right() -> None:
+    cases = [("0.9", "good"), ("0.8", "good"), ("0.4", "good"), ("0.1", "bad")]
+    options: dict[str, Any] = {"type": Mood, "runs": 1, "store": None, "progress": False}
+    found = Agent([], Told()).evaluate(cases, unsure=0, **options)
+    assert found.calibration.accuracy() == 0.75
+    assert found.calibration.accuracy(0.75) == 1.0
+    assert found.calibration.threshold(1.0) == pytest.approx(0.8)
+    assert found.calibration.ece == pytest.approx((0.1 * 2 + 0.2 + 0.6) / 4)
+    assert "expected calibration error" in repr(found)
+    left_out = Agent([], Told()).evaluate(cases, unsure=0.7, **options)
+    assert left_out.totals[0].passed == 3
+
+
+PAIRS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1)
+
+
+@given(PAIRS, st.floats(0, 1))
+def test_a_threshold_keeps_what_it_says(pairs: list[tuple[float, bool]], wished: float) -> None:
+    calibration = Calibration(tuple(pairs))
+    threshold = calibration.threshold(wished)
+    rates = {
+        least: [right for each, right in pairs if each >= least] for least in {p for p, _ in pairs}
+    }
+    good = [least for least, kept in rates.items() if sum(kept) / len(kept) >= wished]
+    assert threshold == (min(good) if good else None)
+
+
+@given(PAIRS)
+def test_the_error_is_that_of_the_bins(pairs: list[tuple[float, bool]]) -> None:
+    calibration = calibrated([*pairs, (None, True)])
+    assert sum(each.number for each in calibration.bins) == len(pairs)
+    assert 0 <= calibration.ece <= 1
+    assert calibration.accuracy() == pytest.approx(sum(r for _, r in pairs) / len(pairs))
+    assert str(calibration)
+
+
+def completed(body: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": json.dumps("good")}
+
+
+def test_an_endpoint_that_refuses_logprobs_is_asked_several_times() -> None:
+    """https://github.com/ggml-org/llama.cpp/issues/28478 and others that lack them."""
+    words = "logprobs is not supported"
+    with World() as world:
+        refuses = Refuses("logprobs", words, has=lambda body: "logprobs" in body)
+        endpoint = world.endpoint(completed, refuses)
+        run = Agent([], endpoint.client()).run("How is it?", output_type=Mood, unsure=0)
+    assert run.odds == {"answer": {"good": 1.0, "bad": 0.0}}
+    assert endpoint.refused == 1
+    assert sum("logprobs" in each for each in endpoint.sent) == 1
