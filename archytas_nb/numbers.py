@@ -8,11 +8,12 @@ number has readings: a value, with half a unit of its last digit. Neither `babel
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 _SPACES = " \u00a0\u2009\u202f"
 _GROUPS = f",.'’_٬{_SPACES}"
@@ -35,6 +36,7 @@ _WORD = re.compile(rf"[{_SPACES}]?([^\W\d_]+)")
 _PREFIXES = "kKMGTmµμnbB"
 """With one of them begin the names of larger and smaller units: kg, ms, Mio, bn, million."""
 _SCALES = (1e-3, 1e3, 1e6, 1e9, 1e12)
+_LARGEST_POWER = 290  # beyond it, a float has no digits left
 _SHORTENED = 4  # digits at most of a number in a larger unit
 
 
@@ -147,6 +149,75 @@ def values_in(text: str) -> Iterator[float]:
                 yield from (each.value for each in part.plain)
 
 
+def values_near(text: str, reading: Reading) -> Iterator[float]:
+    """The values of a text that are this one, rounded: those of `values_in`, in much less time.
+
+    Only the numbers are read whose first digits are right, of which a large text has few.
+    """
+    if not text.isascii() and _OTHER_DIGITS.search(text):
+        yield from (each for each in values_in(text) if reading.is_of(each))
+        return
+    last = -1
+    for found in _beginning_with(_first_digits(reading)).finditer(text):
+        if found.end() <= last:
+            continue
+        # What is before and behind decides which number the digits are a part of.
+        start = max(0, found.start() - _AROUND)
+        if start:
+            start = found.start() - len(_TAIL.search(text, start, found.start())[0])  # type: ignore[index]
+        last = _HEAD.match(text, found.start()).end()  # type: ignore[union-attr]
+        near = text[max(0, start - 1) : last + _BEHIND]
+        yield from (each for each in values_in(near) if reading.is_of(each))
+
+
+_AROUND = 40
+"""Characters before a number that are read with it."""
+_BEHIND = 8
+"""Characters behind it that may be its power of ten."""
+_OTHER_DIGITS = re.compile(r"(?=\d)[^0-9]")
+_TAIL = re.compile(rf"[{_SIGNS}]?(?:\d+[{_GROUPS}٫])*\d*[{_GROUPS}٫]?$")
+_HEAD = re.compile(rf"\d*(?:[{_GROUPS}٫]\d+)*")
+_DIGITS = 4
+
+
+def _first_digits(reading: Reading) -> frozenset[str]:
+    """The first digits of all values that are a reading, without zeros before them."""
+    margin = reading.half + 2e-9 * reading.value
+    low, high = reading.value - margin, reading.value + margin
+    if low <= 0:
+        return frozenset({""})
+    found = set[str]()
+    while low <= high:
+        size = 10.0 ** math.floor(math.log10(low))
+        end = min(high, math.nextafter(10 * size, 0))
+        for digits in range(_DIGITS, 0, -1):
+            unit = size / 10 ** (digits - 1)
+            first, last = math.floor(low / unit - 1e-6), math.floor(end / unit + 1e-6)
+            if last - first <= _FEW_BEGINNINGS or digits == 1:
+                found.update(map(str, range(max(1, first), last + 1)))
+                break
+        low = 10 * size
+    return frozenset(found)
+
+
+_FEW_BEGINNINGS = 4
+
+
+@lru_cache(maxsize=64)
+def _beginning_with(beginnings: frozenset[str]) -> re.Pattern[str]:
+    """A pattern for numbers that begin with one of these digits, however they are grouped."""
+    if "" in beginnings:
+        return re.compile(r"[0-9]+")
+    gap = rf"[{_GROUPS}٫]?"
+    texts = []
+    for each in sorted(beginnings):
+        digits = each.rstrip("0")
+        # Zeros behind the digits may be left out, and nothing else may be in their place.
+        behind = "" if digits == each else "(?![1-9])"
+        texts.append(gap.join(digits) + behind)
+    return re.compile(rf"(?<![1-9])(?:{'|'.join(texts)})")
+
+
 def _parts(text: str, start: int, end: int) -> Iterator[Number]:
     marks = [each for each in text[start:end] if each in _GROUPS]
     # A space separates more than a comma, and that more than a point.
@@ -177,6 +248,8 @@ def _number(text: str, start: int, end: int) -> Number:
 def _readings(text: str) -> Iterator[Reading]:
     """The readings of digits with signs between them: a comma may be a decimal point."""
     body, power = _without_power(text.lstrip(_SIGNS))
+    if abs(power) > _LARGEST_POWER or not re.search(r"\d", body):
+        return
     factor = 10.0**power
     ascii_body = body
     if not body.isascii():

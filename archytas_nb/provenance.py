@@ -15,13 +15,14 @@ import builtins
 import itertools
 import math
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Integral
 from typing import Any, TypeAlias
 
 from archytas_nb.loop.events import Span
-from archytas_nb.numbers import Number, Reading, numbers_in, values_in
+from archytas_nb.numbers import Number, Reading, numbers_in, values_in, values_near
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.program import (
     PROGRAM_ANSWER,
@@ -33,7 +34,7 @@ from archytas_nb.syntax.program import (
 )
 from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_of
 
-_MAX_CELLS = 100_000  # of a value, in which a number is searched
+_MAX_CELLS = 50_000  # of the values in which the places of an answer's numbers are searched
 _MAX_SERIES = 24  # numbers of which two are combined
 _FEW = 3  # numbers that people compare at a glance
 _MAX_LISTED = 400  # numbers of which the sum and the mean are told
@@ -82,7 +83,7 @@ def link(answer: str, sources: Sequence[Source], told: Sequence[str] = ()) -> tu
     """
     prose = _blanked(answer)
     pool = _Pool(sources, told)
-    found = [pool.span_of(number) for number in numbers_in(prose)]
+    found = [pool.span_of(number) for number in numbers_in(prose) if _is_claim(number)]
     taken = {place for span in found for place in range(span.start, span.end)}
     for match in _NAME.finditer(prose):
         group = next(number for number, text in enumerate(match.groups(), 1) if text)
@@ -155,6 +156,14 @@ def _fields(answer: ast.expr) -> list[ast.expr]:
     return [] if isinstance(answer, ast.Constant) else [answer]
 
 
+def _is_claim(number: Number) -> bool:
+    """Whether a number says so much that its origin means anything.
+
+    One that many numbers round to, such as 1, 2 or 3, is found everywhere by chance.
+    """
+    return any(reading.width <= _BY_CHANCE for reading in number.plain)
+
+
 def nowhere(spans: Sequence[Span]) -> tuple[str, ...]:
     """The numbers that come from nowhere, each once."""
     return tuple(dict.fromkeys(each.text for each in spans if each.origin == "nowhere"))
@@ -165,29 +174,25 @@ class _Pool:
 
     def __init__(self, sources: Sequence[Source], told: Sequence[str]) -> None:
         self._sources = sources
-        pairs = [
-            (abs(value), number)
-            for number, source in enumerate(sources)
-            for value in values_in(source.text)
-        ]
-        pairs.sort()
-        self._values = [value for value, _ in pairs]
-        self._owners = [number for _, number in pairs]
-        self._given = [value for text in told for value in values_in(text)]
-        self._texts = [_folded(each.text) for each in sources]
+        self._told = [value for text in told for value in values_in(text)]
         self._derived: list[list[_Derived]] | None = None
+        self._cells = [_MAX_CELLS]  # that may still be looked at for places
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [_folded(each.text) for each in self._sources]
 
     def span_of(self, number: Number) -> Span:
         """Where a number of the answer comes from."""
         at = (number.start, number.end, number.text)
         for reading in number.plain:
-            if any(reading.is_of(each) for each in self._given):
+            if any(reading.is_of(each) for each in self._told):
                 return Span(*at, "question")
         for reading in number.readings:
             owner = self._owner(reading)
             if owner is not None:
                 source = self._sources[owner]
-                place = _place(source.value, reading)
+                place = next(_places(source.value, reading, "", self._cells, 0), "")
                 return Span(*at, "result", source.call, source.step, place)
         derived = self._derived_as(number)
         if derived is not None:
@@ -221,20 +226,14 @@ class _Pool:
 
     def _owner(self, reading: Reading) -> int | None:
         """The last result with such a number, one that is equal before one that is rounded."""
-        margin = reading.half + 2e-9 * reading.value
-        start = bisect_left(self._values, reading.value - margin)
-        best: tuple[bool, int] | None = None
-        for value, owner in zip(
-            itertools.islice(self._values, start, None),
-            itertools.islice(self._owners, start, None),
-            strict=True,
-        ):
-            if value > reading.value + margin:
-                break
-            if reading.is_of(value):
-                found = (value == reading.value, owner)
-                best = max(best, found) if best else found
-        return best[1] if best else None
+        rounded: int | None = None
+        for owner in reversed(range(len(self._sources))):
+            for value in values_near(self._sources[owner].text, reading):
+                if value == reading.value:
+                    return owner
+                if rounded is None:
+                    rounded = owner
+        return rounded
 
 
 # ── derived numbers ───────────────────────────────────────────────────────────────────────────────
@@ -268,7 +267,11 @@ def _derived(sources: Sequence[Source]) -> Iterator[list[_Derived]]:
     scalars = [
         (each.call, float(each.value), each) for each in last_first if _is_number(each.value)
     ]
-    pairs = list(itertools.combinations(scalars[:_MAX_SCALARS], 2))
+    pairs = [
+        (one, other)
+        for one, other in itertools.combinations(scalars[:_MAX_SCALARS], 2)
+        if _function(one[0]) == _function(other[0])  # what another one tells is of another kind
+    ]
     found = [
         (each, source)
         for source in last_first
@@ -287,6 +290,10 @@ def _derived(sources: Sequence[Source]) -> Iterator[list[_Derived]]:
     yield _tier((_shares, each, source) for each, source in few)
     yield _tier((_totals, each, source) for each, source in found if not each.is_column)
     yield _tier((_compared_in, each, source) for each, source in few if len(each.values) > _FEW)
+
+
+def _function(call: str) -> str:
+    return call.partition("(")[0]
 
 
 def _tier(parts: Iterable[tuple[_Work, _Series, Source]]) -> list[_Derived]:
@@ -330,7 +337,7 @@ def _series(source: Source) -> Iterator[_Series]:
     if source.value is not None:
         yield from _series_in("", source.value, 0)
     else:
-        values = list(values_in(source.text))
+        values = list(itertools.islice(values_in(source.text), _MAX_SERIES + 1))
         if len(values) <= _MAX_SERIES:
             yield _Series("the numbers", [f"{each:g}" for each in values], values, len(values))
 
@@ -393,9 +400,11 @@ def _row_names(table: Table) -> Callable[[int], str]:
 
 
 def _of_pairs(name: str, pairs: Sequence[tuple[str, Any]], depth: int) -> Iterator[_Series]:
-    numbers = [(key, float(each)) for key, each in pairs if _is_number(each)]
+    numbers = [(key, each) for key, each in pairs if _is_number(each)]
+    if len({isinstance(each, Integral) for _, each in numbers}) > 1:
+        numbers = []  # a count beside a mean: nobody adds them
     yield _Series(
-        name, [key for key, _ in numbers], [each for _, each in numbers], length=len(pairs)
+        name, [key for key, _ in numbers], [float(each) for _, each in numbers], length=len(pairs)
     )
     if depth < _MAX_DEPTH:
         for key, each in pairs[:_MAX_LISTED]:
@@ -404,12 +413,6 @@ def _of_pairs(name: str, pairs: Sequence[tuple[str, Any]], depth: int) -> Iterat
 
 
 # ── places ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _place(value: Any, reading: Reading) -> str:
-    """Where in a result a number is: row and column, or keys; empty if it is not found."""
-    left = [_MAX_CELLS]
-    return next(_places(value, reading, "", left, 0), "")
 
 
 def _places(value: Any, reading: Reading, way: str, left: list[int], depth: int) -> Iterator[str]:

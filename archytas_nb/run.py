@@ -396,7 +396,10 @@ class Run(Generic[T_co]):
                     # The numbers in code are the model's own.
                     if tool is None or not tool.runs_code:
                         given.append(arguments)
-        return replace(answered, spans=link(answered.text, found, given))
+        try:
+            return replace(answered, spans=link(answered.text, found, given))
+        except Exception:  # noqa: BLE001 - a value may be anything, and no answer is lost for marks
+            return answered
 
     def _ended_programs(self, answer: str) -> Iterator[tuple[int, str, ev.ProgramEnded, str]]:
         """The programs that ran, each with its step, how it ended, and the answer if it gave it."""

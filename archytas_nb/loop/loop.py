@@ -172,7 +172,7 @@ class ReactRun:
     switched_off: Collection[str] = ()  # by the strategy, in the last request
     reply: ModelReply = field(default_factory=ModelReply)  # the last one
     told: Callable[[], Sequence[str]] = tuple
-    tokens: tuple[Token, ...] = ()  # of the last reply whose alternatives are told
+    tokens: tuple[Token, ...] = ()  # of all replies whose alternatives are told
 
     def __post_init__(self) -> None:
         memory = CallsOfPrograms(self.guards.calls.may_repeat, self.strategy.rewrites_in_order)
@@ -252,7 +252,7 @@ class ReactRun:
     def reply_or_end(self, reply: Reply) -> Requests[ModelReply]:
         """Return the model's reply; if there is none, end the run."""
         if isinstance(reply, ModelReply):
-            self.tokens = reply.tokens or self.tokens
+            self.tokens += reply.tokens
             return reply
         if not isinstance(reply, NoReply):
             raise _unexpected("the model", reply, "ModelReply or NoReply")
@@ -503,13 +503,12 @@ class ReactRun:
         odds = odds_of(form.schema, answer, self.tokens)
         others: list[Json] = []
         while not odds and len(others) < SAMPLES - 1 and not self.guards.limit_reached():
-            self.tokens = ()
             try:
                 reply = yield from self.ask_aside(self._again(form))
             except RunEndedError as over:
                 return over.ending if isinstance(over.ending, Interrupted) else ending
             others.append(as_json(split_thoughts(reply.text)[0]))
-            odds = odds_of(form.schema, answer, self.tokens)
+            odds = odds_of(form.schema, others[-1], reply.tokens)
         if not odds and others:
             odds = agreement(form.schema, answer, others)
         return replace(ending, odds=odds)

@@ -116,10 +116,13 @@ def require_options(schema: Json) -> None:
 
 
 def as_json(text: str) -> Json:
-    """An answer that is JSON; else it is a text."""
+    """An answer that is JSON, also in a block of code; else it is a text."""
+    text = text.strip()
+    if fenced := re.fullmatch(r"```\w*\n(.*)\n```", text, re.DOTALL):
+        text = fenced[1].strip()
     with suppress(ValueError):
         return json.loads(text)
-    return text.strip()
+    return text.strip("'")
 
 
 def label(value: Json) -> str:

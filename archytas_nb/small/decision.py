@@ -20,10 +20,14 @@ from archytas_nb.small.checks import MAX_QUESTION, MAX_TOOLS
 FITS, LACKS, TALK = "yes", "no", "talk"
 """What the model replies."""
 
-SURE_OF_TALK = 2.0
-SURE_OF_LACK = 2.0
-"""From which probability on a message is not worked on; chosen so that no question is refused that
-can be answered (see benchmarks/README.md, `refusals`)."""
+SURE_OF_TALK = 0.5
+"""From which probability on a message counts as none that asks for anything."""
+LEAST_FIT = {"data": 0.42, "tools": 0.24}
+"""Below which probability that it fits, a question is refused.
+
+Six tenths of the lowest one of the questions that can be answered in one half of the messages of
+`benchmarks.success.refusals`; the other half judges them.
+"""
 _TALK = "Reply in one short sentence, in the language of the message. You cannot do anything else."
 _TALK_TOKENS = 60
 _OPTIONS = {"enum": [FITS, LACKS, TALK]}
@@ -57,11 +61,11 @@ def first_decision(loop: RunningLoop) -> Requests[Ending | None]:
         return None
     reply = yield from loop.ask_aside(decision_request(exchange.question, described, tools))
     shares = shares_in(reply)
-    if shares.get(TALK, 0.0) >= SURE_OF_TALK:
+    if shares and shares[TALK] >= SURE_OF_TALK:
         answered = yield from loop.ask_aside(talk_request(exchange.question))
         text = split_thoughts(answered.text)[0].strip()
         return Answered(text) if text else None
-    if shares.get(LACKS, 0.0) >= SURE_OF_LACK:
+    if shares and shares[FITS] < LEAST_FIT["tools" if tools else "data"]:
         names = [*(() if context is None else context.names), *tools]
         listed = ", ".join(names)
         return Failed(
