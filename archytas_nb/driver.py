@@ -23,6 +23,7 @@ from archytas_nb.errors import (
     CassetteMiss,
     ConditionError,
     ConfigurationError,
+    Explained,
     FileError,
     ModelError,
     ToolError,
@@ -470,8 +471,8 @@ class Driver:
                 case "deadline":
                     return ev.NoReply("deadline", self._written)
                 case "no_tools" | "overflow" as kind:  # the loop can still handle it
-                    return ev.NoReply(kind, str(error))
-            return ev.NoReply("endpoint", str(error))
+                    return ev.NoReply(kind, str(error), _explained(error))
+            return ev.NoReply("endpoint", str(error), _explained(error))
         self.run.error = None  # the run has recovered from any earlier error
         if self.model.name != self.run.model:  # a default that is gone; another one has answered
             self.run.model = self.model.name
@@ -688,6 +689,11 @@ def _reason_of(outcome: ev.CallOutcome) -> str:
     return "" if outcome.status == "interrupted" else outcome.result
 
 
+def _explained(error: Exception) -> Explained | None:
+    """What is known of an error in parts, without secrets."""
+    return error.explained if isinstance(error, ModelError) else None
+
+
 def _finish_loop(flow: Flow, request: ev.Request) -> None:
     """Run the loop to its ending without carrying out any more requests."""
     with defer_interrupts(), suppress(StopIteration):  # the run is being stopped already
@@ -755,7 +761,9 @@ def ask(
             return ending_only(exchange, ev.Failed(str(error), by="setup"))
         except ModelError as error:
             run.error = error
-            return ending_only(exchange, ev.Failed(str(error), by="endpoint"))
+            return ending_only(
+                exchange, ev.Failed(str(error), by="endpoint", explained=_explained(error))
+            )
         except KeyboardInterrupt:
             return ending_only(exchange, ev.Interrupted("a request to the model"))
         for name, earlier in prepared.replaced.items():

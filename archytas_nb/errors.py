@@ -23,6 +23,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
@@ -207,12 +208,44 @@ class RunError(ArchytasError):
     run: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Why an endpoint gave no answer, in parts, for who reads it where magics are typed.
+
+    Attributes:
+        title: What happened, in a few words.
+        where: The endpoint's host; empty if it is not known.
+        said: What the server said, or what was seen of it.
+        status: The HTTP status, or None.
+        advice: What to do, as a sentence, which the command follows if there is one.
+        command: What to type.
+    """
+
+    title: str
+    where: str = ""
+    said: str = ""
+    status: int | None = None
+    advice: str = ""
+    command: str = ""
+
+    @property
+    def short(self) -> str:
+        """The title, with the status."""
+        return f"{self.title} (HTTP {self.status})" if self.status else self.title
+
+    @property
+    def words(self) -> str:
+        """What was said, and by which host, if the title does not name it."""
+        is_named = not self.where or self.where in self.title
+        return self.said if is_named else f"{self.where}: {self.said}"
+
+
 class ModelError(RunError):
     """The model's endpoint was unreachable, refused the request or sent an unusable reply.
 
     Args:
         message: What happened and what to do next; it contains no secrets.
-        kind, status, passing, wait, retries, may_be_paid, refusal: The attributes.
+        kind, status, passing, wait, retries, may_be_paid, refusal, explained: The attributes.
 
     Attributes:
         kind: The kind of failure; ``"refused"`` means that the endpoint rejected the request,
@@ -224,6 +257,7 @@ class ModelError(RunError):
         may_be_paid: Whether the endpoint may charge for it, for example for an interrupted reply.
         refusal: What the server said, with its error codes; it must not be shown. Empty if it
             said nothing.
+        explained: The same in parts; None if it is not known.
     """
 
     def __init__(
@@ -237,8 +271,10 @@ class ModelError(RunError):
         retries: int | None = None,
         may_be_paid: bool = False,
         refusal: str = "",
+        explained: Explained | None = None,
     ) -> None:
         super().__init__(message)
+        self.explained = explained
         self.kind: ModelErrorKind = kind
         self.status = status
         self.passing = passing
@@ -250,6 +286,9 @@ class ModelError(RunError):
     def with_advice(self, advice: str) -> Self:
         """Add a sentence to the message, and return the error."""
         self.args = (f"{self} {advice}".rstrip(),)
+        if self.explained is not None:
+            said = f"{self.explained.said} {advice}".strip()
+            self.explained = replace(self.explained, said=said)
         return self
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, Never, TypeAlias, TypeVar, get_args
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.effects.ledger import Effect
-from archytas_nb.errors import with_users_frames
+from archytas_nb.errors import Explained, with_users_frames
 from archytas_nb.loop.decision import Decision
 from archytas_nb.words import count, truncate_line, truncate_middle
 
@@ -593,6 +593,7 @@ class NoReply:
 
     kind: NoReplyKind
     text: str = ""
+    explained: Explained | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1040,6 +1041,7 @@ class Failed:
 
     reason: str
     by: FailedBy = "model"
+    explained: Explained | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

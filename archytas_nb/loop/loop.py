@@ -268,7 +268,7 @@ class ReactRun:
         text = reply.text
         if reply.kind == "overflow":
             text = self._overflow_text(text)
-        raise RunEndedError(Failed(text, by="endpoint"))
+        raise RunEndedError(Failed(text, by="endpoint", explained=reply.explained))
 
     def _overflow_text(self, why: str) -> str:
         """Why a conversation that cannot be compacted further has failed, and the next move."""

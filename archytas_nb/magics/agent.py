@@ -350,7 +350,8 @@ class ArchytasNB(SettingTraits, Magics):
             asked = self._read(text, args, names, here)
             return self._answered(*asked, args, here, written=text, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
-            raise without_frames(error) from None
+            is_shown = getattr(error, "run", None) is not None and not self._is_quiet(args)
+            raise without_frames(error, is_shown=is_shown) from None
 
     def ask_from_chat(
         self, question: str, model: str | None, observer: Callable[[Any], Any]
@@ -479,7 +480,7 @@ class ArchytasNB(SettingTraits, Magics):
             return dry_run(prepare(setup, setup.choice.choose(), asked, exchanges))
         inbox = Inbox()
         mode = display_mode(self.shell)
-        is_quiet = vars(args).get("quiet", value("quiet"))
+        is_quiet = self._is_quiet(args)
         shown = "quiet" if is_quiet else mode
         self._last_asked = (asked, setup, written)
 
@@ -521,6 +522,11 @@ class ArchytasNB(SettingTraits, Magics):
         if out is not None and run.status != "interrupted":
             self._assign(out, run)
         return run
+
+    @staticmethod
+    def _is_quiet(args: Any) -> bool:
+        """Whether nothing of the run is shown but its answer."""
+        return bool(vars(args).get("quiet", value("quiet")))
 
     def _check_is_free(self) -> None:
         """Raise UsageError while a question is being answered."""

@@ -19,7 +19,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.magic import line_magic, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
-from archytas_nb.errors import ArchytasError
+from archytas_nb.errors import ArchytasError, Explained
 
 E = TypeVar("E", bound=BaseException)
 
@@ -316,13 +316,18 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
     return options, text
 
 
-def without_frames(error: E) -> E:
+def without_frames(error: E, *, is_shown: bool = False) -> E:
     """Have IPython show one of our exceptions as its name and message, without our frames.
 
     It stays a real exception, which a test runner, a later cell and ``except`` see as what it is;
-    a `UsageError` would leave nothing in the notebook but a line on stderr.
+    a `UsageError` would leave nothing in the notebook but a line on stderr. If the output above it
+    explains it (`is_shown`), it is one short line.
     """
-    text = f"\x1b[31m{type(error).__name__}\x1b[39m: {error}"
+    said = str(error)
+    explained = getattr(error, "explained", None)
+    if is_shown and isinstance(explained, Explained):
+        said = f"{explained.title[:1].lower()}{explained.title[1:]} (see above)"
+    text = f"\x1b[31m{type(error).__name__}\x1b[39m: {said}"
     lines = [text]
     if isinstance(error, KeyboardInterrupt) and sys.stdout.isatty():
         lines.insert(0, "")  # a terminal has written ^C in this line already

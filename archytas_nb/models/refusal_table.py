@@ -200,6 +200,9 @@ class Case(NamedTuple):
         passing: Whether it is temporary: the request is then retried.
         wait: Seconds before the retry, if the server names none.
         retries: The maximum number of retries, or None for the usual one.
+        title: What happened, in a few words.
+        do: What to do next where magics are typed; empty for the advice.
+        command: What to type then.
     """
 
     signs: tuple[Sign, ...]
@@ -209,6 +212,9 @@ class Case(NamedTuple):
     passing: bool = False
     wait: float | None = None
     retries: int | None = None
+    title: str = "The request was refused"
+    do: str = ""
+    command: str = ""
 
 
 _REFUSED = "{at} refused the request for {model}"
@@ -228,6 +234,9 @@ CASES = (
         kind="auth",
         what="{at} rejected the API key",
         advice="Set {key} to a key for this endpoint.",
+        title="The key was rejected",
+        do="Set another key, then run the cell again:",
+        command='%config ArchytasNB.api_key = "…"',
     ),
     Case(
         (
@@ -238,6 +247,9 @@ CASES = (
         kind="overflow",
         what="the conversation is too long for {model} at {at}",
         advice="Start over with agent.reset(), or use a model with a longer context.",
+        title="The conversation is too long for the model",
+        do="Use a model with a longer context, or start over with a new conversation:",
+        command="%agent_reset",
     ),
     Case(
         (Sign({402}, waits=False), Sign({400, 429}, "unpaid", waits=False)),
@@ -248,6 +260,7 @@ CASES = (
         # Limits may sound like an account without credit.
         wait=3.0,
         retries=1,
+        title="No credit left, or a limit of the account",
     ),
     Case(
         (Sign({402}, waits=True), Sign({429})),
@@ -255,12 +268,17 @@ CASES = (
         what="{at} is temporarily refusing requests",
         advice="Wait, or use another model or endpoint.",
         passing=True,
+        title="Too many requests",
+        do="Wait, then run the cell again, or use another model or endpoint.",
     ),
     Case(
         (Sign(words="filter"),),
         kind="refused",
         what=_REFUSED,
         advice=f"Rephrase the question. {_REMOVE_QUESTION}",
+        title="The content filter withheld the answer",
+        do="Rephrase the question. If further questions are refused, too, remove the last one:",
+        command="%agent_undo",
     ),
     Case(
         (Sign(words="image", has_image=True),),
@@ -268,6 +286,9 @@ CASES = (
         what=_REFUSED,
         advice="Omit the image, use a smaller PNG or JPEG, or use another model. "
         f"{_REMOVE_QUESTION}",
+        title="The image was refused",
+        do="Omit the image, use a smaller PNG or JPEG, or another model. To remove the question:",
+        command="%agent_undo",
     ),
     Case(
         (Sign(words="other_api"),),
@@ -281,12 +302,16 @@ CASES = (
         kind="not_found",
         what="{at} does not know this path or {model}",
         advice="",
+        title="The model, or the path of the address, was not found",
+        do="Name a model that this endpoint serves, then run the cell again:",
+        command='%config ArchytasNB.model = "…"',
     ),
     Case(
         (Sign({408, 409, 425, 500, 502, 503, 504, 529}),),
         kind="server",
         what="{at} failed",
         advice=_LOOK,
+        title="The server failed",
         passing=True,
     ),
     Case(
@@ -294,6 +319,7 @@ CASES = (
         kind="server",
         what="{at} failed",
         advice=_LOOK,
+        title="The server failed",
     ),
     Case(
         (Sign(),),

@@ -9,9 +9,11 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
-from archytas_nb.errors import ModelError, ModelErrorKind
+from archytas_nb.errors import Explained, ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel
 from archytas_nb.models.completion import ServerError
 from archytas_nb.models.providers import is_local
@@ -165,6 +167,10 @@ class EndpointErrors:
         secrets += [each for each in others if len(each) >= _MIN_SECRET]
         self._secrets = [each for each in secrets if len(each) >= _MIN_KEY]
 
+    @property
+    def _host(self) -> str:
+        return urlsplit(self._url).netloc.rpartition("@")[2] or self._url
+
     def clean(self, text: str) -> str:
         """The beginning of a server's text, without secrets."""
         text = text[:_CLEANED]
@@ -209,8 +215,16 @@ class EndpointErrors:
                 f"If that is the base URL of the API, set {self._url_name}, or base_url=, to it."
             )
             to = self.clean(error.to)
-            text = f"{self._at} redirects to {to!r}; nothing was sent there. {advice}"
-            return ModelError(text, kind="refused", status=error.status)
+            what = f"redirects to {to!r}; nothing was sent there"
+            found = self._explained(
+                "The address is not that of the API",
+                f"{what}.",
+                "If that is the base URL of the API, set it, then run the cell again:",
+                f'%config ArchytasNB.base_url = "{to}"',
+                error.status,
+            )
+            text = f"{self._at} {what}. {advice}"
+            return ModelError(text, kind="refused", status=error.status, explained=found)
         text = self.clean(error.message)
         # Matched before secrets are hidden: a key such as "token" occurs in the words of a server.
         raw = f"{error.message[: SEARCHED_CHARS - len(error.codes) - 1]} {error.codes}"
@@ -232,7 +246,16 @@ class EndpointErrors:
             wait=case.wait if error.wait is None else error.wait,
             retries=case.retries,
             refusal=raw,
+            explained=self._explained(
+                case.title, reason, case.do or advice, case.command, error.status
+            ),
         )
+
+    def _explained(
+        self, title: str, said: str, advice: str, command: str = "", status: int | None = None
+    ) -> Explained:
+        """An error in parts, for who types magics."""
+        return Explained(title, self._host, said, status, advice, command)
 
     def unreachable(self, why: str) -> ModelError:
         """No connection could be established."""
@@ -248,19 +271,46 @@ class EndpointErrors:
                 f"use the model's name without '{self.prefix}:'."
             )
         text = f"no server answers at {self._url!r} ({collapse_whitespace(why)}). {advice}"
-        return ModelError(text, kind="unreachable", passing=not is_untrusted)
+        found = self._explained(
+            f"No server answers at {self._host}",
+            collapse_whitespace(why),
+            "Start it, or set the address of your model server, then run the cell again:",
+            '%config ArchytasNB.base_url = "…"',
+        )
+        if is_untrusted:
+            found = replace(
+                found,
+                title="The certificate of the server is not trusted",
+                advice=advice,
+                command="",
+            )
+        return ModelError(text, kind="unreachable", passing=not is_untrusted, explained=found)
 
     def timed_out(self, seconds: float, during: str) -> ModelError:
         """No data for `seconds`, `during` ``"connect"``, ``"first byte"`` or ``"reply"``."""
         if during == "connect":
             text = f"could not connect to {self._url!r} within {min(CONNECT_SECONDS, seconds):g} s."
             text = f"{text} Check the address. {_NETWORK}"
-            return ModelError(text, kind="timeout", passing=True)
+            found = self._explained(
+                "No connection to the server",
+                f"no connection within {min(CONNECT_SECONDS, seconds):g} s",
+                f"Check the address. {_NETWORK}",
+                '%config ArchytasNB.base_url = "…"',
+            )
+            return ModelError(text, kind="timeout", passing=True, explained=found)
         what = f"sent nothing for {seconds:g} s"
         if during == "reply":
             what = f"stopped sending for {seconds:g} s in the middle of its reply"
         advice = f"It may be busy or too slow: ask again, or raise {where_to_set('timeout')}."
-        return ModelError(f"{self._at} {what}. {advice}", kind="timeout", may_be_paid=True)
+        found = self._explained(
+            "The server sent nothing for too long",
+            f"{what}.",
+            "It may be busy or too slow: run the cell again, or wait longer:",
+            f"%config ArchytasNB.timeout = {max(2 * seconds, 60):g}",
+        )
+        return ModelError(
+            f"{self._at} {what}. {advice}", kind="timeout", may_be_paid=True, explained=found
+        )
 
     def out_of_time(self, seconds: float | None, last: str = "") -> ModelError:
         """The deadline of the request passed, possibly after a failure that would be retried."""
@@ -276,13 +326,15 @@ class EndpointErrors:
         advice = "Ask again, or check the server's log."
         cause = collapse_whitespace(why)
         text = f"{self._at} disconnected before its reply was complete ({cause}). {advice}"
-        return ModelError(text, kind="unreachable", passing=True, may_be_paid=True)
+        found = self._explained("The connection was closed in the middle of a reply", cause, advice)
+        return ModelError(text, kind="unreachable", passing=True, may_be_paid=True, explained=found)
 
     def unusable(self, what: str, kind: ModelErrorKind = "server", advice: str = "") -> ModelError:
         """A response with status 200 cannot be used as a reply."""
         advice = advice or "Check the log of the server or proxy."
         text = f"{self._at} {self.clean(what)}. {advice}"
-        return ModelError(text, kind=kind, status=200, may_be_paid=True)
+        found = self._explained("The reply cannot be used", f"{self.clean(what)}.", advice)
+        return ModelError(text, kind=kind, status=200, may_be_paid=True, explained=found)
 
     def not_an_api(self, body: str, *, passing: bool = False) -> ModelError:
         """A response with status 200 is not a chat completion; `passing` if others were."""
@@ -293,7 +345,13 @@ class EndpointErrors:
         text = f"{self._at} responded with {what}: {collapse_whitespace(_page_title(body), 120)!r}."
         if passing:
             text += " Try again later, or check the log of the server or proxy."
-        return ModelError(text, kind="bad_reply", status=200, passing=passing)
+        found = self._explained(
+            "The server sent no reply of a model",
+            text.removeprefix(f"{self._at} "),
+            "" if passing else "Check the address of the API, then run the cell again:",
+            "" if passing else '%config ArchytasNB.base_url = "…"',
+        )
+        return ModelError(text, kind="bad_reply", status=200, passing=passing, explained=found)
 
 
 def models_hint(names: Sequence[str], wanted: str) -> str:

@@ -601,7 +601,8 @@ def with_retries(
         if is_final:
             raise failed from None
         retries += 1
-        yield Notice("retry", f"{what}. Trying again ({retries} of {most})", seconds=wait)
+        told = failed.explained.short if failed.explained else what
+        yield Notice("retry", f"{told}. Trying again ({retries} of {most})", seconds=wait)
         sleep(wait)
 
 

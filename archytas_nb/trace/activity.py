@@ -27,6 +27,9 @@ _STREAMED = 6_000
 _OUTPUT = 4_000
 _LINES = 12
 _LINE = 200
+_SILENT = 10.0
+"""Seconds without a piece of a reply, after which a person is told so."""
+_WRITES = ("writing", "thinking")
 _DOING = {
     ev.Started: "waiting for the model",
     ev.AskModel: "waiting for the model",
@@ -82,6 +85,7 @@ class Activity:
     def _forget(self) -> None:
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._heard = self._now()  # when the last piece of a reply came
         self._output = ""  # the end of what was printed
         self._progress = ""  # of the running call
         self._lines = 0  # how many lines were printed
@@ -109,6 +113,7 @@ class Activity:
             self._write(event)
 
     def _write(self, event: ev.Delta) -> None:
+        self._heard = self._now()
         if event.kind == "text":
             self._text.append(event.text)
             self._doing = "writing"
@@ -159,6 +164,9 @@ class Activity:
             return f"running {collapse_whitespace(counted(running), 80)}"
         if self._wait and self._left <= 0:
             return "trying again"
+        silent = self._now() - self._heard
+        if (self._text or self._reasoning) and self._doing in _WRITES and silent >= _SILENT:
+            return f"{self._doing}, no data for {clock(silent)}"
         return self._doing
 
     @property

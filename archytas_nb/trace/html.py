@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from archytas_nb.errors import Explained
 from archytas_nb.loop.events import (
     NO_OUTPUT,
     Answered,
@@ -793,7 +794,9 @@ def _ending(view: RunView, *, reason: bool) -> Html:
     body = None
     if title:
         head = title_html(title)
-    if isinstance(view.ending, Failed):
+    if isinstance(view.ending, Failed) and view.ending.explained is not None:
+        head = error_card(view.ending.explained, text)
+    elif isinstance(view.ending, Failed):
         if reason and text:
             body = element("p", text, style=PROSE)
     elif text and view.typed:
@@ -809,6 +812,37 @@ def _ending(view: RunView, *, reason: bool) -> Html:
     below = join(*(element("div", each, style=DIM) for each in notes))
     pictures = [safe.picture("image/png", each, _PICTURE, "figure") for each in view.figures]
     return join(head, body, grid, *pictures, below)
+
+
+def error_card(found: Explained, reason: str) -> Html:
+    """The card below a run.
+
+    Args:
+        found: What happened.
+        reason: The whole message of the error, which is folded.
+    """
+    said = element("span", found.words, style="overflow-wrap:break-word;word-break:normal")
+    status = element("span", f" · HTTP {found.status}", style=DIM) if found.status else None
+    command = None
+    if found.command:
+        command = element("pre", found.command, style=f"{PRE};margin:.2em 0 .4em 1.3em")
+    details = element(
+        "details",
+        element("summary", "Details", style=f"cursor:pointer;{DIM}"),
+        element("div", reason, style=DIM),
+    )
+    return element(
+        "div",
+        element("div", element("span", "✗ ", style=BAD), element("strong", found.title)),
+        element("div", said, status, style=_BELOW_TITLE),
+        element("div", found.advice, style=_BELOW_TITLE) if found.advice else None,
+        command,
+        details if reason else None,
+        style=PROSE,
+    )
+
+
+_BELOW_TITLE = "margin:.2em 0 .2em 1.3em"
 
 
 # ── the panel of a call that waits for approval ───────────────────────────────────────────────────

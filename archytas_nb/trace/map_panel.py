@@ -271,6 +271,7 @@ class FinishedMap:
         return element("div", table, more, style="overflow:auto;margin-top:.4em", tabindex="0")
 
 
+_CELLS = "border-collapse:collapse;font-size:1em"
 _GLANCE = "archytas-nb-glance"
 _LABEL = "padding:.1em 1em .1em 0;white-space:nowrap;vertical-align:top"
 _POINTED = "cursor:pointer"

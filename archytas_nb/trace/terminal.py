@@ -215,6 +215,8 @@ class TerminalLayer:
         self._screen.show("")
         self._steps(view.steps, is_over=True)
         is_empty = isinstance(view.ending, Interrupted) and not view.ending.text
+        if isinstance(view.ending, Failed) and view.ending.explained is not None:
+            self._write(views.explained_lines(view.ending.explained))
         if is_empty or isinstance(view.ending, Failed):
             return
         if self._has_printed:

@@ -266,7 +266,11 @@ def ending_lines(view: RunView) -> str:
     doubt = views.doubt(view.ending)
     figures = f"[{count(len(view.figures), 'figure')}]" if view.figures else ""
     unlinked = views.unlinked(view.ending)
-    parts = (views.ending_title(view.ending), _answer_text(view), grid, figures, doubt, unlinked)
+    title = views.ending_title(view.ending)
+    if isinstance(view.ending, Failed) and view.ending.explained is not None:
+        title = "
+".join(views.explained_lines(view.ending.explained))
+    parts = (title, _answer_text(view), grid, figures, doubt, unlinked)
     return "\n".join(part for part in parts if part)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal
 
+from archytas_nb.errors import Explained
 from archytas_nb.loop import events as ev
 from archytas_nb.trace.safe import Table
 from archytas_nb.words import collapse_whitespace, count, edit_in_words, tidy
@@ -503,6 +504,8 @@ def ending_title(ending: ev.Ending | None) -> str:
     match ending:
         case ev.Answered():
             return ""
+        case ev.Failed(explained=Explained(title=title)):
+            return f"✗ {title}"
         case ev.Failed(by=by):
             return _FAILURES[by]
         case ev.Stopped(cut=True):
@@ -517,6 +520,17 @@ def ending_title(ending: ev.Ending | None) -> str:
             return title + _incomplete(ending.text)
         case None:  # a copy is made while the run goes on; how that ended is not known in it
             return "■ The run had not finished when this was saved"
+
+
+def explained_lines(found: Explained) -> list[str]:
+    """Why an endpoint gave no answer, and what to do, as lines."""
+    status = f" (HTTP {found.status})" if found.status else ""
+    lines = [f"✗ {found.title}", f"  {found.words}{status}"]
+    if found.advice:
+        lines.append(f"  {found.advice}")
+    if found.command:
+        lines.append(f"    {found.command}")
+    return lines
 
 
 def doubt(ending: ev.Ending | None) -> str:
