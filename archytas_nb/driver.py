@@ -405,6 +405,7 @@ class Driver:
             () if context is None else context.tools,
             self.exchange,
             self.guards,
+            self.guards.limits.reply_tokens(self.prepared.profile.reply_tokens),
         )
 
     def _plan_decision(self, request: ev.ApprovePlan) -> ev.PlanDecision:

@@ -238,6 +238,7 @@ class PlannedRun:
         free: Those that it may call at any time without a deviation.
         exchange: Its record, which gets the plan.
         guards: Its limits.
+        max_tokens: Maximum number of tokens of a plan; None for the model's default.
     """
 
     first: Callable[[], AskModel]
@@ -245,6 +246,7 @@ class PlannedRun:
     free: Collection[str]
     exchange: Exchange
     guards: Guards
+    max_tokens: int | None = None
     _progress: Progress | None = None  # once there is a plan
 
     def flow(self, run: Flow) -> Flow:
@@ -266,7 +268,10 @@ class PlannedRun:
         """A plan, and whether a person approved it; or the ending, as there is none."""
         first = self.first()
         tools = ", ".join(map(repr, self.tools)) or "none"
-        messages = with_text(first.messages, _ASK.format(tools=tools, most=MAX_STEPS).strip())
+        begun = first.messages
+        if first.is_continued:  # the last message is the beginning of a reply, which is no plan
+            begun = begun[:-1]
+        messages = with_text(begun, _ASK.format(tools=tools, most=MAX_STEPS).strip())
         for _ in range(_MAX_PLANS):
             written = yield from self._written(first, messages)
             if not isinstance(written, tuple):
@@ -298,6 +303,7 @@ class PlannedRun:
                 stop=(),
                 is_continued=False,
                 about="the plan",
+                max_tokens=self.max_tokens,
                 seconds=self.guards.seconds_left(),
             )
             reply = yield request
