@@ -268,8 +268,7 @@ def ending_lines(view: RunView) -> str:
     unlinked = views.unlinked(view.ending)
     title = views.ending_title(view.ending)
     if isinstance(view.ending, Failed) and view.ending.explained is not None:
-        title = "
-".join(views.explained_lines(view.ending.explained))
+        title = "\n".join(views.explained_lines(view.ending.explained))
     parts = (title, _answer_text(view), grid, figures, doubt, unlinked)
     return "\n".join(part for part in parts if part)
 
