@@ -720,6 +720,7 @@ class Agent:
         store: str | None = STORE,
         progress: bool = True,
         plan: bool | Literal["auto"] = False,
+        rows: int = 1,
         verify: int = 10,
         max_fallback: float = 0.2,
         retry: bool = False,
@@ -754,6 +755,9 @@ class Agent:
                 then runs for each row; the rows that it does not answer are asked one by one.
                 ``"auto"`` plans if the prompt names a column and there are tools, and asks row by
                 row if the plan cannot be used.
+            rows: How many rows a request has at most. With more than one, `verify` rows are asked
+                singly first, then together; where an answer differs, fewer are asked together. A
+                row that a reply leaves out, doubles or moves is asked singly.
             verify: How many rows of a plan the agent answers as well, to compare. If an answer
                 differs, you decide; without anybody at the keyboard, the plan is not used.
             max_fallback: The largest share of rows of a plan, from 0 to 1, that is asked one by one
@@ -771,7 +775,8 @@ class Agent:
             ``status`` (``"done"``, ``"failed"``, ``"open"``, ``"unknown"``), ``error``,
             ``tokens``, ``cost`` in USD, ``seconds``. With `plan` also ``by`` (``"program"``,
             ``"agent"``), ``agent`` (its answer, where it was asked to compare) and the status
-            ``"differs"``; what is known of the plan is in its ``attrs["plan"]``. With `unsure`
+            ``"differs"``; what is known of the plan is in its ``attrs["plan"]``, and how often
+            answers agreed with `rows` in ``attrs["rows"]``. With `unsure`
             also ``confidence``, the lowest of the fields, and ``attrs["unsure"]``; with `then`,
             ``by`` is ``"then"`` for the rows that were answered so. For a list, a list of dicts.
             An interrupt returns the results so far.
@@ -797,6 +802,7 @@ class Agent:
             store=store,
             progress=progress,
             plan=plan,
+            rows=rows,
             verify=verify,
             max_fallback=max_fallback,
             retry=retry,

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from archytas_nb.batch.engine import Map
     from archytas_nb.code.rows import PlannedRows
 
+MAX_ROWS = 200
+"""How many rows one request may have."""
 AGENT = "agent"
 """What the agent has answered, too, where it was asked to compare it with the program."""
 COLUMNS = tuple(name for name in BESIDE if name not in (BY, AGENT, CONFIDENCE))
@@ -55,6 +57,7 @@ def mapped(
     prompt: str,
     *,
     plan: bool | Literal["auto"] = False,
+    rows: int = 1,
     verify: int = 10,
     max_fallback: float = 0.2,
     expression: str = "",
@@ -73,6 +76,7 @@ def mapped(
     from archytas_nb.batch.engine import Map
 
     _check_plan(plan, verify, max_fallback)
+    _check_rows(rows, plan, options.get("executor"), unsure)
     library = _library_of(data)
     sure = Sure(unsure, then, is_planned=plan is not False)
     beside = [*COLUMNS, *sure.columns, *[AGENT][: plan is not False]]
@@ -84,6 +88,7 @@ def mapped(
     if plan == "auto":
         is_planned = pool.is_available() and _may_be_planned(items, prompt, asked.tools)
     known: dict[str, Any] = {}
+    about_rows: dict[str, Any] = {}
     answered_by: Sequence[str | None]
     if is_planned:
         pool.require()
@@ -101,12 +106,15 @@ def mapped(
             if on_planned is not None:
                 on_planned(code)
     else:
-        found, values, answered_by = sure.results(asked, questions, options)
-        agents = [None] * len(found)
-        differs = [False] * len(found)
+        if rows == 1:
+            found, values, answered_by = sure.results(asked, questions, options)
+        else:
+            found, values, about_rows = _together(asked, questions, rows, verify)
+            answered_by = ["agent"] * len(found)
+        agents, differs = [None] * len(found), [False] * len(found)
     confidences = [confidence_of(asked, each) for each in found]
-    rows = zip(found, values, answered_by, agents, differs, confidences, strict=True)
-    records = [_record(each, names, parts, beside) for each in rows]
+    stated = zip(found, values, answered_by, agents, differs, confidences, strict=True)
+    records = [_record(each, names, parts, beside) for each in stated]
     if asked.is_shown:
         _show(asked, variable, prompt, items, records, names, known)
     if not library:
@@ -116,7 +124,7 @@ def mapped(
     schemas |= {name: beside_schemas[name] for name in beside}
     frame = framed(data, library, records, schemas)
     if library == "pandas":
-        frame.attrs |= sure.attributes | ({"plan": known} if known else {})
+        frame.attrs |= sure.attributes | about_rows | ({"plan": known} if known else {})
     return frame
 
 
@@ -169,6 +177,16 @@ def _show(
     asked.show(summary.text(line_width()), final=True, page=summary.html())
 
 
+def _together(
+    asked: Map, questions: Sequence[str], rows: int, verify: int
+) -> tuple[list[RowResult], list[Any], dict[str, Any]]:
+    """The result of each row, its value, and what is known of asking about several at once."""
+    from archytas_nb.batch.together import MapTogether
+
+    together = MapTogether(asked, questions, rows, verify)
+    return (*together.results(), {"rows": together.record})
+
+
 def _name_of(data: Any, library: str) -> str:
     """What a program calls the value of a row that has no columns."""
     if library and not hasattr(data, "columns"):  # of a frame, a column may be called name
@@ -207,6 +225,17 @@ def _check_plan(plan: Any, verify: Any, max_fallback: Any) -> None:
     is_number = isinstance(max_fallback, Real) and not isinstance(max_fallback, bool)
     if not is_number or not 0 <= max_fallback <= 1:
         raise ValueError(f"max_fallback is {max_fallback!r}; expected a share from 0 to 1")
+
+
+def _check_rows(rows: Any, plan: Any, executor: Any, unsure: Any) -> None:
+    """Raise ValueError for a number of rows in a request that is none, or cannot be used."""
+    if type(rows) is not int or not 1 <= rows <= MAX_ROWS:
+        raise ValueError(f"rows is {rows!r}; expected a number of rows from 1 to {MAX_ROWS}")
+    others = {"plan": plan is not False, "executor": executor is not None}
+    others["unsure"] = unsure is not None  # how sure a list is says nothing of its rows
+    for name, is_given in others.items():
+        if rows > 1 and is_given:
+            raise ValueError(f"rows={rows} is for rows that are asked here: leave out {name}=")
 
 
 def _may_be_planned(items: Sequence[Any], prompt: str, tools: Sequence[Any]) -> bool:

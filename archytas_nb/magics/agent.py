@@ -255,7 +255,7 @@ class ArchytasNB(SettingTraits, Magics):
                 data, prompt,
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
                 store=args.store, progress=True, name=args.model or "default",
-                plan=args.plan, verify=args.verify, max_fallback=args.max_fallback,
+                plan=args.plan, rows=args.rows, verify=args.verify, max_fallback=args.max_fallback,
                 retry=args.retry, expression=args.on, variable=args.out or "",
                 on_planned=self.history.add_map,
             )  # fmt: skip

@@ -151,7 +151,15 @@ MAP_FLAGS = (
     ),
     _value(
         "N",
-        "Rows of a plan that the agent answers as well, to compare (10).",
+        "Rows of one request at most (1). With more, some rows are asked singly first, to compare; "
+        "where an answer differs, fewer are asked together.",
+        "--rows",
+        type=integer,
+        default=1,
+    ),
+    _value(
+        "N",
+        "Rows of a plan, or of --rows, that are also asked one by one, to compare (10).",
         "--verify",
         type=amount,
         default=10,
