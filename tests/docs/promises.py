@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from archytas_nb import skills
 from archytas_nb.batch.program import judge_tool
 from archytas_nb.cells.reader import cells_tool
 from archytas_nb.copies.lock import LevelKind
@@ -28,6 +29,7 @@ from archytas_nb.kernel.look import look_tools
 from archytas_nb.kernel.python import python_tool
 from archytas_nb.loop.record import DataKind
 from archytas_nb.prepare import ask_user_tool
+from archytas_nb.tools import search
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).parent / "promises.toml"
@@ -91,7 +93,7 @@ def manifest() -> Manifest:
 def built_in_tools() -> tuple[str, ...]:
     """The names of the tools that the package offers by itself."""
     tools = (ask_user_tool(), *look_tools(), cells_tool(str), compare_tool(), python_tool("ask"))
-    return tuple(each.name for each in (*tools, judge_tool()))
+    return (*(each.name for each in tools), skills.TOOL, search.TOOL, judge_tool().name)
 
 
 def kinds_of_data() -> tuple[str, ...]:
