@@ -14,6 +14,7 @@ import re
 import stat
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,8 @@ _MAX_WALKED = 2_000  # entries of a folder that are looked at
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _MAX_NAME = 64
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)\Z", re.DOTALL | re.MULTILINE)
-_FIELD = re.compile(r"(name|description):[ \t]+(\S.*)")
-"""A line of a front matter that is no YAML, mostly for a colon in its text."""
+_FIELD = re.compile(r"^([\w-]+):(.*(?:\n(?:[ \t].*)?$)*)", re.MULTILINE)
+"""A field of a front matter, with the indented lines below it."""
 _DOCSTRING = """Read a skill: instructions for a kind of task. Read it before you begin such a task.
 
 {skills}
@@ -171,7 +172,8 @@ def _folders(places: Iterable[str]) -> Iterator[tuple[Path, Path]]:
     for place in places:
         if place == "user":
             home = Path.home()
-            yield from ((home / each, home) for each in _FOLDERS)
+            # Links there are the user's own; those of a project may be anybody's.
+            yield from ((home / each, Path(home.anchor)) for each in _FOLDERS)
         elif place == "project":
             for parent in _project(here):
                 yield from ((parent / each, parent) for each in _FOLDERS)
@@ -293,13 +295,24 @@ def _fields(front: str) -> Mapping[str, Any]:
         command = extras.install("skills")
         raise ConfigurationError(f"skills are read with PyYAML: {command}") from None
 
-    fields: Any = None
-    try:
-        # With aliases, a few lines make any number of values.
+    # With aliases, a few lines make any number of values.
+    with suppress(yaml.YAMLError, RecursionError):
         if any(isinstance(each, yaml.AliasEvent) for each in yaml.parse(front, yaml.BaseLoader)):
             raise ValueError("its front matter has aliases")
-        fields = yaml.load(front, yaml.BaseLoader)  # noqa: S506 - it makes texts, lists and dicts
-    except (yaml.YAMLError, RecursionError):
-        lines = map(_FIELD.fullmatch, front.splitlines())
-        fields = {found[1]: found[2] for found in lines if found is not None}
-    return fields if isinstance(fields, dict) else {}
+
+    def read(text: str) -> Any:
+        try:
+            return yaml.load(text, yaml.BaseLoader)  # noqa: S506 - it makes texts, lists and dicts
+        except (yaml.YAMLError, RecursionError):
+            return None
+
+    fields = read(front)
+    if isinstance(fields, dict):
+        return fields
+    # Mostly for a colon in a text: each field is read alone, and one that is no YAML as it stands.
+    found: dict[str, Any] = {}
+    for field in _FIELD.finditer(front):
+        alone = read(field[0])
+        is_read = isinstance(alone, dict) and field[1] in alone
+        found[field[1]] = alone[field[1]] if is_read else " ".join(field[2].split())
+    return found

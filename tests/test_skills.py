@@ -119,6 +119,17 @@ def test_places_and_the_first_of_two_with_one_name(project: Path) -> None:
         skills_in(["projekt"])
 
 
+def test_links_of_the_user_lead_anywhere_and_those_of_a_project_nowhere(
+    project: Path, tmp_path: Path
+) -> None:
+    made(tmp_path / "dotfiles/skills/writing")
+    for folder in (Path.home() / ".claude", project / ".claude"):
+        folder.mkdir()
+        (folder / "skills").symlink_to(tmp_path / "dotfiles/skills", target_is_directory=True)
+    assert [*skills_in(["user"])] == ["writing"]
+    assert "leads elsewhere" in left_out("project")
+
+
 def test_a_skill_above_the_repository_is_none_of_the_project(project: Path) -> None:
     made(project.parent.parent / ".agents/skills/counting")
     assert skills_in(["project"]) == {}
@@ -130,8 +141,13 @@ def test_front_matters_as_people_write_them(project: Path) -> None:
     made(folder / "colon", "name: colon\ndescription: Use when: a colon, or {braces")
     made(folder / "quoted", 'name: "quoted"\ndescription: \'It is "so".\'\nmetadata:\n  a: [1, 2]')
     made(folder / "on", "name: on\ndescription: 12")  # which YAML takes for other values
+    made(
+        folder / "hint",
+        'name: hint\ndescription: >-\n  Two\n  lines: more.\nargument-hint: [a] — e.g. "b"',
+    )
     found = skills_in(["own"])
     assert {each.name: each.description for each in found.values()} == {
+        "hint": "Two lines: more.",
         "colon": "Use when: a colon, or {braces", "folded": "Two lines.", "on": "12", "quoted": 'It is "so".',
     }  # fmt: skip
 
