@@ -287,8 +287,11 @@ def _fields(front: str) -> Mapping[str, Any]:
         ValueError: It is too long, or has aliases.
         ConfigurationError: PyYAML is not installed.
     """
-    if not front or len(front) > _MAX_FRONT:
-        raise ValueError(f"it begins with no front matter of {_MAX_FRONT:,} characters at most")
+    if not front.strip():
+        raise ValueError("it does not begin with a front matter, between two lines of ---")
+    if len(front) > _MAX_FRONT:
+        size = f"{len(front):,} characters; expected {_MAX_FRONT:,} at most"
+        raise ValueError(f"its front matter has {size}")
     try:
         import yaml
     except ImportError:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from archytas_nb.agent import Agent
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.tokens import json_tokens, message_tokens
+from archytas_nb.magics.dry_run import dry_run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.tools.search import FOUND, best
 from archytas_nb.tools.toolbox import Toolbox
@@ -187,3 +188,11 @@ def test_values_that_stay_do_not_hide_what_a_search_finds() -> None:
     )
     Agent(tools(), model, namespace={}, values="none", protocol="native").run("A volcano.")
     assert "delete_invoice" in sent(model, 1)
+
+
+def test_a_dry_run_tells_what_is_described_and_how_many_there_are_to_find() -> None:
+    agent = Agent(tools(), ScriptedModel("x", protocol="native"), namespace={})
+    shown = dict(dry_run(agent.prepared("Count the volcano.")).facts)["tools"]
+    assert "count_volcano" in shown
+    assert "delete_invoice" not in shown
+    assert "and 95 to find" in shown

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from archytas_nb.answers import Answers
 from archytas_nb.batch.elsewhere import SentCalls
@@ -24,7 +24,7 @@ from archytas_nb.loop import events as ev
 from archytas_nb.loop.calls_made import Effects
 from archytas_nb.loop.limits import Clock
 from archytas_nb.loop.model import Model, person_of
-from archytas_nb.loop.record import Exchange
+from archytas_nb.loop.record import AnswerForm, Exchange
 from archytas_nb.loop.stop import Stop
 from archytas_nb.prepare import ModelChoice, Prepared, Question, RunSetup
 from archytas_nb.run import Run
@@ -146,11 +146,20 @@ def row_executor(
     return executor
 
 
+class AnswerReader(Protocol):
+    """Reads the answer to a question about rows, as `Answers` does."""
+
+    form: AnswerForm | None
+
+    def check(self, answer: ev.Json, /, *given: Any, variables: Any = None) -> ev.Verdict:
+        """Check an answer."""
+
+
 def ask_row(
     setup: RunSetup,
     model: RowModel,
     question: str,
-    answers: Answers,
+    answers: AnswerReader,
     on_main: OnMain = run_here,
     effects: Effects | None = None,
     calls: SentCalls | None = None,

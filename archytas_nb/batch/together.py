@@ -112,14 +112,14 @@ class AnswersTogether:
             "required": ["row", "answer"],
             "additionalProperties": False,
         }
-        text = _WHAT.format(type=kind)
-        self.form = AnswerForm(text, {"type": "array", "items": entry})
+        self._what = text = _WHAT.format(type=kind)
+        self.form: AnswerForm | None = AnswerForm(text, {"type": "array", "items": entry})
 
-    def check(self, answer: Json, *_: Any, **__: Any) -> Verdict:
+    def check(self, answer: Json, *_: Any, variables: Any = None) -> Verdict:  # noqa: ARG002
         """Whether an answer is a list: what it lacks is asked singly, which costs less."""
         if isinstance(answer, list):
             return Verdict(value=answer)
-        return Verdict(f"it is no list; expected {self.form.text}", wrong_type=True)
+        return Verdict(f"it is no list; expected {self._what}", wrong_type=True)
 
     def matched(self, answer: Json) -> dict[int, Json]:
         """The answers that are certainly for the rows that they name, by the places of these.
@@ -331,7 +331,7 @@ class MapTogether:
         answers = AnswersTogether(entries, rows.answers)
         head = _HEAD.format(number=len(entries), place=_PLACE, prompt=self._prompt)
         question = "\n\n".join([head, *(f"[{each.name}]\n{each.text}" for each in entries)])
-        result = ask_row(rows.setup, rows.model(note), question, answers, rows.on_main)  # type: ignore[arg-type]
+        result = ask_row(rows.setup, rows.model(note), question, answers, rows.on_main)
         found: Mapping[int, Json] = {}
         if result.status == "done":
             found = answers.matched(result.answer)

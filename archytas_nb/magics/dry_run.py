@@ -31,7 +31,7 @@ def dry_run(prepared: Prepared) -> DryRun:
         "model": model.name,
         "protocol": prepared.protocol,
         "limits": ", ".join(f"{name}={getattr(limits, name)}" for name in names),
-        "tools": ", ".join(prepared.tools) or "none",
+        "tools": _tools(prepared),
         "reply": f"at most {ask.max_tokens} tokens" if ask.max_tokens else "no limit",
     }
     parts = tokens_by_part(prepared, ask)
@@ -42,6 +42,15 @@ def dry_run(prepared: Prepared) -> DryRun:
         facts["before it"] = "short requests: does this tool fit the question? (small models only)"
     body = request_body(model, ask)
     return DryRun(ask, tuple(facts.items()), body)
+
+
+def _tools(prepared: Prepared) -> str:
+    """The tools that the request describes, and how many there are to find."""
+    described = [name for name in prepared.tools if name not in prepared.searched]
+    listed = ", ".join(described) or "none"
+    if not prepared.searched:
+        return listed
+    return f"{listed}, and {len(prepared.searched):,} to find"
 
 
 def tokens_by_part(prepared: Prepared, ask: AskModel) -> dict[str, int]:
