@@ -15,6 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from archytas_nb import ConfigurationError
 from tests.batch.shop import Shop
 from tests.batch.test_map import Label
+from tests.batch.test_together import PROMPT, Clerk, words
 from tests.servers.server import Server
 
 
@@ -136,3 +137,13 @@ def test_a_plan_is_made_always_or_where_it_can_be_used(
     ]
     with pytest.raises(UsageError):
         run(shell, "--on df --plan=never Label it.")
+
+
+def test_several_rows_a_request_are_an_option(shell: InteractiveShell, tmp_path: Path) -> None:
+    shell.user_ns |= {"frame": words(40), "clerk": Clerk(len)}
+    line = f"--on frame --type int --rows 10 --verify 4 -m clerk --store {tmp_path}/map.sqlite --out out {PROMPT}"
+    run(shell, line)
+    assert list(shell.user_ns["out"]["answer"]) == [len(each) for each in words(40)["word"]]
+    assert sorted(shell.user_ns["clerk"].sizes) == [1] * 4 + [10] * 4
+    with pytest.raises(UsageError, match="rows"):
+        run(shell, f"--on frame --rows many {PROMPT}")
