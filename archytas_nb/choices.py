@@ -36,6 +36,9 @@ PythonMode: TypeAlias = Literal["off", "copy", "ask", "undoable", "auto"]
 Nowhere; in a copy of the kernel, which can change nothing; or in the kernel: after approval, with
 undo, or without."""
 
+TraceName: TypeAlias = Literal["folded", "steps", "off"]
+"""The values of the setting ``trace``: how the steps of a run are shown."""
+
 ApiName: TypeAlias = Literal["auto", "chat", "responses"]
 """The values of the setting ``api``: which API of an OpenAI-compatible endpoint is used."""
 

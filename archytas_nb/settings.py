@@ -32,6 +32,7 @@ from archytas_nb.choices import (
     Policy,
     ProtocolName,
     PythonMode,
+    TraceName,
     ValuesName,
 )
 from archytas_nb.errors import ConfigurationError, invalid_argument
@@ -695,6 +696,12 @@ _OTHERS = (
     Setting(
         "quiet", "notebook", Flag(), default=False,
         text="Show only the answer, no trace.",
+    ),
+    Setting(
+        "trace", "notebook", Choice(get_args(TraceName)), "folded",
+        "How the steps of a question are shown in a notebook: folded into one line above the "
+        "answer, open (steps), or not at all (off). Calls that failed in the end, that you refused "
+        "or edited, and what has changed are in view in any case.",
     ),
     Setting(
         "cassette", "process", Text(), "",

@@ -75,6 +75,7 @@ IMPORTERS = {
     "PIL": {"tools.data"},
     "yaml": {"skills"},
     "ipywidgets": {
+        "trace.actions",
         "trace.live",
         "trace.front_end",
         "trace.forms",

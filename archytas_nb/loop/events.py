@@ -121,6 +121,8 @@ class Change:
     name: str  # or the path to the object: config['columns'][0]
     words: tuple[str, ...] = ()  # descriptions of what has changed
     also: tuple[str, ...] = ()  # other names that are bound to the same object
+    # What a person reads in place of the words, if the content of a table says more; no model does.
+    seen: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         also = ""

@@ -39,6 +39,7 @@ def register(shell: Any) -> None:
         shell.configurables[:] = [each for each in shell.configurables if each not in _ours(shell)]
         raise UsageError(f"IPython's configuration of ArchytasNB: {error}") from None
     agent.history = conversation.history
+    agent.after = conversation.after
     mcp.magics_of_agent = agent
     chat.magics_of_agent = agent
     for magics in ours:

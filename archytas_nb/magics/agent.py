@@ -46,6 +46,7 @@ from archytas_nb.settings import QUESTION_SETTINGS, Settings, configure, value
 if TYPE_CHECKING:
     from archytas_nb.loop import events
     from archytas_nb.loop.model import Model
+    from archytas_nb.magics.after import AfterRuns
     from archytas_nb.magics.background import Background
     from archytas_nb.magics.fork import LastAsked, StartOfBranch
     from archytas_nb.models.choose import Confirm
@@ -64,6 +65,7 @@ class ArchytasNB(SettingTraits, Magics):
 
     shell: Any
     history: History
+    after: AfterRuns
     _is_loaded = False  # traits are set, and observed, before __init__ has ended
 
     def __init__(self, **kwargs: Any) -> None:
@@ -392,6 +394,21 @@ class ArchytasNB(SettingTraits, Magics):
         cell = Cell("", "", len(cells_of(self.shell)) - 1)
         return self.history.ask(ask, "", cell, new=False)
 
+    def _ask_below(self, question: str, setup: RunSetup) -> Run:
+        """Ask a question between cells, with the setup of the one below which it is shown."""
+        from archytas_nb.driver import answered
+        from archytas_nb.loop.record import Inbox
+        from archytas_nb.prepare import read_question
+        from archytas_nb.trace.live import TraceView
+
+        asked = read_question(setup.variables, question)
+
+        def ask(conversation: Conversation, continues: str) -> Run:
+            with TraceView(question, "static", continues) as view:
+                return answered(setup, asked, conversation, Inbox(), [view.on_event])
+
+        return self.history.ask(ask, "", Cell("", "", len(cells_of(self.shell)) - 1), new=False)
+
     def choose_model(self, name: str | None) -> str:
         """Choose the model of later questions, asking the person if need be; its name.
 
@@ -484,6 +501,8 @@ class ArchytasNB(SettingTraits, Magics):
         shown = "quiet" if is_quiet else mode
         self._last_asked = (asked, setup, written)
 
+        traces: list[TraceView] = []
+
         def ask(conversation: Conversation, continues: str) -> Run:
             with TraceView(
                 question,
@@ -494,6 +513,7 @@ class ArchytasNB(SettingTraits, Magics):
                 keywords["images"],
                 ran.seconds_waited(),
             ) as view:
+                traces.append(view)
                 try:
                     return answered(setup, asked, conversation, inbox, [view.on_event])
                 except RunInterrupted as error:
@@ -503,9 +523,11 @@ class ArchytasNB(SettingTraits, Magics):
                     raise
 
         self._check_is_free()
+        self.after.close()
         if args.background and shown == "live":
             return self._begun(setup, asked, out, args, cell, written, keywords)
         run = self.history.ask(ask, origin, cell, new=args.new)
+        self.after.add(run, traces[-1], lambda text: self._ask_below(text, setup))
         if is_quiet and not silent:
             run.show("answer")
         else:

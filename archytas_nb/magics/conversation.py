@@ -10,6 +10,7 @@ from IPython.core.magic import Magics, magics_class
 from IPython.core.magic_arguments import argument
 
 from archytas_nb.conversation import History
+from archytas_nb.magics.after import AfterRuns
 from archytas_nb.magics.line import line_magic_with
 from archytas_nb.magics.overview import NO_QUESTIONS, TextResult
 from archytas_nb.magics.settings import SettingTraits
@@ -19,8 +20,6 @@ from archytas_nb.magics.shown import (
     cost,
     history,
     never_used,
-    redone,
-    undone,
     why,
     why_file,
 )
@@ -46,6 +45,7 @@ class ConversationMagics(Magics):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.history = History()
+        self.after = AfterRuns(self.history)
 
     @line_magic_with()
     def agent_history(self, _: Any) -> Any:
@@ -95,14 +95,16 @@ class ConversationMagics(Magics):
             back = self.history.bring_back()
             if back is None:
                 return TextResult("nothing to redo: nothing was undone since the last question")
-            return TextResult("\n".join([f"brought back: {back.question}", *redone(back)]))
+            lines = self.after.redone(back)
+            return TextResult("\n".join([f"brought back: {back.question}", *lines]))
         last = self.history.removed[-1] if self.history.removed else None
         if args.force and last is not None and last.asked is not None and last.asked.kept:
-            return TextResult("\n".join(undone(last, force=True)))
+            return TextResult("\n".join(self.after.undone(last, force=True)))
         last = self.history.forget_last()
         if last is None:
             return TextResult(f"nothing to undo: {NO_QUESTIONS}")
-        return TextResult("\n".join([f"removed: {last.question}", *undone(last, force=args.force)]))
+        lines = self.after.undone(last, force=args.force)
+        return TextResult("\n".join([f"removed: {last.question}", *lines]))
 
     @line_magic_with()
     def agent_diff(self, _: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -162,7 +163,7 @@ def with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
         read=read,
         shown=tuple(_all_shown(outcome, known)),
         table=table,
-        changes=_changes(outcome),
+        changes=_changes(call, outcome),
         remarks=tuple(_remarks(outcome)),
     )
 
@@ -189,12 +190,44 @@ def _all_shown(outcome: ev.CallOutcome, text: str) -> list[Shown]:
     return shown
 
 
-def _changes(outcome: ev.CallOutcome) -> tuple[tuple[str, str, str], ...]:
+def _changes(call: CallView, outcome: ev.CallOutcome) -> tuple[tuple[str, str, str], ...]:
     """The rows of the table of changes of a call: of variables, then of what is outside."""
     rows: tuple[tuple[str, str, str], ...] = ()
     if outcome.diff is not None:
-        rows = change_rows([each for each in outcome.diff.changes if not _is_stored(each, outcome)])
+        passing = _passing_names(call.code)
+        rows = change_rows(
+            [
+                each
+                for each in outcome.diff.changes
+                if not _is_stored(each, outcome)
+                and not (each.kind == "created" and each.name in passing)
+            ]
+        )
     return (*rows, *effect_rows(outcome.effects))
+
+
+def _passing_names(code: str) -> set[str]:
+    """The names that code binds only on its way: by an import, or as the variable of a loop."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    passing: set[str] = set()
+    loops: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            passing.update(each.asname or each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.For | ast.AsyncFor):
+            names = [each for each in ast.walk(node.target) if isinstance(each, ast.Name)]
+            loops.update(map(id, names))
+            passing.update(each.id for each in names)
+    kept = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in loops:
+            passing.discard(node.id)
+        elif isinstance(node, kept):
+            passing.discard(node.name)
+    return passing
 
 
 def effect_rows(effects: Sequence[Effect]) -> tuple[tuple[str, str, str], ...]:
@@ -232,7 +265,7 @@ def _row(change: ev.Change) -> tuple[str, str, str]:
     return (
         collapse_whitespace(name, 80),
         change.kind,
-        collapse_whitespace("; ".join(change.words), 300),
+        collapse_whitespace("; ".join(change.seen or change.words), 300),
     )
 
 

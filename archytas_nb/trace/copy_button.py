@@ -1,19 +1,22 @@
-"""A button that copies a block of an answer.
+"""Buttons that copy an answer, a table in it, or a block of code.
 
-What is saved has no script, so the button is added by the page in which a question was asked, to
-the blocks of all answers, those of earlier questions included.
+What is saved has no script, so the buttons are added by the page in which a question was asked, to
+all answers, those of earlier questions included.
 """
 
 from __future__ import annotations
 
-from archytas_nb.trace.safe import CLASS, Html, stylesheet
+from archytas_nb.trace.safe import ANSWER, CLASS, Html, stylesheet
 
 _SHEET = (
-    f".{CLASS} pre:has(>.archytas-nb-copy){{position:relative}}"
+    f".{CLASS} :has(>.archytas-nb-copy){{position:relative}}"
+    # That of the answer is beside the line above it, where there is no text.
+    f".{ANSWER}>.archytas-nb-copy{{top:-2.2em}}"
     ".archytas-nb-copy{position:absolute;top:.3em;right:.3em;padding:.1em .6em;font:inherit;"
     "font-size:.85em;border:1px solid;border-radius:4px;cursor:pointer;opacity:0;user-select:none;"
     "background:var(--jp-layout-color0,Canvas);color:inherit}"
     ":hover>.archytas-nb-copy,.archytas-nb-copy:focus-visible{opacity:1}"
+    ".archytas-nb-copy[hidden]{display:none}"
     "@media(hover:none){.archytas-nb-copy{opacity:1}}"
     "@media print{.archytas-nb-copy{display:none}}"
 )
@@ -25,8 +28,10 @@ if (!window.archytasNbCopies) {{
   document.head.append(sheet)
 
   const copy = async (block, button) => {{
-    const parts = [...block.childNodes].filter(each => each !== button)
-    const text = parts.map(each => each.textContent).join('').replace(/\\n$/, '')
+    const shown = [...block.querySelectorAll('.archytas-nb-copy')]
+    shown.forEach(each => {{ each.hidden = true }})
+    const text = block.innerText.trimEnd()  // the cells of a table have tabs between them
+    shown.forEach(each => {{ each.hidden = false }})
     try {{
       await navigator.clipboard.writeText(text)
     }} catch {{  // a page that was loaded with http has no clipboard
@@ -42,16 +47,19 @@ if (!window.archytasNbCopies) {{
     setTimeout(() => {{ button.textContent = 'Copy' }}, 1500)
   }}
 
-  const blocks = '.{CLASS} pre'
+  const names = {{'.{ANSWER}': 'Copy the answer', 'div:has(>table)': 'Copy the table'}}
+  const blocks = '.{CLASS} pre, .{ANSWER}, .{ANSWER} div:has(>table)'
   const offer = root => {{
     const found = [...root.querySelectorAll(blocks), ...(root.matches(blocks) ? [root] : [])]
     for (const block of found) {{
-      const isAnswer = !block.closest('details, .widget-html')
-      if (!isAnswer || block.querySelector('.archytas-nb-copy')) continue
+      const isAnswer = !block.closest('details, .widget-html:not(.archytas-nb-actions *)')
+      if (!isAnswer || block.querySelector(':scope > .archytas-nb-copy')) continue
       const button = document.createElement('button')
       button.type = 'button'
       button.className = 'archytas-nb-copy'
       button.textContent = 'Copy'
+      for (const [kind, name] of Object.entries(names))
+        if (block.matches(kind)) button.setAttribute('aria-label', name)
       button.dataset.lmSuppressShortcuts = 'true'
       button.addEventListener('click', () => copy(block, button))
       block.append(button)

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from archytas_nb.loop import events as ev
 from archytas_nb.trace.calls import call_view, literal, with_outcome
-from archytas_nb.trace.safe import table_of
+from archytas_nb.trace.safe import MAX_ROWS, table_of
 from archytas_nb.trace.view import LINE_VALUE, CallView, Note, ProgramView, RunView, StepView
 from archytas_nb.words import collapse_whitespace, tidy, visible_code
 
@@ -66,13 +66,14 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.RunCalls():
             return _with_last(view, _with_calls(view, last, event))
         case ev.CallOutcomes():
-            return _with_last(view, replace(last, calls=with_outcomes(last.calls, event.outcomes)))
+            last = replace(last, calls=with_outcomes(last.calls, event.outcomes))
+            return _corrected(_with_last(view, last))
         case ev.RunProgram():
             return _with_last(view, _with_program(last, event))
         case ev.ProgramWaits():
             return _with_last(view, _with_waiting(last, event))
         case ev.ResumeProgram():
-            return _with_last(view, _resumed(last, event))
+            return _corrected(_with_last(view, _resumed(last, event)))
         case ev.ProgramFaults() | ev.ProgramEnded():
             return _with_last(view, _with_end(last, event))
         case ev.CheckAnswer():
@@ -84,6 +85,26 @@ def advance(view: RunView, event: ev.Event) -> RunView:  # noqa: C901, PLR0912 (
         case ev.Failed() | ev.Stopped() | ev.Interrupted():
             return replace(_with_last(view, _ended(last, event)), ending=event)
     assert_never(event)
+
+
+def _corrected(view: RunView) -> RunView:
+    """The view in which failed calls of earlier steps are corrected by those of the last one."""
+    if not view.steps:
+        return view
+    succeeded = {call.name for call in view.steps[-1].calls if call.status == "done"}
+    steps = list(view.steps)
+    for place, step in enumerate(steps[:-1]):
+        if any(_is_corrected_by(call, succeeded) for call in step.calls):
+            calls = (
+                replace(call, is_corrected=call.is_corrected or _is_corrected_by(call, succeeded))
+                for call in step.calls
+            )
+            steps[place] = replace(step, calls=tuple(calls))
+    return replace(view, steps=tuple(steps))
+
+
+def _is_corrected_by(call: CallView, succeeded: set[str]) -> bool:
+    return call.status == "error" and not call.is_corrected and call.name in succeeded
 
 
 def _asked(view: RunView, ask: ev.AskModel) -> RunView:
@@ -146,7 +167,7 @@ def _judged(view: RunView, last: StepView, verdict: ev.Verdict) -> RunView:
         fault = f"{answer} was not accepted: {tidy(verdict.reason)}"
         return _noted(view, last, "answer", fault)
     is_typed = verdict.value is not None and not isinstance(verdict.value, str)
-    return replace(_with_last(view, last), typed=is_typed, table=table_of(verdict.value))
+    return replace(_with_last(view, last), typed=is_typed, table=table_of(verdict.value, MAX_ROWS))
 
 
 def _with_last(view: RunView, step: StepView) -> RunView:

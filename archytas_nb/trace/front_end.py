@@ -124,9 +124,13 @@ def display(widget: Any) -> Any:
     """Display a widget, without a text that would be left where it cannot be drawn."""
     from IPython.display import display as show
 
+    return show(view_of(widget), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+
+def view_of(widget: Any) -> dict[str, Any]:
+    """What is displayed to show a widget."""
     model = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
-    data = {"application/vnd.jupyter.widget-view+json": model}
-    return show(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+    return {"application/vnd.jupyter.widget-view+json": model}
 
 
 # ── where controls are shown ──────────────────────────────────────────────────────────────────────

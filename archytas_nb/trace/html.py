@@ -9,6 +9,7 @@ are visible on a dark and a light background.
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -41,6 +42,8 @@ CLASS = safe.CLASS
 FOLDED_ONLY = "archytas-nb-folded"
 """The class of the part of a summary that is shown only while it is folded."""
 _ROW_CLASS = "archytas-nb-row"
+_ASKED = "archytas-nb-asked"
+_ANSWER = safe.ANSWER
 CLASSES = f"{CLASS} tex2jax_ignore mathjax_ignore"  # MathJax takes "$5 and $10" for a formula
 LINE = safe.LINE
 SHEET = safe.TABLE_SHEET + (
@@ -55,6 +58,14 @@ SHEET = safe.TABLE_SHEET + (
     f".{CLASS} details:not([open])>summary .{_ROW_CLASS}>*"
     "{min-width:3em;overflow:hidden;text-overflow:ellipsis}"
     f".{CLASS} details[open]>summary .{_ROW_CLASS}{{display:inline!important}}"
+    # Where the cell shows the question, it stands there only; an export without input has it.
+    f".jp-Cell:has(>.jp-Cell-inputWrapper:not(.lm-mod-hidden)) .{CLASS} .{_ASKED}{{display:none}}"
+    # The buttons below a trace are gone with their kernel: a page would say that it misses them.
+    f".jp-OutputArea-child:has(.{CLASS})+.jp-OutputArea-child:not(:has(>.jp-OutputArea-output>*))"
+    "{display:none}"
+    # Code in a text from right to left is written from left to right.
+    f".{CLASS} :is(pre,code){{direction:ltr;unicode-bidi:isolate}}"
+    f".{CLASS} .{_ANSWER}>:is(p,ul,ol,blockquote){{max-width:72ch}}"
     f".{CLASS} details[open]>summary .{FOLDED_ONLY}{{display:none}}"
     f".{CLASS} details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"
     # Every line that is drawn here is a faint grey.
@@ -64,6 +75,8 @@ SHEET = safe.TABLE_SHEET + (
     f"@media print{{.{CLASS} pre,.{CLASS} div"
     "{max-height:none!important;overflow:visible!important}"
     f":has(>*>.{CLASS}){{break-inside:auto!important}}"
+    # A page cuts long lines of a cell.
+    f".{CLASS} .{_ASKED}{{display:block!important}}"
     # A cell stays with the begin of its trace, and an answer with the end of the steps.
     f".jp-Cell-inputWrapper:has(+* .{CLASS}),.{CLASS}>div:nth-of-type(-n+2){{break-after:avoid}}"
     f".{CLASS}>:last-child{{break-before:avoid}}.{CLASS}{{orphans:3;widows:3}}"
@@ -72,7 +85,8 @@ SHEET = safe.TABLE_SHEET + (
 WIDTH = "56rem"
 DIM = "opacity:.65"
 ROOT = (
-    f"max-width:{WIDTH};margin:.2em 0;line-height:1.55;overflow-wrap:anywhere;"
+    # "anywhere" would make a column as narrow as a digit, and break numbers.
+    f"max-width:{WIDTH};margin:.2em 0;line-height:1.55;overflow-wrap:break-word;"
     "font-size:var(--jp-content-font-size1,14px);"
     "font-family:var(--jp-content-font-family,system-ui,-apple-system,'Segoe UI',sans-serif)"
 )
@@ -105,19 +119,25 @@ _ERROR_MARK = "font-weight:600;color:#fff;background:#c62828;border-radius:3px;p
 BAD = _text_colour(_BAD)
 """The style of a text about what went wrong."""
 STATE_HEIGHT = "26px"
-"""Of the line below the question: while a run goes on its state, afterwards what answered it."""
+"""Of the line below the question: while a run goes on its state, afterwards the first line."""
 _FACTS = f"{DIM};font-size:.82em"
+_LINE = f"min-height:{STATE_HEIGHT};line-height:{STATE_HEIGHT}"
+CHANGED = "archytas-nb-changed"
+"""The class of the line that says what a run has changed."""
 _CUT = "white-space:pre;overflow:hidden;text-overflow:ellipsis"
 _PASSED = f"{_FACTS};font-variant-numeric:tabular-nums"
 _SUMMARY = "padding:.22em 0"
-# Where a person has decided something, the call gives way to the decision.
-_GIVES_WAY = "flex:0 9999 auto"
-_DECISION = f"{DIM};flex:none;max-width:75%"
-_CALL_ROW = "display:flex;gap:.3em;margin-left:3.2em"
-_NUMBER = (
-    f"{DIM};display:inline-block;min-width:1.35em;text-align:right;"
-    "font-variant-numeric:tabular-nums"
-)
+# The name of a call is never cut; its arguments give way first, then its result.
+_CUT_IN_ROW = "overflow:hidden;text-overflow:ellipsis"
+_GIVES_WAY = f"flex:0 9999 auto;min-width:0;{_CUT_IN_ROW}"
+_NEVER_CUT = "flex:none"
+_RESULT = f"{DIM};min-width:12ch;{_CUT_IN_ROW}"
+_DECISION = f"{DIM};flex:none;max-width:60%"
+_CALL_ROW = "display:flex;gap:.3em;margin-left:1.3em"
+_IN_VIEW = "display:flex;gap:.3em;align-items:baseline;white-space:nowrap;overflow:hidden"
+_CALLS_IN_VIEW = 5
+_CHANGED_NAMES = 6
+_CHANGED = 80  # characters of the change of a variable
 # A <pre>, whose lines are rows: the number, and the code with what its calls returned.
 _PROGRAM = f"{PRE};padding:.5em .6em;max-height:34em"
 _ROW = "display:flex;margin:0;padding:0;line-height:1.5"
@@ -130,7 +150,7 @@ _CALLS_OF_LINE = (
 _TABLE = "border-collapse:collapse;border:0;margin:.3em 0;font-size:.92em"
 # "anywhere" would make the columns of names too narrow.
 _CHANGES = f"{_TABLE};overflow-wrap:break-word"
-_SCROLLED = "overflow:auto;max-height:28em"
+_SCROLLED = safe.SCROLLED
 _PICTURE = "max-width:100%;height:auto;border-radius:4px;margin:.35em 0;background:#fff"
 
 _SMALL_PICTURE = "display:block;max-height:5.5em;max-width:12em;margin:.35em 0;background:#fff"
@@ -149,6 +169,7 @@ _LONG_QUESTION = 320  # characters of a question that is shown in full
 _QUESTION_LINES = 6
 _SCROLLS = 600  # characters of a text that may have to be scrolled
 _SCROLLED_LINES = 7
+_COUNTED_LINES = 16
 _PROGRAM_LINES = 20
 _OUTCOME = 48  # of those, for a long result
 _SUMMARY_CALLS = 8
@@ -159,9 +180,15 @@ _LAST_LINES = 20
 
 
 class PageLimits:
-    """How much a page may still contain: characters of one text, and of all pictures."""
+    """How much a page may still contain: characters of one text, and of all pictures.
 
-    def __init__(self, steps: list[StepView]) -> None:
+    Attributes:
+        below: The pictures and formatted texts that stand below the steps.
+    """
+
+    def __init__(self, steps: Sequence[StepView]) -> None:
+        shown = (item for step in steps for call in step.calls for item in call.shown)
+        self.below = {item.picture or item.prose for item in shown}
         calls = [call for step in steps for call in _drawn_calls(step)]
         texts = 2 * len(steps) + 2 * len(calls) + sum(len(step.notes) for step in steps)
         texts += sum(len(call.shown) + len(call.arguments) + len(call.texts) for call in calls)
@@ -186,16 +213,141 @@ def _drawn_calls(step: StepView) -> Iterator[CallView]:
 
 
 def html(view: RunView) -> Html:
-    """The question, the steps and the answer; errors and pictures are unfolded, the rest is not.
+    """The question, one line about the run with the steps in it, the answer, and what it drew.
 
     The reason of a failure is left out: it is in the error below the trace.
     """
-    return steps_html(view, _ending(view, reason=False))
+    if view.ending is None:
+        return steps_html(view, _ending(view, reason=False))
+    finished = join(*_finished(view, reason=False))
+    if view.undone:
+        line, *details = view.undone
+        head = element("div", element("strong", f"↩ {line}"), " · ", " · ".join(details))
+        title = element("summary", element("em", "the answer that was undone", style=DIM))
+        return trace_html(question_html(view), head, element("details", title, finished))
+    return trace_html(question_html(view), finished)
 
 
 def steps_html(view: RunView, *after: Html | None) -> Html:
-    """The question, the steps, and what comes after them."""
-    return trace_html(head_html(view), _steps(view.shown_steps), *after)
+    """A run that has not ended: the question, the steps, and what comes after them."""
+    facts = element("div", facts_of(view), style=_LINE)
+    limits = PageLimits(view.steps)
+    steps = _steps(view, limits)
+    below = exhibits_html(view, limits)
+    return trace_html(question_html(view), facts, steps, *after, below)
+
+
+def _finished(view: RunView, *, reason: bool, with_steps: bool = True) -> Iterator[Html | None]:
+    """What there is of a run that has ended, below its question, in the order of its weight."""
+    limits = PageLimits(view.steps)
+    if with_steps and view.trace != "off":
+        yield _first_line(view, limits)
+    yield _in_view(view)
+    yield _ending(view, reason=reason)
+    yield exhibits_html(view, limits)
+    yield _changed(view)
+
+
+def _first_line(view: RunView, limits: PageLimits) -> Html | None:
+    """One quiet line about a run that has ended, which unfolds to its steps."""
+    line = element("span", summary_line(view), title=_details_of(view) or False, style=_FACTS)
+    steps = _steps(view, limits)
+    if steps is None:
+        return element("div", line, style=_LINE)
+    summary = element("summary", line, style=f"{_LINE};text-overflow:ellipsis")
+    return element("details", summary, steps, open=view.trace == "steps")
+
+
+def summary_line(view: RunView) -> str:
+    """How many calls a run has made, how they ended, and what it cost."""
+    steps = view.shown_steps
+    calls = view.calls
+    faults = [view.is_corrected(step) for step in steps if step.failed]
+    parts = [count(len(calls), "call") if calls else count(len(steps), "step") if steps else ""]
+    tally = {
+        "corrected": sum(faults),
+        "failed": len(faults) - sum(faults),
+        "refused": sum(call.status == "refused" for call in calls),
+    }
+    parts += [f"{number:,} {what}" for what, number in tally.items() if number]
+    parts.append(facts_of(view))
+    return " · ".join(filter(None, parts))
+
+
+def _details_of(view: RunView) -> str:
+    """What the tokens of a run were, and its protocol."""
+    usage = view.usage
+    parts = []
+    if usage.tokens:
+        requests = count(usage.requests, "request")
+        each = ", each with the conversation so far" if usage.requests > 1 else ""
+        cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+        tokens = f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
+        parts.append(f"{requests}{each}: {tokens}")
+    if view.protocol:
+        parts.append(f"protocol {view.protocol}")
+    return "; ".join(parts)
+
+
+def _in_view(view: RunView) -> Html | None:
+    """The calls that a reader sees without unfolding, each on a line."""
+    rows = []
+    for call, times in view.in_view[:_CALLS_IN_VIEW]:
+        mark = "✎" if call.edited and call.status == "done" else views.MARKS[call.status]
+        rows.append(
+            element(
+                "div", mark_html(mark), " ", *_summary_of(call), _times(times),
+                class_=_ROW_CLASS, style=_IN_VIEW,
+            )
+        )  # fmt: skip
+    more = len(view.in_view) - len(rows)
+    if more > 0:
+        rows.append(element("div", f"… {count(more, 'more call')} …", style=DIM))
+    return element("div", *rows, style=f"{CALL};font-size:.92em") if rows else None
+
+
+def _times(number: int) -> Html | None:
+    """How often something was done, if more than once."""
+    if number < 2:
+        return None
+    return element("span", f" ×{number:,}", style=_NEVER_CUT)
+
+
+def exhibits_html(view: RunView, limits: PageLimits) -> Html | None:
+    """The pictures and formatted texts of a run, each with the call that made it."""
+    drawn = []
+    for call, item in view.exhibits:
+        signature = call.signature(_LINE_WIDTH) if call is not None else "figure"
+        drawn.append(_exhibit(item, limits, signature))
+        if call is not None:
+            drawn.append(element("div", element("code", signature, style=CODE), style=_SMALL))
+    return element("div", *drawn) if drawn else None
+
+
+def _changed(view: RunView) -> Html | None:
+    """What a run has changed, in one line, which unfolds to a table."""
+    rows = view.changes
+    if not rows:
+        return None
+    groups: dict[str, list[str]] = {}
+    for name, kind, details in rows:
+        if not kind:
+            continue
+        label = "new" if kind in views.MADE else "Changed" if kind in views.MODIFIED else kind
+        shown = name
+        if label == "Changed" and details:
+            shown = f"{name} ({collapse_whitespace(details, _CHANGED)})"
+        groups.setdefault(label, []).append(shown)
+    parts: list[Html | str] = []
+    for label in sorted(groups):  # "Changed" comes first
+        names = groups[label]
+        more = len(names) - _CHANGED_NAMES
+        listed = ", ".join(names[:_CHANGED_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+        parts += [" · " if parts else "", element("strong", f"{label}: "), listed]
+    table = safe.table(Table(("variable or file", "change", "details"), tuple(rows)), _CHANGES)
+    body = element("div", table, style=_SCROLLED, tabindex="0")
+    summary = element("summary", *parts, style="white-space:normal")
+    return element("details", summary, body, style="margin:.4em 0", class_=CHANGED)
 
 
 def title_html(title: str) -> Html:
@@ -206,12 +358,7 @@ def title_html(title: str) -> Html:
 
 def value_html(view: RunView, *, with_steps: bool) -> Html:
     """A run as the value of a cell: the answer and, optionally, the steps, folded."""
-    steps = view.shown_steps
-    folded = None
-    if steps and with_steps:
-        title = element("em", count(len(steps), "step"), style=DIM)
-        folded = _details(title, head_html(view), _steps(steps))
-    return trace_html(_ending(view, reason=True), folded)
+    return trace_html(*_finished(view, reason=True, with_steps=with_steps))
 
 
 def trace_html(*parts: Html | None) -> Html:
@@ -222,19 +369,11 @@ def trace_html(*parts: Html | None) -> Html:
     return element("div", safe.stylesheet(sheet, linked=True), *parts, class_=CLASSES, style=ROOT)
 
 
-def head_html(view: RunView) -> Html:
-    """The question, and below it the facts about the run."""
-    line = facts_of(view)
-    if not line:
-        return question_html(view)
-    facts = element("div", line, style=f"{_FACTS};min-height:{STATE_HEIGHT}")
-    return join(question_html(view), facts)
-
-
 def question_html(view: RunView) -> Html:
     """The question; with lookups as it was written, and what the model read when unfolded."""
     question = _question(truncate_middle(view.question, _LARGEST_TEXT), view.written)
-    return element("div", question, *map(_thumbnail, view.images[:_THUMBNAILS]))
+    asked = element("div", question, class_=_ASKED if view.is_in_cell else False)
+    return element("div", asked, *map(_thumbnail, view.images[:_THUMBNAILS]))
 
 
 def _thumbnail(image: str) -> Html:
@@ -247,14 +386,16 @@ def _thumbnail(image: str) -> Html:
 
 
 def facts_of(view: RunView) -> str:
-    """What a question continues, the model, and after the run its time and tokens."""
-    facts = [view.beside, view.model_name, view.protocol, collapse_whitespace(view.api, 60)]
-    facts.append(collapse_whitespace(view.server, 200))
+    """The model, and what the question continues; after a run also its time and tokens."""
+    facts = []
     tokens = view.usage.input_tokens + view.usage.output_tokens
     if view.ending is not None and view.seconds >= 1:
         facts.append(f"model {clock(view.seconds)}")
     if view.ending is not None and tokens:
-        facts.append(f"{tokens:,} tokens")
+        shown = f"{tokens / 1000:,.1f}k" if tokens >= 1000 else f"{tokens}"
+        facts.append(f"{shown} tokens")
+    facts += [view.model_name, collapse_whitespace(view.api, 60)]
+    facts += [collapse_whitespace(view.server, 200), view.beside]
     return " · ".join(filter(None, facts))
 
 
@@ -274,10 +415,10 @@ def _question(text: str, written: str) -> Html:
     style = "white-space:pre-wrap;font-weight:600"
     is_short = len(text) <= _LONG_QUESTION and text.count("\n") < _QUESTION_LINES
     if is_short and not written:
-        return element("strong", text, style=style, **heading)
+        return element("strong", text, style=style, dir="auto", **heading)
     first = collapse_whitespace(written or text, _LONG_QUESTION // 2)
-    title = element("strong", first, style="font-weight:600", **heading)
-    whole = element("div", text, style="white-space:pre-wrap;margin:.2em 0 .4em 1.2em")
+    title = element("strong", first, style="font-weight:600", dir="auto", **heading)
+    whole = element("div", text, dir="auto", style="white-space:pre-wrap;margin:.2em 0 .4em 1.2em")
     summary = element("summary", title, style="cursor:pointer")
     return element("details", summary, whole)
 
@@ -288,8 +429,8 @@ def answer_html(answer: str, spans: Sequence[Span] = ()) -> Html:
         (each.text.strip(), each.in_words, _UNLINKED if each.origin == "nowhere" else "")
         for each in spans
     ]
-    body = safe.markdown(answer, marks)
-    return element("div", body, style="margin:.6em 0 .3em;font-size:1.03em")
+    style = "margin:.4em 0 .3em;font-size:1.03em"
+    return element("div", safe.markdown(answer, marks), class_=_ANSWER, style=style)
 
 
 def thought_html(thought: str) -> Html:
@@ -297,14 +438,28 @@ def thought_html(thought: str) -> Html:
     if "```" in thought:
         return element("div", safe.markdown(thought), style="margin:.3em 0;opacity:.8")
     text = element("em", thought, style="white-space:pre-wrap")
-    return element("p", text, style="margin:.3em 0;opacity:.8")
+    return element("p", text, dir="auto", style="margin:.3em 0;opacity:.8")
 
 
-def step_html(step: StepView, limits: PageLimits, *, doing: str = "") -> Html:
-    """A step; of the one in progress, what the model is `doing`."""
-    shows_more = any(call.shows_more for call in step.calls)
-    unfolded = step.failed or shows_more or step.program is not None
-    head = _head(step, doing, unfolded=unfolded)
+def step_html(
+    step: StepView,
+    limits: PageLimits,
+    *,
+    doing: str = "",
+    times: int = 1,
+    is_corrected: bool = False,
+) -> Html:
+    """A step; of the one in progress, what the model is `doing`.
+
+    Args:
+        step: The step.
+        limits: How much the page may still contain.
+        doing: What the model does now.
+        times: How many equal steps it stands for.
+        is_corrected: Whether what failed in it did not matter in the end.
+    """
+    unfolded = (step.failed and not is_corrected) or step.program is not None
+    head = _head(step, doing, unfolded=unfolded, times=times, is_corrected=is_corrected)
     return _details(head, *_body(step, limits), unfolded=unfolded)
 
 
@@ -318,38 +473,47 @@ def _edge(colour: str) -> str:
     return f";border-left:3px solid {colour}"
 
 
-def _steps(steps: list[StepView]) -> Html | None:
-    if not steps:
+def _steps(view: RunView, limits: PageLimits) -> Html | None:
+    groups = view.grouped_steps
+    if not groups:
         return None
-    limits = PageLimits(steps)
-    folded = None
-    early = steps[:-_OPEN_STEPS]
+    drawn = []
+    early = groups[:-_OPEN_STEPS]
     if early:
-        folded = _early_steps(early, limits)
-    drawn = [step_html(step, limits) for step in steps[-_OPEN_STEPS:]]
-    style = f"border-top:{LINE};border-bottom:{LINE};padding:.25em 0;margin:.3em 0"
-    return element("div", folded, *drawn, style=style)
+        drawn.append(_early_steps(view, early, limits))
+    drawn += [_step_of(view, *each, limits) for each in groups[-_OPEN_STEPS:]]
+    style = f"border-left:{LINE};padding:0 0 0 .6em;margin:.1em 0 .5em .33em"
+    return element("div", *drawn, style=style)
 
 
-def _early_steps(steps: list[StepView], limits: PageLimits) -> Html:
+def _step_of(view: RunView, step: StepView, times: int, limits: PageLimits) -> Html:
+    """A step of a run, which may stand for several equal ones."""
+    return step_html(step, limits, times=times, is_corrected=view.is_corrected(step))
+
+
+def _early_steps(view: RunView, groups: list[tuple[StepView, int]], limits: PageLimits) -> Html:
     """The earlier steps of a long run, folded; of a very long one the first and the approved."""
-    first = steps[: _MAX_STEPS - _OPEN_STEPS]
-    rest = steps[_MAX_STEPS - _OPEN_STEPS :]
-    approved = [step for step in rest if any(call.is_approved for call in step.calls)]
-    inner = [step_html(step, limits) for step in [*first, *approved]]
-    more = len(steps) - len(inner)
+    first = groups[: _MAX_STEPS - _OPEN_STEPS]
+    rest = groups[_MAX_STEPS - _OPEN_STEPS :]
+    approved = [each for each in rest if any(call.is_approved for call in each[0].calls)]
+    inner = [_step_of(view, *each, limits) for each in [*first, *approved]]
+    more = len(groups) - len(inner)
     if more:
         inner.append(element("p", f"… {more:,} more steps …", style=DIM))
-    title = count(len(steps), "earlier step")
-    failed = sum(step.failed for step in steps)
+    title = count(sum(times for _, times in groups), "earlier step")
+    failed = sum(times for step, times in groups if step.failed)
     if failed:
         title += f", {failed:,} with an error"
     return _details(element("em", title, style=DIM), *inner)
 
 
-def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
+def _head(
+    step: StepView, doing: str, *, unfolded: bool, times: int = 1, is_corrected: bool = False
+) -> Html:
     """The summary of a step; while it is unfolded, what its body repeats is hidden."""
     mark = step.mark
+    if step.failed and is_corrected:
+        mark = views.MARKS["retry"]
     if step.program is not None:
         is_waiting = step.program.by_lines and mark == "✓"  # for the next line
     else:
@@ -357,9 +521,7 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
     if doing and is_waiting:
         mark = "…"
     parts: list[Html | str] = [
-        element("span", mark_html(mark), style="display:inline-block;flex:none;min-width:1em"),
-        " ",
-        element("span", f"{step.number or ''}", style=f"{_NUMBER};flex:none"),
+        element("span", mark_html(mark), style="display:inline-block;flex:none;min-width:1.2em"),
         " ",
     ]
     if step.program is not None:
@@ -370,9 +532,12 @@ def _head(step: StepView, doing: str, *, unfolded: bool) -> Html:
         return _row_of(*parts)
     is_alone = len(step.calls) == 1
     if is_alone:
-        parts += _summary_of(step.calls[0], unfolded=unfolded, is_alone=True)
+        reason = step.thought if not step.calls[0].code.lstrip().startswith("#") else ""
+        parts += _summary_of(step.calls[0], unfolded=unfolded, is_alone=True, reason=reason)
     else:
-        parts.append(element("span", f"· {_tally(step)}", style=DIM))
+        parts.append(element("span", _tally(step), style=DIM))
+    if times > 1:
+        parts.append(_times(times) or "")
     for each in dict.fromkeys(note.mark for note in step.notes):
         parts.append(mark_html(each))
     head = _row_of(*parts)
@@ -414,11 +579,11 @@ def _rows_of_calls(step: StepView, *, unfolded: bool) -> Html:
     for call in step.calls[:_SUMMARY_CALLS]:
         mark = element("span", mark_html(views.MARKS[call.status]), style="flex:none;width:1em")
         rows.append(
-            element("span", mark, " ", *_summary_of(call), class_=_ROW_CLASS, style=_CALL_ROW)
+            element("div", mark, " ", *_summary_of(call), class_=_ROW_CLASS, style=_CALL_ROW)
         )
     more = len(step.calls) - _SUMMARY_CALLS
     if more > 0:
-        rows.append(element("span", f"{more:,} more calls", style=f"{_CALL_ROW};{DIM}"))
+        rows.append(element("div", f"… {count(more, 'more call')} …", style=f"{_CALL_ROW};{DIM}"))
     return _folded(*rows, unfolded=unfolded)
 
 
@@ -450,9 +615,16 @@ def _titled(step: StepView, doing: str, *, unfolded: bool) -> Html:
 
 
 def _summary_of(
-    call: CallView, *, unfolded: bool = False, is_alone: bool = False
+    call: CallView, *, unfolded: bool = False, is_alone: bool = False, reason: str = ""
 ) -> Iterator[Html | str]:
-    """A call in the summary of its step: its code, the user's decision, and its result."""
+    """A call in the summary of its step: its code, its result, and the user's decision.
+
+    Args:
+        call: The call.
+        unfolded: Whether its step is unfolded.
+        is_alone: Whether it is the only call of its step.
+        reason: Why the model made it, which says more than the beginning of a program.
+    """
     result = ""
     if call.status is not None:
         result = f"→ {call.displayed or call.summary(_LINE_WIDTH)}"
@@ -461,23 +633,44 @@ def _summary_of(
     if call.decided:
         decided = min(len(call.decided), _OUTCOME) + 14
     short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
-    gives_way = call.decision or call.asked
-    style = CODE + (f";{_GIVES_WAY}" if gives_way else "")
-    code: Html | str = short
-    if is_alone and not _is_in_summary(call):
-        arguments = short.removeprefix(call.name)
-        code = join(call.name, _folded(arguments, unfolded=unfolded))
-    yield element("code", code, style=style)
-    if call.decided:
+    yield element("code", call.name, style=f"{CODE};{_NEVER_CUT};font-weight:600")
+    if call.code:
+        begin = collapse_whitespace(_headline(call.code, reason), _LINE_WIDTH - _OUTCOME)
         yield " "
-        yield _folded(
-            element("span", "(", *_decided(call), ")", title=call.decided),
-            unfolded=unfolded, style=_DECISION,
-        )  # fmt: skip
+        yield _folded(begin, unfolded=unfolded, style=_GIVES_WAY)
+    else:
+        arguments = short.removeprefix(call.name)
+        style = f"{CODE};{_GIVES_WAY}"
+        is_folded = is_alone and not _is_in_summary(call)
+        if is_folded:
+            yield _folded(
+                element("code", arguments, style=CODE), unfolded=unfolded, style=_GIVES_WAY
+            )
+        else:
+            yield element("code", arguments, style=style)
     left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
     if result:
         yield " "
-        yield _folded(collapse_whitespace(result, left), unfolded=unfolded, style=DIM)
+        yield _folded(collapse_whitespace(result, left), unfolded=unfolded, style=_RESULT)
+    if call.changes:
+        yield " "
+        changed = f"· {count(len(call.changes), 'change')}"
+        yield element("span", changed, style=f"{DIM};{_NEVER_CUT}")
+    if call.decided:
+        yield " "
+        badge = ", ".join(filter(None, [call.place, call.decision or call.asked]))
+        if call.edited:
+            badge += f", you changed {', '.join(each.name for each in call.edited)}"
+        badge = collapse_whitespace(badge, _LINE_WIDTH // 2)
+        said = element("span", f"({badge})", title=call.decided)
+        yield _folded(said, unfolded=unfolded, style=_DECISION)
+
+
+def _headline(code: str, reason: str) -> str:
+    """What code is about: its first comment, or the reason of the call, or its first line."""
+    lines = [line.strip() for line in code.splitlines() if line.strip()]
+    comment = next((line.lstrip("# ") for line in lines[:1] if line.startswith("#")), "")
+    return comment or reason or next(iter(lines), "")
 
 
 def _is_in_summary(call: CallView) -> bool:
@@ -488,7 +681,7 @@ def _is_in_summary(call: CallView) -> bool:
 def _decided(call: CallView) -> Iterator[Html | str]:
     """The decision on a call that was run, with the changed arguments, the old values struck."""
     yield ", ".join(filter(None, [call.place, call.decision or call.asked]))
-    yield from _edits(call.edited)
+    yield from _edits(tuple(each for each in call.edited if is_brief(each.before or "")))
 
 
 def _edits(arguments: tuple[FormArgument, ...]) -> Iterator[str]:
@@ -601,10 +794,9 @@ def _line(line: LineView, code: Html, limits: PageLimits) -> Html:
     ]
     if not line.calls:
         return join(element("div", gutter, shown, style=_ROW + tint), *faults)
-    shows_more = any(call.shows_more for call in line.calls)
     summary = element("summary", gutter, shown, style=f"{_ROW};cursor:pointer{tint}")
     calls = element("div", *_calls_of(line, limits), style=_CALLS_OF_LINE)
-    return join(element("details", summary, calls, open=shows_more), *faults)
+    return join(element("details", summary, calls), *faults)
 
 
 def _calls_of(line: LineView, limits: PageLimits) -> Iterator[Html]:
@@ -659,7 +851,7 @@ def _head_of_call(call: CallView, *, alone: bool) -> list[Html | str]:
     short = _without_texts(call).signature(10**6)
     is_long = len(short) > _LONGEST_LINE
     is_below = is_long or len(call.texts) == len(call.arguments)
-    if alone and (is_below or _is_in_summary(call)):
+    if alone and (is_below or (_is_in_summary(call) and not call.code)):
         return []
     return [element("code", call.name if is_long else short, style=CODE)]
 
@@ -707,15 +899,23 @@ def _texts(call: CallView, limits: PageLimits) -> Iterator[Html]:
         if name and len(call.arguments) > 1:
             yield element("div", name, style=_SMALL)
         shown = truncate_middle(value, limits.each)
-        coloured = None
         if call.is_approved:  # as it was shown then
             shown = value
-            coloured = safe.code(shown, language_of(name, value))
+        coloured = safe.code(shown, language_of(name, value))
         yield _block(shown, f"{PRE};background:none;border:{LINE}", coloured)
     for each in call.edited:
         if not is_brief(each.before or ""):  # the decision has the others
-            yield element("div", f"{each.name} before it was edited:", style=_SMALL)
-            yield element("pre", each.before, style=f"{PRE};{_STRUCK}")
+            yield element("div", f"your edit of {each.name}:", style=_SMALL)
+            yield element("pre", *_difference(each.before or "", each.text), style=PRE)
+
+
+def _difference(before: str, after: str) -> Iterator[Html]:
+    """The lines that an edit has removed and added."""
+    for line in difflib.ndiff(before.splitlines(), after.splitlines()):
+        if line.startswith("- "):
+            yield join(element("span", line, style=_STRUCK), "\n")
+        elif line.startswith("+ "):
+            yield join(line, "\n")
 
 
 def _fits_in_line(call: CallView) -> bool:
@@ -746,7 +946,11 @@ def _outcome(call: CallView, limits: PageLimits) -> Html:
     edge = ""
     if not plain:
         edge = _edge(_COLOURS[views.MARKS[call.status]])
-    return _block(result, PRE + edge)
+    lines = call.text.count("\n") + 1
+    size = None
+    if lines > _COUNTED_LINES:  # the box shows the beginning
+        size = element("div", count(lines, "line"), style=_SMALL)
+    return join(_block(result, PRE + edge), size)
 
 
 def _block(text: str, style: str, coloured: Html | None = None) -> Html:
@@ -757,13 +961,28 @@ def _block(text: str, style: str, coloured: Html | None = None) -> Html:
 
 def _table(value: Table) -> Html:
     drawn = safe.table(value, f"{_TABLE};white-space:nowrap")
-    more = None
-    if value.left_out:
-        more = element("div", f"… {count(value.left_out, 'more row')}", style=_SMALL)
+    more = element("div", value.size, style=_SMALL) if value.size else None
     return element("div", drawn, more, style=_SCROLLED, tabindex="0")
 
 
 def _shown(item: Shown, limits: PageLimits, call: str) -> Html:
+    if (item.picture or item.prose) and (item.picture or item.prose) in limits.below:
+        kind = "figure" if item.picture else "text"
+        return element("div", f"{kind} below the answer", style=f"{CALL};{DIM}")
+    if item.picture or item.prose:
+        return _exhibit(item, limits, call)
+    value = truncate_middle(item.text, limits.each)
+    if item.name:
+        more = ": too large to be shown here"
+        if item.display:
+            more = ""
+        return element("div", f"▦ {item.name}{more}", style=f"{CALL};{DIM}")
+    style = _edge(_WARN) if item.kind == "stderr" else f";{DIM}"
+    return _block(value, f"{PRE};max-height:9em{style}")
+
+
+def _exhibit(item: Shown, limits: PageLimits, call: str) -> Html:
+    """A picture or a formatted text."""
     if item.picture:
         media_type, data = item.picture
         limits.pictures -= len(data)
@@ -774,17 +993,8 @@ def _shown(item: Shown, limits: PageLimits, call: str) -> Html:
             return element("div", drawn)
         size = f"[{media_type}, {len(data) * 3 / 4 / 1e6:.1f} MB: too large to show here]"
         return element("p", size, style=DIM)
-    value = truncate_middle(item.text, limits.each)
-    if item.name:
-        more = ": too large to be shown here"
-        if item.display:
-            more = ""
-        return element("div", f"▦ {item.name}{more}", style=f"{CALL};{DIM}")
-    if item.prose:
-        prose = safe.markdown(truncate_middle(item.prose, limits.each))
-        return element("div", prose, style="margin:.35em 0")
-    style = _edge(_WARN) if item.kind == "stderr" else f";{DIM}"
-    return _block(value, f"{PRE};max-height:9em{style}")
+    prose = safe.markdown(truncate_middle(item.prose, limits.each))
+    return element("div", prose, style="margin:.35em 0")
 
 
 def _ending(view: RunView, *, reason: bool) -> Html:
@@ -810,8 +1020,7 @@ def _ending(view: RunView, *, reason: bool) -> Html:
     doubt = views.doubt(view.ending)
     notes = filter(None, [doubt, views.unlinked(view.ending)])
     below = join(*(element("div", each, style=DIM) for each in notes))
-    pictures = [safe.picture("image/png", each, _PICTURE, "figure") for each in view.figures]
-    return join(head, body, grid, *pictures, below)
+    return join(head, body, grid, below)
 
 
 def error_card(found: Explained, reason: str) -> Html:
@@ -860,7 +1069,6 @@ _BESIDE = f"{safe.MONO};{DIM}"  # what is beside a value, of the same size
 _BLOCK = f"{PRE};margin:.2em 0 .4em"
 HINT = "To change an argument before the call is run, type name = value below."
 _PREVIEW = f"border-top:{LINE};margin:.5em 0 0;padding:.3em 0 0"
-_CODE_ARGUMENTS = {"code", "python", "script", "source"}
 _SQL = re.compile(
     r"\s*(?:--[^\n]*\n\s*)*(?:with\s+\w+\s+as\s*\(|"
     r"(?:select|insert|update|delete|create|drop|alter)\s+[\w*\"'(])",
@@ -925,7 +1133,7 @@ def _argument(argument: FormArgument) -> Iterator[Html]:
     before = truncate_middle(argument.before or "", _LARGEST_VALUE)
     faded = DIM if argument.is_default else ""
     line = ""
-    if argument.name in _CODE_ARGUMENTS:
+    if argument.name in views.CODE_ARGUMENTS:
         line = _line_of_code(text)
     if "\n" not in text + before and not line:
         shown = text
@@ -970,7 +1178,7 @@ def language_of(name: str, text: str) -> str:
     """The language of a text in a block, if it is obvious; else empty."""
     if _SQL.match(text) and "python" not in name:
         return "sql"
-    if name in _CODE_ARGUMENTS or _PYTHON.search(text):
+    if name in views.CODE_ARGUMENTS or _PYTHON.search(text):
         return "python"
     return ""
 

@@ -16,18 +16,21 @@ in a pane of a fixed height below them, so that a page moves as little as possib
 from __future__ import annotations
 
 import itertools
+import json
 import logging
+import re
 import secrets
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from archytas_nb import settings
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Inbox
 from archytas_nb.namespace import is_console
@@ -46,11 +49,14 @@ from archytas_nb.trace.html import (
     PageLimits,
     panel_html,
 )
-from archytas_nb.trace.safe import CODE_SHEET, Html, element, join, stylesheet
+from archytas_nb.trace.safe import CODE_SHEET, Html, code, element, join, stylesheet
 from archytas_nb.trace.terminal import Screen, TerminalLayer
 from archytas_nb.trace.view import ProgramView, RunView, StepView
-from archytas_nb.trace.widget_text import last_texts, widget_id
+from archytas_nb.trace.widget_text import last_texts, widget_id, with_last_texts
 from archytas_nb.words import clock, count, tidy
+
+if TYPE_CHECKING:
+    from archytas_nb.trace.actions import ActionRow
 
 Mode = Literal["live", "static", "terminal", "console", "quiet"]
 
@@ -67,12 +73,25 @@ def display_mode(shell: Any) -> Mode:
     return "console" if is_console(kernel) else "static"
 
 
+def _code_of_cell() -> str:
+    """The source of the cell that runs; empty if it is not known."""
+    request = front_end.cell_request(front_end.current_kernel())
+    return str(request.get("content", {}).get("code", ""))
+
+
+_SEEN_IN_CELL = 100  # characters of a line, which a cell shows without scrolling
+
+
+def _is_seen_in_cell(question: str) -> bool:
+    """Whether the cell that runs shows a question whole."""
+    source = tidy(_code_of_cell())
+    lines = source.splitlines()
+    return bool(question) and question in source and max(map(len, lines)) <= _SEEN_IN_CELL
+
+
 def _owns_cell() -> bool:
     """Whether the cell contains only the question, so that nothing else is displayed in it."""
-    from IPython import get_ipython
-
-    request = front_end.cell_request(getattr(get_ipython(), "kernel", None))
-    code = str(request.get("content", {}).get("code", "")).strip()
+    code = _code_of_cell().strip()
     if code.startswith("%%agent"):
         return True
     return code.startswith("%agent") and "\n" not in code
@@ -106,10 +125,14 @@ class TraceView:
     ) -> None:
         view = fold(question, ())
         written = tidy(written)
-        if written == view.question:
-            written = ""
+        is_as_asked = written == view.question
         self.view = replace(
-            view, continues=tidy(continues, 200), written=written, images=tuple(images)
+            view,
+            continues=tidy(continues, 200),
+            written="" if is_as_asked else written,
+            images=tuple(images),
+            is_in_cell=is_as_asked and _is_seen_in_cell(written),
+            trace=settings.value("trace"),
         )
         self._mode = mode
         self._displays = Displays()
@@ -158,11 +181,33 @@ class TraceView:
         self._finish()
         self._closed = True
 
+    @property
+    def takes_clicks(self) -> bool:
+        """Whether buttons below the finished run would work."""
+        return isinstance(self._layer, LiveLayer) and self._layer.takes_clicks
+
+    def offer(self, row: ActionRow | None) -> None:
+        """Show what a person can do with the finished run; None to take it away."""
+        if isinstance(self._layer, LiveLayer):
+            self._layer.offer(row)
+
+    def mark_undone(self, line: str, details: Sequence[str]) -> None:
+        """Show in the trace that the run was undone; with an empty line, that it is not any more.
+
+        Args:
+            line: That it was undone, and when.
+            details: What was restored and kept.
+        """
+        self.view = replace(self.view, undone=(tidy(line), *map(tidy, details)) if line else ())
+        if isinstance(self._layer, LiveLayer):
+            self._layer.redraw(self.view)
+
     def _finish(self) -> None:
         try:
             if isinstance(self._layer, LiveLayer):
                 for text in self._layer.told_too_late():
                     self.view = advance(self.view, ev.Notice("late", text))
+            self.view = self._displays.settle(self.view)
             if self._layer is not None:
                 self._layer.finish(self.view)
             elif self._mode != "quiet":
@@ -212,16 +257,18 @@ class Displays:
         self._sizes[key] = size
         _display(dict(display.data), dict(display.metadata), display_id=key, update=is_shown)
 
-    def settle(self, displays: Iterable[ev.Output]) -> None:
-        """Show a widget that only shows something as its last text: it may not be saved."""
-        shown = [each for each in displays if each.display_id in self._sizes]
-        ids = {each.display_id: widget_id(each.data) for each in shown}
+    def settle(self, view: RunView) -> RunView:
+        """Take widgets that only show something away, which may not be saved.
+
+        Returns:
+            The view with the last text of each in the step that has shown it.
+        """
+        ids = {each.display_id: widget_id(each.data) for each in view.displays}
         texts = last_texts([each for each in ids.values() if each])
         for key, model_id in ids.items():
-            if model_id in texts:
-                text = texts[model_id]
-                data = {"text/plain": text} if text else front_end.NOTHING
-                _display(data, display_id=key, update=True)
+            if model_id in texts and key in self._sizes:
+                _display(front_end.NOTHING, display_id=key, update=True)
+        return with_last_texts(view, texts) if texts else view
 
     def _leave_out(self, key: str) -> None:
         is_shown = bool(self._left_out)
@@ -248,6 +295,8 @@ _CURSOR = "▍"
 _HEADER = "archytas-nb-header"
 _WHOLE = "archytas-nb-whole"
 _BUSY = "archytas-nb-busy"
+_STEPS = "archytas-nb-live-steps"
+_UNFOLDS = "archytas-nb-unfolds"
 # An element stays in view only if none around it, up to the notebook, clips what overflows.
 _STICKY = (
     f".{_HEADER}{{position:sticky;top:0;z-index:3;background:var(--jp-layout-color0,Canvas);"
@@ -261,6 +310,8 @@ _STICKY = (
     f".jp-OutputArea-output .{_WHOLE}{{padding-right:20px}}"
     ":is(.jp-Cell-outputWrapper,.jp-Cell-outputArea,.jp-OutputArea-child,.jp-OutputArea-output,"
     f".widget-box):has(.{_HEADER}){{overflow:visible!important}}"
+    f".{_WHOLE}:not(:has(.{_UNFOLDS}[open])) .{_STEPS}{{display:none!important}}"
+    f".{_UNFOLDS} summary{{width:1em;height:{draw.STATE_HEIGHT};line-height:{draw.STATE_HEIGHT}}}"
     f".{_BUSY}{{height:2px;margin-top:-2px;background:linear-gradient(90deg,transparent,"
     "var(--jp-brand-color1,#1976d2),transparent) 0/40% 100% no-repeat;"
     "animation:archytas-nb-busy 2.4s ease-in-out infinite alternate}"
@@ -311,6 +362,19 @@ def live_step(step: StepView, streamed: Streamed | None = None, *, newest: bool)
     return _piece(draw.step_html(step, PageLimits([step]), doing=doing))
 
 
+def live_exhibits(view: RunView) -> Html:
+    """The pictures and formatted texts so far, where the finished trace has them."""
+    if not view.exhibits:
+        return join()
+    return _piece(draw.exhibits_html(view, PageLimits(view.steps)) or join())
+
+
+def unfolds_steps() -> Html:
+    """A triangle that unfolds the steps of a running run."""
+    label = element("summary", title="show the steps")
+    return _piece(element("details", label, class_=_UNFOLDS))
+
+
 def writing_program(step: StepView, streamed: Streamed) -> StepView:
     """A step with the text of a program that is being written, or of its next line."""
     program = step.program or ProgramView()
@@ -333,7 +397,7 @@ def without_arguments(step: StepView) -> StepView:
 def live_now(step: StepView | None, streamed: Streamed | None) -> Html:
     """What happens now: the part of an answer that has arrived, or what is written and printed."""
     if streamed is not None and streamed.answer:
-        answer = draw.answer_html(streamed.answer + _CURSOR)
+        answer = draw.answer_html(_with_cursor(streamed.answer))
         return _piece(element("div", answer, style=f"min-height:{_PANE_HEIGHT}"))
     parts: list[Html] = []
     is_running = step is not None and any(call.status is None for call in step.calls)
@@ -344,6 +408,13 @@ def live_now(step: StepView | None, streamed: Streamed | None) -> Html:
     # It begins at the top of the pane; of what is higher than the pane, the end is seen.
     pane = element("div", element("div", *parts, style="margin-bottom:auto"), style=_PANE)
     return _of_step(pane) if parts else _piece(element("div", pane, style=_IN_STEP))
+
+
+def _with_cursor(written: str) -> str:
+    """A text that is being written in Markdown, with the cursor; what is open in it is closed."""
+    last = written.rpartition("\n")[2]
+    closing = "".join(mark for mark in ("`", "**") if last.count(mark) % 2)
+    return written + _CURSOR + closing
 
 
 def live_reason(step: StepView | None) -> Html:
@@ -377,9 +448,24 @@ def _streamed(now: Streamed) -> Iterator[Html]:
     if now.tool:
         yield element("code", f"{now.tool} …", style=f"{draw.CODE};display:block")
     if now.arguments:
-        yield element("pre", now.arguments + _CURSOR, style=_IN_PANE)
+        yield element("pre", _arguments(now.arguments), _CURSOR, style=_IN_PANE)
     if now.output:
         yield element("pre", now.output, style=f"{_IN_PANE};{DIM}")
+
+
+_BEGINS_TEXT = re.compile(r'\{\s*"(\w+)"\s*:\s*("(?:[^"\\]|\\.)*)', re.DOTALL)
+
+
+def _arguments(written: str) -> Html | str:
+    """The arguments of a call so far; code and other texts as they will be read."""
+    found = _BEGINS_TEXT.fullmatch(written.rstrip("\\"))
+    if found is None:
+        return written
+    try:
+        text = str(json.loads(f'{found[2]}"', strict=False))
+    except ValueError:  # within an escape of a character
+        return written
+    return code(text, draw.language_of(found[1], text))
 
 
 def told_html(text: str) -> Html:
@@ -401,6 +487,7 @@ INTERVAL = 0.05
 """Seconds between two drawings."""
 _TICK = 0.5  # well below a second with INTERVAL, or the clocks of the status line skip seconds
 _PAUSE = 2.0  # seconds between two static copies
+_PAUSE_IN_ANSWER = 5.0  # seconds, while an answer is written
 _PACE = 50_000  # characters that cost a second more
 _LEAST_WAIT = 2.0  # seconds for other cells that are worth a word
 _MOST_STEPS = 24
@@ -474,19 +561,27 @@ class LiveLayer:
         self._draw_state()
         self._header = self._column(self._parts_of_header()).add_class(_HEADER)
         self._frame = self._layout({"display": "none", **_FRAME})
-        self._steps = self._register(ipywidgets.VBox([self._earlier], layout=self._frame))
-        self._place = self._column([])
-        parts = [self._header, self._steps, self._now, self._panel, self._place]
+        self._steps = self._box_of_steps()
+        self._place, self._exhibits = self._column([]), self._html("")
+        parts = [self._header, self._steps, self._now, self._panel, self._place, self._exhibits]
         self._top = self._register(reopened.reopenable(parts, self._shared["layout"]))
         self._top.add_class(_WHOLE)
         self._begin(self._top)
 
+    def _box_of_steps(self) -> Any:
+        """The box of the steps, which is folded unless the person wants them open."""
+        box = self._register(self._column_type([self._earlier], layout=self._frame))
+        if self._view.trace != "steps":
+            box.add_class(_STEPS)
+        return box
+
     def _parts_of_header(self) -> list[Any]:
         """The question, what the run does now beside what a person can do, and what it was told."""
         state = self._row([self._phase, self._passed], _STATE)
+        unfolds = [self._html(unfolds_steps())] if self._view.trace == "folded" else []
         return [
             self._head,
-            self._row([state, self._offered], _ROW),
+            self._row([*unfolds, state, self._offered], _ROW),
             self._html(join(busy_line(), copy_buttons(), page_script())),
             self._waiting,
         ]
@@ -494,9 +589,7 @@ class LiveLayer:
     def _begin(self, top: Any) -> None:
         """Show the copy and the widgets, and start the clock."""
         self._static: Any = _display(self._copy(), display_id=True)
-        model = {"version_major": 2, "version_minor": 0, "model_id": top.model_id}
-        data = {"application/vnd.jupyter.widget-view+json": model}
-        self._live: Any = _display(data, display_id=True)
+        self._live: Any = _display(front_end.view_of(top), display_id=True)
         self._clock = self._started_clock()
         LiveLayer._open += 1
         front_end.open_place(self._place)
@@ -583,15 +676,35 @@ class LiveLayer:
                     # JupyterLab keeps every line that was typed, and the box of an interrupted
                     # question: the output is displayed again without them.
                     _clear_output()
-                    _display(data, metadata)
+                    self._static = _display(data, metadata, display_id=True)
+                    self._live = None
                     self._displays.show_again(view.displays)
                 else:
                     self._static.update(data, raw=True, metadata=metadata)
                     self._live.update(front_end.NOTHING, raw=True)
-                self._displays.settle(view.displays)
             finally:
                 self._close_widgets(view)
         self._clock.join(timeout=_TICK)
+
+    @property
+    def takes_clicks(self) -> bool:
+        """Whether a click arrives in this front end."""
+        return self._stop.works
+
+    def offer(self, row: ActionRow | None) -> None:
+        """Show buttons in the place of the widgets of the run, or nothing any more."""
+        if row is None:
+            if self._live is not None:
+                self._live.update(front_end.NOTHING, raw=True)
+        elif self._live is None:
+            self._live = front_end.display(row.widget)
+        else:
+            self._live.update(front_end.view_of(row.widget), raw=True)
+
+    def redraw(self, view: RunView) -> None:
+        """Show the finished run as it is now."""
+        data, metadata = bundle(view)
+        self._static.update(data, raw=True, metadata=metadata)
 
     def _close_widgets(self, view: RunView) -> None:
         """Close all widgets but those that show the finished trace to pages opened again."""
@@ -678,9 +791,17 @@ class LiveLayer:
             hint = HINT if self._way == "input" else ""
             self._panel.value = _piece(panel_html(form, hint=hint))
         self._show_now(now)
-        is_due = self._drawn_at - self._copied_at >= self._pause
-        if self._view is not self._copied and is_due:
-            self._static.update(self._copy(), raw=True)
+        self._exhibits.value = live_exhibits(self._view)
+        self._copy_if_due(streamed.answer if streamed is not None else "")
+
+    def _copy_if_due(self, written: str) -> None:
+        """Update the static copy from time to time; while an answer is written, less often."""
+        pause = self._pause
+        if self._view is self._copied:
+            pause = max(pause, _PAUSE_IN_ANSWER)
+        is_new = self._view is not self._copied or written != self._copied_answer
+        if is_new and self._drawn_at - self._copied_at >= pause:
+            self._static.update(self._copy(written), raw=True)
 
     @property
     def _is_waiting(self) -> bool:
@@ -717,9 +838,14 @@ class LiveLayer:
             self._all.remove(box)
             box.close()
 
-    def _copy(self) -> dict[str, str]:
-        """The run so far as a static output; the longer it is, the later the next one."""
+    def _copy(self, written: str = "") -> dict[str, str]:
+        """The run so far as a static output; the longer it is, the later the next one.
+
+        Args:
+            written: The part of the answer that has arrived.
+        """
         self._copied = self._view
+        self._copied_answer = written
         self._copied_at = time.monotonic()
         data, _ = bundle(self._view)
         self._pause = max(_PAUSE, len(data["text/html"]) / _PACE)
@@ -729,6 +855,7 @@ class LiveLayer:
             self._activity.form,
             is_asking=self._activity.is_asking,
             has_buttons=self._way == "controls",
+            written=written,
         )
         return {**data, "text/html": page}
 

@@ -74,6 +74,7 @@ def static_copy(
     *,
     is_asking: bool = False,
     has_buttons: bool = False,
+    written: str = "",
 ) -> Html:
     """The static copy of a running run, visible only if its widgets are not.
 
@@ -83,6 +84,7 @@ def static_copy(
         form: The call that waits for approval or was just decided, if any.
         is_asking: Whether the person is asked something.
         has_buttons: Whether the call can be decided elsewhere, too.
+        written: The part of the answer that has arrived.
     """
     name = f"{COPY}{number:d}"
     waits = form is not None and not form.decision
@@ -112,7 +114,8 @@ def static_copy(
     line = draw.title_html(f"■ The kernel was restarted {restarted}")
     ends = element("div", line, class_=_RESTARTED, style="display:none")
     hides = stylesheet(_HIDE_ERROR.format(f".{name}"), linked=True)
-    return element("div", hides, draw.steps_html(view, unseen, ends), class_=name)
+    so_far = draw.answer_html(f"{written} …") if written else None
+    return element("div", hides, draw.steps_html(view, so_far, unseen, ends), class_=name)
 
 
 def _without_waiting_calls(view: RunView) -> RunView:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from html import escape
@@ -27,17 +27,31 @@ CLASS = "archytas-nb-trace"
 """The class of a trace."""
 TABLE = "archytas-nb-table"
 """The class of a table that is made of a value."""
+ANSWER = "archytas-nb-answer"
+"""The class of an answer."""
+ACTIONS = "archytas-nb-actions"
+"""The class of the buttons below a trace."""
+NUMBER = "archytas-nb-number"
+"""The class of a cell of an answer's table that is a number."""
 LINE = "1px solid rgba(128,128,128,.28)"
 TABLE_SHEET = (
     # Pages have rules for cells of their own; where there is no style sheet, these count.
     f".{CLASS} .{TABLE} th,.{CLASS} .{TABLE} td{{padding:.22em .75em;border:0;border-bottom:{LINE};"
     "text-align:left;vertical-align:top;white-space:inherit}"
     f".{CLASS} .{TABLE} th{{font-weight:600}}"
+    # The direction of a cell is that of its text.
+    f".{CLASS} th,.{CLASS} td{{unicode-bidi:plaintext}}"
     f".{CLASS} .{TABLE} [align=right]{{text-align:right}}"
+    # What is broken inside can be read as another number.
+    f".{CLASS} th,.{CLASS} [align=right],.{CLASS} .{NUMBER}"
+    "{white-space:nowrap;font-variant-numeric:tabular-nums}"
 )
 """The style of its cells."""
 MAX_ROWS = 60
-MAX_COLUMNS = 30
+"""Of a frame with more rows, the first and the last ones are shown."""
+SHOWN_ROWS = 10
+MAX_COLUMNS = 20
+"""Of a frame with more columns, the first and the last ones are shown."""
 MAX_CELL = 50
 MAX_PICTURE = 4_000_000
 """Maximum number of base64 characters of an image."""
@@ -46,11 +60,15 @@ MONO = (
     ";font-size:.93em"
 )
 _NUMBER = re.compile(r"[-+−]?[\d,._]*\d(?:\.\d*)?(?:[eE][-+]?\d+)?\s?%?")
+# In an answer it may have a sign or a currency before it, and a unit or two behind it.
+_MEASURED = re.compile(r"[^\w\n]{0,6}[A-Z]{0,3}[^\w\n]{0,3}\d[^\n]{0,24}")
 _BLANK = {"", "…", "nan", "NaT", "None", "<NA>", "inf", "-inf"}
 _TAGS = {"code", "details", "div", "em", "img", "p", "pre", "span", "strong", "summary", "sup"}
 _TAGS |= {"table", "tbody", "td", "th", "thead", "tr"}
 _ATTRIBUTES = {"style", "class", "open", "src", "alt", "role", "aria-level", "tabindex", "title"}
-_ATTRIBUTES |= {"align"}  # of a cell
+_ATTRIBUTES |= {"align", "dir"}
+SCROLLED = "overflow:auto;max-height:28em"
+"""The style of a box in which a table is scrolled."""
 _LINKS = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
 _CODE = (
     f"{MONO};white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;padding:.6em .8em;"
@@ -68,7 +86,8 @@ class Html(str):
 class Table:
     """A table of plain text, and how many of its rows were left out.
 
-    The rows `above` the head name groups of columns, each where the group begins.
+    The rows `above` the head name groups of columns, each where the group begins. Where rows or
+    columns are left out, there is one of ellipses.
     """
 
     head: tuple[str, ...]
@@ -76,51 +95,93 @@ class Table:
     left_out: int = 0
     above: tuple[tuple[str, ...], ...] = ()
 
+    @property
+    def size(self) -> str:
+        """How many of its rows are shown; empty if all are."""
+        if not self.left_out:
+            return ""
+        shown = len(self.rows) - 1
+        return f"{shown:,} of {count(shown + self.left_out, 'row')}"
+
     def numeric(self, column: int) -> bool:
         """Whether a column holds numbers, which are aligned to the right."""
         cells = [row[column] for row in self.rows if column < len(row)]
         return all(cell in _BLANK or _NUMBER.fullmatch(cell) for cell in cells)
 
 
-def table_of(value: Any) -> Table | None:
-    """The beginning of a data frame of pandas or polars; None for other values."""
-    pandas = getattr(sys.modules.get("pandas"), "DataFrame", None)
-    polars = getattr(sys.modules.get("polars"), "DataFrame", None)
+def table_of(value: Any, most: int = SHOWN_ROWS) -> Table | None:
+    """The ends of a data frame or series of pandas or polars; None for other values.
+
+    Args:
+        value: Any value.
+        most: The number of rows up to which all are shown; of more, the first and last five.
+    """
     try:
-        if type(value) is polars:
-            names, rows = _polars_cells(value)
-        elif type(value) is pandas:
-            names, rows = _pandas_cells(value)
-        else:
+        frame, cells = _as_frame(value)
+        if cells is None:
             return None
+        count_of_rows = len(frame)
+        if count_of_rows <= most:
+            names, rows = cells(frame, slice(None))
+        else:
+            names, rows = cells(frame, slice(SHOWN_ROWS // 2))
+            last = cells(frame, slice(count_of_rows - SHOWN_ROWS // 2, None))[1]
+            rows = [*rows, ("…",) * len(names), *last]
+        left_out = max(0, count_of_rows - SHOWN_ROWS) if count_of_rows > most else 0
         *above, head = _levels(names)
-        return Table(
-            _cells(head),
-            tuple(map(_cells, rows)),
-            len(value) - len(rows),
-            tuple(map(_cells, above)),
-        )
+        return Table(_cells(head), tuple(map(_cells, rows)), left_out, tuple(map(_cells, above)))
     except Exception:  # noqa: BLE001 (a library may fail to cut its own frames)
         return None
 
 
-def _polars_cells(frame: Any) -> tuple[list[Any], list[Any]]:
-    """The names of the columns, and the first rows."""
-    part = frame[:MAX_ROWS, : MAX_COLUMNS + 1]
-    return list(part.columns), part.rows()
+_Cells = Callable[[Any, slice], tuple[list[Any], list[Any]]]
 
 
-def _pandas_cells(frame: Any) -> tuple[list[Any], list[Any]]:
-    """The names of the index and of the columns, and the first rows with their index."""
-    part = frame.iloc[:MAX_ROWS, : MAX_COLUMNS + 1]
+def _as_frame(value: Any) -> tuple[Any, _Cells | None]:
+    """A frame or a series as a frame, and how its cells are read; None for other values."""
+    for library, cells in (("pandas", _pandas_cells), ("polars", _polars_cells)):
+        module = sys.modules.get(library)
+        if type(value) is getattr(module, "DataFrame", None):
+            return value, cells
+        if type(value) is getattr(module, "Series", None):
+            return value.to_frame(), cells
+    return value, None
+
+
+def _ends(number: int) -> list[int]:
+    """The places of the columns that are shown, in order."""
+    if number <= MAX_COLUMNS:
+        return list(range(number))
+    first = MAX_COLUMNS // 2
+    return [*range(first), *range(number - (MAX_COLUMNS - first - 1), number)]
+
+
+def _polars_cells(frame: Any, rows: slice) -> tuple[list[Any], list[Any]]:
+    """The names of the columns that are shown, and some rows."""
+    part = frame[rows, _ends(frame.width)]
+    return _with_gap(part.columns, frame.width), [
+        _with_gap(row, frame.width) for row in part.rows()
+    ]
+
+
+def _pandas_cells(frame: Any, rows: slice) -> tuple[list[Any], list[Any]]:
+    """The names of the index and of the columns that are shown, and some rows with their index."""
+    width = frame.shape[1]
+    part = frame.iloc[rows, _ends(width)]
     names = ["" if name is None else name for name in part.index.names]
-    rows = []
+    found = []
     for index, *row in part.itertuples(name=None):
-        if part.index.nlevels > 1:
-            rows.append((*index, *row))
-        else:
-            rows.append((index, *row))
-    return [*names, *part.columns], rows
+        begins = index if part.index.nlevels > 1 else (index,)
+        found.append((*begins, *_with_gap(row, width)))
+    return [*names, *_with_gap(part.columns, width)], found
+
+
+def _with_gap(cells: Iterable[Any], width: int) -> list[Any]:
+    """The cells of the columns that are shown, with an ellipsis where others are left out."""
+    found = list(cells)
+    if width > MAX_COLUMNS:
+        found.insert(MAX_COLUMNS // 2, "…")
+    return found
 
 
 def _levels(names: list[Any]) -> Iterator[list[Any]]:
@@ -139,12 +200,7 @@ def _levels(names: list[Any]) -> Iterator[list[Any]]:
 
 
 def _cells(row: Sequence[Any]) -> tuple[str, ...]:
-    cells = tuple(
-        collapse_whitespace(tidy(_cell_text(each)), MAX_CELL) for each in row[: MAX_COLUMNS + 1]
-    )
-    if len(cells) <= MAX_COLUMNS:
-        return cells
-    return (*cells[: MAX_COLUMNS - 1], "…")
+    return tuple(collapse_whitespace(tidy(_cell_text(each)), MAX_CELL) for each in row)
 
 
 _AS_TEXT = {"datetime", "decimal", "fractions", "numpy", "pandas", "pathlib", "uuid", "zoneinfo"}
@@ -288,7 +344,8 @@ def picture(media_type: str, data: str, style: str, alt: str) -> Html | None:
 
 def table(value: Table, style: str) -> Html:
     """A table with its inline CSS; that of its cells, of which there are many, is in the sheet."""
-    numeric = [value.numeric(at) for at in range(MAX_COLUMNS)]
+    columns = max(map(len, (value.head, *value.rows)), default=0)
+    numeric = [value.numeric(at) for at in range(columns)]
 
     def row(cells: tuple[str, ...], tag: str) -> Html:
         pairs = zip(cells, numeric, strict=False)
@@ -408,7 +465,7 @@ def _parser() -> Any:
     parser.core.ruler.push("bare links", _link_addresses)
     parser.core.ruler.push("tasks", _mark_tasks)
     parser.core.ruler.push("marks", _mark_parts)
-    rules = {
+    rules: dict[str, Callable[..., str]] = {
         "link_open": _link,
         "heading_open": _heading,
         "heading_close": lambda *_: "</strong></p>\n",
@@ -421,7 +478,10 @@ def _parser() -> Any:
         "footnote_close": lambda *_: "</p>\n",
         "th_open": _aligned_cell,
         "td_open": _aligned_cell,
+        "table_open": lambda *_: f'<div style="{SCROLLED}" tabindex="0"><table>\n',
+        "table_close": lambda *_: "</table></div>\n",
     }
+    rules |= {f"{name}_open": _block_of_text for name in _BLOCKS_OF_TEXT}
     for name, rule in rules.items():
         parser.add_render_rule(name, rule)
     return parser
@@ -456,7 +516,7 @@ def _heading(_: Any, tokens: Any, index: int, *__: Any) -> str:
     tag = tokens[index].tag
     level = min(int(tag[1]) + 2, 6)
     style = f"margin:1em 0 .4em;font-size:{_HEADING_SIZES.get(tag, 1)}em"
-    return f'<p role="heading" aria-level="{level}" style="{style}"><strong>'
+    return f'<p dir="auto" role="heading" aria-level="{level}" style="{style}"><strong>'
 
 
 def _link(_: Any, tokens: Any, index: int, *__: Any) -> str:
@@ -551,6 +611,15 @@ def _marked(_: Any, tokens: Any, index: int, *__: Any) -> str:
     return element("span", token.content, title=token.meta["title"], style=style)
 
 
+_BLOCKS_OF_TEXT = ("paragraph", "bullet_list", "ordered_list", "list_item", "blockquote")
+
+
+def _block_of_text(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+    # Each is written in the direction of its own text.
+    tokens[index].attrSet("dir", "auto")
+    return str(renderer.renderToken(tokens, index, options, env))
+
+
 _TASK = re.compile(r"\[([ xX])\](?=\s)")
 
 
@@ -574,7 +643,10 @@ def _aligned_cell(_: Any, tokens: Any, index: int, *__: Any) -> str:
     style = str(tokens[index].attrGet("style") or "")
     aligned = re.fullmatch(r"text-align:(left|center|right)", style)
     side = aligned[1] if aligned else "left"
-    return f'<{tokens[index].tag} style="text-align:{side}">'
+    kind = ""
+    if _MEASURED.fullmatch(tokens[index + 1].content):
+        kind = f' class="{NUMBER}"'
+    return f'<{tokens[index].tag}{kind} style="text-align:{side}">'
 
 
 def _code_block(_: Any, tokens: Any, index: int, *__: Any) -> str:

@@ -6,12 +6,14 @@ differs in a second run (tokens, seconds) is not compared.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal
 
+from archytas_nb.choices import TraceName
 from archytas_nb.errors import Explained
 from archytas_nb.loop import events as ev
 from archytas_nb.trace.safe import Table
@@ -31,6 +33,8 @@ _TITLES = {
     "repair": "",  # how a reply was read matters only when the step is unfolded
     "protocol": "",
 }
+CODE_ARGUMENTS = {"code", "python", "script", "source"}
+"""Names of arguments that are Python code."""
 UNUSABLE = "the reply could not be used"
 """What the model reads if a tool returned nothing."""
 EARLIER = "from an earlier call"
@@ -94,6 +98,7 @@ class CallView:
     is_repeated: bool = False  # its result is that of an equal call that the run made before
     edited: tuple[ev.FormArgument, ...] = ()  # the arguments that the user changed before
     runs: tuple[RunView, ...] = ()  # of the agents that it has asked
+    is_corrected: bool = False  # it failed, and a later call of the same tool succeeded
     # As the model sent it, until there is an outcome.
     input: ev.Json = field(default=None, repr=False, compare=False)
 
@@ -103,11 +108,22 @@ class CallView:
         return sum(item.picture is not None for item in self.shown)
 
     @property
-    def shows_more(self) -> bool:
-        """Whether it is of interest without unfolding: it drew, or changed what was there."""
-        if any(kind != "created" for _, kind, _ in self.changes):
-            return True
-        return any(item.picture or item.prose for item in self.shown)
+    def code(self) -> str:
+        """The text of its only argument, if that is Python code; else empty."""
+        if len(self.arguments) != 1 or self.arguments[0][0] not in CODE_ARGUMENTS:
+            return ""
+        [(name, value)] = self.arguments
+        if name in dict(self.texts):
+            return dict(self.texts)[name]
+        try:
+            return str(ast.literal_eval(value))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return value
+
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """What equal calls have in common: the trace shows one, and how often it was made."""
+        return self.name, self.arguments, self.texts, self.status, self.text, self.shown
 
     @property
     def shown_result(self) -> str:
@@ -171,7 +187,7 @@ class CallView:
             return self._decision
         if self.status == "done" and self.table:
             title = text.partition("\n")[0]
-            if title.startswith("DataFrame"):
+            if title.startswith(("DataFrame", "Series")):
                 return title
             return "table"
         if self.status != "done" or text != ev.NO_OUTPUT or not self.pictures:
@@ -396,6 +412,9 @@ class RunView:
     told: tuple[str, ...] = ()  # what the model reads beside the question
     images: tuple[str, ...] = ()  # sent with the question, PNG or JPEG in base64
     written: str = ""  # the question as the person wrote it, if that is not what the model reads
+    is_in_cell: bool = False  # whether the cell itself shows the question
+    trace: TraceName = "folded"  # how its steps are shown
+    undone: tuple[str, ...] = ()  # that it was undone, and what that did
     is_side_request: bool = field(
         default=False, compare=False
     )  # whether the next reply is no step's
@@ -418,6 +437,80 @@ class RunView:
                         yield item.display
 
     @property
+    def calls(self) -> list[CallView]:
+        """The calls of all steps, in order."""
+        return [call for step in self.steps for call in step.calls]
+
+    @property
+    def exhibits(self) -> list[tuple[CallView | None, Shown]]:
+        """The pictures and formatted texts of the run, each once, which stand below the answer.
+
+        Those of the last program belong to no call.
+        """
+        found: dict[object, tuple[CallView | None, Shown]] = {}
+        for call in self.calls:
+            for item in call.shown:
+                if item.picture or item.prose:
+                    found.setdefault(item.picture or item.prose, (call, item))
+        for each in self.figures:
+            picture = ("image/png", each)
+            found.setdefault(picture, (None, Shown("display", picture=picture)))
+        return list(found.values())
+
+    @property
+    def changes(self) -> list[tuple[str, str, str]]:
+        """What all calls have changed, each name once: name, kind of change, details."""
+        found: dict[str, tuple[str, str, str]] = {}
+        for name, kind, details in (row for call in self.calls for row in call.changes):
+            before = found.pop(name, None)
+            if before is None:
+                found[name] = (name, kind, details)
+                continue
+            is_new = before[1] in MADE
+            if is_new and kind == "deleted":
+                continue
+            joined = details if is_new else "; ".join(dict.fromkeys([before[2], details]))
+            found[name] = (name, before[1] if is_new else kind, joined)
+        return list(found.values())
+
+    @property
+    def in_view(self) -> list[tuple[CallView, int]]:
+        """The calls that a reader sees without unfolding; equal ones are one, with their number.
+
+        They failed in the end, or the person refused, edited or interrupted them.
+        """
+        found: dict[object, tuple[CallView, int]] = {}
+        for step in self.steps:
+            for call in step.calls:
+                failed = call.status == "error" and not call.is_corrected
+                failed &= step.program is None  # which may have handled it
+                if failed or call.edited or call.status in {"refused", "interrupted"}:
+                    first, number = found.get(call.likeness, (call, 0))
+                    found[call.likeness] = first, number + 1
+        return list(found.values())
+
+    def is_corrected(self, step: StepView) -> bool:
+        """Whether what failed in a step did not matter in the end.
+
+        A failed call is corrected by a later one of the same tool, any other fault by an answer.
+        """
+        errors = [call for call in step.calls if call.status == "error"]
+        if step.program is None and not all(call.is_corrected for call in errors):
+            return False
+        return isinstance(self.ending, ev.Answered) or bool(errors and not step.rejected)
+
+    @property
+    def grouped_steps(self) -> list[tuple[StepView, int]]:
+        """The steps that have something to show; of equal neighbours the first, and how many."""
+        groups: list[tuple[StepView, int]] = []
+        for step in self.shown_steps:
+            if groups and _are_equal(groups[-1][0], step):
+                groups[-1] = (groups[-1][0], groups[-1][1] + 1)
+            else:
+                groups.append((step, 1))
+        return groups
+
+    @property
     def shown_steps(self) -> list[StepView]:
         """The steps that have something to show."""
         return [step for step in self.steps if not step.empty]
@@ -436,6 +529,22 @@ class RunView:
         if name.endswith(".gguf") or name.startswith(("/", "~", ".")) or "\\" in name:
             name = PurePath(name.replace("\\", "/")).name.removesuffix(".gguf")
         return name
+
+
+MADE = ("created", "new")
+"""The kinds of changes by which a variable or a file comes into being."""
+MODIFIED = ("reassigned", "changed", "overwrote")
+"""The kinds of changes by which one becomes another."""
+
+
+def _are_equal(step: StepView, other: StepView) -> bool:
+    """Whether two steps are no more than the same calls with the same results."""
+    for each in (step, other):
+        if each.program is not None or each.notes or each.rejected or not each.calls:
+            return False
+        if any(call.changes or call.runs for call in each.calls):
+            return False
+    return [call.likeness for call in step.calls] == [call.likeness for call in other.calls]
 
 
 def _cut(value: str, limit: int, differs: int) -> str:

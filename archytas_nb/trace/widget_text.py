@@ -10,9 +10,12 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from archytas_nb.trace.front_end import current_kernel
+from archytas_nb.trace.view import CallView, RunView
+from archytas_nb.words import tidy
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _BOXES = {"BoxModel": " ", "HBoxModel": " ", "VBoxModel": "\n"}
@@ -26,6 +29,28 @@ def widget_id(data: Mapping[str, Any]) -> str:
     """The id of the widget that a display shows; empty if it shows none."""
     view = data.get(_VIEW)
     return str(view.get("model_id", "")) if isinstance(view, Mapping) else ""
+
+
+def with_last_texts(view: RunView, texts: Mapping[str, str]) -> RunView:
+    """A run in which the last texts of widgets, by their ids, take the places of the widgets."""
+    steps = []
+    for step in view.steps:
+        calls = [_without_widgets(call, texts) for call in step.calls]
+        steps.append(replace(step, calls=tuple(calls)))
+    return replace(view, steps=tuple(steps))
+
+
+def _without_widgets(call: CallView, texts: Mapping[str, str]) -> CallView:
+    shown = []
+    for item in call.shown:
+        model_id = widget_id(item.display.data) if item.display is not None else ""
+        if model_id not in texts:
+            shown.append(item)
+        elif texts[model_id]:
+            text = tidy(texts[model_id])
+            shown.append(replace(item, kind="stdout", text=text, name="", display=None))
+    runs = tuple(with_last_texts(run, texts) for run in call.runs)
+    return replace(call, shown=tuple(shown), runs=runs)
 
 
 def last_texts(ids: list[str]) -> dict[str, str]:

@@ -112,6 +112,8 @@ class Kind:
         held: Returns the mutable objects inside what `keep` has returned.
         counted: Returns how many values of a part of data differ between what `keep` has returned
             and another object, and how many there are; None if that is not known.
+        seen: What a person sees of the difference between what `keep` has returned and another
+            object, if that is a new order of rows or a few values; empty for all else.
     """
 
     read: Callable[[Any], Parts]
@@ -122,6 +124,7 @@ class Kind:
     objects: Callable[[Any], Iterable[tuple[Any, Any]]] | None = None
     held: Callable[[tuple[Any, ...]], Iterable[Any]] | None = None
     counted: Callable[[tuple[Any, ...], Any, Any], tuple[int, int] | None] | None = None
+    seen: Callable[[tuple[Any, ...], Any], tuple[str, ...]] | None = None
 
     def pairs(self, parts: Parts) -> Iterable[tuple[Any, Any]]:
         """The parts by key."""

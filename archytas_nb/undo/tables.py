@@ -7,6 +7,7 @@ The libraries are never imported here: an object of one of them exists only if t
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
@@ -14,10 +15,49 @@ import xxhash
 
 from archytas_nb.objects.equality import Parts, Summary, only_atoms
 from archytas_nb.undo.content import ROWS, Kind, short_key
+from archytas_nb.words import truncate_line
 
 _COUNTED = 5_000_000  # maximum number of values that are compared one by one
 _COUNTED_OBJECTS = 10_000  # the same of Python's objects
 _SMALL = 8 << 20  # bytes up to which a table is copied although copy-on-write keeps it
+
+_SEEN_VALUES = 100_000  # of a table whose values are compared one by one for a person
+_SEEN_CELLS = 5
+
+
+def _seen_in_rows(
+    before: list[tuple[str, list[Any]]], after: list[tuple[str, list[Any]]]
+) -> tuple[str, ...]:
+    """What a person sees of two tables, each the names and values of its columns, index first.
+
+    That the rows have another order, or each of a few values that differ.
+    """
+    shapes = [[(name, len(values)) for name, values in each] for each in (before, after)]
+    if shapes[0] != shapes[1] or sum(size for _, size in shapes[0]) > _SEEN_VALUES:
+        return ()
+    written = [[[repr(each) for each in values] for _, values in side] for side in (before, after)]
+    rows, other = (list(zip(*side, strict=True)) for side in written)
+    if rows == other:
+        return ()
+    index, *_ = written[0]
+    if Counter(rows) == Counter(other) or (
+        index == written[1][0]
+        and len(index) > _SEEN_CELLS
+        and Counter(row[1:] for row in rows) == Counter(row[1:] for row in other)
+    ):
+        return ("rows reordered",)
+    if index != written[1][0]:
+        return ()
+    cells = []
+    for (name, _), one, two in zip(before, *written, strict=True):
+        for at, (first, second) in enumerate(zip(one, two, strict=True)):
+            if first != second:
+                place = f"{truncate_line(name, 40)}[{truncate_line(index[at], 40)}]"
+                cells.append(f"{place}: {truncate_line(first, 40)} → {truncate_line(second, 40)}")
+        if len(cells) > _SEEN_CELLS:
+            return ()
+    return tuple(cells)
+
 
 # ── numpy ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -154,6 +194,24 @@ def _counted_in_table(kept: Any, value: Any, place: Any) -> tuple[int, int] | No
     first, second = (pandas.Series(each, copy=False).reset_index(drop=True) for each in columns)
     are_same = (first == second) | (first.isna() & second.isna())
     return len(one) - int(are_same.sum()), len(one)
+
+
+def _seen_in_table(kept: Any, value: Any) -> tuple[str, ...]:
+    """What a person sees of the difference between two tables of pandas."""
+    sides = []
+    for each in (kept[0], value):
+        columns = [("index", each.index), *_columns(each)]
+        if any(str(values.dtype) == "object" and not only_atoms(values) for _, values in columns):
+            return ()
+        sides.append([(_label(name), values.tolist()) for name, values in columns])
+    return _seen_in_rows(*sides)
+
+
+def _label(name: Any) -> str:
+    """The label of a column as text; of a series' values, that."""
+    if name is None:
+        return "values"
+    return name if type(name) is str else short_key(name)
 
 
 def _own(value: Any) -> dict[str, Any]:
@@ -347,6 +405,18 @@ def _counted_in_polars(kept: Any, value: Any, place: Any) -> tuple[int, int] | N
     return int(one.ne_missing(other).sum()), len(one)
 
 
+def _seen_in_polars(kept: Any, value: Any) -> tuple[str, ...]:
+    """What a person sees of the difference between two tables of polars."""
+    sides = []
+    for each in (kept[0], value):
+        columns = list(_series(each))
+        if any(str(series.dtype) == "Object" for series in columns):
+            return ()
+        rows = ("index", list(range(len(each))))
+        sides.append([rows, *((series.name, series.to_list()) for series in columns)])
+    return _seen_in_rows(*sides)
+
+
 def _restore_polars(value: Any, kept: Any) -> None:
     copy, own = kept
     name = "_s" if hasattr(value, "_s") else "_df"
@@ -381,6 +451,7 @@ _TABLE = Kind(
     objects=_in_table,
     held=_held_by_table,
     counted=_counted_in_table,
+    seen=_seen_in_table,
 )
 _POLARS = Kind(
     _read_polars,
@@ -390,6 +461,7 @@ _POLARS = Kind(
     objects=_in_polars,
     held=_held_by_polars,
     counted=_counted_in_polars,
+    seen=_seen_in_polars,
 )
 DATA: tuple[tuple[tuple[str, ...], Kind], ...] = (
     (("numpy", "ndarray"), _ARRAY),

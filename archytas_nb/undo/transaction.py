@@ -21,7 +21,7 @@ from archytas_nb.namespace import Namespace, contained, live_namespace
 from archytas_nb.objects.equality import same_value
 from archytas_nb.tools.tool import BoundCall, Tool
 from archytas_nb.tools.variables import is_users_name
-from archytas_nb.undo.content import short_key, short_value
+from archytas_nb.undo.content import Kind, short_key, short_value
 from archytas_nb.undo.revert import (
     MISSING,
     UNREADABLE,
@@ -34,6 +34,15 @@ from archytas_nb.undo.revert import (
 from archytas_nb.undo.snapshot import BYTES, Snapshot, restore
 from archytas_nb.undo.turns import turn
 from archytas_nb.words import truncate_middle
+
+
+def _seen_of(kind: Kind, kept: tuple[Any, ...], value: Any) -> tuple[str, ...]:
+    """What a person sees of a change of data, if that is a new order or a few values."""
+    if kind.seen is None or not kept or kept[0] is None:
+        return ()
+    with contained():  # of objects that cannot be compared
+        return kind.seen(kept, value)
+    return ()
 
 
 class Transaction:
@@ -153,7 +162,8 @@ class Transaction:
             also = tuple(n for n, each in before.items() if each is value and n != name)
             if now.get(name, value) is not value:
                 words.append(f"in the object that {name} named before")
-            changes.append(Change("changed", name, tuple(words), also))
+            seen = () if parts is None else _seen_of(record.kind, record.kept, value)
+            changes.append(Change("changed", name, tuple(words), also, seen))
             left = UNREADABLE if parts is None else parts
             after = record._replace(parts=left, kept=(), size=0)
             items.append(ContentItem({"before": record, "after": after}))
@@ -167,13 +177,15 @@ class Transaction:
         if name not in now:
             return Change("deleted", name, (short_value(before),))
         words = [f"{short_value(before)} → {short_value(now[name])}"]
+        seen: tuple[str, ...] = ()
         for each in self._snapshot.records:
             if each.value is before and each.kind.keep and type(before) is type(now[name]):
                 with contained():
                     value = now[name]
                     parts = each.kind.read(value)
                     words += each.kind.differences(each.parts, parts, each.kept, value)
-        return Change("reassigned", name, tuple(words))
+                seen = _seen_of(each.kind, each.kept, now[name])
+        return Change("reassigned", name, tuple(words), seen=seen)
 
     def undo(self, *, force: bool = False) -> tuple[NotCovered | Kept, ...]:
         """Restore names and contents to what they were before the block.

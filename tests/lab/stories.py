@@ -59,11 +59,14 @@ from tests.lab.typist import Typist
 masses = Typist(
     ("I average the masses of each species.", "mass_by_species", {"unit": "pounds"}),
     ("It must be 'g' or 'kg'.", "mass_by_species", {"unit": "g"}),
+    ("In kg, too.", "mass_by_species", {"unit": "kg"}),
     ("A picture says more than three numbers.", "plot_masses", {}),
     ("I have what I need.", "final_answer",
      "**Gentoo** penguins are the heaviest: 5,092 g on average, about 1.4 kg more than the others.\\n\\n"
-     "| species | mean mass |\\n|---|---:|\\n| Adelie | 3,706 g |\\n| Chinstrap | 3,733 g |\\n"
-     "| Gentoo | 5,092 g |"
+     "| species | birds | mean mass | standard deviation | lightest |\\n|---|---:|---:|---:|---:|\\n"
+     "| Adelie | 146 | 3,706 g | 458.620 g | 2,850 g |\\n"
+     "| Chinstrap | 68 | 3,733 g | 384.335 g | 2,700 g |\\n"
+     "| Gentoo | 119 | 5,092 g | 501.476 g | 3,950 g |"
     ),
 )"""
 
@@ -309,6 +312,24 @@ def write_all(folder: Path, hanging_url: str) -> None:
         "len(read_log_1)",
         "%agent --new --model counts --max-steps 400 --max-total-tokens 100000000 Count to three hundred",
         "# typed while it runs: ",
+    )
+
+
+def write_actions(folder: Path) -> None:
+    """Write the notebook in which a person acts on answers."""
+    script = (
+        "rows = [1, 2, 3]\n"
+        "one = Typist(('final_answer', 'There are three.'))\n"
+        "two = Typist(('I add one.', 'python', {'code': 'rows.append(11)'}),\n"
+        "    ('final_answer', 'Eleven is there.'))"
+    )
+    _write(
+        folder / "actions.ipynb",
+        CONTROLS,
+        script,
+        "%agent --model one How many are there?",
+        "%agent --model two --python undoable Add eleven",
+        "len(rows)",
     )
 
 

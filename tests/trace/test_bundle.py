@@ -116,7 +116,7 @@ def test_a_trace_in_an_exported_markdown_file_is_text_with_foldable_steps() -> N
     assert "archytas" not in shown
     assert "<img" not in shown
     assert shown.count("<pre>") == 4  # the cell, the argument, the result, the answer
-    assert shown.count("<details>") == 1
+    assert shown.count("<details>") == 2
     assert shown.count("# two") == 4  # also in the summary
     assert shown.rstrip().endswith("<h2>After it</h2>")
 
@@ -140,7 +140,7 @@ def test_on_paper_what_is_folded_stays_so_and_nothing_is_cut(
     error = call(3, "tell", {}, long, status="error", thought="It is long.")
     view = fold("What is on paper?", [*RECOVERED[:8], *error, *answer(4, "All is **said**.")])
     assert [step.failed for step in view.steps] == [True, False, True, False]
-    data, metadata = bundle(view)
+    data, metadata = bundle(replace(view, trace="steps"))
     above = nbformat.v4.new_output("stream", text="above\n" * 30)
     pdf, _ = WebPDFExporter().from_notebook_node(
         notebook(above, nbformat.v4.new_output("display_data", data, metadata=metadata))

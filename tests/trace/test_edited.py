@@ -70,7 +70,7 @@ def test_after_an_edit_of_code_everything_shows_the_code_that_ran(old: str, new:
         assert "old_name" not in call.partition(" (approved")[0]
     assert "approved by you, edited code" in row
     is_short = not ("\n" in old or len(old) > 40)  # then the decision shows all of it
-    assert ("before it was edited" in words(html(view))) is not is_short
+    assert ("your edit of code" in words(html(view))) is not is_short
 
 
 def test_a_refused_call_shows_what_was_refused() -> None:
@@ -164,5 +164,5 @@ def test_a_decision_is_whole_in_the_row_and_below_it_and_no_argument_is_shown_tw
     assert "approved by you after 3 s, edited amount 12 → 20" in words(body)
     assert "figs" not in body
     assert "note" not in page  # nobody gave it
-    code, decision = re.findall(r"flex:(0 9999 auto|none;max-width:75%)", summary)
+    code, decision = re.findall(r"flex:(0 9999 auto|none;max-width:60%)", summary)
     assert (code, decision[:4]) == ("0 9999 auto", "none")

@@ -349,6 +349,11 @@ def test_what_happens_now_is_in_a_pane_of_one_height_and_the_steps_stay_folded()
     assert "<details>" in live_step(step, call, newest=True)
     assert "Why not?head …{&quot;n&quot;: ▍" in text(live_now(last, call))
     assert "30 %" in text(live_now(step, Streamed(output="30 %")))
+    for written in ('{"code": "x = 1\\nprint(\\"a', '{"code": "x = 1\\nprint(\\"a\\'):
+        shown = text(live_now(last, Streamed(tool="python", arguments=written)))
+        assert "x = 1\nprint(&quot;a▍" in shown.replace('"', "&quot;")
+    partial = '{"code": "x = \\u00'  # within the escape of a character
+    assert partial.replace('"', "&quot;") in text(live_now(last, Streamed(arguments=partial)))
     running = fold("q", SAMPLES["answered"][1][:3]).steps[-1]
     assert running.calls[0].status is None
     assert text(live_now(running, None)) == running.thought
@@ -390,7 +395,7 @@ def test_the_lines_of_a_program_appear_one_after_another() -> None:
             activity.take(words("ans"))
             view = advance(view, words("ans"))
             step = live_step(view.steps[-1], activity.streamed(), newest=True)
-            assert text(step).startswith("… 1")
+            assert text(step).startswith("… ")
             shown.append(text(step).partition("  1  ")[2])
     assert shown[0] == "ans▍"
     assert "▸ 38.8" in shown[1]

@@ -9,7 +9,9 @@ import pytest
 
 from archytas_nb.loop.events import Output
 from archytas_nb.trace import live
+from archytas_nb.trace.fold import fold
 from archytas_nb.trace.widget_text import last_texts
+from tests.trace.samples import answer, call
 
 
 def bar() -> Any:
@@ -29,7 +31,7 @@ def test_a_progress_bar_becomes_text_and_what_can_be_used_does_not() -> None:
     assert texts[shown.model_id].startswith("read: 50% <1 █")
 
 
-def test_a_display_is_replaced_by_the_last_text_of_its_widget(
+def test_a_display_is_taken_away_and_the_last_text_of_its_widget_is_in_the_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[tuple[dict[str, Any], bool]] = []
@@ -44,9 +46,10 @@ def test_a_display_is_replaced_by_the_last_text_of_its_widget(
     displays = live.Displays()
     displays.take(output)
     shown.children[1].value = 6
-    displays.settle([output])
-    (first, _), (last, is_update) = seen
-    assert first == view
-    assert is_update
-    assert set(last) == {"text/plain"}
-    assert "░" not in last["text/plain"]
+    shows = call(1, "bootstrap", {}, "done", outputs=(output,))
+    left = displays.settle(fold("q", [*shows, *answer(2, "done")]))
+    assert seen == [(view, False), ({"text/html": ""}, True)]
+    assert list(left.displays) == []
+    [item] = left.calls[0].shown
+    assert item.text.startswith("read:")
+    assert "░" not in item.text

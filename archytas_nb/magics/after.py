@@ -1,0 +1,127 @@
+"""What a person can do with the last question by a click, when it has been answered."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from archytas_nb.errors import ArchytasError
+from archytas_nb.magics.shown import redone, undone
+
+if TYPE_CHECKING:
+    from archytas_nb.conversation import History, Removed
+    from archytas_nb.run import Run
+    from archytas_nb.trace.actions import Action, ActionRow, Done
+    from archytas_nb.trace.live import TraceView
+
+_KEPT = 20  # traces that an undo can still change
+
+
+class AfterRuns:
+    """The traces of the last questions, and the buttons below the last one.
+
+    Args:
+        history: The conversation.
+    """
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._traces: deque[tuple[Run, TraceView]] = deque(maxlen=_KEPT)
+        self._row: ActionRow | None = None
+
+    def close(self) -> None:
+        """Take the buttons of the last question away, because another one begins."""
+        row, self._row = self._row, None
+        if row is not None:
+            self._traces[-1][1].offer(None)
+            row.close()
+
+    def add(self, run: Run, trace: TraceView, again: Callable[[str], Run]) -> None:
+        """Keep the trace of a question that has ended, and offer what can be done with it.
+
+        Args:
+            run: The run.
+            trace: Its trace.
+            again: Asks another question with the same setup.
+        """
+        self._traces.append((run, trace))
+        if not trace.takes_clicks:
+            return
+        from archytas_nb.kernel.main_thread import MainThread
+        from archytas_nb.trace.actions import ActionRow
+
+        self._row = ActionRow(list(self._actions(run, again)), MainThread())
+        trace.offer(self._row)
+
+    def _actions(self, run: Run, again: Callable[[str], Run]) -> list[Action]:
+        from archytas_nb.loop.events import Stopped
+        from archytas_nb.trace.actions import Action, Done
+
+        def undo() -> Done:
+            removed = self._history.forget_last() if self._history.last is run else None
+            if removed is None:
+                raise ArchytasError("this question is not the last one any more")
+            self.undone(removed)  # the trace says what that did
+            return Done()
+
+        def redo() -> Done:
+            back = self._history.bring_back()
+            if back is None:
+                raise ArchytasError("it was brought back already, or another question was asked")
+            return Done("\n".join(self.redone(back)))
+
+        def ask(question: str) -> Callable[[], Done]:
+            def do() -> Done:
+                again(question)
+                return Done()
+
+            return do
+
+        actions: list[Action] = []
+        undoes = Action("Undo", "%agent_undo", undo)
+        redoes = Action("Redo", "%agent_undo --redo", redo)
+        actions.append(_in_turn(undoes, redoes))
+        if run.calls:
+            actions.append(Action("Keep as code", "%agent_code", lambda: _as_code(run)))
+        if isinstance(run.ending, Stopped):
+            magic = "%agent Continue where you stopped."
+            actions.append(Action("Continue", magic, ask("Continue where you stopped.")))
+        actions.append(Action("Ask again", "run the cell again", ask(run.question)))
+        return actions
+
+    def undone(self, removed: Removed, *, force: bool = False) -> list[str]:
+        """Undo what a removed question has changed, and show that in its trace; what was done."""
+        from archytas_nb.trace.actions import moment
+
+        lines = undone(removed, force=force)
+        for trace in self._of(removed):
+            trace.mark_undone(f"Undone at {moment()}", lines)
+        return lines
+
+    def redone(self, back: Removed) -> list[str]:
+        """Bring back what an undo has replaced, also in the trace; what was done."""
+        lines = redone(back)
+        for trace in self._of(back):
+            trace.mark_undone("", [])
+        return lines
+
+    def _of(self, removed: Removed) -> list[TraceView]:
+        run = removed.asked.run if removed.asked is not None else None
+        return [trace for each, trace in self._traces if each is run]
+
+
+def _in_turn(one: Action, other: Action) -> Action:
+    """An action whose button becomes that of another one when it is done, and back again."""
+    return replace(one, then=lambda: _in_turn(other, one))
+
+
+def _as_code(run: Run) -> Done:
+    from archytas_nb.code.derive import derive
+    from archytas_nb.code.verify import verify
+    from archytas_nb.trace.actions import Done
+
+    recorded = run.recorded()
+    derived = derive(recorded)
+    return Done(str(verify(derived, recorded, [])), derived.text)
