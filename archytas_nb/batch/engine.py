@@ -643,6 +643,7 @@ class Map:
         if is_partial and isinstance(self._error, (ModelError, ExecutorError)):
             # `line` names it.
             return
+        self.show(self.line(), final=True)
         raise self._error
 
     def _ask_with(self, workers: int, most: int, threads: list[threading.Thread]) -> None:

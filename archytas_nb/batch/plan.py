@@ -198,7 +198,7 @@ class SampleComparison:
         """The rows in which they differ, below the names of the columns."""
         names = list(dict.fromkeys(name for each in self.rows for name in each.row))
         rows = []
-        for each in self.rows:
+        for each in sorted(self.rows, key=lambda row: row.number):
             values = [each.row.get(name, "") for name in names]
             rows.append((str(each.number), *values, each.program, each.agent, each.difference))
         return ("row", *names, "program", "agent", "difference"), tuple(rows)

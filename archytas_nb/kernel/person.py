@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -93,8 +95,11 @@ class Keyboard:
                 self._show(text)
                 Keyboard._shown = text
         if is_terminal:
+            above, _, last = _wrapped(prompt).rpartition("\n")
+            if above:
+                print(above)  # noqa: T201
             try:
-                return _input(prompt)
+                return _input(last)
             finally:
                 Keyboard._answered_at = time.monotonic()
         takes_enter = isinstance(form, UserQuestion) and bool(form.default)
@@ -130,6 +135,19 @@ def _own_input() -> Callable[[str], str]:
     if isinstance(found, BuiltinFunctionType) and found.__self__ is builtins:
         return found
     return _read_line
+
+
+def _wrapped(prompt: str) -> str:
+    """A prompt in lines that a terminal does not break inside of words."""
+    width = max(shutil.get_terminal_size().columns - 1, 20)
+    lines = []
+    for line in prompt.split("\n"):
+        kept = line.rstrip()
+        parts = textwrap.wrap(kept, width, break_long_words=False, break_on_hyphens=False)
+        parts = parts if len(kept) > width else [kept]
+        parts[-1] += line[len(kept) :]  # what is typed stands apart from the prompt
+        lines += parts
+    return "\n".join(lines)
 
 
 def _read_line(prompt: str) -> str:

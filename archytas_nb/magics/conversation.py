@@ -51,7 +51,7 @@ class ConversationMagics(Magics):
     def agent_history(self, _: Any) -> Any:
         """Show the questions and answers of this conversation."""
         asked = self.history
-        return history(asked.exchanges, [asked.label_of(each) for each in asked.exchanges])
+        return history(asked.exchanges, asked.runs)
 
     @line_magic_with(
         argument("number", nargs="?", help="Show this request as it was sent; without it, all.")
@@ -65,8 +65,8 @@ class ConversationMagics(Magics):
         from archytas_nb.magics.sent import request_text, requests_table
 
         if args.number is None:
-            return TextResult(requests_table())
-        return TextResult(request_text(args.number))
+            return requests_table()
+        return request_text(args.number)
 
     @line_magic_with(
         argument(
@@ -292,7 +292,7 @@ class ConversationMagics(Magics):
         Requests, tokens, model seconds and, if prices are known, USD. Questions that were undone or
         replaced are included.
         """
-        return cost(*self.history.paid())
+        return cost(*self.history.paid(), self.history.last)
 
     @line_magic_with(
         argument(

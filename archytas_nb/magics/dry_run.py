@@ -99,29 +99,15 @@ class DryRun:
     def _repr_html_(self) -> str:
         from archytas_nb.trace.safe import element
 
-        drawn = [element("p", _TITLE), Overview((), self.facts).html()]
-        parts = self._parts()
-        question = max((n for n, (title, _) in enumerate(parts) if title == "user"), default=0)
-        for number, (title, body) in enumerate(parts):
-            size = element("span", f" · {len(body):,} characters", style="opacity:.65")
-            summary = element("summary", element("strong", title), size, style="cursor:pointer")
-            whole = element("pre", body, style=_PRE)
-            drawn.append(element("details", summary, whole, open=number == question))
-        return page(*drawn)
+        head = [element("p", _TITLE), Overview((), self.facts).html()]
+        return page(*head, *_folded(self._parts()))
 
     def _parts(self) -> list[tuple[str, str]]:
         ask = self.ask
         body = self.body
         if body is None:
             body = {"messages": ask.messages, "tools": ask.tools}
-        parts = []
-        system = body.get("system") or body.get("instructions")
-        if system:
-            parts.append(("system", _content({"content": system})))
-        messages = body.get("messages") or body["input"]  # the latter of the Responses API
-        parts += [(str(each.get("role") or each.get("type")), _content(each)) for each in messages]
-        if body.get("tools"):
-            parts.append(("tools, as function-calling specifications", _pretty(body["tools"])))
+        parts = parts_of(body)
         if self.body is None and ask.schema is not None:
             title = "JSON schema that the reply is bound to, where the endpoint can"
             parts.append((title, _pretty(ask.schema)))
@@ -132,6 +118,48 @@ class DryRun:
         if others:
             parts.append(("other fields", _pretty(others)))
         return parts
+
+
+def parts_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The texts of a body with titles; a result of a call is named by its tool."""
+    parts = []
+    system = body.get("system") or body.get("instructions")
+    if system:
+        parts.append(("system", _content({"content": system})))
+    messages = body.get("messages") or body["input"]  # the latter of the Responses API
+    tools: dict[str, str] = {}
+    for each in messages:
+        for call in each.get("tool_calls") or ():
+            tools[str(call.get("id"))] = str((call.get("function") or {}).get("name", ""))
+        title = str(each.get("role") or each.get("type"))
+        name = tools.get(str(each.get("tool_call_id")), "")
+        parts.append((f"{title}: {name}" if name else title, _content(each)))
+    if body.get("tools"):
+        parts.append(("tools, as function-calling specifications", _pretty(body["tools"])))
+    return parts
+
+
+def _folded(parts: list[tuple[str, str]]) -> list[str]:
+    """The parts as a page shows them; only the last message of a person is unfolded."""
+    from archytas_nb.trace.safe import element
+
+    question = max((n for n, (title, _) in enumerate(parts) if title == "user"), default=0)
+    drawn = []
+    for number, (title, body) in enumerate(parts):
+        size = element("span", f" · {len(body):,} characters", style="opacity:.65")
+        summary = element("summary", element("strong", title), size, style="cursor:pointer")
+        whole = element("pre", body, style=_PRE)
+        drawn.append(element("details", summary, whole, open=number == question))
+    return list[str](drawn)
+
+
+def parts_html(title: str, body: Mapping[str, Any], sent: str) -> str:
+    """A request that was sent: its parts, and the whole as it was sent."""
+    from archytas_nb.trace.safe import element
+
+    others = {name: each for name, each in body.items() if name not in _SHOWN}
+    parts = [*parts_of(body), ("other fields", _pretty(others))]
+    return page(element("p", title), *_folded([*parts, ("as it was sent, byte for byte", sent)]))
 
 
 _SHOWN = ("system", "instructions", "messages", "input", "tools")

@@ -7,11 +7,12 @@ own functions, which escape it, and a text for a terminal has no control charact
 from __future__ import annotations
 
 import inspect
+import textwrap
 from typing import Any, NamedTuple, Self
 
 from archytas_nb.words import tidy
 
-NO_QUESTIONS = "no questions have been asked in this conversation"
+NO_QUESTIONS = "no questions have been asked in this conversation: ask one with %agent QUESTION"
 
 
 class TextResult(str):
@@ -41,11 +42,12 @@ def overview_of_magics(shell: Any) -> Overview:
 
 
 class Overview(NamedTuple):
-    """Rows below a head, as text and as HTML; ``empty`` where there are none."""
+    """Rows below a head, as text and as HTML, above notes; ``empty`` where there are none."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     empty: str = NO_QUESTIONS
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         from archytas_nb.trace.safe import Table
@@ -54,7 +56,9 @@ class Overview(NamedTuple):
         if not self.rows:
             return self.empty
         table = Table(self.head, tuple(tuple(map(tidy, row)) for row in self.rows))
-        return "\n".join(grid_lines(table, len(self.rows), width=10_000, cell=1_000))
+        lines = grid_lines(table, len(self.rows), width=10_000, cell=1_000)
+        notes = [textwrap.fill(tidy(each), _NOTE_WIDTH) for each in self.notes]
+        return "\n".join([*lines, *notes])
 
     def _repr_html_(self) -> str:
         return page(self.html())
@@ -67,7 +71,12 @@ class Overview(NamedTuple):
             return safe.element("p", self.empty)
         sheet = safe.stylesheet(safe.TABLE_SHEET, linked=True)
         table = safe.table(safe.Table(self.head, self.rows), "border-collapse:collapse")
-        return safe.element("div", sheet, table, class_=safe.CLASS)
+        notes = [safe.element("div", each, style=_NOTE) for each in self.notes]
+        return safe.element("div", sheet, table, *notes, class_=safe.CLASS)
+
+
+_NOTE_WIDTH = 88
+_NOTE = "opacity:.65;margin:.2em 0;max-width:72ch"
 
 
 def page(*parts: str) -> str:

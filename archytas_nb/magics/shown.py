@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.magics.overview import Overview, TextResult
-from archytas_nb.words import collapse_whitespace, count, counted
+from archytas_nb.words import clock, collapse_whitespace, count, counted
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
@@ -24,33 +24,73 @@ if TYPE_CHECKING:
     from archytas_nb.run import Run
 
 
-def history(exchanges: Sequence[Exchange], numbers: Sequence[str]) -> Overview:
-    """The exchanges of a conversation, in order, with the numbers of their cells."""
-    from archytas_nb.trace.safe import outline
+def history(exchanges: Sequence[Exchange], runs: Sequence[AskedRun]) -> Overview:
+    """The exchanges of a conversation, in order, each with its cell, its time and its tokens."""
+    from archytas_nb.trace.safe import words_of
     from archytas_nb.trace.view import ending_text, ending_title
 
+    asked = {id(each.exchange): each for each in runs if each.exchange is not None}
     rows = []
-    for number, exchange in zip(numbers, exchanges, strict=True):
+    for exchange in exchanges:
+        found = asked.get(id(exchange))  # none where it was loaded from a file
         called = counted(call.name for step in exchange.steps for call in step.calls)
-        said = ending_title(exchange.ending), outline(ending_text(exchange.ending))
+        said = ending_title(exchange.ending), words_of(ending_text(exchange.ending))
         ending = ": ".join(filter(None, said))
         shown = (
             collapse_whitespace(exchange.question, 60),
             collapse_whitespace(called, 60),
             collapse_whitespace(ending, 80),
         )
-        rows.append((number, *shown))
-    return Overview(("cell", "question", "tools called", "answer"), tuple(rows))
+        took = tokens = number = ""
+        if found is not None:
+            number = found.label
+            took = clock(found.run.seconds)
+            tokens = f"{found.run.usage.tokens:,}" if found.run.usage.tokens else ""
+        rows.append((number, *shown, took, tokens))
+    return Overview(("cell", "question", "tools called", "answer", "took", "tokens"), tuple(rows))
 
 
-def cost(last: Sequence[Paid], conversation: Sequence[Paid]) -> Overview:
-    """What the last question and the conversation cost; ``+`` marks an incomplete sum."""
+def cost(last: Sequence[Paid], conversation: Sequence[Paid], run: Run | None = None) -> Overview:
+    """What the last question and the conversation cost; ``+`` marks an incomplete sum.
+
+    Below it, why there are many tokens, and how the price can be known.
+    """
     counted = ("questions", "requests", "tokens in", "cached", "tokens out", "model seconds")
     head = ("", *counted, "USD")
     if not conversation:
         return Overview(head, ())
     rows = (_cost_row("last question", last), _cost_row("conversation", conversation))
-    return Overview(head, rows)
+    return Overview(head, rows, notes=tuple(_cost_notes(rows, run)))
+
+
+_MUCH = 0.5
+"""The share of a request from which on the earlier questions are named as its reason."""
+
+
+def _cost_notes(rows: Sequence[tuple[str, ...]], run: Run | None) -> Iterator[str]:
+    from archytas_nb import extras
+
+    share = _earlier_share(run)
+    if share >= _MUCH:
+        yield (
+            f"About {share:.0%} of the request were earlier questions and answers: "
+            "%agent --new QUESTION begins without them"
+        )
+    if any(row[-1] == "unknown" for row in rows):
+        yield f"The price of the model is not known; for known prices: {extras.install('prices')}"
+
+
+def _earlier_share(run: Run | None) -> float:
+    """The share of the first request of a run that was said before, as far as it is estimated."""
+    from archytas_nb.loop.events import AskModel
+    from archytas_nb.loop.tokens import json_tokens, message_tokens
+
+    asked = (each for each in run.events if isinstance(each, AskModel)) if run else iter(())
+    first = next((each for each in asked if not each.is_side_request), None)
+    if first is None:
+        return 0.0
+    earlier = message_tokens(list(first.messages[1:-1]))
+    return earlier / max(message_tokens(list(first.messages)) + json_tokens(first.tools), 1)
 
 
 def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
@@ -122,6 +162,8 @@ def undone(removed: Removed, *, force: bool) -> list[str]:
     if asked is None:
         return ["note: it was loaded from a file: what it changed is not known here"]
     diff = asked.run.diff
+    if not asked.run.is_watched and not diff.changes:
+        return ["note: what it changed was not watched, so no variable was restored"]
     tried = {each.name for each in asked.kept} or {each.name for each in diff.changes}
     left = [each for each in asked.run.undo(force=force) if each not in diff.not_watched]
     asked.kept = tuple(each for each in left if isinstance(each, Kept))

@@ -422,6 +422,19 @@ def _takes_too_long(value: str) -> bool:
     return len(value) > MAX_MARKDOWN or value.count("[") > MAX_BRACKETS
 
 
+def words_of(value: str) -> str:
+    """A Markdown text without its marks; words take the places of tables and blocks of code."""
+    value = outline(value)
+    if _takes_too_long(value):
+        return value
+    parts = [
+        "".join(" " if each.type == "softbreak" else each.content for each in token.children)
+        for token in _parser().parse(value)
+        if token.type == "inline"
+    ]
+    return "\n".join(parts)
+
+
 def outline(value: str) -> str:
     """A Markdown text in which words take the places of tables and blocks of code."""
     if _takes_too_long(value):

@@ -10,6 +10,7 @@ gets a line now and then. A stream that is no terminal gets the lines of the pla
 from __future__ import annotations
 
 import base64
+import io
 import re
 import shutil
 import sys
@@ -70,6 +71,7 @@ class Screen:
     def __init__(self, *, is_console: bool = False) -> None:
         self.is_live = is_console or _is_terminal()
         self.is_console = is_console
+        self._context = copy_context()
         self._lock = threading.RLock()
         self._status = ""  # the last line, which is written over
         self._shown_at = 0.0
@@ -122,8 +124,8 @@ class Screen:
             self._put(text + status)
 
     def _put(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        # A line may change while a call runs, whose output is captured by its context.
+        self._context.copy().run(_write_out, text)
 
     @property
     def _has_colours(self) -> bool:
@@ -161,6 +163,11 @@ class Screen:
                 part.pad_left(indent)
             drawn.append(part)
         return _ansi(drawn or [styled], self._has_colours)
+
+
+def _write_out(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def _is_terminal() -> bool:
@@ -214,7 +221,9 @@ class TerminalLayer:
         self._over.set()
         self._screen.show("")
         self._steps(view.steps, is_over=True)
-        is_empty = isinstance(view.ending, Interrupted) and not view.ending.text
+        # An error that is none of a run ends it without an ending.
+        is_empty = view.ending is None
+        is_empty |= isinstance(view.ending, Interrupted) and not view.ending.text
         if isinstance(view.ending, Failed) and view.ending.explained is not None:
             self._write(views.explained_lines(view.ending.explained))
         if is_empty or isinstance(view.ending, Failed):
@@ -440,6 +449,7 @@ def _console(width: int, has_colours: bool) -> Any:  # noqa: FBT001 - part of th
     styles |= {"markdown.table.border": "dim", "markdown.item.bullet": "default"}
     styles |= {"markdown.item.number": "default", "markdown.block_quote": "dim"}
     return Console(
+        file=io.StringIO(),  # all is captured
         width=width,
         height=1_000,
         theme=Theme(styles),

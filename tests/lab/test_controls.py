@@ -168,10 +168,11 @@ def test_a_map_is_paused_continued_and_stopped_with_buttons(lab: Lab, sit: Any) 
         page.get_by_role("button", name="Go on", exact=True).click()
         page.get_by_role("button", name="Retry what failed", exact=True).click()
         desk.wait_for_text("7 of 8 rows done")
-        desk.picture("map", 2)
+        desk.picture("map", 2, dark=True)
         page.get_by_role("button", name="Stop", exact=True).click()
         desk.wait_until_run(2)
         assert page.get_by_role("button", name="Pause", exact=True).count() == 0
+        desk.picture("map-ended", 2, dark=True)
     assert shop.asked[1] == 2
     [line] = bundles(desk.outputs(2))
     assert "7 of 8 rows done" in line["text/plain"]
@@ -184,21 +185,27 @@ def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any) -> None:
     for cell in range(2):
         desk.run_cell(cell)
     desk.run_cell(2)
-    desk.wait_for_text("also asked one by one: 10 of 10 agree")
+    desk.wait_for_text("The program and the agent agree in 10 of 10 rows")
     desk.page.locator(FORM).wait_for()
     desk.page.wait_for_timeout(600)
-    desk.picture("plan", 2)
+    desk.picture("plan", 2, dark=True)
+    first = desk.page.locator(FORM).get_by_role("button").first
+    assert first.inner_text() == "Use the program for all 60"
+    assert "mod-primary" in str(first.get_attribute("class"))
     assert desk.page.locator(".jp-Stdin").count() == 0
-    click(desk, "change")
+    click(desk, "Change the program…")
     field = desk.page.locator(FORM).get_by_placeholder("Your answer")
     field.fill("Twice as much.")
     click(desk, "Answer")
-    desk.wait_for_text("also asked one by one: 0 of 10 agree")
-    desk.picture("plan-changed", 2)
-    click(desk, "run")
+    desk.wait_for_text("The program and the agent differ in 10 of 10 rows")
+    desk.page.wait_for_timeout(1000)
+    desk.picture("plan-changed", 2, dark=True)
+    assert desk.page.locator(f"{FORM} .mod-primary").count() == 0
+    click(desk, "Use the program for all 60")
     desk.wait_until_run(2)
     assert desk.page.locator(FORM).count() == 0
-    desk.picture("plan-run", 2)
+    desk.wait_for_text("10 of 10 compared rows differ from the agent")
+    desk.picture("plan-run", 2, dark=True)
     desk.run_cell(3)
     desk.wait_until_run(3)
     shown = desk.outputs(3)[0]["data"]["text/plain"]

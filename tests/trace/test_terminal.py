@@ -6,6 +6,7 @@ import io
 import re
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -160,3 +161,29 @@ def test_a_console_has_a_person_and_no_cells(
     kernel = SimpleNamespace(_allow_stdin=person, get_parent=request(message, **metadata))
     assert is_console(kernel) is expected
     assert not is_console(SimpleNamespace())
+
+
+def test_the_line_of_what_is_done_is_no_output_of_the_call_that_runs() -> None:
+    """A line may change while a call runs, in the context in which its output is captured."""
+    captured: ContextVar[list[str] | None] = ContextVar("captured", default=None)
+
+    class Captured(Tty):
+        def write(self, text: str) -> int:
+            into = captured.get()
+            if into is not None:
+                into.append(text)
+                return len(text)
+            return super().write(text)
+
+    stream = Captured()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", stream)
+        patch.setenv("TERM", "xterm-256color")
+        screen = terminal.Screen()
+        output: list[str] = []
+        captured.set(output)
+        screen.show("● running")
+        screen.write(["a line"])
+        captured.set(None)
+    assert output == []
+    assert "● running" in stream.getvalue()
