@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -19,6 +20,8 @@ _MOST_VALUES = 8
 _MOST_REASONS = 6
 _PREVIEW = 5
 _CELL = 40  # characters
+_LIMIT = re.compile(r" \(max_\w+=\d+\)$")
+"""The limit that ended a row, which is not why it failed."""
 
 
 def finished(
@@ -44,7 +47,7 @@ def finished(
     done = [each for each in records if each["status"] in ("done", "differs")]
     columns = [column_of(each, [record[each] for record in done]) for each in names]
     errors = {
-        number: collapse_whitespace(str(record["error"] or ""), 300)
+        number: _LIMIT.sub("", collapse_whitespace(str(record["error"] or ""), 300))
         for number, record in enumerate(records)
         if record["status"] == "failed"
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -208,8 +209,10 @@ class FinishedMap:
         ]
         lines += [self._others, self.advice] if self.failures else []
         if self.preview.rows:
-            lines += grid_lines(self.preview, len(self.preview.rows), width=width)
-        return "\n".join(filter(None, lines))
+            number = len(self.preview.rows)
+            lines += grid_lines(self.preview, number, width=width, cell=_PREVIEW_CELL)
+        wrapped = [_fitting(line, width) for line in filter(None, lines)]
+        return "\n".join(wrapped)
 
     @property
     def _others(self) -> str:
@@ -275,6 +278,16 @@ _CELLS = "border-collapse:collapse;font-size:1em"
 _GLANCE = "archytas-nb-glance"
 _LABEL = "padding:.1em 1em .1em 0;white-space:nowrap;vertical-align:top"
 _POINTED = "cursor:pointer"
+
+
+_PREVIEW_CELL = 40
+
+
+def _fitting(line: str, width: int) -> str:
+    """A line of words in as many lines as it needs; one that fits stays as it is."""
+    if len(line) <= width:
+        return line
+    return textwrap.fill(line, max(width, 20), subsequent_indent="  ", break_long_words=False)
 
 
 def _bar(number: int, column: Column) -> str:

@@ -51,6 +51,13 @@ def test_reasons_that_differ_in_a_number_only_are_one_where_there_are_many() -> 
     assert group.rows == tuple(range(20))
 
 
+def test_the_limit_that_ended_a_row_is_no_reason() -> None:
+    [group] = summary(
+        9, {3: "not a topic (max_errors=5)", 4: "not a topic (max_errors=2)"}
+    ).failures
+    assert (group.why, group.rows) == ("not a topic", (3, 4))
+
+
 def test_the_preview_begins_with_what_was_asked_about() -> None:
     found = summary(40, {})
     assert found.preview.head == ("comment", "topic", "missing", "status")
