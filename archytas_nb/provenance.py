@@ -83,7 +83,8 @@ def link(answer: str, sources: Sequence[Source], told: Sequence[str] = ()) -> tu
     """
     prose = _blanked(answer)
     pool = _Pool(sources, told)
-    found = [pool.span_of(number) for number in numbers_in(prose) if _is_claim(number)]
+    numbers = [(number, pool.span_of(number)) for number in numbers_in(prose)]
+    found = [span for number, span in numbers if span.origin != "nowhere" or _is_claim(number)]
     taken = {place for span in found for place in range(span.start, span.end)}
     for match in _NAME.finditer(prose):
         group = next(number for number, text in enumerate(match.groups(), 1) if text)
@@ -157,9 +158,9 @@ def _fields(answer: ast.expr) -> list[ast.expr]:
 
 
 def _is_claim(number: Number) -> bool:
-    """Whether a number says so much that its origin means anything.
+    """Whether a number says so much that it matters whether it is in a result.
 
-    One that many numbers round to, such as 1, 2 or 3, is found everywhere by chance.
+    One that many numbers round to, such as 1, 2 or 3, says less than the word beside it.
     """
     return any(reading.width <= _BY_CHANCE for reading in number.plain)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.numbers import numbers_in, values_in
+from archytas_nb.numbers import numbers_in, values_in, values_near
 
 LOCALES = [
     (",", "."), (".", ","), ("\u202f", ","), ("\u00a0", ","), (" ", ","), ("’", "."), ("'", "."),
@@ -98,3 +100,28 @@ def test_digits_that_make_no_number_are_several(text: str, parts: list[str]) -> 
     assert [each.text.strip("-") for each in numbers_in(text)] == [
         each.strip("-") for each in parts
     ]
+
+
+WRITTEN = st.one_of(
+    st.integers(0, 10**6).map(str),
+    st.floats(0, 1e5).map(lambda x: f"{x:.3f}"),
+    st.floats(0, 1e7).map(lambda x: f"{x:,.2f}"),
+    st.floats(1e-6, 1e9).map(lambda x: f"{x:.3g}"),
+    st.text("0123456789.,' e-x٣", max_size=8),
+)
+
+
+@given(st.lists(WRITTEN, max_size=6), st.sampled_from([" ", ", ", "\n", ";"]), WRITTEN)
+def test_values_that_are_near_are_found_without_reading_all(
+    texts: list[str], gap: str, wanted: str
+) -> None:
+    text = gap.join([*texts, wanted])
+    for number in numbers_in(wanted):
+        for reading in number.readings:
+            right = {each for each in values_in(text) if reading.is_of(each)}
+            assert set(values_near(text, reading)) == right
+
+
+@given(st.text("0123456789eE×10^⁻¹⁹.,-+ −", max_size=12))
+def test_whatever_looks_like_a_number_can_be_read(text: str) -> None:
+    assert all(math.isfinite(each) for each in values_in(text))
