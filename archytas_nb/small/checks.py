@@ -6,23 +6,19 @@ None of them depends on the language: the model is asked for yes or no, and numb
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from archytas_nb.loop.events import AskModel, Requests
 from archytas_nb.loop.reading.reply import Action, as_text
 from archytas_nb.loop.wire import ToolCard, Wire
-from archytas_nb.numbers import Reading, numbers_in, values_in
+from archytas_nb.provenance import Source, link, nowhere
 
 MAX_TOOLS = 8
 """Maximum number of tools for which the model is asked whether they fit, one request each."""
 
 MAX_QUESTION = 1000
 """Maximum number of characters in a question, because it is sent once for each tool."""
-
-MAX_COUNT = 10
-"""Integers up to this one are usually counts, so they are not checked."""
 
 Ask: TypeAlias = Callable[[AskModel], Requests[str]]
 """Asks the model for yes or no; the result is ``"yes"``, ``"no"`` or empty."""
@@ -177,20 +173,6 @@ def reasons_to_confirm(
 
 
 def unsupported_numbers(answer: str, sources: Iterable[str]) -> list[str]:
-    """The numbers of an answer that no source contains, even before rounding."""
-    candidates = [
-        number for number in numbers_in(answer) if not any(map(_may_be_count, number.plain))
-    ]
-    if not candidates:
-        return []
-    known = set(itertools.chain.from_iterable(map(values_in, sources)))
-    found = [
-        number.text.strip()
-        for number in candidates
-        if not any(reading.is_of(each) for reading in number.readings for each in known)
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _may_be_count(reading: Reading) -> bool:
-    return reading.value in range(MAX_COUNT + 1)
+    """The numbers of an answer that no source contains, and that none of them is derived from."""
+    found = nowhere(link(answer, [Source("", text) for text in sources]))
+    return list(dict.fromkeys(each.strip() for each in found))
