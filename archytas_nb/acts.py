@@ -11,11 +11,14 @@ import os
 import sys
 from functools import cache
 from types import FrameType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 ActKind: TypeAlias = Literal[
-    "write", "delete", "move", "change", "start", "signal", "connect", "listen"
+    "write", "delete", "move", "change", "start", "signal", "connect", "listen", "read", "use"
 ]
+"""What code is about to do: ``"change"`` is of rights, times or owners, ``"read"`` of a secret, and
+``"use"`` of something that is not known."""
+ACT_KINDS: tuple[str, ...] = get_args(ActKind)
 
 _HARMLESS = {
     "os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr", "os.putenv",

@@ -29,7 +29,6 @@ from archytas_nb.copies.readable import Readable, readable
 from archytas_nb.copies.report import (
     CopyReport,
     DamagedError,
-    Effect,
     Failure,
     ReportReader,
     Statement,
@@ -45,7 +44,6 @@ __all__ = [
     "CopyError",
     "CopyLimits",
     "CopyReport",
-    "Effect",
     "Failure",
     "Level",
     "Statement",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from archytas_nb.acts import ACT_KINDS, Act
 from archytas_nb.copies.codec import NotDataError, Reader
 from archytas_nb.copies.limits import CopyLimits
 from archytas_nb.copies.process import EndedBecause, Message, Way
@@ -65,20 +66,6 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Effect:
-    """An effect that a program tried to have, which was refused.
-
-    Attributes:
-        kind: What it was: write, delete, move, change (of rights, times or owners), start (of a
-            process), connect, listen, signal, read, or use (of something that is not known).
-        target: The path, address or program, as the program named it.
-    """
-
-    kind: str
-    target: str
-
-
-@dataclass(frozen=True)
 class CopyReport:
     """What came of a program.
 
@@ -86,7 +73,7 @@ class CopyReport:
         statements: Its statements, in order; those after one that failed did not run.
         bound: The names that it bound, changed or deleted.
         figures: Pictures that it showed, and figures that were open at its end, as PNG.
-        tried: Effects that were refused.
+        tried: What it was about to do and was refused.
         way: How the copy got the objects.
         ended: Why the copy ended before the program did; None if it did not.
         seconds: How long it took.
@@ -95,7 +82,7 @@ class CopyReport:
     statements: tuple[Statement, ...]
     bound: tuple[str, ...]
     figures: tuple[bytes, ...]
-    tried: tuple[Effect, ...]
+    tried: tuple[Act, ...]
     way: Way
     ended: EndedBecause | None
     seconds: float
@@ -145,7 +132,7 @@ class ReportReader:
         self._statements: list[Statement] = []
         self._bound: dict[str, None] = {}
         self._figures: list[bytes] = []
-        self._tried: list[Effect] = []
+        self._tried: list[Act] = []
 
     @property
     def succeeded(self) -> list[str]:
@@ -230,7 +217,8 @@ class ReportReader:
     def _take_end(self, message: Message) -> None:
         pictures = [bytes(each) for each in message.buffers[: self._limits.figures]]
         self._figures = [each for each in pictures if each.startswith(_PNG)]
-        self._tried = [Effect(str(k), str(t)[:1000]) for k, t in message.facts["tried"][:1000]]
+        tried = message.facts["tried"][:1000]
+        self._tried = [Act(kind, str(t)[:1000]) for kind, t in tried if kind in ACT_KINDS]
 
     def _value(self, message: Message) -> Value | None:
         text, tree = message.facts["text"], message.facts["tree"]

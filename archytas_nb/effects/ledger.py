@@ -37,7 +37,7 @@ from archytas_nb.choices import AskBefore
 from archytas_nb.effects.states import MISSING, State, Store, seen, state_of
 
 Kind: TypeAlias = Literal[
-    "new", "overwrote", "deleted", "changed", "made folder", "linked", "ran", "signalled",
+    "new", "overwritten", "deleted", "changed", "new folder", "new link", "ran", "signalled",
     "connected", "listened",
 ]  # fmt: skip
 
@@ -133,7 +133,7 @@ class Ledger:
         text: str = "",
     ) -> None:
         self._store = store
-        self._folders = folders
+        self._folders = tuple(each.resolve() for each in folders)
         self._ask = ask
         self._asks_before = asks_before
         self._entries = entries
@@ -467,6 +467,12 @@ def working_folder() -> tuple[Path, ...]:
         return ()
 
 
+def entry_of(path: str | Path) -> Path:
+    """The one path of what a path names: in the folder where it is, but not where a link leads."""
+    name = os.path.abspath(path)  # noqa: PTH100 - it may be about the link
+    return Path(os.path.realpath(os.path.dirname(name)), os.path.basename(name))  # noqa: PTH119, PTH120
+
+
 def shown_path(path: str) -> str:
     """A path as a person reads it: in the working folder without that."""
     with suppress(ValueError, OSError):
@@ -524,13 +530,13 @@ def _effect(path: Path, before: State, after: State) -> Effect | None:
     if after.what == "missing":
         kind = "deleted"
     elif after.what == "folder":
-        kind = "made folder"
+        kind = "new folder"
     elif after.what == "link":
-        kind = "linked"
+        kind = "new link"
     elif before.what == "missing":
         kind = "new"
     elif before.what != after.what or before.digest != after.digest or before.digest is None:
-        kind = "overwrote"
+        kind = "overwritten"
     return Effect(kind, str(path), before, after)
 
 
@@ -612,11 +618,10 @@ def _paths_of(event: str, args: tuple[Any, ...], act: Act | None) -> Iterator[Pa
     """The paths that may change; but for what is deleted, each also as where it leads."""
     for each in _names_of(event, args, act):
         if isinstance(each, (str, bytes, os.PathLike)):
-            name = os.path.abspath(os.fsdecode(each))  # noqa: PTH100 - it may be about the link
-            yield Path(name)
-            leads_to = os.path.realpath(name)
-            if leads_to != name:
-                yield Path(leads_to)
+            own = entry_of(os.fsdecode(each))
+            yield own
+            if own.is_symlink():
+                yield own.resolve()
 
 
 def _names_of(event: str, args: tuple[Any, ...], act: Act | None) -> Iterator[Any]:

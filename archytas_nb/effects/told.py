@@ -37,8 +37,10 @@ def told(effects: Sequence[Effect]) -> tuple[Told, ...]:
     """The lines, in order."""
     gone = {Path(each.target): each for each in effects if _is_missing(each.after)}
     came = {Path(each.target): each for each in effects if _is_missing(each.before)}
-    over = {Path(each.target): each for each in effects if each.kind == "overwrote"}
+    over = {Path(each.target): each for each in effects if each.kind == "overwritten"}
     moved = dict(_moved(gone, {**came, **over}))
+    if not effects:
+        return ()
     lines = []
     left_out = {*moved.values(), *_inside(gone), *_inside(came)}
     left_out |= {path for path in (*gone, *came) if _is_in_one(path, [*moved, *moved.values()])}
@@ -56,7 +58,7 @@ def told(effects: Sequence[Effect]) -> tuple[Told, ...]:
 def _told_move(gone: Effect, target: Path, effects: Sequence[Effect]) -> Told:
     name = f"{gone.shown} → {shown_path(str(target))}"
     parts = [each for each in effects if _is_in_one(Path(each.target), [Path(gone.target), target])]
-    over = [each for each in parts if each.kind == "overwrote"]
+    over = [each for each in parts if each.kind == "overwritten"]
     details = ["over a file"] * bool(over)
     if not all(each.can_be_undone for each in parts):
         details.append("cannot be undone")
@@ -67,7 +69,7 @@ def _told(effect: Effect, inside: Sequence[Effect]) -> Told:
     details = list(effect.details)
     files = [each for each in inside if "file" in _whats(each)]
     is_folder = "folder" in _whats(effect)
-    if is_folder and files and effect.kind in ("deleted", "made folder"):
+    if is_folder and files and effect.kind in ("deleted", "new folder"):
         details.insert(0, "1 file" if len(files) == 1 else f"{len(files):,} files")
         if not all(each.can_be_undone for each in inside):
             details.append("cannot be undone")

@@ -32,6 +32,7 @@ from archytas_nb.effects.ledger import (
     working_folder,
 )
 from archytas_nb.effects.states import MAX_ALL, MAX_FILE
+from archytas_nb.effects.told import told
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 from archytas_nb.kernel import output
@@ -771,12 +772,13 @@ def _code_of(bound: BoundCall) -> str:
 
 def _outside(effects: Sequence[Effect]) -> str:
     """What a model reads of what its code did outside of the variables; empty if nothing."""
+    found = told(effects)
     lines = [
-        truncate_line(f"{each.shown}: {', '.join([each.kind, *each.details])}", _MAX_EFFECT)
-        for each in effects[:_MAX_EFFECTS]
+        truncate_line(f"{each.name}: {', '.join([each.kind, *each.details])}", _MAX_EFFECT)
+        for each in found[:_MAX_EFFECTS]
     ]
-    if len(effects) > _MAX_EFFECTS:
-        lines.append(f"… {len(effects) - _MAX_EFFECTS:,} more")
+    if len(found) > _MAX_EFFECTS:
+        lines.append(f"… {len(found) - _MAX_EFFECTS:,} more")
     return "\n".join(["Outside of the variables:", *lines]) if lines else ""
 
 

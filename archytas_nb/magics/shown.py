@@ -5,7 +5,6 @@ It is imported with the extension, so it imports the trace and the kernel only w
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -265,9 +264,10 @@ def why(name: str, asked: Sequence[AskedRun], cells: Sequence[str], shell: Any) 
 
 def why_file(name: str, asked: Sequence[AskedRun]) -> str | None:
     """Which runs created, changed or deleted a file, the last one first; None if none did."""
+    from archytas_nb.effects.ledger import entry_of
     from archytas_nb.effects.told import told
 
-    path = os.path.abspath(Path(name).expanduser())  # noqa: PTH100 - it may be a link
+    path = str(entry_of(Path(name).expanduser()))
     texts = []
     for each in asked:
         removed = " (removed)" if each.is_undone else ""

@@ -259,7 +259,7 @@ def test_what_is_too_large_is_told_and_left(tmp_path: Path) -> None:
     with watched(Ledger(store)) as ledger:
         path.write_bytes(b"y" * 3000)
     [effect] = ledger.effects
-    assert (effect.kind, effect.can_be_undone) == ("overwrote", False)
+    assert (effect.kind, effect.can_be_undone) == ("overwritten", False)
     assert [each for each, *_ in undo(ledger.effects, store)] == [effect]
     assert path.read_bytes() == b"y" * 3000
 

@@ -52,7 +52,7 @@ WAYS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
     "a renamed file": (lambda f: (f / "a").rename(f / "n"), ["a → n renamed"]),
     "renamed twice": (_twice, ["a → m renamed"]),
     "renamed over another": (lambda f: (f / "a").replace(f / "b"), ["a → b renamed, over a file"]),
-    "swapped": (_swap, ["a overwrote, 13 B", "b overwrote, 13 B"]),
+    "swapped": (_swap, ["a overwritten, 13 B", "b overwritten, 13 B"]),
     "moved into a folder": (lambda f: shutil.move(f / "a", f / "d"), ["a → d/a renamed"]),
     "a renamed folder": (lambda f: (f / "d").rename(f / "n"), ["d → n renamed"]),
     "a renamed folder of a program": (
@@ -60,13 +60,13 @@ WAYS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
         ["d → n renamed", "mv d n ran"],
     ),
     "a deleted folder": (lambda f: shutil.rmtree(f / "d"), ["d deleted folder, 3 files"]),
-    "a new folder": (_new_folder, ["n made folder, 3 files"]),
+    "a new folder": (_new_folder, ["n new folder, 3 files"]),
     "a copied folder": (
         lambda f: shutil.copytree(f / "d", f / "n"),
-        ["n made folder, 3 files"],
+        ["n new folder, 3 files"],
     ),
     "copies": (_same, ["a deleted", "m new, 13 B", "n new, 13 B"]),
-    "a change in a folder": (lambda f: (f / "d/e/y").write_text("x"), ["d/e/y overwrote, 1 B"]),
+    "a change in a folder": (lambda f: (f / "d/e/y").write_text("x"), ["d/e/y overwritten, 1 B"]),
     "rights": (lambda f: (f / "a").chmod(0o600), ["a changed, 13 B"]),
     "a program": (lambda _: os.system("true"), ["true ran"]),
 }
