@@ -361,11 +361,14 @@ class Ledger:
         after = _look(self._folders, self._entries)
         if after is None:
             return
+        has_run = any(each.kind == "ran" for each in self._others)
         kept = {each.inode: each for each in self._before.values() if each.digest is not None}
         for name in sorted(before.keys() | after.keys()):
             was, now = before.get(name), after.get(name)
             path = Path(name)
             if not _is_changed(was, now) or path in self._before or _is_no_effect(path):
+                continue
+            if path.suffix == ".ipynb" and not has_run:  # its front end has saved it
                 continue
             earlier = MISSING
             if was is not None:

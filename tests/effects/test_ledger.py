@@ -264,6 +264,19 @@ def test_what_is_too_large_is_told_and_left(tmp_path: Path) -> None:
     assert path.read_bytes() == b"y" * 3000
 
 
+@pytest.mark.parametrize("has_run", [False, True])
+def test_a_notebook_that_its_front_end_saves_is_no_effect(has_run: bool, tmp_path: Path) -> None:
+    path = tmp_path / "work.ipynb"
+    path.write_text("{}")
+    with watched(Ledger(Store(), tmp_path)) as ledger:
+        if has_run:
+            subprocess.run(["true"], check=True)
+        thread = threading.Thread(target=path.write_text, args=("{ }",))  # as another process
+        thread.start()
+        thread.join()
+    assert [each.shown for each in ledger.effects if each.after] == [str(path)] * has_run
+
+
 def test_nothing_is_noted_of_others(tmp_path: Path) -> None:
     with watched(Ledger(Store())) as ledger:
         thread = threading.Thread(target=(tmp_path / "of another").write_text, args=("x",))
