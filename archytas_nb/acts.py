@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from types import FrameType
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -78,7 +79,7 @@ def act_of(event: str, args: tuple[Any, ...]) -> Act | None:
     return Act(kind, _path_in(args))
 
 
-def is_writing(path: Any, mode: Any = None, flags: Any = None, *_: Any) -> bool:
+def is_writing(path: Any = None, mode: Any = None, flags: Any = None, *_: Any) -> bool:
     """Whether what the event ``open`` says is for writing."""
     if isinstance(flags, int):
         if not flags & WRITING:
@@ -101,7 +102,8 @@ def kind_of(event: str) -> ActKind | None:
 def _text(value: Any) -> str | None:
     """A text, bytes or a path as a text; None for anything else."""
     if isinstance(value, (str, bytes, os.PathLike)):
-        return os.fsdecode(value)
+        with suppress(Exception):  # a path of the user's may raise anything
+            return os.fsdecode(value)
     return None
 
 

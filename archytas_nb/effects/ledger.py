@@ -226,7 +226,7 @@ class Ledger:
         act = act_of(event, args)
         paths: list[Path] = []
         # A hook that raises ends what the code does.
-        with suppress(OSError, ValueError, TypeError):
+        with suppress(Exception):
             paths = [path for path in _paths_of(event, args, act) if not _is_no_effect(path)]
             is_tree = act is not None and act.kind in ("delete", "move") and event != "os.remove"
             for path in paths:
@@ -237,7 +237,7 @@ class Ledger:
         if self._ask is not None:
             self._ask_about(self._ask, act, paths, frame)
         if act is not None:
-            with suppress(OSError, ValueError, TypeError):
+            with suppress(Exception):
                 self._note(event, act)
 
     def _with_host(self, event: str, args: tuple[Any, ...], act: Act | None) -> Act | None:
@@ -579,7 +579,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     if event in _silent:
         return
     if event == "open":
-        if type(args[2]) is int and not args[2] & WRITING:
+        if len(args) == 3 and type(args[2]) is int and not args[2] & WRITING:
             return
     elif kind_of(event) is None and event != "sqlite3.connect":
         _silent.add(event)
