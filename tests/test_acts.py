@@ -53,7 +53,9 @@ def test_no_event_raises_whatever_it_has(event: str, given_args: list[Any]) -> N
     assert act is None or (act.kind in ACT_KINDS and isinstance(act.target, str))
 
 
-@given(EVENTS.filter(lambda each: not each.startswith(("os", "shutil", "open", "sqlite3"))), ARGUMENTS)
+@given(
+    EVENTS.filter(lambda each: not each.startswith(("os", "shutil", "open", "sqlite3"))), ARGUMENTS
+)
 def test_a_ledger_meets_any_event(event: str, given_args: list[Any]) -> None:
     ledger = Ledger(Store(), ask=lambda *_: False, asks_before=("network", "process", "delete"))
     ledger.meet(event, tuple(given_args), None)
