@@ -71,7 +71,12 @@ def _question() -> None:
         Agent([double], model).run("What is 1 doubled?")
 
 
+def _nothing() -> None:
+    """The look at the folder before and after."""
+
+
 WORK: dict[str, Callable[[], None]] = {
+    "nothing": _nothing,
     "a loop of 10 million": _loop,
     "2,000 opens": _open_often,
     "an import of scipy": _import,
@@ -128,8 +133,8 @@ def main() -> None:
                 file.writelines(line.format(number) for number in range(rows))
         for work in args.only or WORK:
             without, with_ledger = _by_turns(work, folder, args.turns)
-            share = with_ledger / without - 1
-            print(f"{work:32} {without:8.4f} s {with_ledger:8.4f} s {share:+7.1%}", flush=True)
+            share = f"{with_ledger / without - 1:+7.1%}" if without > 1e-3 else ""
+            print(f"{work:32} {without:8.4f} s {with_ledger:8.4f} s {share}", flush=True)
 
 
 def _by_turns(work: str, folder: Path, turns: int) -> tuple[float, float]:
