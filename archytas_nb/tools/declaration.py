@@ -32,7 +32,7 @@ from archytas_nb.tools.annotation import enum_choices, type_text
 from archytas_nb.tools.meaning import inner_type, is_union, raw_annotations
 from archytas_nb.tools.parameter import MISSING, Parameter
 from archytas_nb.tools.render import Rendered
-from archytas_nb.tools.tool import Tool, approval_note
+from archytas_nb.tools.tool import Tool
 from archytas_nb.words import visible
 
 _MAX_DEFAULT = 100  # characters of a default that the model reads
@@ -170,8 +170,7 @@ def _description(tool: Tool, sent: Sequence[Parameter], returned: Any) -> str:
     fields = _Types().fields_text(returned)
     if fields:
         result.append(fields)
-    note = "" if tool.runs_code else approval_note(tool.approve)
-    parts = [doc.short, doc.long, note, "\n".join(arguments), "\n".join(result)]
+    parts = [doc.short, doc.long, "\n".join(arguments), "\n".join(result)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -67,7 +67,7 @@ def define(f: Callable[..., Any], name: str | None, note: str = "") -> dict[str,
     Args:
         f: The callable.
         name: The tool's name; None for that of the callable.
-        note: What the model reads below the description.
+        note: What the model reads below the description in function calling.
     """
     if isinstance(f, type) or not callable(f):
         why = "expected a function (Toolbox(…) turns the methods of a class or object into tools)"
@@ -110,12 +110,11 @@ def define(f: Callable[..., Any], name: str | None, note: str = "") -> dict[str,
         described.append(f"Returns: {type_line(kind, text, '')}")
     output = type_line(kind, text, "    ") if kind else "None"
     old = outdated(inspect.unwrap(draft.base))
-    notes = [*old, *([note] if note else [])]
-    described += notes
+    described += [*old, *([note] if note else [])]
     return {
         "name": wire_name,
         "source_name": draft.source_name,
-        "text": _protocol_text(wire_name, [*prose, *notes], sent, output),
+        "text": _protocol_text(wire_name, [*prose, *old], sent, output),
         "outdated": old,
         "description": "\n\n".join(described),
         "issues": tuple(draft.issues),
