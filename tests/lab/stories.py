@@ -323,7 +323,7 @@ def write_actions(folder: Path) -> None:
         "two = Typist(('I add one.', 'python', {'code': 'rows.append(11)'}),\n"
         "    ('final_answer', 'Eleven is there.'))"
     )
-    _write(
+    write_notebook(
         folder / "actions.ipynb",
         CONTROLS,
         script,
