@@ -334,7 +334,7 @@ def test_the_files_were_found_and_read() -> None:
         (
             "trace/text.py",
             "import ipywidgets",
-            "only these may import it: trace.forms, trace.front_end, trace.header, trace.live",
+            "only these may import it: trace.actions, trace.forms, trace.front_end",
         ),
         (
             "kernel/x.py",
