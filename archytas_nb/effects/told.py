@@ -39,8 +39,6 @@ def told(effects: Sequence[Effect]) -> tuple[Told, ...]:
     came = {Path(each.target): each for each in effects if _is_missing(each.before)}
     over = {Path(each.target): each for each in effects if each.kind == "overwritten"}
     moved = dict(_moved(gone, {**came, **over}))
-    if not effects:
-        return ()
     lines = []
     left_out = {*moved.values(), *_inside(gone), *_inside(came)}
     left_out |= {path for path in (*gone, *came) if _is_in_one(path, [*moved, *moved.values()])}

@@ -772,6 +772,8 @@ def _code_of(bound: BoundCall) -> str:
 
 def _outside(effects: Sequence[Effect]) -> str:
     """What a model reads of what its code did outside of the variables; empty if nothing."""
+    if not effects:
+        return ""
     found = told(effects)
     lines = [
         truncate_line(f"{each.name}: {', '.join([each.kind, *each.details])}", _MAX_EFFECT)
@@ -779,7 +781,7 @@ def _outside(effects: Sequence[Effect]) -> str:
     ]
     if len(found) > _MAX_EFFECTS:
         lines.append(f"… {len(found) - _MAX_EFFECTS:,} more")
-    return "\n".join(["Outside of the variables:", *lines]) if lines else ""
+    return "\n".join(["Outside of the variables:", *lines])
 
 
 @contextmanager

@@ -232,6 +232,8 @@ def _passing_names(code: str) -> set[str]:
 
 def effect_rows(effects: Sequence[Effect]) -> tuple[tuple[str, str, str], ...]:
     """The rows of what was done outside of the variables; the last one counts the others."""
+    if not effects:
+        return ()
     lines = told(effects)
     rows: list[tuple[str, str, str]] = [
         (collapse_whitespace(visible(each.name), 80), each.kind, "; ".join(each.details))
