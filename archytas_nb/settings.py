@@ -35,7 +35,7 @@ from archytas_nb.choices import (
     TraceName,
     ValuesName,
 )
-from archytas_nb.errors import ConfigurationError, invalid_argument
+from archytas_nb.errors import ConfigurationError, argument_error, invalid_argument
 from archytas_nb.words import did_you_mean, nearest, truncate_line
 
 if TYPE_CHECKING:
@@ -412,7 +412,7 @@ class Setting:
         try:
             return self.kind.check(value)
         except UnreadableSettingError as error:
-            raise invalid_argument(self.name, value, str(error)) from None
+            raise argument_error(f"{self.name}: {error}") from None
         except (ValueError, TypeError):
             raise invalid_argument(self.name, value, self._or_none(self.kind.argument)) from None
 
