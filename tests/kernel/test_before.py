@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 from collections.abc import Iterator
@@ -138,6 +139,7 @@ def world(
     monkeypatch.chdir(found.folder)
     yield found
     found.server.close()
+    gc.collect()  # here, where what it warns of is ignored
 
 
 def ran(code: str, person: Scripted, *kinds: AskBefore, **options: Any) -> CallOutcome:
