@@ -180,7 +180,7 @@ def _indented(code: str) -> str:
         ("delete", "os.remove('raw.csv')", "path = 'raw.csv'"),
         ("delete", "shutil.rmtree('data')", "path = 'data'"),
         ("process", "subprocess.run(['touch', 'made'])", "command = 'touch made'"),
-        ("process", "os.popen('touch made').read()", "command = '/bin/sh -c touch made'"),
+        ("process", "os.popen('touch made').close()", "command = '/bin/sh -c touch made'"),
         ("network", "socket.create_connection(('localhost', port))", "address = 'localhost:"),
         ("network", CONNECTS["http.client"], "address = '127.0.0.1:"),
         (
