@@ -33,7 +33,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.trace import form_page as page
 from archytas_nb.trace import front_end, safe
 from archytas_nb.trace import html as draw
-from archytas_nb.trace.safe import CODE_SHEET, Html, element, stylesheet
+from archytas_nb.trace.safe import CODE_SHEET, TABLE_SHEET, Html, element, stylesheet
 from archytas_nb.words import count, keep_both_ends
 
 _POLL = 0.1  # seconds; so an interrupt arrives on Windows too
@@ -89,7 +89,7 @@ _SHEET = (
     f".archytas-nb-whole:has(.{page.FORM}) .archytas-nb-header{{position:static}}"
     f".archytas-nb-whole:has(.{page.FORM}) .archytas-nb-busy{{animation:none;background:{_AMBER}}}"
 )
-_SHEETS = draw.SHEET + CODE_SHEET + _SHEET
+_SHEETS = draw.SHEET + TABLE_SHEET + CODE_SHEET + _SHEET
 
 
 class Sheet:

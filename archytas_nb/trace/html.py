@@ -42,32 +42,37 @@ CLASS = safe.CLASS
 FOLDED_ONLY = "archytas-nb-folded"
 """The class of the part of a summary that is shown only while it is folded."""
 _ROW_CLASS = "archytas-nb-row"
+_LINE_CLASS = "archytas-nb-line"
 _ASKED = "archytas-nb-asked"
 _ANSWER = safe.ANSWER
 CLASSES = f"{CLASS} tex2jax_ignore mathjax_ignore"  # MathJax takes "$5 and $10" for a formula
 LINE = safe.LINE
-SHEET = safe.TABLE_SHEET + (
-    f".{CLASS} summary::marker{{color:rgba(128,128,128,.9)}}"
-    f".{CLASS} summary:hover{{background:rgba(128,128,128,.08)}}"
-    f".{CLASS} summary{{cursor:pointer;border-radius:4px}}"
-    f".{CLASS} details:not([open])>summary{{white-space:nowrap;overflow:hidden}}"
+SHEET = (
+    f".{CLASS} summary::marker{{color:gray}}"
+    f".{CLASS} summary{{cursor:pointer}}"
+    f".{CLASS} details:not([open])>summary,.{_LINE_CLASS}"
+    "{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}"
     # The parts of a summary stand side by side, each cut where it has no room; beside them is the
     # triangle. Where there is no style sheet, it is a text that wraps.
-    f".{CLASS} .{_ROW_CLASS}{{display:inline-flex;gap:.3em;align-items:baseline;max-width:96%;"
+    f".{_ROW_CLASS}{{display:inline-flex;gap:.3em;align-items:baseline;max-width:96%;"
     "vertical-align:bottom}"
-    f".{CLASS} details:not([open])>summary .{_ROW_CLASS}>*"
-    "{min-width:3em;overflow:hidden;text-overflow:ellipsis}"
-    f".{CLASS} details[open]>summary .{_ROW_CLASS}{{display:inline!important}}"
+    f".{_ROW_CLASS}>*{{min-width:3em;overflow:hidden;text-overflow:ellipsis}}"
+    # The name of a call is never cut; its arguments give way first, then its result.
+    f".{_ROW_CLASS}>:first-child{{flex:none;min-width:1.2em}}"
+    f".{_ROW_CLASS}>code{{display:inline-flex;flex-shrink:9999;min-width:min-content}}"
+    f".{_ROW_CLASS}>code>*{{overflow:hidden;text-overflow:ellipsis}}"
+    f".{_ROW_CLASS}>code>strong{{flex:none}}"
+    f"details[open]>summary>.{_ROW_CLASS}{{display:inline!important}}"
     # Where the cell shows the question, it stands there only; an export without input has it.
-    f".jp-Cell:has(>.jp-Cell-inputWrapper:not(.lm-mod-hidden)) .{CLASS} .{_ASKED}{{display:none}}"
+    f".jp-Cell:has(>.jp-Cell-inputWrapper:not(.lm-mod-hidden)) .{_ASKED}{{display:none}}"
     # The buttons below a trace are gone with their kernel: a page would say that it misses them.
     f".jp-OutputArea-child:has(.{CLASS})+.jp-OutputArea-child:not(:has(>.jp-OutputArea-output>*))"
     "{display:none}"
     # Code in a text from right to left is written from left to right.
     f".{CLASS} :is(pre,code){{direction:ltr;unicode-bidi:isolate}}"
-    f".{CLASS} .{_ANSWER}>:is(p,ul,ol,blockquote){{max-width:72ch}}"
-    f".{CLASS} details[open]>summary .{FOLDED_ONLY}{{display:none}}"
-    f".{CLASS} details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"
+    f".{_ANSWER}>:is(p,ul,ol,blockquote){{max-width:72ch}}"
+    f"details[open]>summary .{FOLDED_ONLY}{{display:none}}"
+    f"details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"
     # Every line that is drawn here is a faint grey.
     f"[data-jp-theme-name*=Contrast] .{CLASS} *{{border-color:currentColor!important}}"
     # On paper nothing can be scrolled, what is folded stays so, and a page ends within a trace:
@@ -76,7 +81,7 @@ SHEET = safe.TABLE_SHEET + (
     "{max-height:none!important;overflow:visible!important}"
     f":has(>*>.{CLASS}){{break-inside:auto!important}}"
     # A page cuts long lines of a cell.
-    f".{CLASS} .{_ASKED}{{display:block!important}}"
+    f".{_ASKED}{{display:block!important}}"
     # A cell stays with the begin of its trace, and an answer with the end of the steps.
     f".jp-Cell-inputWrapper:has(+* .{CLASS}),.{CLASS}>div:nth-of-type(-n+2){{break-after:avoid}}"
     f".{CLASS}>:last-child{{break-before:avoid}}.{CLASS}{{orphans:3;widows:3}}"
@@ -121,20 +126,17 @@ BAD = _text_colour(_BAD)
 STATE_HEIGHT = "26px"
 """Of the line below the question: while a run goes on its state, afterwards the first line."""
 _FACTS = f"{DIM};font-size:.82em"
-_LINE = f"min-height:{STATE_HEIGHT};line-height:{STATE_HEIGHT}"
+_LINE = f"line-height:{STATE_HEIGHT}"
 CHANGED = "archytas-nb-changed"
 """The class of the line that says what a run has changed."""
 _CUT = "white-space:pre;overflow:hidden;text-overflow:ellipsis"
 _PASSED = f"{_FACTS};font-variant-numeric:tabular-nums"
 _SUMMARY = "padding:.22em 0"
-# The name of a call is never cut; its arguments give way first, then its result.
-_CUT_IN_ROW = "overflow:hidden;text-overflow:ellipsis"
-_GIVES_WAY = f"flex:0 9999 auto;min-width:0;{_CUT_IN_ROW}"
+_GIVES_WAY = "flex:0 9999 auto"
 _NEVER_CUT = "flex:none"
-_RESULT = f"{DIM};min-width:12ch;{_CUT_IN_ROW}"
+_RESULT = f"{DIM};min-width:12ch"
 _DECISION = f"{DIM};flex:none;max-width:60%"
 _CALL_ROW = "display:flex;gap:.3em;margin-left:1.3em"
-_IN_VIEW = "display:flex;gap:.3em;align-items:baseline;white-space:nowrap;overflow:hidden"
 _CALLS_IN_VIEW = 5
 _CHANGED_NAMES = 6
 _CHANGED = 80  # characters of the change of a variable
@@ -254,7 +256,7 @@ def _first_line(view: RunView, limits: PageLimits) -> Html | None:
     steps = _steps(view, limits)
     if steps is None:
         return element("div", line, style=_LINE)
-    summary = element("summary", line, style=f"{_LINE};text-overflow:ellipsis")
+    summary = element("summary", line, style=_LINE)
     return element("details", summary, steps, open=view.trace == "steps")
 
 
@@ -280,7 +282,7 @@ def _details_of(view: RunView) -> str:
     parts = []
     if usage.tokens:
         requests = count(usage.requests, "request")
-        each = ", each with the conversation so far" if usage.requests > 1 else ""
+        each = ", each with all before it" if usage.requests > 1 else ""
         cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
         tokens = f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
         parts.append(f"{requests}{each}: {tokens}")
@@ -294,12 +296,8 @@ def _in_view(view: RunView) -> Html | None:
     rows = []
     for call, times in view.in_view[:_CALLS_IN_VIEW]:
         mark = "✎" if call.edited and call.status == "done" else views.MARKS[call.status]
-        rows.append(
-            element(
-                "div", mark_html(mark), " ", *_summary_of(call), _times(times),
-                class_=_ROW_CLASS, style=_IN_VIEW,
-            )
-        )  # fmt: skip
+        row = _row_of(mark_html(mark), " ", *_summary_of(call), _times(times))
+        rows.append(element("div", row, class_=_LINE_CLASS))
     more = len(view.in_view) - len(rows)
     if more > 0:
         rows.append(element("div", f"… {count(more, 'more call')} …", style=DIM))
@@ -364,6 +362,8 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
 def trace_html(*parts: Html | None) -> Html:
     """Parts of a saved trace with its style sheet."""
     sheet = SHEET
+    if any("<t" in (part or "") for part in parts):  # a table has cells
+        sheet += safe.TABLE_SHEET
     if any(safe.has_code(part or "") for part in parts):
         sheet += safe.CODE_SHEET
     return element("div", safe.stylesheet(sheet, linked=True), *parts, class_=CLASSES, style=ROOT)
@@ -373,7 +373,7 @@ def question_html(view: RunView) -> Html:
     """The question; with lookups as it was written, and what the model read when unfolded."""
     question = _question(truncate_middle(view.question, _LARGEST_TEXT), view.written)
     asked = element("div", question, class_=_ASKED if view.is_in_cell else False)
-    return element("div", asked, *map(_thumbnail, view.images[:_THUMBNAILS]))
+    return join(asked, *map(_thumbnail, view.images[:_THUMBNAILS]))
 
 
 def _thumbnail(image: str) -> Html:
@@ -482,8 +482,7 @@ def _steps(view: RunView, limits: PageLimits) -> Html | None:
     if early:
         drawn.append(_early_steps(view, early, limits))
     drawn += [_step_of(view, *each, limits) for each in groups[-_OPEN_STEPS:]]
-    style = f"border-left:{LINE};padding:0 0 0 .6em;margin:.1em 0 .5em .33em"
-    return element("div", *drawn, style=style)
+    return element("div", *drawn, style="margin-left:1em")
 
 
 def _step_of(view: RunView, step: StepView, times: int, limits: PageLimits) -> Html:
@@ -520,10 +519,7 @@ def _head(
         is_waiting = not step.calls
     if doing and is_waiting:
         mark = "…"
-    parts: list[Html | str] = [
-        element("span", mark_html(mark), style="display:inline-block;flex:none;min-width:1.2em"),
-        " ",
-    ]
+    parts: list[Html | str | None] = [mark_html(mark), " "]
     if step.program is not None:
         parts += _program_title(step, unfolded=unfolded)
         return _row_of(*parts)
@@ -537,7 +533,7 @@ def _head(
     else:
         parts.append(element("span", _tally(step), style=DIM))
     if times > 1:
-        parts.append(_times(times) or "")
+        parts.append(_times(times))
     for each in dict.fromkeys(note.mark for note in step.notes):
         parts.append(mark_html(each))
     head = _row_of(*parts)
@@ -546,7 +542,7 @@ def _head(
     return join(head, _rows_of_calls(step, unfolded=unfolded))
 
 
-def _row_of(*parts: Html | str) -> Html:
+def _row_of(*parts: Html | str | None) -> Html:
     return element("span", *parts, class_=_ROW_CLASS)
 
 
@@ -577,7 +573,7 @@ def _rows_of_calls(step: StepView, *, unfolded: bool) -> Html:
     """A line for each of the first calls of a step, while the step is folded."""
     rows = []
     for call in step.calls[:_SUMMARY_CALLS]:
-        mark = element("span", mark_html(views.MARKS[call.status]), style="flex:none;width:1em")
+        mark = mark_html(views.MARKS[call.status])
         rows.append(
             element("div", mark, " ", *_summary_of(call), class_=_ROW_CLASS, style=_CALL_ROW)
         )
@@ -633,21 +629,18 @@ def _summary_of(
     if call.decided:
         decided = min(len(call.decided), _OUTCOME) + 14
     short = call.signature(_LINE_WIDTH - min(len(result), _OUTCOME) - decided)
-    yield element("code", call.name, style=f"{CODE};{_NEVER_CUT};font-weight:600")
+    name = element("strong", call.name)
     if call.code:
         begin = collapse_whitespace(_headline(call.code, reason), _LINE_WIDTH - _OUTCOME)
+        yield element("code", name, style=CODE)
         yield " "
         yield _folded(begin, unfolded=unfolded, style=_GIVES_WAY)
     else:
         arguments = short.removeprefix(call.name)
-        style = f"{CODE};{_GIVES_WAY}"
-        is_folded = is_alone and not _is_in_summary(call)
-        if is_folded:
-            yield _folded(
-                element("code", arguments, style=CODE), unfolded=unfolded, style=_GIVES_WAY
-            )
-        else:
-            yield element("code", arguments, style=style)
+        shown = element("span", arguments)
+        if is_alone and not _is_in_summary(call):
+            shown = _folded(arguments, unfolded=unfolded)
+        yield element("code", name, shown, style=CODE)
     left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
     if result:
         yield " "

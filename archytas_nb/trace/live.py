@@ -49,7 +49,7 @@ from archytas_nb.trace.html import (
     PageLimits,
     panel_html,
 )
-from archytas_nb.trace.safe import CODE_SHEET, Html, code, element, join, stylesheet
+from archytas_nb.trace.safe import CODE_SHEET, TABLE_SHEET, Html, code, element, join, stylesheet
 from archytas_nb.trace.terminal import Screen, TerminalLayer
 from archytas_nb.trace.view import ProgramView, RunView, StepView
 from archytas_nb.trace.widget_text import last_texts, widget_id, with_last_texts
@@ -345,7 +345,7 @@ _FRAME |= {"border_bottom": LINE}
 
 def live_question(view: RunView, number: int = 0) -> Html:
     """The question, with the style sheets of all pieces; `number` is the run's in this process."""
-    sheets = stylesheet(draw.SHEET + CODE_SHEET + _STICKY)
+    sheets = stylesheet(draw.SHEET + TABLE_SHEET + CODE_SHEET + _STICKY)
     question = draw.question_html(view)
     page = _piece(sheets, reopened.hide_copy(number), question)
     return element("div", page, class_=f"{reopened.LIVE}{number:d}")

@@ -62,7 +62,7 @@ def lines_of_numbers(desk: Any, index: int) -> list[int]:
         """all => all.filter(each => /\\d/.test(each.textContent)).map(each => {
           const text = document.createRange()
           text.selectNodeContents(each)
-          return new Set([...text.getClientRects()].map(each => each.top)).size
+          return new Set([...text.getClientRects()].map(each => Math.round(each.top / 4))).size
         })"""
     )
     return lines

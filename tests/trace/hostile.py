@@ -31,7 +31,7 @@ from archytas_nb.trace.activity import Activity
 from archytas_nb.trace.fold import advance, fold
 from archytas_nb.trace.html import SHEET, html, passed_html, phase_html, value_html
 from archytas_nb.trace.live import live_now, live_question, live_step
-from archytas_nb.trace.safe import CODE_SHEET, stylesheet
+from archytas_nb.trace.safe import CODE_SHEET, TABLE_SHEET, stylesheet
 from archytas_nb.trace.view import RunView
 from tests.trace.samples import Made, answer, ask, call, line, png, program
 
@@ -135,7 +135,8 @@ def faults_of(page: str) -> list[str]:
     parser = _Faults()
     # The style sheets of an empty live page and of a saved one may stand; no other may.
     sheets = re.findall("<style>.*?</style>", live_question(RunView("")))
-    saved = (stylesheet(each, linked=True) for each in (SHEET, SHEET + CODE_SHEET))
+    sheets = (SHEET, SHEET + CODE_SHEET, SHEET + TABLE_SHEET, SHEET + TABLE_SHEET + CODE_SHEET)
+    saved = (stylesheet(each, linked=True) for each in sheets)
     for constant in (*sheets, *saved):
         page = page.replace(constant, "")
     parser.feed(page)

@@ -397,7 +397,7 @@ def test_a_cell_of_a_table_costs_little_more_than_its_text() -> None:
 
 def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
     """Each of its rules begins with the class of a trace, or is for paper what has one; none has an address."""
-    sheet = page_module.SHEET + safe.CODE_SHEET
+    sheet = safe.TABLE_SHEET + page_module.SHEET + safe.CODE_SHEET
     assert not re.search(r"url|@import|expression|//|<", sheet)
     seen, paper, printed = sheet.partition("@media print{")
     assert paper
@@ -406,8 +406,12 @@ def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
             seen,
             (
                 f".{page_module.CLASS} ",
+                ".archytas-nb-",
+                "details[open]>summary>.archytas-nb-",
+                "details[open]>summary .archytas-nb-",
+                "details:not([open])>summary .archytas-nb-",
                 f"[data-jp-theme-name*=Contrast] .{page_module.CLASS} ",
-                f".jp-Cell:has(>.jp-Cell-inputWrapper:not(.lm-mod-hidden)) .{page_module.CLASS} ",
+                ".jp-Cell:has(>.jp-Cell-inputWrapper:not(.lm-mod-hidden)) .archytas-nb-",
                 f".jp-OutputArea-child:has(.{page_module.CLASS})+",
             ),
         ),
@@ -415,6 +419,7 @@ def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
             printed,
             (
                 f".{page_module.CLASS}",
+                ".archytas-nb-",
                 f":has(>*>.{page_module.CLASS})",
                 f".jp-Cell-inputWrapper:has(+* .{page_module.CLASS})",
             ),
