@@ -16,6 +16,7 @@ are installed: a cure that is no longer needed fails its test.
 | takes a statistic of columns of which some are text | the same with ``numeric_only=True`` |
 | fails in a loop over columns of which some are text | the same over those of numbers |
 | gives one column to what takes a table | the same with a table of this column |
+| uses an array as the table that it was made of | the same after it got these columns |
 | gives a table with text to what takes numbers | the same with its columns of numbers |
 """
 
@@ -30,6 +31,7 @@ from typing import Any
 
 from archytas_nb.copies.failures import Failure, columns_of, is_table, plain
 from archytas_nb.copies.libraries import import_of
+from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
 
 
@@ -253,6 +255,36 @@ def _as_taken(failure: Failure) -> Cure | None:
     return None
 
 
+def _array_of_table(failure: Failure) -> Cure | None:
+    """An array that is used as the table of which a function has made it, column by column."""
+    if not isinstance(failure.error, (AttributeError, IndexError)):
+        return None
+    read = {use.name for use in Bindings(failure.statement).uses if use.act == "read"}
+    for made in (each for each in failure.program.body if isinstance(each, ast.Assign)):
+        name = made.targets[0].id if isinstance(made.targets[0], ast.Name) else ""
+        table = _table_of_shape(failure, made.value, failure.variables.get(name))
+        if name in read and table:
+            source = f"{name} = pd.DataFrame({name}, columns={table}.columns, index={table}.index)"
+            return Cure(
+                f"import pandas as pd\n{source}\n{ast.unparse(failure.statement)}",
+                f"{name} is an array: it gets the columns of the table that it was made of",
+            )
+    return None
+
+
+def _table_of_shape(failure: Failure, made: ast.expr, array: Any) -> str:
+    """The table in the arguments of calls that has the shape of an array; empty for none."""
+    if is_table(array) or len(getattr(array, "shape", ())) != len(("rows", "columns")):
+        return ""
+    for call in (each for each in ast.walk(made) if isinstance(each, ast.Call)):
+        for given in call.args:
+            with suppress(Exception):
+                table = failure.value_of(given)
+                if is_table(table) and hasattr(table, "index") and table.shape == array.shape:
+                    return ast.unparse(given)
+    return ""
+
+
 def _fails_at_text(failure: Failure, loop: ast.For | ast.comprehension, table: Any) -> bool:
     """Whether the column at which a loop has failed is text.
 
@@ -278,6 +310,7 @@ _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _numeric_only,
     _numeric_columns,
     _as_taken,
+    _array_of_table,
 )
 
 

@@ -291,18 +291,17 @@ class CopySession:
     def _run_statements(self, tree: ast.Module) -> None:
         """Run the statements one by one, until one fails or the program has ended."""
         program = self._program
-        program_text = "\n".join([*self._kept, program.text])
         lines = program.text.splitlines()
         for statement in tree.body:
             program.line = statement.lineno
             source = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
             if ";" in source:  # several statements may stand in one line
                 source = ast.unparse(statement)
-            self._run_one(statement, source, program_text)
+            self._run_one(statement, source)
             if program.is_over or program.error is not None or program.lost or self._is_stopping:
                 return
 
-    def _run_one(self, statement: ast.stmt, source: str, program_text: str) -> None:
+    def _run_one(self, statement: ast.stmt, source: str) -> None:
         """Run one statement, with its imports before it, and cured where it fails."""
         program = self._program
         for line in self._imports(statement):
@@ -323,7 +322,7 @@ class CopySession:
                 return
             if ran.error is None or program.is_over:
                 break
-            cure, hints = self._examined(source, program_text)
+            cure, hints = self._examined(source)
             if cure is None:
                 if not self._runs_without_missing(source, before, comments):
                     self._fail(source, ran.error, hints)
@@ -434,8 +433,9 @@ class CopySession:
         found = examine.asked(self._copy, "cured_before", source)
         return Cure(*found) if found else None
 
-    def _examined(self, source: str, program: str) -> tuple[Cure | None, tuple[str, ...]]:
+    def _examined(self, source: str) -> tuple[Cure | None, tuple[str, ...]]:
         """The cure of the statement that failed last, and what is known of it."""
+        program = "\n".join([*self._kept, self._program.text])  # as it ran, then as it is written
         found = examine.asked(self._copy, "examined", source, program, self._tables)
         cure, hints = found or (None, ())
         return (Cure(*cure) if cure else None), tuple(hints)

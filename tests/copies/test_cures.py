@@ -102,6 +102,12 @@ EXAMPLES = [
         lambda it: it["found"], (3, 1),
     ),
     Example(
+        "scaled",
+        "import numpy as np\nscaled = np.asarray(fleet[['Draught (m)']])\nfound = scaled['Draught (m)'].max()",
+        lambda it: it["found"], 6.0,
+        "scaled = np.asarray(fleet[['Draught (m)']])\nfound = scaled['Draught (m)'].max()",
+    ),
+    Example(
         "text in a table",
         "from sklearn.preprocessing import StandardScaler\n"
         "found = StandardScaler().fit_transform(fleet.dropna()).shape",
