@@ -1,5 +1,6 @@
 """The conversation of a notebook: which cell asks, its magics, and what they show."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,14 +20,15 @@ from archytas_nb.loop.events import (
     Usage,
 )
 from archytas_nb.loop.record import Exchange, StepRecord
-from archytas_nb.magics.dry_run import DryRun
-from archytas_nb.magics.sent import requests_table
+from archytas_nb.magics.dry_run import DryRun, parts_html
+from archytas_nb.magics.sent import request_text, requests_table
 from archytas_nb.magics.shown import cost, history
 from archytas_nb.models import sent
 from archytas_nb.namespace import cell_of
 from tests.live_kernel import Kernel
 from tests.servers.plays import Say
 from tests.servers.server import Server
+from tests.trace.hostile import faults_of
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -79,11 +81,17 @@ def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
         Exchange("And?", [], Stopped("max_steps=1", "so far")),
         Exchange("So?", [step, step], Interrupted("a tool call")),
     )
-    head, *rows = repr(history(exchanges, ["3", "4", "4.2", ""])).splitlines()
-    assert head.split() == ["cell", "question", "tools", "called", "answer"]
+    usage = Usage(1, 1_200, 0, 34)
+    runs: list[Any] = [
+        SimpleNamespace(exchange=each, label=label, run=SimpleNamespace(seconds=75, usage=usage))
+        for each, label in zip(exchanges, ("3", "4", "4.2"), strict=False)
+    ]
+    head, *rows = repr(history(exchanges, runs)).splitlines()
+    assert head.split() == ["cell", "question", "tools", "called", "answer", "took", "tokens"]
     assert [row.split()[0] for row in rows] == ["3", "4", "4.2", "So?"]
     assert "How many?" in rows[0]
-    assert rows[0].endswith("Three. Really.")
+    assert "Three. Really." in rows[0]
+    assert rows[0].split()[-5:] == ["1", "min", "15", "s", "1,234"]
     for row, said in zip(
         rows[1:], ("no idea", "max_steps=1", "Interrupted during a tool"), strict=True
     ):
@@ -150,7 +158,50 @@ def test_each_request_is_one_line_of_the_table(
         purpose=sent.Purpose(question, "all"), time=0.0, size=10, address="http://127.0.0.1"
     )
     monkeypatch.setattr(sent, "requests", [one] * 3)
-    head, *rows = requests_table().split("\n")
+    head, *rows = repr(requests_table()).split("\n")
     assert head.split()[:2] == ["time", "bytes"]
     assert [row.split()[0] for row in rows[:3]] == ["1", "2", "3"]
     assert rows[3].startswith("3 requests")
+
+
+def test_a_cost_says_when_most_of_a_request_was_said_before() -> None:
+    asked = [paid(Usage(1, 900, 0, 10), 0.1)]
+    question = {"role": "user", "content": "Why?"}
+    earlier = [{"role": "assistant", "content": "word " * 500}] * 2
+    long, short = [question, *earlier, question], [question, question]
+    for messages, is_said in ((long, True), (short, False)):
+        run: Any = SimpleNamespace(events=[AskModel(1, tuple(messages))])
+        assert ("--new" in repr(cost(asked, asked, run))) is is_said
+
+
+def test_a_request_is_its_bytes_as_text_and_its_parts_on_a_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = [{"id": "c1", "type": "function", "function": {"name": "count", "arguments": "{}"}}]
+    body = {
+        "model": "tiny",
+        "messages": [
+            {"role": "system", "content": "Be <b>brief</b>."},
+            {"role": "user", "content": "How many?"},
+            {"role": "assistant", "content": None, "tool_calls": calls},
+            {"role": "tool", "tool_call_id": "c1", "content": "124"},
+        ],
+    }
+    text = json.dumps(body)
+    for sent_text, is_drawn in ((text, True), ("no JSON", False)):
+        one = SimpleNamespace(
+            body=sent_text.encode(), time=0.0, size=10, address="http://127.0.0.1"
+        )
+        monkeypatch.setattr(sent, "requests", [one])
+        shown = request_text("1")
+        assert shown == sent_text
+        page = shown._repr_html_() or ""
+        assert bool(page) is is_drawn
+    assert faults_of(request_page(body, text)) == []
+
+
+def request_page(body: dict[str, Any], text: str) -> str:
+    page = parts_html("Request 1", body, text)
+    assert "tool: count" in page
+    assert "<b>brief" not in page
+    return page

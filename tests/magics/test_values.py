@@ -1053,7 +1053,7 @@ def test_the_list_says_which_kinds_of_data_and_which_columns_were_sent(
         assert {each.columns for each in asked} == {("stays.ward", "stays.days")}
         assert dict(asked[-1].learned) == learned
         shell.run_line_magic("load_ext", "archytas_nb")
-        table = str(shell.run_line_magic("agent_sent", "")).splitlines()
+        table = " ".join(str(shell.run_line_magic("agent_sent", "")).split())
         assert "columns named: stays.ward, stays.days" in table
         assert f"data: {', '.join(kinds[-1])}" in table
 
