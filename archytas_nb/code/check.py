@@ -11,7 +11,7 @@ from typing import Literal
 
 from archytas_nb.code.derive import Code
 from archytas_nb.code.recorded import Recorded
-from archytas_nb.code.verify import Difference, shown, verify
+from archytas_nb.code.verify import Difference, verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Check:
         why = self._why(changed)
         if self.differences:
             last = self.differences[-1]
-            return f"{shown(last.before)} → now {shown(last.now)} ({why})"
+            return f"{last.change} ({why})"
         return f"{self.status} ({why})" if why else self.status
 
     def _why(self, changed: Mapping[str, str]) -> str:

@@ -41,6 +41,8 @@ from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.syntax.edits import Edits
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.render import drain, is_lazy
+from archytas_nb.tools.tables import table_of
+from archytas_nb.tools.texts import cell_text
 from archytas_nb.tools.tool import Tool, awaited
 from archytas_nb.tools.variables import LiveNamespace
 from archytas_nb.undo import reads
@@ -71,6 +73,40 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.what} was {shown(self.before)} and is {shown(self.now)}"
+
+    @property
+    def change(self) -> str:
+        """What it was and is; of two tables with the same columns and rows, their cells."""
+        cells = _cells_that_differ(self.before, self.now)
+        return cells or f"{shown(self.before)} → now {shown(self.now)}"
+
+
+_MOST_CELLS = 3
+_MOST_COMPARED = 100_000
+
+
+def _cells_that_differ(before: Any, now: Any) -> str:
+    """The cells in which two tables differ; empty where they differ in more than that."""
+    tables = [table_of(each) for each in (before, now)]
+    old, new = tables
+    if old is None or new is None or old.labels != new.labels or old.size != new.size:
+        return ""
+    if old.size is None or old.size * old.width > _MOST_COMPARED:
+        return ""
+    found = []
+    number = 0
+    for at, (one, other) in enumerate(zip(old.records(), new.records(), strict=True)):
+        label = next((str(each) for each in one.values() if isinstance(each, str)), f"row {at}")
+        for name in one:
+            texts = cell_text(one[name]), cell_text(other[name])
+            if texts[0] != texts[1]:
+                number += 1
+                found.append(f"{name}[{label}] {texts[0]} → {texts[1]}")
+        del found[_MOST_CELLS:]
+    if not number:
+        return ""
+    more = f", … {number - _MOST_CELLS:,} more" if number > _MOST_CELLS else ""
+    return f"{count(number, 'cell')} changed: {', '.join(found)}{more}"
 
 
 @dataclass(frozen=True, slots=True)

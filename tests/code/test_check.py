@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from archytas_nb.code.verify import Difference
 from archytas_nb.errors import AnswerChanged, RunInterrupted
 from tests.code.notebook import Notebook
 from tests.pytest_plugin.runs import run_installed_pytest
@@ -318,3 +320,12 @@ def test_pytest_says_whether_an_answer_of_a_report_is_stale(changed: bool, tmp_p
     done = run_installed_pytest(tmp_path, "--agent-check", "report.ipynb")
     assert done.code == int(changed), done.out
     assert ("3 → now 7" in done.out) == changed
+
+
+def test_a_table_that_changed_says_which_cells() -> None:
+    before = pd.DataFrame({"species": ["Adelie", "Gentoo"], "mean": [3700.7, 5092.4]})
+    now = before.assign(mean=[3706.2, 5092.4])
+    assert Difference("x", before, now).change == "1 cell changed: mean[Adelie] 3700.7 → 3706.2"
+    assert "→ now" in Difference("x", before, now.head(1)).change
+    many = pd.DataFrame({"n": range(9)})
+    assert Difference("x", many, many + 1).change.endswith(", … 6 more")
