@@ -230,8 +230,10 @@ class Explained:
 
     @property
     def short(self) -> str:
-        """The title, with the status."""
-        return f"{self.title} (HTTP {self.status})" if self.status else self.title
+        """The title, with the status and the host."""
+        status = f" (HTTP {self.status})" if self.status else ""
+        where = f" at {self.where}" if self.where and self.where not in self.title else ""
+        return f"{self.title}{status}{where}"
 
     @property
     def words(self) -> str:

@@ -72,6 +72,7 @@ from archytas_nb.syntax.program import Program
 from archytas_nb.tools.declaration import declaration
 from archytas_nb.trace import front_end
 from archytas_nb.trace.controls import Controls
+from archytas_nb.trace.map_panel import WAITS, progress_html
 from archytas_nb.trace.safe import Table
 from archytas_nb.trace.text import grid_lines
 from archytas_nb.words import count, truncate_line
@@ -760,7 +761,8 @@ class PlannedMap:
         choices = self._choices(agreement)
         is_good = bool(agreement.compared) and not agreement.rows and not trouble
         found = self._findings(tried, agreement, is_good=is_good)
-        self._show("the plan waits for you")
+        text = "The plan waits for you"
+        self._show(text, page=progress_html(1.0, text, WAITS))
         if front_end.way() == "input":  # a form shows it
             line_writer(wanted=True)(panel, final=True)
         with suppress(EOFError, OSError):

@@ -563,7 +563,7 @@ def draw_findings(found: Findings | None) -> Html | None:
     return element("div", table, *lines, code)
 
 
-_FINDINGS_TABLE = "overflow:auto;max-height:16em;margin:.3em 0;white-space:nowrap"
+_FINDINGS_TABLE = "overflow:auto;max-height:26em;margin:.3em 0;white-space:nowrap"
 _REASON = ""  # no argument has this name
 _CHOICE = " "
 _AGAIN = "  "

@@ -129,6 +129,8 @@ _BAR = 12
 _ROWS = 12
 """Numbers of rows that are listed beside a failure."""
 _FAILURES = 6
+WAITS = "#c9851b"
+"""The colour of what waits for a person."""
 _THEME = "var(--jp-brand-color1,#1976d2)"
 _BLOCK = f"background:{_THEME};display:inline-block;height:.55em;border-radius:2px;opacity:.75"
 
@@ -224,7 +226,7 @@ class FinishedMap:
         name = element("strong", f"{self.name} · ", style="font-size:1.05em") if self.name else None
         warning = None
         if self.warning:
-            style = "border-left:3px solid #c9851b;padding-left:.7em;margin:.3em 0;font-weight:600"
+            style = f"border-left:3px solid {WAITS};padding-left:.7em;margin:.3em 0;font-weight:600"
             warning = element("div", self.warning, style=style)
         head = element("div", name, self.line, style="margin-bottom:.35em")
         parts = [head, warning, self._glance(), *self._failed(), self._preview()]
@@ -243,12 +245,10 @@ class FinishedMap:
                 bar = element("span", style=f"{_BLOCK};width:{_width(n, each):.2f}em")
                 what = element("span", f"{value} {n:,} ", bar)
                 cells.append(element("span", what, style="white-space:nowrap;margin-right:1.2em"))
-            label = element("td", each.name, style=f"{draw.DIM};{_LABEL}")
-            rows.append(element("tr", label, element("td", *(cells or [each.says]))))
-        style = (
-            "border-collapse:collapse;margin:.3em 0;font-variant-numeric:tabular-nums;font-size:1em"
-        )
-        return element("table", element("tbody", *rows), style=style, class_=_GLANCE)
+            label = element("span", each.name, style=f"{draw.DIM};{_LABEL}")
+            said = element("span", *(cells or [each.says]), style="min-width:0")
+            rows.append(element("div", label, said, style="display:flex;margin:.1em 0"))
+        return element("div", *rows, style="margin:.3em 0;font-variant-numeric:tabular-nums")
 
     def _failed(self) -> list[Html]:
         """Why rows failed, each reason with its rows, which are folded."""
@@ -275,8 +275,7 @@ class FinishedMap:
 
 
 _CELLS = "border-collapse:collapse;font-size:1em"
-_GLANCE = "archytas-nb-glance"
-_LABEL = "padding:.1em 1em .1em 0;white-space:nowrap;vertical-align:top"
+_LABEL = "flex:none;min-width:7em;padding-right:1em;white-space:nowrap"
 _POINTED = "cursor:pointer"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_a_failure_that_passes_is_tried_again_in_sight(talk: Talk, play: Any) ->
     assert run.answer == "Three."
     assert len(talk.server.chats) == 2
     assert len(talk.retries) == 1
-    assert talk.server.url in talk.retries[0]
+    assert urlsplit(talk.server.url).netloc in talk.retries[0]
     assert "Trying again (1 of 3) in 0.01 s" in talk.retries[0]
     talk.goes_on()
 
