@@ -93,11 +93,18 @@ class Number:
         return tuple(_readings(body))
 
     @cached_property
+    def ratios(self) -> tuple[Reading, ...]:
+        """What it may say of a ratio, which has no unit, and may be told in percent."""
+        per = _PER.get(self.text[-1]) or (100 if self.behind[:1].casefold() in _PERCENT else 0)
+        if not per:
+            return self.plain
+        return (*self.plain, *(each.times(1 / per) for each in self.plain))
+
+    @cached_property
     def readings(self) -> tuple[Reading, ...]:
         """What it may say besides: a share, or so many in a larger or a smaller unit."""
-        per = _PER.get(self.text[-1]) or (100 if self.behind[:1].casefold() in _PERCENT else 0)
-        if per:
-            return (*self.plain, *(each.times(1 / per) for each in self.plain))
+        if self.ratios is not self.plain:
+            return self.ratios
         if self.behind[:1] in _PREFIXES and self.behind and self.digits <= _SHORTENED:
             return (*self.plain, *(one.times(scale) for scale in _SCALES for one in self.plain))
         return self.plain

@@ -207,14 +207,13 @@ class _Pool:
             self._derived = [list(tier) for tier in _derived(self._sources)]
         by_chance = 0.0
         for tier in self._derived:
-            for reading in number.readings:
-                near = [each for each in tier if reading.is_near(each.value)]
-                by_chance += len(near) * reading.width
-            for reading in number.readings:
-                for each in tier:
-                    is_apt = reading.half >= each.half
-                    if is_apt and reading.is_of(each.value) and by_chance <= _BY_CHANCE:
-                        return each
+            pairs = [(each, reading) for each in tier for reading in each.readings(number)]
+            near = [reading for each, reading in pairs if reading.is_near(each.value)]
+            by_chance += sum(reading.width for reading in near)
+            for each, reading in pairs:
+                is_apt = reading.half >= each.half
+                if is_apt and reading.is_of(each.value) and by_chance <= _BY_CHANCE:
+                    return each
         return None
 
     def named(self, name: str) -> Source | None:
@@ -246,6 +245,11 @@ class _Derived:
     formula: str
     source: Source
     half: float = 0.0  # of a count, which nobody writes with a point
+    is_ratio: bool = False  # it has no unit
+
+    def readings(self, number: Number) -> tuple[Reading, ...]:
+        """What a number may say of it."""
+        return number.ratios if self.is_ratio else number.readings
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +263,10 @@ class _Series:
     is_column: bool = False
 
 
-_Work: TypeAlias = Callable[[_Series], Iterator[tuple[str, float]]]
+_Formulas: TypeAlias = Iterator[tuple[str, float, bool]]
+"""What is worked out: a formula, its value, and whether that is a ratio."""
+
+_Work: TypeAlias = Callable[[_Series], _Formulas]
 
 
 def _derived(sources: Sequence[Source]) -> Iterator[list[_Derived]]:
@@ -283,9 +290,9 @@ def _derived(sources: Sequence[Source]) -> Iterator[list[_Derived]]:
     yield _tier((_totals, each, source) for each, source in found if each.is_column)
     yield _tier((_compared_in, each, source) for each, source in found if len(each.values) <= _FEW)
     yield [
-        _Derived(value, formula, source)
+        _Derived(value, formula, source, is_ratio=is_ratio)
         for (name, one, source), (other_name, other, _) in pairs
-        for formula, value in _compared(name, one, other_name, other)
+        for formula, value, is_ratio in _compared(name, one, other_name, other)
     ]
     few = [(each, source) for each, source in found if len(each.values) <= _MAX_SERIES]
     yield _tier((_shares, each, source) for each, source in few)
@@ -299,39 +306,39 @@ def _function(call: str) -> str:
 
 def _tier(parts: Iterable[tuple[_Work, _Series, Source]]) -> list[_Derived]:
     return [
-        _Derived(value, formula, source)
+        _Derived(value, formula, source, is_ratio=is_ratio)
         for work, series, source in parts
-        for formula, value in work(series)
+        for formula, value, is_ratio in work(series)
     ]
 
 
-def _totals(series: _Series) -> Iterator[tuple[str, float]]:
+def _totals(series: _Series) -> _Formulas:
     values = series.values
     if 2 <= len(values) <= _MAX_LISTED:
-        yield f"sum of {series.name}", math.fsum(values)
-        yield f"mean of {series.name}", math.fsum(values) / len(values)
-        yield f"range of {series.name}", max(values) - min(values)
+        yield f"sum of {series.name}", math.fsum(values), False
+        yield f"mean of {series.name}", math.fsum(values) / len(values), False
+        yield f"range of {series.name}", max(values) - min(values), False
 
 
-def _shares(series: _Series) -> Iterator[tuple[str, float]]:
+def _shares(series: _Series) -> _Formulas:
     total = math.fsum(series.values)
     if total and len(series.values) > 1:
         for label, value in zip(series.labels, series.values, strict=True):
-            yield f"{label} / sum of {series.name}", value / total
+            yield f"{label} / sum of {series.name}", value / total, True
 
 
-def _compared_in(series: _Series) -> Iterator[tuple[str, float]]:
+def _compared_in(series: _Series) -> _Formulas:
     pairs = zip(series.labels, series.values, strict=True)
     for (name, one), (other_name, other) in itertools.combinations(pairs, 2):
         yield from _compared(name, one, other_name, other)
 
 
-def _compared(name: str, one: float, other_name: str, other: float) -> Iterator[tuple[str, float]]:
-    yield f"{name} - {other_name}", one - other
+def _compared(name: str, one: float, other_name: str, other: float) -> _Formulas:
+    yield f"{name} - {other_name}", one - other, False
     for first, a, second, b in ((name, one, other_name, other), (other_name, other, name, one)):
         if b:
-            yield f"{first} / {second}", a / b
-            yield f"({first} - {second}) / {second}", (a - b) / b
+            yield f"{first} / {second}", a / b, True
+            yield f"({first} - {second}) / {second}", (a - b) / b, True
 
 
 def _series(source: Source) -> Iterator[_Series]:

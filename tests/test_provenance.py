@@ -67,6 +67,7 @@ def test_a_number_is_found_with_its_row_and_column() -> None:
         ("That is 40.65 % of all.", "40.65 %", "derived"),
         ("There are 3 species.", "3", "result"),
         ("Gentoo weigh 5,192 g.", "5,192", "nowhere"),
+        ("They differ by 8.8 mm.", "8.8", "nowhere"),  # no ratio of 0.0088 has a unit
         ("Of those above 4321 g.", "4321", "question"),
     ],
 )
