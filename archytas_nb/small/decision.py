@@ -8,7 +8,7 @@ only refused where the model is sure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from archytas_nb.loop.events import Answered, AskModel, Ending, Failed, ModelReply, Requests
 from archytas_nb.loop.odds import WHOLE, odds_of
@@ -42,16 +42,24 @@ _RULES = (
 )
 
 
-def first_decision(loop: RunningLoop) -> Requests[Ending | None]:
+def first_decision(
+    loop: RunningLoop, knows: Callable[[], Requests[bool]]
+) -> Requests[Ending | None]:
     """Decide about a question: None if the run goes on, else how it has ended.
 
     It is only asked for where it can be told: of the first question of a conversation, by a model
-    whose endpoint has grammars, where there are data or tools.
+    whose endpoint has grammars, where there are data or tools of the user. What the model knows by
+    heart needs none of them.
+
+    Args:
+        loop: The run.
+        knows: Asks whether the model knows the answer by heart.
     """
     exchange = loop.exchange
     context = exchange.context
     described = "" if context is None else context.text
-    tools = loop.wire.tools
+    built_in = () if context is None else context.tools
+    tools = {name: each for name, each in loop.wire.tools.items() if name not in built_in}
     may_ask = loop.facts.has_grammars and not loop.past and not exchange.steps
     is_plain = not exchange.images and exchange.error is None and not exchange.wants_code
     is_short = len(exchange.question) <= MAX_QUESTION and len(tools) <= MAX_TOOLS
@@ -65,7 +73,8 @@ def first_decision(loop: RunningLoop) -> Requests[Ending | None]:
         answered = yield from loop.ask_aside(talk_request(exchange.question))
         text = split_thoughts(answered.text)[0].strip()
         return Answered(text) if text else None
-    if shares and shares[FITS] < LEAST_FIT["tools" if tools else "data"]:
+    is_refused = bool(shares) and shares[FITS] < LEAST_FIT["tools" if tools else "data"]
+    if is_refused and not (yield from knows()):
         names = [*(() if context is None else context.names), *tools]
         listed = ", ".join(names)
         return Failed(

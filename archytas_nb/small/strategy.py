@@ -67,7 +67,7 @@ class SmallStrategy(Strategy):
     def begin(self, loop: RunningLoop) -> Requests[Ending | None]:
         """Ask whether a tool fits; then answer with code, or write a program line by line."""
         self._checks = SmallModelChecks(loop.exchange.question, partial(_ask_yes_no, loop))
-        ending = yield from first_decision(loop)
+        ending = yield from first_decision(loop, self._checks.knows_answer)
         if ending is not None:
             return ending
         if isinstance(loop.wire, CopyProtocol):
