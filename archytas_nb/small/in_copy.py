@@ -31,7 +31,7 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.loop.strategy import RunningLoop
 from archytas_nb.small.copy_protocol import CopyProtocol
-from archytas_nb.small.origins import invented_numbers
+from archytas_nb.small.origins import code_in_text, invented_numbers
 from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, calls
 from archytas_nb.words import truncate_line
 
@@ -155,6 +155,9 @@ class ProgramsInCopy:
         if end.has_answer and (numbers := invented_numbers(ran, self._sources(), self._known)):
             listed = ", ".join(numbers)
             return _Wrong(f"{listed} in the answer does not come from the data", failed="answer(…)")
+        if end.has_answer and (code := code_in_text(ran, self._known)):
+            why = "the answer is code in a text, and is not computed"
+            return _Wrong(why, _without_answer(ran), failed=f"answer({truncate_line(code, 200)!r})")
         is_over = end.interrupted or self.loop.programs.was_interrupted
         if end.has_answer or end.gave_up is not None or is_over:
             ending = yield from self.loop.after_program(end)

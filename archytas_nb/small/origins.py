@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from archytas_nb.small.checks import unsupported_numbers
 from archytas_nb.syntax.bindings import Bindings
-from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, calls
+from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, calls, given
 
 
 def invented_numbers(program: str, sources: Iterable[str], known: Collection[str]) -> list[str]:
@@ -37,6 +37,34 @@ def invented_numbers(program: str, sources: Iterable[str], known: Collection[str
             return []
         fed |= {use.name for use in bindings.uses if use.act in ("bind", "change")}
     return []
+
+
+def code_in_text(program: str, known: Collection[str]) -> str:
+    """The code over a known variable that an answer gives as a text, not computed; empty if none.
+
+    Args:
+        program: The program, which calls ``answer``.
+        known: The names of the variables and tools.
+    """
+    for call in calls(Program(program).tree, PROGRAM_ANSWER):
+        for each in given(call):
+            text = _text_of(each)
+            tree = Program(text.strip()).tree
+            code = [part.value for part in tree.body if isinstance(part, ast.Expr)]
+            read = {use.name for use in Bindings(tree).uses if use.act == "read"}
+            # A name alone is a word.
+            if read & set(known) and any(not isinstance(part, ast.Name) for part in code):
+                return text
+    return ""
+
+
+def _text_of(answer: ast.expr) -> str:
+    """The text that an expression is, if nothing in it is computed."""
+    parts = answer.values if isinstance(answer, ast.JoinedStr) else [answer]
+    texts = [each.value for each in parts if isinstance(each, ast.Constant)]
+    if len(texts) < len(parts) or not all(isinstance(each, str) for each in texts):
+        return ""
+    return "".join(map(str, texts))
 
 
 def _numbers(tree: ast.AST) -> str:

@@ -11,6 +11,7 @@ from archytas_nb import Agent
 from archytas_nb.errors import TaskFailed
 from archytas_nb.loop.events import AskModel, Delta, ModelReply, Token, Usage
 from archytas_nb.small.decision import FITS, LACKS, LEAST_FIT, SURE_OF_TALK, TALK
+from archytas_nb.small.origins import code_in_text
 
 
 class Deciding:
@@ -77,3 +78,22 @@ def test_without_data_or_tools_nothing_is_decided() -> None:
     model = Deciding(0.0, 1.0, 0.0)
     Agent([], model, namespace={}).run("What is a median?", progress=False)
     assert not any(each.alternatives for each in model.asked)
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("answer(\"df['a'] == 'Japan'.sum()\")", "df['a'] == 'Japan'.sum()"),
+        ('answer(f"df.shape[0]")', "df.shape[0]"),
+        ('answer(f"{df.shape[0]}")', ""),
+        ('answer(f"df.shape[0] is {df.shape[0]}")', ""),
+        ('answer("df")', ""),
+        ('answer("df has no such column.")', ""),
+        ('answer("other.shape[0]")', ""),
+        ("answer(df.shape[0])", ""),
+        ("answer(3)", ""),
+    ],
+)
+def test_code_in_a_text_is_no_answer(program: str, code: str) -> None:
+    """https://github.com/langchain-ai/langchain/issues/12925"""
+    assert code_in_text(program, ["df"]) == code
