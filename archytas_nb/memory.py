@@ -11,7 +11,7 @@ import base64
 import json
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,6 +55,7 @@ class SavedCall:
     stored: str = ""
     images: list[str] = field(default_factory=list)
     extra: dict[str, Any] | None = None  # its fields that are not ours
+    offers: list[str] = field(default_factory=list)  # the tools that it has found
 
 
 @STRICT
@@ -274,7 +275,7 @@ def _saved_step(step: StepRecord) -> SavedStep:
         calls.append(
             SavedCall(
                 call.id, call.name, call.input, outcome.status, outcome.text, outcome.stored,
-                list(outcome.images), step.extras.get(call.id),
+                list(outcome.images), step.extras.get(call.id), list(outcome.offers),
             )
         )  # fmt: skip
     rejected = None
@@ -370,7 +371,8 @@ def _step(saved: SavedStep, known: Collection[str]) -> StepRecord:
         if each.stored and each.stored not in known:
             text += f"\n(The variable {each.stored!r} is no longer there.)"
         images = _pictures(each.images)
-        outcomes.append(ev.CallOutcome(each.status, text, call_id=each.id, images=images))
+        outcome = ev.CallOutcome(each.status, text, call_id=each.id, images=images)
+        outcomes.append(replace(outcome, offers=tuple(each.offers)))
         if each.extra is not None:
             extras[each.id] = each.extra
     rejected = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -196,3 +197,20 @@ def test_a_dry_run_tells_what_is_described_and_how_many_there_are_to_find() -> N
     assert "count_volcano" in shown
     assert "delete_invoice" not in shown
     assert "and 95 to find" in shown
+
+
+@pytest.mark.parametrize("protocol", ["react", "native"])
+def test_what_was_found_stays_in_a_saved_conversation(protocol: Any, tmp_path: Path) -> None:
+    model = ScriptedModel(
+        ("find_tools", {"what": "delete an invoice"}), ("final_answer", "Done."),
+        ("delete_invoice", {"key": "c"}), ("final_answer", "Again."), protocol=protocol,
+    )  # fmt: skip
+    agent = Agent(tools(), model, namespace={})
+    agent.run("Do what the letter says.")
+    agent.save(tmp_path / "talk.json")
+    other = Agent(tools(), model, namespace={})
+    other.load(tmp_path / "talk.json")
+    other.run("And once more.")
+    request = model.asked[2]
+    assert "delete_invoice" in json.dumps(request.tools if protocol == "native" else request.schema)
+    assert extends(model.asked[1], request)
