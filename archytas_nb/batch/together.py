@@ -331,7 +331,11 @@ class MapTogether:
         answers = AnswersTogether(entries, rows.answers)
         head = _HEAD.format(number=len(entries), place=_PLACE, prompt=self._prompt)
         question = "\n\n".join([head, *(f"[{each.name}]\n{each.text}" for each in entries)])
-        result = ask_row(rows.setup, rows.model(note), question, answers, rows.on_main)
+        setup = rows.setup
+        if not rows.tools and setup.protocol(setup.choice.known) == "program":
+            # A list is a value and no program; its form can be imposed on a small model.
+            setup = setup.but(protocol="react")
+        result = ask_row(setup, rows.model(note), question, answers, rows.on_main)
         found: Mapping[int, Json] = {}
         if result.status == "done":
             found = answers.matched(result.answer)

@@ -203,6 +203,27 @@ def test_text_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert out.attrs["rows"]["number"] == 20
 
 
+def test_a_model_that_writes_programs_gives_lists_as_json() -> None:
+    class Programmer(Clerk):
+        protocol = "program"
+
+        def complete(self, ask: AskModel) -> Generator[Any, None, ModelReply]:
+            reply = yield from super().complete(ask)
+            answer = json.loads(reply.calls[0].arguments)["answer"]
+            if not isinstance(answer, list):
+                return ModelReply(f"```python\nanswer({answer})\n```", usage=reply.usage)
+            names = [each["row"] for each in answer]
+            assert names[0] in json.dumps(ask.schema, ensure_ascii=False)
+            action = {"thought": "", "tool": "final_answer", "tool_input": answer}
+            return ModelReply(json.dumps(action), usage=reply.usage)
+
+    model = Programmer(len)
+    out = mapped(model, words(40), rows=10)
+    assert list(out["answer"]) == [len(each) for each in words(40)["word"]]
+    assert out.attrs["rows"]["number"] == 10
+    assert len(model.sizes) == 10 + 4
+
+
 def test_a_map_goes_on_where_it_stopped(tmp_path: Path) -> None:
     store = str(tmp_path / "map.sqlite")
     frame = words(200)
