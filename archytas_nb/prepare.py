@@ -735,8 +735,8 @@ def _searched(
 ) -> tuple[Toolbox, frozenset[str]]:
     """The tools with one that finds others, and the names of those that it finds.
 
-    A small model does not search: it gets those that fit its question. What others are told of
-    stays as it was with the first question, so that each request extends the one before.
+    A small model does not search: it gets those that fit its question. Others are told of the same
+    ones as with the first question, so that each request extends the one before.
     """
     from archytas_nb.tools.declaration import declaration
     from archytas_nb.tools.search import best, not_described, search_tool

@@ -116,7 +116,7 @@ class AnswersTogether:
         self.form: AnswerForm | None = AnswerForm(text, {"type": "array", "items": entry})
 
     def check(self, answer: Json, *_: Any, variables: Any = None) -> Verdict:  # noqa: ARG002
-        """Whether an answer is a list: what it lacks is asked singly, which costs less."""
+        """Whether an answer is a list: rows that it lacks are asked singly, which costs less."""
         if isinstance(answer, list):
             return Verdict(value=answer)
         return Verdict(f"it is no list; expected {self._what}", wrong_type=True)

@@ -114,7 +114,7 @@ def not_described(
 
     Args:
         tools: The tools of the user.
-        question: The first question of the conversation: what fits it is described.
+        question: The first question of the conversation: the tools that fit it are described.
         known: The names of those that were described before.
         most: How many are described without a search.
     """
