@@ -78,8 +78,9 @@ class Counter:
         return ev.ModelReply(json.dumps(self._action(last)))
 
     def _action(self, last: str) -> dict[str, Any]:
+        self._writes -= "written" in last
         must_look = "Not run" in last or "changed x" in last or "written" in last
-        if "written" in last and not self._writes:
+        if not self._writes:
             return {"thought": "", "tool": "final_answer", "tool_input": "Done."}
         found = [int(word) for word in last.replace("\n", " ").split() if word.isdecimal()]
         if len(self.asked) == 1 or must_look or not found:
@@ -88,20 +89,19 @@ class Counter:
                 "tool": "read",
                 "tool_input": {},
             }
-        self._writes -= 1
         return {"thought": "", "tool": "write", "tool_input": {"value": found[-1] + 100}}
 
 
 class Notebook:
     """A notebook in which cells and a run in the background share `x`."""
 
-    def __init__(self, model: Any, **options: Any) -> None:
+    def __init__(self, model: Any, *, repeat: bool = True) -> None:
         self.names: dict[str, Any] = {"x": 0, "writes": 0, "y": 0}
         exec(TOOLS, self.names)
         tools = [self.names["read"], self.names["write"]]
         from archytas_nb import Tool
 
-        tools = [Tool.from_function(each, repeat=True) for each in tools]
+        tools = [Tool.from_function(each, repeat=repeat) for each in tools]
         agent = Agent(
             tools,
             model,
@@ -109,7 +109,6 @@ class Notebook:
             context="none",
             python="off",
             max_steps=200,
-            **options,
         )
         setup = agent._setup.now()
         question = read_question(self.names, "Add to x!", names_variables=False)
@@ -151,6 +150,12 @@ class Notebook:
         self.names["running"].pop()
         self.changes.ended()
 
+    async def step(self, model: Counter) -> None:
+        asked = len(model.asked)
+        model.places.release()
+        while len(model.asked) == asked and not self.background.is_over:
+            await asyncio.sleep(0.001)
+
     async def over(self) -> None:
         while not self.background.is_over:
             await asyncio.sleep(0.001)
@@ -164,11 +169,11 @@ def told(run: Run[Any]) -> list[str]:
 
 
 actions = st.lists(
-    st.sampled_from(["cell", "cell", "async cell", "other", "reply", "reply", "wait"]), max_size=14
+    st.sampled_from(["cell", "cell", "async cell", "other", "reply", "step", "step"]), max_size=14
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(actions, st.integers(1, 3), st.sampled_from(["", "", "", "stop", "fail"]), st.integers(0, 9))
 def test_no_update_is_lost_in_any_order_of_cells_and_calls(  # noqa: C901 - a case per action
     schedule: list[str], writes: int, accident: str, when: int
@@ -192,8 +197,8 @@ def test_no_update_is_lost_in_any_order_of_cells_and_calls(  # noqa: C901 - a ca
                     notebook.cell("y += 1")
                 case "reply":
                     model.places.release()
-                case "wait":
-                    await asyncio.sleep(0.004)
+                case "step":  # a reply, and all that the run does until it waits for the next one
+                    await notebook.step(model)
             await asyncio.sleep(0)
         if accident == "stop":
             notebook.inbox.stop()
@@ -215,6 +220,33 @@ def test_no_update_is_lost_in_any_order_of_cells_and_calls(  # noqa: C901 - a ca
     else:
         assert notebook.run.status == "answered"
         assert names["writes"] == writes
+
+
+class Stubborn(Counter):
+    """A model that makes the same call again and again, and answers with what it reads."""
+
+    def _action(self, last: str) -> dict[str, Any]:
+        if len(self.asked) < 4:
+            return {"thought": "", "tool": "read", "tool_input": {}}
+        return {"thought": "", "tool": "final_answer", "tool_input": last}
+
+
+def test_an_equal_call_is_made_again_after_a_cell_has_changed_what_it_reads() -> None:
+    async def play() -> Notebook:
+        model = Stubborn(0)
+        notebook = Notebook(model, repeat=False)
+        notebook.background.start()
+        await notebook.step(model)
+        notebook.cell("x = 41")
+        await notebook.step(model)  # this call was written before: it is not run
+        await notebook.step(model)
+        await notebook.step(model)
+        return notebook
+
+    run = asyncio.run(play()).run
+    read = [outcome.value for _, outcome in run.calls if outcome.status == "done"]
+    assert read == [0, 41]
+    assert "41" in run.answer
 
 
 def test_a_change_after_the_last_request_is_told_to_the_person() -> None:
@@ -345,6 +377,33 @@ def test_a_run_is_stopped_while_it_waits(kernel: Kernel) -> None:
     stopped = kernel.run("%agent_runs --stop", wait=60)
     assert stopped.status == "ok"
     assert "running" not in stopped.result
+
+
+def test_where_there_are_no_buttons_nobody_is_asked_and_nothing_waits(kernel: Kernel) -> None:
+    kernel.run(TOOL.replace("%%tool", "%%tool --approve").replace("bump", "drop"))
+    begin(kernel, "--background Drop!", '("drop", {"by": 9})', '("final_answer", "Not dropped.")')
+    kernel.run("go.set()")
+    waited = kernel.run("%agent_runs --wait", wait=60)
+    assert "Not dropped." in waited.result
+    assert kernel.run("print(x)").printed.splitlines()[-1] == "1"
+
+
+def test_an_error_of_the_model_ends_the_run_and_frees_the_conversation(kernel: Kernel) -> None:
+    begin(kernel, "--background Fail!", "RuntimeError('no model')")
+    kernel.run("go.set()")
+    assert "running" not in kernel.run("%agent_runs --wait", wait=60).result
+    begin(kernel, "--background Again!", '("final_answer", "Here.")')
+    kernel.run("go.set()")
+    assert "Here." in kernel.run("%agent_runs --wait", wait=60).result
+
+
+def test_a_restart_of_the_kernel_ends_the_run(kernel: Kernel) -> None:
+    begin(kernel, "--background Wait!", '("bump", {"by": 2})', '("final_answer", "x")')
+    kernel.manager.restart_kernel(now=True)
+    kernel.client.wait_for_ready(timeout=60)
+    assert kernel.run(SETUP).status == "ok"
+    assert kernel.run("print(x)").printed == "1\n"
+    assert "no question" in kernel.run("%agent_runs").result
 
 
 def test_nbclient_waits_in_the_cell(tmp_path: Path) -> None:

@@ -111,12 +111,20 @@ class CallsOfReplies:
         again = last.outcome.with_text(text, last.outcome.for_person or last.outcome.result)
         return taken(again, call)
 
+    def note_news(self) -> None:
+        """Note that something is new besides outcomes: an equal call may differ now."""
+        self._new_outcomes += 1
+        self.disabled.clear()
+
     def is_duplicate(self, call: ToolCall, others: Collection[str]) -> bool:
         """Whether a call must not run together with an identical one; `others` are keys."""
         return call.name not in self.may_repeat and call_key(call) in others
 
     def record(self, call: ToolCall, outcome: CallOutcome) -> CallOutcome:
         """Record the outcome of a call; return the outcome that the model reads."""
+        if outcome.status == "not_run":  # it was not made, and may be made now
+            self.note_news()
+            return outcome
         key = call_key(call)
         last = self._made.get(key)
         if last and (last.outcome.status, last.outcome.text) == (outcome.status, outcome.text):

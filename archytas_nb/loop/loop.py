@@ -216,6 +216,7 @@ class ReactRun:
         """Ask the model; if the request is too long, retry once with a shorter one."""
         said = self.told()
         if said:
+            self.guards.calls.note_news()
             self.add(StepRecord(said="\n\n".join(said)))
         for text in said:
             yield Notice("told", text)
