@@ -14,9 +14,9 @@ from archytas_nb.loop.wire import user_content
 _RULES = """
 You answer a question about data by a short Python program. The variables below are there \
 already{versions}: never read a file. Imported are numpy as np, pandas as pd, scipy.stats as \
-stats; import others, such as sklearn. Use the columns as they are spelled. std and var divide \
-by n - 1 in pandas, by n in numpy. Follow each constraint, step by step. \
-No comments, no plots unless they are asked for. At the end, call {ending}"""
+stats; import others, such as sklearn. Use the columns as they are spelled. Follow each \
+constraint, step by step. No comments, no plots unless they are asked for. At the end, call \
+{ending}"""
 
 _TEXT = 'answer(f"…") with the values that the question asks for, in its format.'
 _VALUE = "answer(value) with only the value, of the type that the question names."
@@ -34,14 +34,13 @@ firings: DataFrame 120 × 4
 _QUESTION = (
     "Is there a relation between peak temperature and glaze loss in the Raku kiln? Drop firings "
     "with missing values. Use Pearson's correlation with alpha 0.05.\nFormat: r=<number>; "
-    "relation=<answer> where number is rounded to two decimals, and answer is none or related."
+    "relation=<answer> where number is rounded to two decimals, and answer is yes or no."
 )
 _PROGRAM = """\
 raku_firings = firings[firings['Kiln'] == 'Raku'].dropna(subset=['Peak Temp (°C)', 'Glaze Loss'])
 raku_r, raku_p = stats.pearsonr(raku_firings['Peak Temp (°C)'], raku_firings['Glaze Loss'])
-raku_relation = 'related' if raku_p < 0.05 else 'none'
+raku_relation = 'yes' if raku_p < 0.05 else 'no'
 """
-# The first choice of the question is the second of the program: the model must not copy the order.
 _ANSWER = 'answer(f"r={raku_r:.2f}; relation={raku_relation}")'
 _TYPED = "answer((round(raku_r, 2), raku_relation))"
 

@@ -116,7 +116,6 @@ PIECES: dict[str, Patches] = {
     ],
     "missing": lambda: [patch.object(examine, "without_missing", lambda *_: None), _by_fork()],
     "values": lambda: [patch.object(prepare, "COPY_CARD", replace(COPY_CARD, has_values=False))],
-    "std": lambda: [patch.object(copy_protocol, "_RULES", _without_std(copy_protocol._RULES))],
     "grammar": lambda: [patch.object(programs, "PYTHON_LINES", "")],
     "hints": lambda: [patch.object(examine, "hints", lambda _: []), _by_fork()],
     "nan": lambda: [
@@ -135,14 +134,6 @@ PIECES: dict[str, Patches] = {
 def _by_fork() -> AbstractContextManager[Any]:
     """Copies are forks: a prepared process has the modules as they are in their files."""
     return patch.object(place.Copy, "_ways", lambda _: [("fork", 0.0)])
-
-
-def _without_std(rules: str) -> str:
-    before, sentence, behind = rules.partition(
-        "std and var divide by n - 1 in pandas, by n in numpy. "
-    )
-    assert sentence
-    return before + behind
 
 
 # ── a model whose replies are kept ────────────────────────────────────────────────────────────────

@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import statistics
 from typing import Any, TypedDict
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -371,9 +369,3 @@ def test_a_figure_is_shown_below_the_answer() -> None:
     assert view.figures == end.figures
     assert "[1 figure]" in plain(view)
     assert f"data:image/png;base64,{end.figures[0][:40]}" in html(view)
-
-
-def test_what_the_rules_say_of_std_is_true() -> None:
-    values = [1.0, 2.0, 4.0]
-    assert pd.Series(values).std() == pytest.approx(statistics.stdev(values))
-    assert np.std(values) == pytest.approx(statistics.pstdev(values))
