@@ -46,7 +46,7 @@ def plot_masses() -> None:
     groups = {name: group["body_mass_g"] for name, group in penguins.groupby("species")}
     for name, group in groups.items():
         print(f"reading {len(group)} {name} penguins")
-        time.sleep(0.7)
+        time.sleep(1.5)
     _, axes = plt.subplots(figsize=(6, 1.9), layout="constrained")
     axes.boxplot(list(groups.values()), orientation="horizontal", tick_labels=list(groups))
     axes.set_xlabel("body mass, g")

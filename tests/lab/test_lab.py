@@ -392,7 +392,7 @@ def test_an_untrusted_notebook_keeps_its_rules_can_be_read_and_shows_no_result_t
     assert desk.text(0).count("not a species") == 1
     assert desk.faint_texts(".archytas-nb-trace") == []
     edges = trace.locator("div").evaluate_all(
-        "all => all.map(each => getComputedStyle(each).borderTopStyle)"
+        "all => all.map(each => getComputedStyle(each).borderLeftStyle)"
     )
     assert "solid" in edges
     desk.picture("untrusted", 0)
