@@ -71,6 +71,7 @@ class Overview(NamedTuple):
             return safe.element("p", self.empty)
         sheet = safe.stylesheet(safe.TABLE_SHEET, linked=True)
         table = safe.table(safe.Table(self.head, self.rows), "border-collapse:collapse")
+        table = safe.element("div", table, style="overflow-x:auto", tabindex="0")
         notes = [safe.element("div", each, style=_NOTE) for each in self.notes]
         return safe.element("div", sheet, table, *notes, class_=safe.CLASS)
 

@@ -276,7 +276,7 @@ class FinishedMap:
 
 _CELLS = "border-collapse:collapse;font-size:1em"
 _LABEL = "flex:none;min-width:7em;padding-right:1em;white-space:nowrap"
-_POINTED = "cursor:pointer"
+_POINTED = "cursor:pointer;white-space:normal;overflow:visible;text-overflow:clip"
 
 
 _PREVIEW_CELL = 40

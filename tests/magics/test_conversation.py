@@ -112,7 +112,7 @@ def test_costs_are_summed_and_an_incomplete_sum_is_marked() -> None:
 def test_no_text_in_a_report_becomes_html() -> None:
     exchanges = (Exchange(EVIL, [], Answered(EVIL)),)
     ask = AskModel(1, ({"role": "user", "content": EVIL},), ({"x": EVIL},), {"y": EVIL})
-    for report in (history(exchanges, ["1"]), DryRun(ask, (("model", EVIL),))):
+    for report in (history(exchanges, ()), DryRun(ask, (("model", EVIL),))):
         html = report._repr_html_()
         assert "<script" not in html
         assert "<img" not in html
