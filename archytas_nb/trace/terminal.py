@@ -243,6 +243,7 @@ class TerminalLayer:
     def _below(self, view: RunView) -> list[str]:
         """What follows the answer."""
         lines = []
+        said = views.doubt(view.ending), views.unlinked(view.ending)
         if view.table:
             lines += plain.grid_lines(view.table, plain.ANSWER_ROWS, width=self._width)
         if view.figures and self._screen.is_live:
@@ -250,9 +251,7 @@ class TerminalLayer:
             lines += [f"[figure] {path}" for path in paths]
         elif view.figures:
             lines.append(f"[{count(len(view.figures), 'figure')}]")
-        if doubt := views.doubt(view.ending):
-            lines.append(doubt)
-        return lines
+        return lines + [each for each in said if each]
 
     @property
     def _width(self) -> int:

@@ -187,3 +187,11 @@ def test_the_line_of_what_is_done_is_no_output_of_the_call_that_runs() -> None:
         captured.set(None)
     assert output == []
     assert "● running" in stream.getvalue()
+
+
+def test_what_is_said_below_an_answer_elsewhere_is_said_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("archytas_nb.trace.view.unlinked", lambda _: "9,001.00: in no result")
+    lines = lines_of(shown([*ask(1), Answered("Of 9,001.00.")], 80))
+    assert lines[-3:] == ["Of 9,001.00.", "9,001.00: in no result", ""]
