@@ -881,4 +881,5 @@ def notebook_executor(
         ask_before=settings.ask_before,
         folders=settings.paths,
         file_bounds=settings.file_bounds,
+        names_answer=prepared.check is not None,
     )

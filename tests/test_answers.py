@@ -422,3 +422,16 @@ def test_a_condition_that_is_a_lambda_is_told_without_its_statement() -> None:
     assert " ".join(texts[1].split()) == "lambda a, *, b='é': a > 2 and b"
     assert " ".join(texts[2].split()) == "lambda x: len( x)"
     assert condition_text(eval("lambda a: a > 1")) == "<lambda>(answer)"
+
+
+@pytest.mark.parametrize("python", ["off", "copy"])
+def test_a_small_table_that_a_tool_returns_can_be_the_answer(python: Any) -> None:
+    """It is shown whole, so that no call needs its name; the answer does."""
+
+    def late() -> pd.DataFrame:
+        """The places that are late."""
+        return PLACES
+
+    model = ScriptedModel(("late", {}), ("final_answer", "late_1"))
+    agent = nb.Agent([late], model, python=python, namespace={})
+    assert agent.run("Which are late?", output_type=pd.DataFrame).output is PLACES

@@ -253,6 +253,8 @@ class KernelExecutor:
         ask_before: What code of the model does only after a person was asked.
         folders: Those in which code may write, besides the working folder.
         file_bounds: How much is kept of files, and looked at.
+        names_answer: Whether the answer may be the name of a variable, so that results of data
+            get one.
 
     Attributes:
         copy: Where code of the question runs, once it does in a copy; to be closed at its end.
@@ -280,12 +282,14 @@ class KernelExecutor:
         ask_before: Collection[AskBefore] = (),
         folders: Collection[Path] = (),
         file_bounds: Mapping[str, int] = MappingProxyType({}),
+        names_answer: bool = False,
     ) -> None:
         self._tools = tools
         parameters = chain.from_iterable(each.parameters for each in tools.values())
-        # Who can run code passes the result of a call on in it.
-        is_taken = any(each.type.by_reference for each in parameters) and not any(
-            each.runs_code for each in tools.values()
+        # Who can run code passes the result of a call on in it, but cannot answer with it.
+        is_taken = names_answer or (
+            any(each.type.by_reference for each in parameters)
+            and not any(each.runs_code for each in tools.values())
         )
         self._shown = {"room": room, "is_taken": is_taken}
         self._namespace = namespace
