@@ -297,7 +297,6 @@ def test_a_dry_run_lists_every_tool_that_is_offered_also_those_that_read_variabl
 ) -> None:
     report = ask("--dry-run --context changed --tools count how many")
     assert dict(report.facts)["tools"].split(", ") == [
-        "variables",
         "look",
         "cells",
         "ask_user",
