@@ -774,6 +774,8 @@ def ask(
         run.protocol = prepared.protocol
         run.tools = prepared.tools
         run.namespace = prepared.variables
+        run.asks_before = prepared.settings.ask_before
+        run.folders = prepared.settings.paths
         run.reads = ReadTracker(prepared.tools, prepared.variables) if setup.tracks_reads else None
         run.watch = run.watch or _watch(prepared)  # a fork has that of its first steps
         make = make_executor or partial(notebook_executor, inbox=inbox)

@@ -7,7 +7,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
@@ -31,8 +31,11 @@ from archytas_nb.undo.transaction import VariableWatch
 from archytas_nb.words import truncate_line
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from typing_extensions import TypeVar
 
+    from archytas_nb.choices import AskBefore
     from archytas_nb.code.check import Check
     from archytas_nb.code.recorded import Recorded
     from archytas_nb.code.verify import Proof
@@ -110,6 +113,8 @@ class Run(Generic[T_co]):
         tools: The tools of the run, by name.
         namespace: The variables of the user; None if the run could not start.
         reads: What its calls have read; None if that was not noted.
+        asks_before: Before what its code asks a person.
+        folders: Those in which it may write, besides the working folder.
     """
 
     question: str
@@ -126,6 +131,8 @@ class Run(Generic[T_co]):
     tools: Mapping[str, Tool] = field(default_factory=dict, repr=False, compare=False)
     namespace: Namespace | None = field(default=None, repr=False, compare=False)
     reads: ReadTracker | None = field(default=None, repr=False, compare=False)
+    asks_before: Collection[AskBefore] = field(default=(), repr=False, compare=False)
+    folders: Collection[Path] = field(default=(), repr=False, compare=False)
     _is_typed: bool = False  # whether a type was required
     _display: Display = "all"
     _least: float = 0.0  # the confidence below which the answer is unsure
@@ -515,6 +522,8 @@ class Run(Generic[T_co]):
             self.watch,
             self.reads,
             self.is_watched,
+            self.asks_before,
+            self.folders,
         )
 
     def __str__(self) -> str:

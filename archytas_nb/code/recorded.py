@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from archytas_nb.choices import AskBefore
 from archytas_nb.loop import events as ev
 from archytas_nb.namespace import Namespace
 from archytas_nb.tools.tool import Tool
@@ -28,6 +30,8 @@ class Recorded:
         watch: What it changed; None if nothing was watched.
         reads: What its calls have read and returned; None if that was not noted.
         is_watched: Whether what its calls changed was watched.
+        asks_before: Before what its code asks a person.
+        folders: Those in which it may write, besides the working folder.
     """
 
     question: str
@@ -40,6 +44,8 @@ class Recorded:
     watch: VariableWatch | None = None
     reads: ReadTracker | None = None
     is_watched: bool = True
+    asks_before: Collection[AskBefore] = ()
+    folders: Collection[Path] = ()
 
     @property
     def answer(self) -> str:

@@ -2,7 +2,8 @@
 
 It runs in a transaction that is undone, as is what it does to files, so that nothing is changed.
 The files that the run wrote are put back before, and compared after, like values. Databases and
-other processes are not covered. Calls that need approval are not repeated.
+other processes are not covered. What needs approval is not repeated: neither calls, nor what code
+asks a person before.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
+from archytas_nb.choices import AskBefore
 from archytas_nb.code.derive import Block, Code
 from archytas_nb.code.recorded import Recorded
 from archytas_nb.effects.ledger import (
@@ -191,9 +193,16 @@ def verify(
     with files_undone():
         if not from_now:
             undo(done, kept_files)
-        with watched(Ledger(kept_files, *working_folder())) as ledger:
+        folders = (*working_folder(), *recorded.folders)
+        ledger = Ledger(kept_files, *folders, ask=_refuse, asks_before=recorded.asks_before)
+        with watched(ledger):
             proof = _verified(code, recorded, later, from_now=from_now)
         return _with_files(proof, done, ledger.effects)
+
+
+def _refuse(kind: AskBefore, target: str) -> NoReturn:
+    """Refuse what a person was asked about when the code ran: that was for one time."""
+    raise PermissionError(f"{kind}: {target!r} asks for approval; run the code yourself")
 
 
 def _effects_of(recorded: Recorded) -> tuple[Effect, ...]:

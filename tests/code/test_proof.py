@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pydantic
 import pytest
 
 import archytas_nb as nb
+from archytas_nb.choices import AskBefore
+from archytas_nb.kernel.person import person_elsewhere
 from archytas_nb.testing import ScriptedModel
 from tests.code.test_derive import Log, add, asked, body, mean_mass, order, program
+from tests.scripted import Scripted
 
 
 class Point(pydantic.BaseModel):
@@ -285,3 +289,25 @@ def test_a_default_that_calls_in_plain_python_would_share_is_given() -> None:
     run = asked([collect], *items, ("final_answer", "done"))
     assert str(run.verify()) == "verified: 2 of 2 values equal, no model asked"
     assert run.code().count("into=[]") == 2
+
+
+@pytest.mark.parametrize("asks_before", [(), ("process",)])
+def test_what_code_asks_a_person_before_is_not_done_again(
+    asks_before: tuple[AskBefore, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    starts = "import subprocess\nsubprocess.run(['sh', '-c', 'echo x >> ../sent'])\nx = 1\nx"
+    person = Scripted(*"y" * len(asks_before))
+    token = person_elsewhere.set(person)
+    sent = tmp_path / "sent"
+    try:
+        model = ScriptedModel(("python", {"code": starts}), ("final_answer", "sent"))
+        agent = nb.Agent(model=model, namespace={"n": 1}, python="undoable", ask_before=asks_before)
+        proof = agent.run("?").verify()
+    finally:
+        person_elsewhere.reset(token)
+    assert len(person.prompts) == len(asks_before)
+    assert proof.holds is not bool(asks_before)
+    assert ("asks for approval" in proof.why) is bool(asks_before)
+    assert sent.read_text() == "x\n" * (2 - len(asks_before))
