@@ -37,7 +37,8 @@ class CellChanges:
     """Which variables cells have changed; its methods are called on the main thread.
 
     Of the variables that the run knows and those that a cell names, the content is compared; of all
-    others, whether the name has another object.
+    others, whether the name has another object. A cell may run another one: at each begin and end,
+    it is noted what has changed since the last.
 
     Args:
         namespace: The variables.
@@ -54,22 +55,34 @@ class CellChanges:
         self._namespace = namespace
         self._known = known
         self._note = note
-        self._objects: dict[str, int] = {}
+        self._objects: dict[str, int] | None = None  # before the first cell
         self._contents: dict[str, Any] = {}
         self.is_running = False  # a cell, which may wait in its middle
 
     def begun(self, info: Any = None) -> None:
         """A cell begins."""
-        self.is_running = True
         names = {*self._known(), *_NAME.findall(str(getattr(info, "raw_cell", "")))}
-        self._objects = self._ids()
-        self._contents = {name: self._content(name) for name in names if is_users_name(name)}
+        if self.is_running:
+            self._compare()
+            names |= self._contents.keys()
+        self.is_running = True
+        self._look(names)
 
     def ended(self, _: Any = None) -> None:
         """A cell has ended."""
-        if not self.is_running:  # it is the one that has asked
-            return
+        self._compare()
         self.is_running = False
+        if self._objects is not None:
+            self._look(self._contents)
+
+    def _look(self, names: Collection[str]) -> None:
+        self._objects = self._ids()
+        self._contents = {name: self._content(name) for name in names if is_users_name(name)}
+
+    def _compare(self) -> None:
+        """Note what has changed since the last look."""
+        if self._objects is None:  # the cell that ends is the one that has asked
+            return
         changed = {name for name, each in self._contents.items() if self._content(name) != each}
         after = self._ids()
         others = (self._objects.keys() | after.keys()) - self._contents.keys()

@@ -284,6 +284,26 @@ def test_a_call_that_names_a_variable_which_a_cell_has_bound_is_not_run() -> Non
     assert inbox.stale([ev.ToolCall("1", "python", {"code": "other = 2"})]) == ""
 
 
+def test_what_a_cell_changes_after_it_has_run_another_one_is_noted() -> None:
+    names: dict[str, Any] = {"x": [1], "y": [1], "z": [1]}
+    noted: list[str] = []
+    changes = CellChanges(names, lambda: ["x"], noted.extend)
+    changes.ended()  # that of the cell that has asked
+    changes.begun(SimpleNamespace(raw_cell="y, %run other.ipynb"))
+    names["y"].append(2)
+    changes.begun(SimpleNamespace(raw_cell="z"))
+    names["z"].append(2)
+    changes.ended()
+    names["x"].append(2)
+    changes.ended()
+    assert noted == ["y", "z", "x"]
+    assert not changes.is_running
+    names["x"].append(3)  # by the run
+    changes.begun(SimpleNamespace(raw_cell="1"))
+    changes.ended()
+    assert noted == ["y", "z", "x"]
+
+
 def test_a_cell_that_waits_runs_the_calls_itself() -> None:
     async def play() -> Notebook:
         model = Counter(2)
