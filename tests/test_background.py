@@ -415,6 +415,9 @@ def test_an_error_of_the_model_ends_the_run_and_frees_the_conversation(kernel: K
     begin(kernel, "--background Again!", '("final_answer", "Here.")')
     kernel.run("go.set()")
     assert "Here." in kernel.run("%agent_runs --wait", wait=60).result
+    # After several questions in the background.
+    assert kernel.run("%unload_ext archytas_nb").status == "ok"
+    assert kernel.run("%load_ext archytas_nb").status == "ok"
 
 
 def test_a_restart_of_the_kernel_ends_the_run(kernel: Kernel) -> None:

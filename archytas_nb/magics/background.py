@@ -164,8 +164,9 @@ class Background:
             print(f"✓ {self._ended.pop(0).line}")  # noqa: T201
 
     def _register(self, event: str, callback: Callable[..., Any]) -> None:
-        self._shell.events.register(event, callback)
-        self._registered.append((event, callback))
+        if (event, callback) not in self._registered:
+            self._shell.events.register(event, callback)
+            self._registered.append((event, callback))
 
     def _unregister(self) -> None:
         kept = []
