@@ -18,6 +18,7 @@ Python's own files (compiled modules), devices, and the caches of libraries are 
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import sys
 import tempfile
@@ -145,7 +146,8 @@ class Ledger:
         self._looked: Mapping[str, os.stat_result] | None = None
         self._decided: dict[tuple[AskBefore, str], PermissionError | None] = {}
         self._announced: dict[int, tuple[FrameType, set[AskBefore]]] = {}
-        self._hosts: dict[object, str] = {}  # those that were looked up, by thread and port
+        # Those that were looked up, by port, with their addresses once they are asked for.
+        self._hosts: dict[str, dict[str, frozenset[str] | None]] = {}
         self.effects: tuple[Effect, ...] = ()
 
     def begin(self) -> None:
@@ -246,13 +248,24 @@ class Ledger:
             return act
         if event == "socket.getaddrinfo":
             host, _, port = act.target.rpartition(":")
-            self._hosts[threading.get_ident(), port] = self._hosts[port] = host
+            self._hosts.setdefault(port, {}).setdefault(host)
         elif len(args) > 1 and isinstance(args[1], tuple) and len(args[1]) > 1:
-            port = str(args[1][1])
-            host = self._hosts.get((threading.get_ident(), port)) or self._hosts.get(port, "")
-            if host:
-                return Act(act.kind, f"{host}:{port}")
+            address, port = map(str, args[1][:2])
+            for host in self._hosts.get(port, ()):
+                if address in self._addresses_of(host, port):
+                    return Act(act.kind, f"{host}:{port}")
         return act
+
+    def _addresses_of(self, host: str, port: str) -> frozenset[str]:
+        """Where a host is that was looked up: another address with the same port is not it."""
+        hosts = self._hosts[port]
+        found = hosts[host]
+        if found is None:
+            found = frozenset()
+            with suppress(OSError, ValueError):
+                found = frozenset(str(each[4][0]) for each in socket.getaddrinfo(host, port))
+            hosts[host] = found
+        return found
 
     def _ask_about(
         self, ask: Ask, act: Act | None, paths: Sequence[Path], frame: FrameType | None

@@ -203,6 +203,18 @@ def test_an_act_is_asked_about_once_and_then_happens(
     assert world.state != before
 
 
+def test_another_address_with_the_port_of_a_permitted_host_is_asked_about(world: World) -> None:
+    person = Scripted("y", "n")
+    outcome = ran(
+        "socket.create_connection(('localhost', port)).close()\n"
+        "s = socket.socket()\ns.connect(('127.0.0.2', port))",
+        person, "network",
+    )  # fmt: skip
+    assert isinstance(outcome.error, PermissionError)
+    assert ["localhost:" in each for each in person.prompts] == [True, False]
+    assert "127.0.0.2:" in person.prompts[1]
+
+
 def test_a_refusal_reaches_the_code_as_a_permission_error(world: World) -> None:
     outcome = ran("os.remove('raw.csv')", Scripted("n: it is the only copy"), "delete")
     assert isinstance(outcome.error, PermissionError)
