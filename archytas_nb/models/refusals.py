@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from archytas_nb.errors import Explained, ModelError, ModelErrorKind
 from archytas_nb.loop.events import AskModel
@@ -220,7 +220,7 @@ class EndpointErrors:
                 "The address is not that of the API",
                 f"{what}.",
                 "If that is the base URL of the API, set it, then run the cell again:",
-                f'%config ArchytasNB.base_url = "{to}"',
+                f'%config ArchytasNB.base_url = "{_as_text_of_code(to)}"',
                 error.status,
             )
             text = f"{self._at} {what}. {advice}"
@@ -352,6 +352,11 @@ class EndpointErrors:
             "" if passing else '%config ArchytasNB.base_url = "…"',
         )
         return ModelError(text, kind="bad_reply", status=200, passing=passing, explained=found)
+
+
+def _as_text_of_code(url: str) -> str:
+    """A URL of a server in a command to copy: IPython evaluates what is in braces or after $."""
+    return quote(url, safe=":/?#[]@!&()*+,;=%~")
 
 
 def models_hint(names: Sequence[str], wanted: str) -> str:

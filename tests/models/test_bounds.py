@@ -272,6 +272,19 @@ def test_a_redirect_is_named_and_not_followed() -> None:
             assert (len(server.chats), elsewhere.asked) == (1, [])
 
 
+def test_the_command_that_a_redirect_names_runs_nothing_of_the_server() -> None:
+    hostile = "http://h/v1\"; print(1); {print(2)} $HOME '"
+    moved = Status(308, headers={"Location": hostile})
+    with Server(then=moved) as server, pytest.raises(ModelError) as caught:
+        complete(told(server))
+    explained = caught.value.explained
+    assert explained is not None
+    start, name, end = explained.command.split('"')
+    assert (start, end) == ("%config ArchytasNB.base_url = ", "")
+    assert name.startswith("http://h/v1")
+    assert not set(name) & set("{}$' ")
+
+
 def test_the_list_of_models_is_not_requested_from_another_host() -> None:
     with Server() as elsewhere, Server() as server:
         moved = Status(308, headers={"Location": f"{elsewhere.url}/models"})
