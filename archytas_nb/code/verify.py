@@ -190,7 +190,7 @@ def verify(
     if any(made.outcome.place for made in code.verbatim):
         return _verified_in_copy(code, recorded, later, from_now=from_now)
     done = _effects_of(recorded)
-    with files_undone():
+    with files_undone([each.target for each in done]):
         if not from_now:
             undo(done, kept_files)
         folders = (*working_folder(), *recorded.folders)

@@ -122,6 +122,10 @@ class Ledger:
         asks_before: About what it is called.
         entries: How many entries of the folders are looked at; more are too many for a look.
         text: The code of the call: a file of the folders that it names is suspected.
+
+    Attributes:
+        effects: What it did, once it has ended.
+        found: The paths of these that no event names: another program may have changed them.
     """
 
     def __init__(
@@ -149,6 +153,7 @@ class Ledger:
         # Those that were looked up, by port, with their addresses once they are asked for.
         self._hosts: dict[str, dict[str, frozenset[str] | None]] = {}
         self.effects: tuple[Effect, ...] = ()
+        self.found: set[str] = set()
 
     def begin(self) -> None:
         """Look at the folders."""
@@ -355,7 +360,9 @@ class Ledger:
                 if (effect := _effect(path, before, self._store.keep(path))) is not None
             ]
             if self._looked is not None:
-                found += self._unexplained(self._looked)
+                unexplained = [*self._unexplained(self._looked)]
+                self.found |= {each.target for each in unexplained}
+                found += unexplained
             self.effects = (*found, *self._others)
 
     def take_over(self, inner: Ledger) -> None:
@@ -363,6 +370,7 @@ class Ledger:
         with self._lock:
             for path, before in inner._before.items():
                 self._before.setdefault(path, before)
+            self.found |= inner.found - {*map(str, self._before)}
             for effect in inner.effects:
                 if effect.before is not None:
                     self._before.setdefault(Path(effect.target), effect.before)
@@ -468,11 +476,17 @@ def noted_in(ledger: Ledger | None) -> Iterator[None]:
 
 
 @contextmanager
-def files_undone() -> Iterator[Ledger]:
-    """What the block does to files is undone at its end."""
+def files_undone(expected: Collection[str]) -> Iterator[Ledger]:
+    """What the block does to files is undone at its end.
+
+    Args:
+        expected: The paths that it may change without an event, as native code does. What else
+            has changed so may be the work of a person or of another program, and stays.
+    """
     with watched(Ledger(kept_files, *working_folder())) as ledger:
         yield ledger
-    undo(ledger.effects, kept_files, force=True)
+    left = ledger.found.difference(expected)
+    undo([each for each in ledger.effects if each.target not in left], kept_files, force=True)
 
 
 def working_folder() -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ import pytest
 
 import archytas_nb as nb
 from archytas_nb.choices import AskBefore
+from archytas_nb.effects.ledger import noted_in
 from archytas_nb.kernel.person import person_elsewhere
 from archytas_nb.testing import ScriptedModel
 from tests.code.test_derive import Log, add, asked, body, mean_mass, order, program
@@ -311,3 +312,24 @@ def test_what_code_asks_a_person_before_is_not_done_again(
     assert proof.holds is not bool(asks_before)
     assert ("asks for approval" in proof.why) is bool(asks_before)
     assert sent.read_text() == "x\n" * (2 - len(asks_before))
+
+
+def test_a_proof_leaves_what_another_program_writes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    writes = "import pathlib\nn = pathlib.Path('own.txt').write_text('own')\nmeanwhile()\nn"
+    others: list[bool] = [False]
+
+    def meanwhile() -> None:
+        if others[0]:  # without an event of this process
+            with noted_in(None):
+                (tmp_path / "other.txt").write_text("other")
+
+    model = ScriptedModel(("python", {"code": writes}), ("final_answer", "3"))
+    run = nb.Agent(model=model, namespace={"meanwhile": meanwhile}, python="undoable").run("?")
+    run.undo()
+    others[0] = True
+    run.verify()
+    assert [each.name for each in tmp_path.iterdir()] == ["other.txt"]
+    assert (tmp_path / "other.txt").read_text() == "other"
