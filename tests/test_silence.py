@@ -67,7 +67,9 @@ def test_a_permanent_fault_is_reported(play: str, way: tuple[Any, str, str], api
             run = agent.run("Well?")
         except RunError as error:
             run, said = error.run or Run(""), str(error)
-            title = "endpoint failed" if isinstance(error, ModelError) else "model gave up"
+            usual = "endpoint failed" if isinstance(error, ModelError) else "model gave up"
+            explained = getattr(error, "explained", None)
+            title = usual if explained is None else explained.title
         else:
             title = said = run.reason if run.incomplete else run.answer
         assert len(said.strip()) > 8 or play in ANSWERS
