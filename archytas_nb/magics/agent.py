@@ -401,6 +401,7 @@ class ArchytasNB(SettingTraits, Magics):
         from archytas_nb.prepare import read_question
         from archytas_nb.trace.live import TraceView
 
+        self._check_is_free()  # another one may have begun between the click and this
         asked = read_question(setup.variables, question)
 
         def ask(conversation: Conversation, continues: str) -> Run:
@@ -600,6 +601,7 @@ class ArchytasNB(SettingTraits, Magics):
         from archytas_nb.run import Run
         from archytas_nb.trace.live import TraceView, display_mode
 
+        self.after.close()
         question, setup, written = start.asked
         if args.model is not None:
             setup = replace(setup, choice=ModelChoice(self._model(args.model)))

@@ -13,6 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import archytas_nb as nb
 from archytas_nb.errors import RunError
+from archytas_nb.namespace import Cell
 from archytas_nb.testing import ScriptedModel
 
 NAMES = ("a", "b", "c", "d")
@@ -199,3 +200,26 @@ def test_a_branch_that_comes_to_nothing_leaves_the_other_one_as_it_was(notebook)
     assert notebook.user_ns["c"] == 1
     assert notebook.user_ns["a"] == [0, 1]
     assert "one" in str(notebook.run_line_magic("agent_history", ""))
+
+
+def test_the_buttons_of_a_question_go_when_it_is_forked(
+    notebook: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(notebook, "c = 1")
+    magics = notebook.magics_manager.registry["ArchytasNB"]
+    closed: list[bool] = []
+    monkeypatch.setattr(magics.after, "close", lambda: closed.append(True))
+    fork(notebook, "1", "c = 2")
+    assert closed == [True]
+
+
+def test_a_click_asks_nothing_while_another_question_is_answered(
+    notebook: InteractiveShell,
+) -> None:
+    ask(notebook, "c = 1")
+    magics = notebook.magics_manager.registry["ArchytasNB"]
+    _, setup, _ = magics._last_asked
+    asking = magics.history.begin("", Cell("", "", 1), new=False)
+    with pytest.raises(UsageError, match="already answering"):
+        magics._ask_below("Again?", setup)
+    magics.history.end(asking, None)
