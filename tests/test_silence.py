@@ -68,7 +68,7 @@ def test_a_permanent_fault_is_reported(play: str, way: tuple[Any, str, str], api
         except RunError as error:
             run, said = error.run or Run(""), str(error)
             usual = "endpoint failed" if isinstance(error, ModelError) else "model gave up"
-            explained = getattr(error, "explained", None)
+            explained = getattr(run.ending, "explained", None)
             title = usual if explained is None else explained.title
         else:
             title = said = run.reason if run.incomplete else run.answer
