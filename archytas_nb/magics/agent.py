@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -394,15 +395,22 @@ class ArchytasNB(SettingTraits, Magics):
         cell = Cell("", "", len(cells_of(self.shell)) - 1)
         return self.history.ask(ask, "", cell, new=False)
 
-    def _ask_below(self, question: str, setup: RunSetup) -> Run:
-        """Ask a question between cells, with the setup of the one below which it is shown."""
+    def _ask_below(
+        self, question: str, setup: RunSetup, first: str, keywords: dict[str, Any]
+    ) -> Run:
+        """Ask a question between cells, with the setup of the first one, below which it is shown.
+
+        If it is the same again, its answer has the same type, and it has the same pictures.
+        """
         from archytas_nb.driver import answered
         from archytas_nb.loop.record import Inbox
         from archytas_nb.prepare import read_question
         from archytas_nb.trace.live import TraceView
 
         self._check_is_free()  # another one may have begun between the click and this
-        asked = read_question(setup.variables, question)
+        kind = {**keywords, "origin": ""} if question == first else {}
+        sees = setup.settings.context != "none"
+        asked = read_question(setup.variables, question, names_variables=sees, **kind)
 
         def ask(conversation: Conversation, continues: str) -> Run:
             with TraceView(question, "static", continues) as view:
@@ -528,7 +536,8 @@ class ArchytasNB(SettingTraits, Magics):
         if args.background and shown == "live":
             return self._begun(setup, asked, out, args, cell, written, keywords)
         run = self.history.ask(ask, origin, cell, new=args.new)
-        self.after.add(run, traces[-1], lambda text: self._ask_below(text, setup))
+        again = partial(self._ask_below, setup=setup, first=question, keywords=keywords)
+        self.after.add(run, traces[-1], again)
         if is_quiet and not silent:
             run.show("answer")
         else:

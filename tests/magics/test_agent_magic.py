@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from IPython.core.error import UsageError
 
+from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel, live_kernel
 from tests.magics.conftest import COUNT
 from tests.servers.plays import Hang, Say, Status
@@ -394,3 +395,17 @@ def test_the_bare_magic_lists_the_magics(shell: Any) -> None:
         assert name in shown
     with pytest.raises(UsageError, match="empty"):
         shell.run_line_magic("agent", "--new --dry-run")
+
+
+def test_a_question_that_is_asked_again_by_a_click_has_the_type_of_its_answer(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    magics = shell.magics_manager.registry["ArchytasNB"]
+    offered: list[Any] = []
+    monkeypatch.setattr(magics.after, "add", lambda *given: offered.append(given))
+    answer = ("final_answer", 3)
+    shell.user_ns["script"] = ScriptedModel(answer, answer, ("final_answer", "Three."))
+    run = shell.run_line_magic("agent", "--model script --new --type int How many?")
+    [(_, _, again)] = offered
+    assert [run.output, again(run.question).output] == [3, 3]
+    assert again("In words?").output == "Three."

@@ -221,5 +221,5 @@ def test_a_click_asks_nothing_while_another_question_is_answered(
     _, setup, _ = magics._last_asked
     asking = magics.history.begin("", Cell("", "", 1), new=False)
     with pytest.raises(UsageError, match="already answering"):
-        magics._ask_below("Again?", setup)
+        magics._ask_below("Again?", setup, "", {})
     magics.history.end(asking, None)
