@@ -37,8 +37,7 @@ def test_the_numbers_of_the_page_are_those_of_the_last_runs() -> None:
     )
     assert f"{report['solved']} of {report['tasks']} tasks" in page
     assert (
-        f"Without constrained decoding and guards, the same weights solved {bare['solved']}"
-        in page
+        f"Without constrained decoding and guards, the same weights solved {bare['solved']}" in page
     )
     assert f"{blind['solved']} of {blind['tasks']} harder tasks" in page
     assert f"{report['date']}, {report['model']}" in page
