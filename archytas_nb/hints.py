@@ -16,7 +16,7 @@ ARGUMENTS = {
         "instructions system system_prompt system_message prompt preamble persona role goal "
         "backstory"
     ),
-    "write tools=[…]": "functions function tool toolkit toolkits toolset toolsets plugins skills",
+    "write tools=[…]": "functions function tool toolkit toolkits toolset toolsets plugins",
     "write model=…": "llm llm_config client model_name model_id model_client chat_model engine",
     "write max_steps=…": (
         "max_iterations max_turns max_iter max_rounds steps recursion_limit usage_limits"

@@ -460,8 +460,8 @@ def test_a_value_of_100_mb_is_shown_at_once_with_both_ends() -> None:
         (["x" * 1000] * 100_000 + [1], ("['xx", ", 1]")),
         ({str(n): n for n in range(1_000_000)}, ("{'0': 0, ", "'999999': 999999}")),
         (np.arange(12_500_000), ("ndarray 12,500,000", "12499998, 12499999]")),
-        (pd.DataFrame({"a": np.zeros(12_500_000)}), ("DataFrame 12,500,000", "0.0\n0.0")),
-        (pd.Series(np.zeros(12_500_000)), ("Series 12,500,000", "0.0\n0.0")),
+        (pd.DataFrame({"a": np.zeros(12_500_000)}), ("DataFrame 12,500,000", "\n0\n0")),
+        (pd.Series(np.zeros(12_500_000)), ("Series 12,500,000", "\n0\n0")),
         (laughs, ("[[[", "]]]")),
         (endless, ("[[[", "]]]")),
     ):
