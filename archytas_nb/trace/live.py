@@ -311,7 +311,9 @@ _STICKY = (
     ":is(.jp-Cell-outputWrapper,.jp-Cell-outputArea,.jp-OutputArea-child,.jp-OutputArea-output,"
     f".widget-box):has(.{_HEADER}){{overflow:visible!important}}"
     f".{_WHOLE}:not(:has(.{_UNFOLDS}[open])) .{_STEPS}{{display:none!important}}"
-    f".{_UNFOLDS} summary{{width:1em;height:{draw.STATE_HEIGHT};line-height:{draw.STATE_HEIGHT}}}"
+    # There is room for the triangle alone, not for an ellipsis after it.
+    f".{_UNFOLDS} summary{{width:1em;height:{draw.STATE_HEIGHT};line-height:{draw.STATE_HEIGHT};"
+    "text-overflow:clip!important}"
     f".{_BUSY}{{height:2px;margin-top:-2px;background:linear-gradient(90deg,transparent,"
     "var(--jp-brand-color1,#1976d2),transparent) 0/40% 100% no-repeat;"
     "animation:archytas-nb-busy 2.4s ease-in-out infinite alternate}"
