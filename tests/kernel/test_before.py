@@ -185,6 +185,11 @@ def _indented(code: str) -> str:
         ("network", CONNECTS["http.client"], "address = '127.0.0.1:"),
         (
             "network",
+            "http.client.HTTPConnection('127.0.0.1', port).request('GET', '/')",
+            "address = '127.0.0.1:",
+        ),
+        (
+            "network",
             "urllib.request.urlopen(f'http://localhost:{port}/', timeout=0.01)",
             "http://loc",
         ),
