@@ -149,7 +149,7 @@ class Ledger:
         self._others: list[Effect] = []
         self._looked: Mapping[str, os.stat_result] | None = None
         self._decided: dict[tuple[AskBefore, str], PermissionError | None] = {}
-        self._announced: dict[int, tuple[FrameType, set[AskBefore]]] = {}
+        self._announced: dict[int, tuple[FrameType, set[AskBefore], str]] = {}
         # Those that were looked up, by port, with their addresses once they are asked for.
         self._hosts: dict[str, dict[str, frozenset[str] | None]] = {}
         self.effects: tuple[Effect, ...] = ()
@@ -279,10 +279,16 @@ class Ledger:
         needed = dict(self._kinds(act, paths))
         announced = self._announced.get(threading.get_ident())
         if announced is not None and _is_called_from(frame, announced[0]):
-            needed = {kind: each for kind, each in needed.items() if kind not in announced[1]}
+            needed = {
+                kind: each
+                for kind, each in needed.items()
+                if kind not in announced[1]
+                # A redirect leads to a host that was not announced.
+                or (kind == "network" and _host_of(each) != _host_of(announced[2]))
+            }
         elif act is not None and (own := announcer(frame)) is not None:
             kinds = {*needed, "delete"} if act.kind == "move" else {*needed}
-            self._announced[threading.get_ident()] = own, kinds
+            self._announced[threading.get_ident()] = own, kinds, act.target
         try:
             for kind, target in needed.items():
                 if self._decide(ask, kind, target):
@@ -713,6 +719,14 @@ def _is_called_from(frame: FrameType | None, function: FrameType) -> bool:
     while frame is not None and frame is not function:
         frame = frame.f_back
     return frame is not None
+
+
+def _host_of(target: str) -> str:
+    """The host of an address or a URL."""
+    if "://" in target:
+        target = target.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    host, _, port = target.rpartition(":")
+    return (host if port.isdigit() else target).strip("[]").casefold()
 
 
 def _is_inside(path: Path, folders: Iterable[Path]) -> bool:

@@ -6,6 +6,7 @@ import gc
 import socket
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,31 @@ def test_another_address_with_the_port_of_a_permitted_host_is_asked_about(world:
     assert isinstance(outcome.error, PermissionError)
     assert ["localhost:" in each for each in person.prompts] == [True, False]
     assert "127.0.0.2:" in person.prompts[1]
+
+
+def test_a_redirect_to_another_host_is_asked_about(world: World) -> None:
+    place = f"http://127.0.0.1:{world.server.getsockname()[1]}/"
+
+    class Redirect(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", place)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirect) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        person = Scripted("y", "n")
+        code = f"urllib.request.urlopen('http://localhost:{server.server_port}/', timeout=5)"
+        outcome = ran(code, person, "network")
+        server.shutdown()
+        thread.join()
+    assert outcome.status == "error"
+    assert [place in each for each in person.prompts] == [False, True]
+    assert not world.state[-1]
 
 
 def test_a_refusal_reaches_the_code_as_a_permission_error(world: World) -> None:
