@@ -46,7 +46,8 @@ MAX_STEPS = 10
 _MAX_TEXT = 300  # characters of a part of a step
 _MAX_PLANS = 5  # that the model writes after refusals
 _MAX_REPLIES = 3  # until one of them is a plan
-_NUMBER = re.compile(r"\s*\d+\s*[.)]\s*")
+_NUMBER = re.compile(r"\A(?:\s*\d+\s*[.)](?!\d))+\s*")
+"""Before a step; it is no part of it."""
 
 _ASK = """
 Do not begin yet: nothing is run now. First write a plan of your work, as one JSON object and \
@@ -111,7 +112,7 @@ def read_plan(text: str, tools: Collection[str]) -> Plan:
     lines = [line for line in text.split("\n") if line.strip()]
     steps = []
     for line in lines:
-        parts = [part.strip() for part in _NUMBER.sub("", line, count=1).split("|")]
+        parts = [part.strip() for part in _NUMBER.sub("", line).split("|")]
         if len(parts) > 3:
             raise ValueError(
                 f"{line.strip()!r} has {len(parts)} parts; expected what | tool | check"
@@ -140,7 +141,8 @@ def plan_in(reply: ModelReply, tools: Collection[str]) -> Plan:
         if not isinstance(each, dict):
             each = {"what": each}  # noqa: PLW2901 - a step that is only a text
         parts = (each.get(name) or "" for name in ("what", "tool", "check"))
-        steps.append(PlanStep(*(collapse_whitespace(str(part), _MAX_TEXT) for part in parts)))
+        what, *others = (collapse_whitespace(str(part), _MAX_TEXT) for part in parts)
+        steps.append(PlanStep(_NUMBER.sub("", what), *others))
     return _checked(steps, tools)
 
 

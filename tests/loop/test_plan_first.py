@@ -94,6 +94,23 @@ def test_a_plan_that_is_written_as_text_is_read_as_the_same(made: list[PlanStep]
     assert [(each.what, each.tool, each.check) for each in found] == expected
 
 
+@given(st.lists(st.text("a1.)| \t/") | st.sampled_from(["by 1.5", "1. 2) 3.5", "1."]), max_size=4))
+def test_an_approved_plan_is_the_one_of_the_model(whats: list[str]) -> None:
+    reply = ev.ModelReply(json.dumps({"steps": [{"what": each, "tool": ""} for each in whats]}))
+    try:
+        found = plan_in(reply, TOOLS)
+    except ValueError:
+        return
+    assert text_of(read_plan(text_of(found), TOOLS)) == text_of(found)
+    for step, what in zip(found, whats, strict=True):
+        assert " ".join(what.split()).endswith(step.what)
+
+
+def test_only_the_number_before_a_step_is_no_part_of_it() -> None:
+    found = read_plan("1. Multiply by 1.5\n2) 2.5 % of 10) rows", TOOLS)
+    assert [each.what for each in found] == ["Multiply by 1.5", "2.5 % of 10) rows"]
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
