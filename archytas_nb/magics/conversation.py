@@ -202,6 +202,8 @@ class ConversationMagics(Magics):
     @line_magic_with()
     def agent_reset(self, _: Any) -> Any:
         """Delete the conversation and start a new one."""
+        if self.history.is_running:
+            raise UsageError("a question is being answered; start over when that has ended")
         number = len(self.history.exchanges)
         self.history.reset()
         return TextResult(f"removed: {count(number, 'question')}")
