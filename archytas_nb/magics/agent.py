@@ -632,14 +632,13 @@ class ArchytasNB(SettingTraits, Magics):
                     view.end(getattr(error.run, "ending", None))
                     raise
 
-        is_made = False
         try:
             for note in go(before, run):
                 print(f"note: {note}")  # noqa: T201
             made = self.history.fork_last(ask, start.fork, cell_of(self.shell))
-            is_made = self.history.last is made
         finally:
-            if not is_made:  # nothing came of it: the other branch is there as it was
+            # One that was interrupted is a branch, too.
+            if self.history.last is not run:  # nothing came of it: the other one is as it was
                 go(run, before)
         made.show("nothing")
         return made

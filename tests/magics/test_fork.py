@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 import archytas_nb as nb
-from archytas_nb.errors import RunError
+from archytas_nb.errors import RunError, RunInterrupted
 from archytas_nb.namespace import Cell
 from archytas_nb.testing import ScriptedModel
 
@@ -200,6 +200,21 @@ def test_a_branch_that_comes_to_nothing_leaves_the_other_one_as_it_was(notebook)
     assert notebook.user_ns["c"] == 1
     assert notebook.user_ns["a"] == [0, 1]
     assert "one" in str(notebook.run_line_magic("agent_history", ""))
+
+
+def test_a_branch_that_was_interrupted_has_its_variables_and_is_undone(notebook) -> None:
+    ask(notebook, "a.append(1)", "c = 1")
+    notebook.user_ns["script"] = ScriptedModel(
+        ("change", {"statement": "a.append(7)"}), KeyboardInterrupt()
+    )
+    with pytest.raises(RunInterrupted):
+        notebook.run_line_magic("agent_fork", "-m script 2")
+    assert state(notebook.user_ns) == after("a.append(1)", "a.append(7)")
+    notebook.run_line_magic("agent_fork", "--to 1")
+    assert state(notebook.user_ns) == after("a.append(1)", "c = 1")
+    notebook.run_line_magic("agent_fork", "--to 2")
+    notebook.run_line_magic("agent_undo", "")
+    assert state(notebook.user_ns) == after()
 
 
 def test_the_buttons_of_a_question_go_when_it_is_forked(
