@@ -414,6 +414,12 @@ class Map:
             yield
 
     @contextlib.contextmanager
+    def file_open(self) -> Iterator[None]:
+        """Open the file alone, to keep what no model answers."""
+        with closing(Store(self._path)) as self._store:
+            yield
+
+    @contextlib.contextmanager
     def _with_executor(self) -> Iterator[None]:
         """Find out how the executor can be used, before anything is paid.
 

@@ -126,7 +126,9 @@ class Sure:
             others = self._others(asked, unsure, options)
             for at, (other, value) in zip(places, others, strict=False):
                 results[at] = _with_costs(other, results[at])
-                values[at], by[at] = value, "then"
+                values[at] = value
+                if other.status != UNSURE:
+                    by[at] = "then"
         return results, values, by
 
     def _others(
@@ -150,23 +152,31 @@ def confidence_of(asked: Map, result: RowResult) -> float | None:
 
 
 def _by_person(asked: Map, questions: Sequence[str]) -> Iterator[tuple[RowResult, Any]]:
-    """What the person answers, until they end it or nobody is there."""
+    """What the person answers, until they end it or nobody is there; each answer is kept."""
     from archytas_nb.kernel.person import Keyboard
     from archytas_nb.trace.controls import Controls
 
     options = {label(each): each for each in options_in(asked.schema).get(WHOLE, ())}
     person = Controls(Keyboard())
-    for question in questions if person.there and options else ():
-        form = UserQuestion(question, tuple(options), is_of_model=False)
-        try:
-            line = person.ask(f"{question}\n{' / '.join(options)}: ", form).strip()
-        except (EOFError, OSError):
-            return
-        if line not in options:
+    keys = asked.keys_of(questions, (), PERSON)
+    asked.know(keys)
+    is_there = person.there and bool(options)
+    for key, question in zip(keys, questions, strict=True):
+        result = asked.result(key)
+        if result.status != "done" and is_there:
+            form = UserQuestion(question, tuple(options), is_of_model=False)
+            try:
+                line = person.ask(f"{question}\n{' / '.join(options)}: ", form).strip()
+            except (EOFError, OSError):
+                is_there, line = False, ""
+            if line in options:
+                result = RowResult("done", answer=options[line])
+                with asked.file_open():
+                    asked.keep(key, result)
+        if result.status == "done":
+            yield result, asked.answers.check(result.answer).value
+        else:
             yield RowResult(UNSURE), None
-            continue
-        answer = options[line]
-        yield RowResult("done", answer=answer), asked.answers.check(answer).value
 
 
 def _with_costs(result: RowResult, before: RowResult) -> RowResult:

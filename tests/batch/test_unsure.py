@@ -72,6 +72,34 @@ def test_another_model_answers_what_is_unsure() -> None:
     assert (len(model.asked), len(large.asked)) == (4, 2)
 
 
+def test_what_the_person_answers_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    lines = ["bad", KeyboardInterrupt(), "good"]
+
+    class Typist:
+        there = True
+
+        def ask(self, prompt: str, _: Any = None) -> str:
+            asked.append(prompt)
+            line = lines.pop(0)
+            if isinstance(line, BaseException):
+                raise line
+            return str(line)
+
+    monkeypatch.setattr("archytas_nb.trace.controls.Controls", lambda _: Typist())
+    options: dict[str, Any] = {"type": Mood, "store": str(tmp_path / "s"), "progress": False}
+    agent = Agent([], Told())
+    with pytest.raises(KeyboardInterrupt):
+        agent.map(SHARES, "How is it?", unsure=0.7, then="person", **options)
+    found = agent.map(SHARES, "How is it?", unsure=0.7, then="person", **options)
+    assert found["answer"].tolist() == ["good", "bad", "bad", "good"]
+    assert found["by"].tolist() == ["agent", "then", "agent", "then"]
+    assert ["0.55" in each for each in asked] == [True, False, False]
+    again = agent.map(SHARES, "How is it?", unsure=0.7, then="person", **options)
+    assert again["answer"].tolist() == found["answer"].tolist()
+    assert len(asked) == 3
+
+
 def test_without_it_a_map_asks_for_nothing_more() -> None:
     model = Told()
     found = Agent([], model).map(SHARES, "?", type=Mood, store=None, progress=False)
