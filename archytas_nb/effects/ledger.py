@@ -585,8 +585,10 @@ def _caches() -> tuple[str, ...]:
     """The folders for what Python and libraries may make again, as the systems name them."""
     home = Path.home()
     own = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    given = [each for each in (own, sys.pycache_prefix) if each]
-    return tuple(map(str, (home / ".cache", home / "Library" / "Caches", *given)))
+    given = [Path(each) for each in (own, sys.pycache_prefix) if each]
+    found = (home / ".cache", home / "Library" / "Caches", *given)
+    # One with a longer name is another folder.
+    return tuple(f"{each}{os.sep}" for each in found)
 
 
 def _bytes(size: int) -> str:

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import archytas_nb.effects.ledger as effects
 from archytas_nb.effects.ledger import Ledger, undo, watched
 from archytas_nb.effects.states import Store
 
@@ -283,3 +284,16 @@ def test_nothing_is_noted_of_others(tmp_path: Path) -> None:
         thread.start()
         thread.join()
     assert ledger.effects == ()
+
+
+def test_only_what_is_in_the_folder_for_caches_is_no_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache/")
+    monkeypatch.setattr(effects, "_caches", effects._caches.__wrapped__)
+    for name in ("cache", "cache-of-mine"):
+        (tmp_path / name).mkdir()
+    with watched(Ledger(Store())) as ledger:
+        for name in ("cache", "cache-of-mine"):
+            (tmp_path / name / "a").write_text("x")
+    assert [each.target for each in ledger.effects] == [str(tmp_path / "cache-of-mine" / "a")]
