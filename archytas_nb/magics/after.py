@@ -72,8 +72,10 @@ class AfterRuns:
                 raise ArchytasError("it was brought back already, or another question was asked")
             return Done("\n".join(self.redone(back)))
 
-        def ask(question: str) -> Callable[[], Done]:
+        def ask(question: str, *, continues: bool = False) -> Callable[[], Done]:
             def do() -> Done:
+                if continues and self._history.last is not run:
+                    raise ArchytasError("this question is not the last one any more")
                 again(question)
                 return Done()
 
@@ -87,7 +89,9 @@ class AfterRuns:
             actions.append(Action("Keep as code", "%agent_code", lambda: _as_code(run)))
         if isinstance(run.ending, Stopped):
             magic = "%agent Continue where you stopped."
-            actions.append(Action("Continue", magic, ask("Continue where you stopped.")))
+            actions.append(
+                Action("Continue", magic, ask("Continue where you stopped.", continues=True))
+            )
         actions.append(Action("Ask again", "run the cell again", ask(run.question)))
         return actions
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from IPython.core.error import UsageError
 
+from archytas_nb.errors import ArchytasError
 from archytas_nb.testing import ScriptedModel
 from tests.live_kernel import Kernel, live_kernel
 from tests.magics.conftest import COUNT
@@ -409,3 +410,18 @@ def test_a_question_that_is_asked_again_by_a_click_has_the_type_of_its_answer(
     [(_, _, again)] = offered
     assert [run.output, again(run.question).output] == [3, 3]
     assert again("In words?").output == "Three."
+
+
+def test_a_question_that_was_undone_is_not_continued_by_a_click(shell: Any) -> None:
+    magics = shell.magics_manager.registry["ArchytasNB"]
+    shell.user_ns["script"] = ScriptedModel(*[("count_words", {"text": "a"})] * 3)
+    run = magics.agent("--model script --new --max-steps 1 How many?", local_ns=shell.user_ns)
+    assert run.status == "stopped"
+    asked: list[str] = []
+    actions = {each.label: each for each in magics.after._actions(run, asked.append)}
+    actions["Continue"].do()
+    magics.history.forget_last()
+    with pytest.raises(ArchytasError, match="not the last"):
+        actions["Continue"].do()
+    actions["Ask again"].do()
+    assert asked == ["Continue where you stopped.", "How many?"]
