@@ -134,10 +134,10 @@ def faults_of(page: str) -> list[str]:
     page.encode("utf-8")
     parser = _Faults()
     # The style sheets of an empty live page and of a saved one may stand; no other may.
-    sheets = re.findall("<style>.*?</style>", live_question(RunView("")))
+    live = re.findall("<style[^>]*>.*?</style>", live_question(RunView("")))
     sheets = (SHEET, SHEET + CODE_SHEET, SHEET + TABLE_SHEET, SHEET + TABLE_SHEET + CODE_SHEET)
     saved = (stylesheet(each, linked=True) for each in sheets)
-    for constant in (*sheets, *saved):
+    for constant in (*live, *saved):
         page = page.replace(constant, "")
     parser.feed(page)
     parser.close()
