@@ -326,7 +326,7 @@ class EndpointErrors:
         advice = "Ask again, or check the server's log."
         cause = collapse_whitespace(why)
         text = f"{self._at} disconnected before its reply was complete ({cause}). {advice}"
-        found = self._explained("The connection was closed in the middle of a reply", cause, advice)
+        found = self._explained("The reply ended before it was complete", cause, advice)
         return ModelError(text, kind="unreachable", passing=True, may_be_paid=True, explained=found)
 
     def unusable(self, what: str, kind: ModelErrorKind = "server", advice: str = "") -> ModelError:

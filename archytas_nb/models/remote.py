@@ -601,8 +601,10 @@ def with_retries(
         if is_final:
             raise failed from None
         retries += 1
-        told = failed.explained.short if failed.explained else what
-        yield Notice("retry", f"{told}. Trying again ({retries} of {most})", seconds=wait)
+        if failed.explained:
+            said = failed.explained.said.partition(". ")[0].rstrip(".")
+            what = collapse_whitespace(f"{failed.explained.short}: {said}", 160)
+        yield Notice("retry", f"{what}. Trying again ({retries} of {most})", seconds=wait)
         sleep(wait)
 
 

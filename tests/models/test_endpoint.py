@@ -143,6 +143,7 @@ def test_a_reply_that_the_server_aborted_is_retried(stream: bool) -> None:
     assert reply.text == "Whole."
     [notice] = [each for each in seen if isinstance(each, Notice)]
     assert "aborted the reply: finish_reason is 'error'" in notice.text
+    assert "connection was closed" not in notice.text, "it was not"
 
 
 @pytest.mark.parametrize(
