@@ -35,9 +35,15 @@ def ask(shell: InteractiveShell) -> Any:
     return ask
 
 
-def tools(ask: Any) -> str:
+def code_runs(ask: Any) -> str:
+    """Where the code of the offered tool runs; empty if none is offered, and none is told of."""
     request: AskModel = ask.model.asked[0]
-    return str(request.messages[0]["content"])
+    system, question = (str(request.messages[at]["content"]) for at in (0, -1))
+    told = [
+        place for place in ("in a copy of", "in the notebook") if f"(Code runs {place}" in question
+    ]
+    assert len(told) == ("Run Python: " in system), "the tool and its place are told together"
+    return "".join(told)
 
 
 def magic(ask: Any, line: str) -> str:
@@ -47,20 +53,19 @@ def magic(ask: Any, line: str) -> str:
 def test_the_tool_is_offered_by_the_option_or_the_setting_and_to_small_models_by_the_option(
     ask: Any,
 ) -> None:
-    ask("hello", options="--context changed")
-    assert "Run Python code" not in tools(ask)
-    assert "Run Python in a copy" in tools(ask)
-    ask("hello", options="--python off")
-    assert "Run Python" not in tools(ask)
-    ask("hello", options="--python auto")
-    assert "Run Python code" in tools(ask)
+    ask("hello", options="--new --context changed")
+    assert code_runs(ask) == "in a copy of"
+    ask("hello", options="--new --python off")
+    assert code_runs(ask) == ""
+    ask("hello", options="--new --python auto")
+    assert code_runs(ask) == "in the notebook"
     ask.shell.run_line_magic("config", "ArchytasNB.python = 'undoable'")
-    ask("hello")
-    assert "Run Python code" in tools(ask)
-    ask("hello", small=True)
-    assert "Run Python" not in tools(ask)
-    ask("hello", small=True, options="--python undoable")
-    assert "Run Python code" in tools(ask)
+    ask("hello", options="--new")
+    assert code_runs(ask) == "in the notebook"
+    ask("hello", small=True, options="--new")
+    assert code_runs(ask) == ""
+    ask("hello", small=True, options="--new --python undoable")
+    assert code_runs(ask) == "in the notebook"
 
 
 def test_undo_puts_the_variables_back_and_forgets_the_question(
