@@ -13,6 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from archytas_nb.agent import Agent
 from archytas_nb.cells import failure
 from archytas_nb.errors import ArchytasError
+from archytas_nb.loop.wire import CODE_IN_COPY
 from archytas_nb.models.secrets import mask_in
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace import bundle
@@ -186,12 +187,12 @@ def question(**more: Any) -> str:
 
 
 def test_an_agent_in_python_is_told_too_unless_it_may_not(told: Any) -> None:
-    assert question(context="mentioned") == "Why?"
+    assert question(context="mentioned") == f"Why?\n\n{CODE_IN_COPY}"
     text = told("values = [1]\n1 / 0")
     assert question(context="none") == "Why?"
     assert text not in question(namespace={})  # other variables: another place
     asked = question(context="mentioned")
-    assert asked.endswith(f"\n\n{text}")
+    assert asked.endswith(f"\n\n{text}\n\n{CODE_IN_COPY}")
     assert "values: list[1 int]" in asked  # the failed cell names it
 
 
