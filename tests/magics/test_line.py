@@ -305,7 +305,9 @@ def test_a_kernel_completes_a_line(kernel: Kernel) -> None:
 
     assert asked("%agent --mo") == ("--mo", ["--model"])
     assert asked("x = %agent --protocol re") == ("re", ["react"])
-    assert asked("y = 1\n%agent --max-to") == ("--max-to", ["--max-total-tokens"])
+    assert asked("y = 1\n%agent --max-tot") == ("--max-tot", ["--max-total-tokens"])
+    word, offered = asked("%agent --max-to")
+    assert (word, sorted(offered)) == ("--max-to", ["--max-tools", "--max-total-tokens"])
 
 
 def test_the_models_of_the_endpoint_are_offered_and_an_endpoint_that_is_not_there_harms_nothing(
