@@ -36,5 +36,7 @@ def test_a_key_of_the_configuration_is_not_shown(
         printed = "".join(capfd.readouterr())
         endpoint.close_clients(server.url)
     assert "Fine." in printed
-    assert "rejected the API key" in printed
+    assert "✗ The key was rejected" in printed
+    assert "no such key: … (HTTP 401)" in printed
+    assert printed.count("the key was rejected (see above)") == 2, "the cell and %tb"
     assert [line for line in printed.splitlines() if KEY in line] == []
