@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from IPython.core.error import UsageError
@@ -127,9 +128,13 @@ def test_a_failing_endpoint_is_one_clear_line_and_the_conversation_goes_on(asked
         use(asked, server)
         cell = asked.run("%agent Hello?")
         assert cell.status == "error"
-        assert cell.error.startswith("ModelError: ")
-        assert server.url in cell.error
-        assert "\n" not in cell.error
+        assert cell.error == "ModelError: the server failed (see above)"
+        shown = cell.displayed[-1]
+        for text in (shown["text/plain"], shown["text/html"]):
+            assert "The server failed" in text
+            assert f"{urlsplit(server.url).netloc}: out of order." in text
+        _, _, details = shown["text/html"].rpartition("<details")
+        assert server.url in details
         cell = asked.run("%agent Hello again?")
         assert cell.status == "ok", cell.printed
         assert [message["role"] for message in server.chats[-1].body["messages"]] == [
