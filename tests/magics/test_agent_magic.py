@@ -367,10 +367,13 @@ def test_reports_are_the_value_of_their_cell(asked: Kernel) -> None:
         assert "There are 124 Gentoo penguins." in history.result
         assert "<table" in history.of("execute_result")[0]["data"]["text/html"]
         cost = asked.run("%agent_cost").result.splitlines()
-        assert cost[-1].split()[1:6] == ["1", "2", "200", "120", "20"]
+        [row] = [line.split() for line in cost if line.startswith("conversation")]
+        assert row[1:6] == ["1", "2", "200", "120", "20"]
+        assert row[-1] == "unknown"
+        assert cost[-1].startswith("The price of the model is not known")
         undone = asked.run("%agent_undo").result.splitlines()
         assert undone[0] == "removed: How many?"
-        assert undone[1].startswith("not watched")
+        assert undone[1:] == ["note: what it changed was not watched, so no variable was restored"]
         assert "no questions have been asked" in asked.run("%agent_history").result
 
 
