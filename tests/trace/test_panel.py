@@ -37,8 +37,8 @@ from tests.trace.hostile import PAYLOADS, faults_of
 
 
 def words(page: str) -> str:
-    """A page without tags."""
-    return unescape(re.sub(r"<[^>]+>", "", re.sub(r"<style>.*?</style>", "", page)))
+    """A page without tags and style sheets, of which a linked one has a ``>`` in its address."""
+    return unescape(re.sub(r'<(?:"[^"]*"|[^">])+>', "", re.sub(r"<style>.*?</style>", "", page)))
 
 
 def query(sql: str, limit: int = 5, where: str = "main", log: str = "a\nb") -> str:
@@ -148,24 +148,28 @@ def test_the_finished_trace_shows_the_decision_on_a_call() -> None:
     edit = Edit({"limit": 10}, (FormArgument("limit", "10", before="5"),))
     slow = run(CallOutcome("done", "10 rows", decision=Decision("approved", seconds=64.2)))
     assert "1. query(limit=5) (approved by you after 1 min 4 s) → 10 rows" in plain(slow)
-    assert "query(limit=5) (approved by you after 1 min 4 s)" in words(html(slow))
+    assert "query(limit=5) → 10 rows (approved by you after 1 min 4 s)" in words(html(slow))
     unasked = run(CallOutcome("done", "10 rows", allowed="allow names it"))
     assert "1. query(limit=5) (not asked: allow names it) → 10 rows" in plain(unasked)
-    assert "query(limit=5) (not asked: allow names it)" in words(html(unasked))
+    assert "query(limit=5) → 10 rows (not asked: allow names it)" in words(html(unasked))
     answered = run(CallOutcome("done", "blue", person_seconds=4.0))
     assert "1. query(limit=5) (answered by you after 4 s) → blue" in plain(answered)
     late = run(CallOutcome("refused", "Refused", decision=Decision("unanswered")))
     assert "not run, no clear answer" in plain(late)
     edited = run(CallOutcome("done", "10 rows", decision=Decision("approved"), edit=edit))
     assert "1. query(limit=10) (approved by you, edited limit 5 → 10) → 10 rows" in plain(edited)
-    assert "query(limit=10) (approved by you, edited limit 5 → 10)" in words(html(edited))
+    row = "query(limit=10) → 10 rows (approved by you, you changed limit)"
+    steps, _, below = html(edited).partition("</details></div></details>")
+    assert f"✓ {row}approved by you, edited limit 5 → 10" in words(steps)
+    assert words(below) == f"✎ {row}!"  # in view, because it is not what the model asked for
+    assert 'title="approved by you, edited limit 5 → 10"' in below
     refusal = CallOutcome(
         "refused",
         "The user refused this call: no. Do not.",
         decision=Decision("refused", reason="no"),
     )
     assert "1. ⊘ query(limit=5) → refused by you: no\n" in plain(run(refusal))
-    assert "query(limit=5) → refused by you: no" in words(html(run(refusal)))
+    assert words(html(run(refusal))).endswith("⊘ query(limit=5) → refused by you: no!")  # in view
     assert "Do not." in words(html(run(refusal)))  # unfolded, with what the model read
     nobody = run(CallOutcome("done", "10 rows"))
     assert "1. query(limit=5) → 10 rows" in plain(nobody)
