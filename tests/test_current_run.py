@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -66,16 +67,16 @@ def test_a_tool_reads_its_question_step_and_messages() -> None:
     def look(run: nb.CurrentRun) -> None:
         """Look."""
         seen.append((run.question, run.step, [each["role"] for each in run.messages]))
-        run.messages[0]["content"] = "changed"
+        run.messages[0]["content"] = "spoilt"
         for call in run.messages[-1].get("tool_calls", []):
-            call["function"]["name"] = "changed"
+            call["function"]["name"] = "spoilt"
 
     model = ScriptedModel(("look", {}), ("look", {}), "Done.", protocol="native")
     tool = nb.Tool.from_function(look, repeat=True)
     nb.Agent([tool], model, namespace={}).run("What is it?")
     assert seen[0] == ("What is it?", 1, ["system", "user"])
     assert seen[1] == ("What is it?", 2, ["system", "user", "assistant", "tool"])
-    assert "changed" not in str(model.asked[-1].messages)
+    assert "spoilt" not in str(model.asked[-1].messages)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -412,7 +413,7 @@ def test_the_steps_of_the_inner_run_are_nested_in_the_trace() -> None:
     [inner] = step.calls[0].runs
     assert [call.name for each in inner.steps for call in each.calls] == ["shelf"]
     data, _ = bundle(view_of(run))
-    assert all("shelf(title" in data[kind].replace("&quot;", '"') for kind in data)
+    assert all("shelf(title" in re.sub("<[^>]*>", "", data[kind]) for kind in data)
     printed = [each.text for each in seen if isinstance(each, ev.Delta) and each.kind == "output"]
     assert printed == ['librarian: shelf(title="Emma")\n'], "while it runs"
     assert run.usage.requests == 4
