@@ -147,4 +147,4 @@ def test_the_head_names_what_is_continued_only_where_that_is_not_obvious(
     notebook.ask("z2", "two")
     assert notebook.head == "two\n(after: one)"
     assert "(after: one)" in notebook.cell.displayed[0]["text/markdown"]
-    assert "after: one · " in notebook.cell.displayed[0]["text/html"]
+    assert " · after: one</span>" in notebook.cell.displayed[0]["text/html"]
