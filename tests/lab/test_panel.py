@@ -42,7 +42,10 @@ def test_a_call_waits_in_the_trace_and_is_edited_refused_or_interrupted_there(
     desk.picture("panel-approved", 3)
     desk.wait_until_run(3)
     finished = desk.text(3)
-    assert re.search(rf"query\(sql=.*, limit=10\) \({_APPROVED}\)", finished)
+    decided = r"\(approved by you( after \d+ s)?, you changed limit\)"
+    assert re.search(rf"✎ query \(sql=.*, limit=10\) → 10 rows {decided}", finished)
+    [trace] = bundles(desk.outputs(3))
+    assert re.search(rf"query\(.*\) \({_APPROVED}\)", trace["text/plain"])
     assert "waiting" not in finished
     desk.picture("panel-finished", 3)
 
