@@ -35,6 +35,13 @@ def bundles(outputs: list[dict[str, Any]]) -> list[dict[str, str]]:
     ]
 
 
+def trace_with_buttons(outputs: list[dict[str, Any]]) -> dict[str, str]:
+    """The trace of the last question; the buttons below it are a widget alone."""
+    trace, buttons = bundles(outputs)
+    assert [set(trace), set(buttons)] == [STATIC, {WIDGET_VIEW}]
+    return trace
+
+
 def traces(notebook: dict[str, Any]) -> list[dict[str, str]]:
     """The traces in a notebook file."""
     every = [each for cell in notebook["cells"] for each in bundles(cell.get("outputs", []))]
