@@ -126,7 +126,7 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     assert "Gentoo penguins are the heaviest: 5,092 g on average" in finished
     inside, below, heights = desk.layout
     print(f"layout shift {inside:.4f}, of what is below {below:.4f}, heights {heights}")
-    first, between = desk.seconds_between("waiting for the model", "Gentoo penguins")
+    first, between = desk.seconds_between(" · step 1", "Gentoo penguins")
     often = statistics.mean(between)
     print(f"first sign after {first:.2f} s, then {len(between)} updates, one each {often:.2f} s")
     print(f"saved {sizes([left])} kB with a plot (at most 37)")
