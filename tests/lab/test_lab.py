@@ -192,7 +192,8 @@ def test_what_can_be_done_with_the_last_answer_is_done_by_a_click(lab: Lab, sit:
     assert buttons.all_inner_texts() == ["Undo", "Keep as code", "Ask again"]
     assert answer_below_top(desk, 2) <= 220  # it has no buttons any more
     buttons.get_by_text("Keep as code").click()
-    desk.wait_for_text("rows.append(11)")
+    desk.wait_for_text("verified: 2 of 2 values equal")
+    assert "rows.append(11)" in desk.text(3)
     buttons.get_by_text("Undo").click()
     desk.wait_for_text("Undone at")
     desk.run_cell(4)
@@ -202,10 +203,11 @@ def test_what_can_be_done_with_the_last_answer_is_done_by_a_click(lab: Lab, sit:
     buttons.get_by_text("Redo").click()
     desk.wait_for_text("Eleven is there.")
     desk.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    copies = desk.page.locator("[aria-label='Copy the answer']")
-    copies.last.focus()
+    cell = desk.page.locator(".jp-Notebook .jp-Cell").nth(3)
+    copies = cell.locator("[aria-label='Copy the answer']")
+    copies.focus()  # waits until the answer is there again
     desk.page.keyboard.press("Enter")
-    copies.last.filter(has_text="Copied").wait_for()
+    copies.filter(has_text="Copied").wait_for()
     assert desk.page.evaluate("navigator.clipboard.readText()") == "Eleven is there."
     desk.picture("actions", 3)
     desk.save()
