@@ -321,20 +321,26 @@ def test_a_map_shows_its_progress_and_goes_on_after_an_interrupt(lab: Lab, sit: 
         assert desk.wait_until_shown("0 of 8 rows done · 0 tokens") < last
         desk.interrupt()
         desk.wait_until_shown("stopped by an interrupt (rerun the cell to continue)")
+        desk.wait_until_run(2)
         desk.run_cell(3)
-        desk.wait_for_text("open")
+        desk.wait_until_run(3)
         [stopped] = bundles(desk.outputs(2))
-        assert re.fullmatch(
-            r"4 of 8 rows done · [\d,]+ tokens · stopped by an .*", stopped["text/plain"]
-        )
+        line, *below = stopped["text/plain"].splitlines()
+        ended = r"stopped by an interrupt \(rerun the cell to continue\)"
+        assert re.fullmatch(rf"labels · 4 of 8 rows done · [\d,]+ tokens · {ended}", line)
+        assert re.match(r"label +even 2 ▇+ +odd 2 ▇+$", below[0])
+        assert [each.split()[-1] for each in below[-5:]] == [*["done"] * 4, "open"]
         assert desk.text(3).count(" open") == 4
         hangs.clear()
         desk.run_cell(2)
         desk.wait_until_shown("8 of 8 rows done")
         desk.run_cell(3)
         desk.wait_for_text("h odd 7 done")
-    [line], [frame] = bundles(desk.outputs(2)), bundles(desk.outputs(3))
-    assert re.fullmatch(r"8 of 8 rows done · [\d,]+ tokens", line["text/plain"])
+    [finished], [frame] = bundles(desk.outputs(2)), bundles(desk.outputs(3))
+    line, *below = finished["text/plain"].splitlines()
+    assert re.fullmatch(r"labels · 8 of 8 rows done · [\d,]+ tokens", line)
+    assert re.match(r"label +even 4 ▇+ +odd 4 ▇+$", below[0])
+    assert [each.split()[-1] for each in below[-5:]] == ["done"] * 5
     rows = [each.split() for each in frame["text/plain"].splitlines()[1:]]
     words = ("even", "odd")
     assert rows == [["abcdefgh"[n], words[n % 2], str(n), "done"] for n in range(8)]
