@@ -205,7 +205,10 @@ class _Server(uvicorn.Server):
 
 
 _CONNECTION = "archytas_nb.connection"
-_NO_TOKEN = b"the header Authorization must be: Bearer TOKEN, as %agent_mcp serve printed it\n"
+_NO_TOKEN = (
+    b"the header Authorization must be: Bearer TOKEN, "
+    b"which python -m archytas_nb mcp --token prints\n"
+)
 
 
 def _token_required(app: Any, token: str) -> Any:
