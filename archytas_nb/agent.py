@@ -756,8 +756,8 @@ class Agent:
                 ``"auto"`` plans if the prompt names a column and there are tools, and asks row by
                 row if the plan cannot be used.
             rows: How many rows a request has at most. With more than one, `verify` rows are asked
-                singly first, then together; where an answer differs, fewer are asked together. A
-                row that a reply leaves out, doubles or moves is asked singly.
+                one by one first, then together; where an answer differs, fewer are asked together.
+                A row that a reply leaves out, doubles or moves is asked alone.
             verify: How many rows of a plan the agent answers as well, to compare. If an answer
                 differs, you decide; without anybody at the keyboard, the plan is not used.
             max_fallback: The largest share of rows of a plan, from 0 to 1, that is asked one by one

@@ -1,13 +1,13 @@
-"""Asks about several rows in one request, after comparing this with rows that are asked singly.
+"""Asks about several rows in one request, after comparing this with rows that are asked one by one.
 
 The states of such a map, and what moves it:
 
-    sampled      some rows are asked singly
+    sampled      some rows are asked one by one
     compared     the same rows are asked together; where an answer differs, fewer are asked together
     decided      how many rows a request has; 1 where no number agrees
     asked        all other rows are asked together
     completed    each row that a reply left out, doubled or moved, or answered with a value of
-                 another type, is asked singly
+                 another type, is asked alone
 
 Each row is kept in the file of the map as it ends, under a key that has the number of rows. So a
 map that is run again asks only about what is missing.
@@ -116,7 +116,7 @@ class AnswersTogether:
         self.form: AnswerForm | None = AnswerForm(text, {"type": "array", "items": entry})
 
     def check(self, answer: Json, *_: Any, variables: Any = None) -> Verdict:  # noqa: ARG002
-        """Whether an answer is a list: rows that it lacks are asked singly, which costs less."""
+        """Whether an answer is a list: rows that it lacks are asked alone, which costs less."""
         if isinstance(answer, list):
             return Verdict(value=answer)
         return Verdict(f"it is no list; expected {self._what}", wrong_type=True)
@@ -143,7 +143,7 @@ class AnswersTogether:
 
 
 class Comparison(NamedTuple):
-    """How often rows that were asked together have the answers of rows that were asked singly."""
+    """How often rows that were asked together have the answers that they have alone."""
 
     number: int
     agree: int
@@ -171,7 +171,7 @@ class MapTogether:
         rows: The map of the single questions.
         questions: The question for each row.
         number: How many rows a request has at most.
-        verify: How many rows are asked singly, too, to compare.
+        verify: How many rows are asked one by one, too, to compare.
 
     Attributes:
         record: What is known of it in the end.
@@ -286,7 +286,7 @@ class MapTogether:
         return number
 
     def _compared(self, number: int, keys: Sequence[str]) -> Comparison:
-        """Compare the sample asked together with the sample asked singly."""
+        """Compare the sample asked together with the sample asked one by one."""
         agree = 0
         differ = []
         compared = 0
@@ -351,7 +351,7 @@ class MapTogether:
         return result
 
     def _complete(self, keys: Sequence[str]) -> None:
-        """Ask singly about what the requests with several rows left open."""
+        """Ask one by one about the rows that requests with several rows left open."""
         rows = self._map
         left = [each for each in self._order if self._is_open(keys, each)]
         places = range(len(self._distinct))

@@ -151,8 +151,8 @@ MAP_FLAGS = (
     ),
     _value(
         "N",
-        "Rows of one request at most (1). With more, some rows are asked singly first, to compare; "
-        "where an answer differs, fewer are asked together.",
+        "Rows of one request at most (1). With more, some rows are asked one by one first, to "
+        "compare; where an answer differs, fewer are asked together.",
         "--rows",
         type=integer,
         default=1,

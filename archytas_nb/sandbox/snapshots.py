@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import re
+import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any, get_args
@@ -135,7 +136,13 @@ def resumed(snapshot: Any, reply: Any) -> SyncSnapshot:
 _NO_CALL = re.compile(r"external function '(\w+)' cannot suspend in this synchronous context")
 
 
-_NO_PART = re.compile(r"'(?:\w*Frame|Series|Index|ndarray)' object is not subscriptable$")
+_NO_PART = re.compile(r"'(\w+)' object is not subscriptable$")
+_PYTHONS_OWN = {
+    each.__name__
+    for each in (*vars(builtins).values(), *vars(types).values())
+    if isinstance(each, type)
+}
+"""The classes of which the sandbox has values of its own; a value of any other is a handle."""
 
 
 def exception_text(error: Any) -> str:
@@ -147,7 +154,8 @@ def exception_text(error: Any) -> str:
             f"NotImplementedError: {found[1]} cannot be called in a method that Python itself "
             "calls, such as __str__ or __eq__: call it before, and keep the result"
         )
-    if _NO_PART.search(text):
+    part = _NO_PART.search(text)
+    if part and part[1] not in _PYTHONS_OWN:
         return (
             f"{text} here: give a function a column of a variable as text, such as "
             f"{COLUMN_AS_TEXT}, or show() all of it"

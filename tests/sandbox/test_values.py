@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import dataclasses
 import datetime as dt
@@ -27,9 +28,11 @@ from pydantic import BaseModel
 from pydantic_monty import Monty, MontyError
 
 from archytas_nb.loop.events import CallOutcome
+from archytas_nb.loop.program_protocol import COLUMN_AS_TEXT
 from archytas_nb.sandbox.handles import Handles
 from archytas_nb.sandbox.inputs import as_input, call_of
 from archytas_nb.sandbox.short import MAX_SHORT, short
+from archytas_nb.sandbox.snapshots import exception_text
 from archytas_nb.sandbox.values import MAX_ITEMS, from_sandbox, to_sandbox
 from archytas_nb.tools.tool import Tool
 from tests.sandbox.direct import pool
@@ -427,3 +430,26 @@ def test_a_short_text_is_one_line_of_at_most_200_characters(value: Any) -> None:
     text = short(value)
     assert 0 < len(text) <= MAX_SHORT
     assert text.isprintable()
+
+
+@pytest.mark.parametrize("kind", [*vars(builtins).values(), *vars(types).values()])
+def test_a_value_of_the_sandbox_that_has_no_parts_is_no_column(kind: Any) -> None:
+    if isinstance(kind, type):
+        text = f"TypeError: '{kind.__name__}' object is not subscriptable"
+        assert exception_text(_Shown(text)) == text
+
+
+@pytest.mark.parametrize("name", ["DataFrame", "GeoDataFrame", "LazyFrame", "Series", "DataArray"])
+def test_an_object_that_a_program_cannot_index_is_told_with_the_way(name: str) -> None:
+    text = f"TypeError: '{name}' object is not subscriptable"
+    assert COLUMN_AS_TEXT in exception_text(_Shown(text))
+
+
+@dataclasses.dataclass
+class _Shown:
+    """An error of the sandbox, by what it displays."""
+
+    text: str
+
+    def display(self, _: str) -> str:
+        return self.text
