@@ -57,8 +57,7 @@ class Overview(NamedTuple):
             return self.empty
         table = Table(self.head, tuple(tuple(map(tidy, row)) for row in self.rows))
         lines = grid_lines(table, len(self.rows), width=10_000, cell=1_000)
-        notes = [textwrap.fill(tidy(each), _NOTE_WIDTH) for each in self.notes]
-        return "\n".join([*lines, *notes])
+        return "\n".join([*lines, *map(_wrapped, self.notes)])
 
     def _repr_html_(self) -> str:
         return page(self.html())
@@ -77,7 +76,15 @@ class Overview(NamedTuple):
 
 
 _NOTE_WIDTH = 88
-_NOTE = "opacity:.65;margin:.2em 0;max-width:72ch"
+_NOTE = "opacity:.65;margin:.2em 0;max-width:72ch;white-space:pre-wrap"
+
+
+def _wrapped(note: str) -> str:
+    """A note in lines that a console shows whole; an indented one is a command, to be copied."""
+    return "\n".join(
+        line if line.startswith(" ") else textwrap.fill(line, _NOTE_WIDTH)
+        for line in tidy(note).splitlines()
+    )
 
 
 def page(*parts: str) -> str:

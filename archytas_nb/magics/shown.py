@@ -73,10 +73,11 @@ def _cost_notes(rows: Sequence[tuple[str, ...]], run: Run | None) -> Iterator[st
     if share >= _MUCH:
         yield (
             f"About {share:.0%} of the request were earlier questions and answers: "
-            "%agent --new QUESTION begins without them"
+            "%agent --new QUESTION begins without them."
         )
     if any(row[-1] == "unknown" for row in rows):
-        yield f"The price of the model is not known; for known prices: {extras.install('prices')}"
+        command = extras.install("prices")
+        yield f"The price of the model is not known. For known prices:\n  {command}"
 
 
 def _earlier_share(run: Run | None) -> float:

@@ -370,7 +370,10 @@ def test_reports_are_the_value_of_their_cell(asked: Kernel) -> None:
         [row] = [line.split() for line in cost if line.startswith("conversation")]
         assert row[1:6] == ["1", "2", "200", "120", "20"]
         assert row[-1] == "unknown"
-        assert cost[-1].startswith("The price of the model is not known")
+        assert cost[-2].startswith("The price of the model is not known")
+        # However long the path of a checkout is, the command is a line of its own.
+        assert cost[-1].lstrip().startswith("%pip install ")
+        assert cost[-1].endswith('[prices]"')
         undone = asked.run("%agent_undo").result.splitlines()
         assert undone[0] == "removed: How many?"
         assert undone[1:] == ["note: what it changed was not watched, so no variable was restored"]
