@@ -213,10 +213,10 @@ class Agent:
             ``"drop"``.
         max_reply_tokens: Maximum tokens in one reply; None for 1,024 (small models) or 16,384.
         python: Where the model may run code: nowhere (``"off"``); in a copy of the kernel, which
-            can change nothing (``"copy"``); or in the namespace: after approval (``"ask"``), at
-            once, with what it changes shown and undone on demand (``"undoable"``), or at once
-            (``"auto"``). Only the copy is a sandbox. The setting does not apply to small models,
-            the argument does.
+            can change nothing (``"copy"``); or in the namespace: after approval (``"ask"``),
+            immediately, and you can see and undo its changes (``"undoable"``), or immediately and
+            without that (``"unwatched"``). Only the copy is a sandbox. The setting does not apply
+            to small models, the argument does.
         undo: Whether changes of the variables by any tool are watched, for `Run.diff` and
             `Run.undo`; None for yes where ``python`` is ``"ask"`` or ``"undoable"``.
         preview: Maximum seconds for trying a call in a copy of the kernel before you are asked
@@ -712,7 +712,7 @@ class Agent:
         data: Any,
         prompt: str,
         *,
-        type: Any = None,  # noqa: A002 - as in %agent --type
+        output_type: Any = None,
         workers: int = 8,
         budget: float | str | None = None,
         rpm: float | None = None,
@@ -741,7 +741,7 @@ class Agent:
             data: A pandas or polars Series or DataFrame, or a list.
             prompt: What to do with each row. ``{column}`` is replaced with the row's value; if no
                 column is named, the whole row is added below the prompt.
-            type: The type of each answer, whose fields become columns; None for text.
+            output_type: The type of each answer, whose fields become columns; None for text.
             workers: Maximum number of rows in progress at once.
             budget: The maximum cost, such as ``"3 USD"`` or ``"500000 tokens"``, of all calls with
                 these rows and this file together.
@@ -794,7 +794,7 @@ class Agent:
             self._setup.for_rows(prompt, is_planned=plan is True),
             data,
             prompt,
-            output_type=type,
+            output_type=output_type,
             workers=workers,
             budget=budget,
             rpm=rpm,
@@ -817,7 +817,7 @@ class Agent:
         *,
         runs: int = 5,
         models: Sequence[Any] = (),
-        type: Any = None,  # noqa: A002 - as in %agent --type
+        output_type: Any = None,
         workers: int = 8,
         budget: float | str | None = None,
         store: str | None = STORE,
@@ -833,7 +833,7 @@ class Agent:
                 equal it.
             runs: How many times each question is asked.
             models: Models to compare; empty for the agent's own.
-            type: The type of each answer; None for text.
+            output_type: The type of each answer; None for text.
             workers: Maximum number of questions in progress at once.
             budget: The maximum cost for each model; as in `map`.
             store: The file that stores the answers, as in `map`; None stores nothing.
@@ -856,7 +856,7 @@ class Agent:
             list(cases),
             runs,
             list(models),
-            output_type=type,
+            output_type=output_type,
             workers=workers,
             budget=budget,
             store=store,

@@ -30,7 +30,7 @@ Those mentioned in it, also those that are new or have changed since the last qu
 ValuesName: TypeAlias = Literal["all", "scalars", "none", "strict"]
 """The values of the setting ``values``: what a model may learn of values, the strictest last."""
 
-PythonMode: TypeAlias = Literal["off", "copy", "ask", "undoable", "auto"]
+PythonMode: TypeAlias = Literal["off", "copy", "ask", "undoable", "unwatched"]
 """The values of the setting ``python``: where a model may run code.
 
 Nowhere; in a copy of the kernel, which can change nothing; or in the kernel: after approval, with

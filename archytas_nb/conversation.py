@@ -118,6 +118,18 @@ class Paid(NamedTuple):
     usd: float | None  # None where the price is not known
 
 
+class Costs(NamedTuple):
+    """What questions cost: the last one, each of its conversation, and each of this kernel."""
+
+    last: Sequence[Paid]
+    conversation: Sequence[Paid]
+    kernel: Sequence[Paid]
+
+
+NO_COSTS = Costs((), (), ())
+"""Those of a kernel in which nothing was asked."""
+
+
 @dataclass(eq=False)
 class Turn:
     """The place of a question.
@@ -248,6 +260,7 @@ class History:
 
     def __init__(self) -> None:
         self._turns: list[Turn] = []
+        self._paid: list[Paid] = []  # of all questions of this kernel
         self._at: Turn | None = None  # the last question; None after a reset
         self.asked: list[AskedRun] = []
         self.past: list[AskedRun] = []
@@ -347,14 +360,12 @@ class History:
                 each.asked.run.watch.forget_replaced()
         self.removed.clear()
 
-    def paid(self) -> tuple[list[Paid], list[Paid]]:
-        """What the last question cost, and what each of the conversation did."""
+    def paid(self) -> Costs:
+        """What each question cost, also those that were undone or replaced."""
         if self._at is None:
-            return [], []
-        conversation: list[Paid] = []
-        for turn in self._conversation(self._at):
-            conversation += turn.paid
-        return self._at.paid[-1:], conversation
+            return Costs([], [], self._paid)
+        conversation = [paid for turn in self._conversation(self._at) for paid in turn.paid]
+        return Costs(self._at.paid[-1:], conversation, self._paid)
 
     def origin(self, cell: Cell) -> str:
         """The identity of a cell's next question; empty where no cell is named.
@@ -569,7 +580,8 @@ class History:
 
         usage = run.usage
         seconds = sum(event.seconds for event in run.events if isinstance(event, ModelReply))
-        turn.paid.append(Paid(usage, seconds, run.cost))
+        self._paid.append(Paid(usage, seconds, run.cost))
+        turn.paid.append(self._paid[-1])
         _log.info(
             "a run with %s (%s) was %s after %.1f s: %d requests, %d tokens in, %d out",
             run.model,

@@ -494,13 +494,13 @@ class Settings:
         Choice(get_args(PythonMode)), "copy",
         "Where the model may run code: nowhere (off), in a copy of the kernel, where it can use "
         "all of your variables and change nothing (copy), or in the notebook itself: after asking "
-        "you (ask), with what it changed shown and undone on demand (undoable), or unwatched "
-        "(auto). Only the copy is a sandbox. For small models, use the option or argument: the "
-        "setting does not apply to them.",
+        "you (ask), immediately, so that you can see and undo its changes (undoable), or "
+        "immediately and without that (unwatched). Only the copy is a sandbox. For small models, "
+        "use the option or argument: the setting does not apply to them.",
     )
     undo: bool | None = _setting(
         Flag(), None,
-        "Watch what all tools change in the variables, for %agent_undo and %agent_diff; None: "
+        "Watch what all tools change in the variables, for %agent_undo and %agent_why; None: "
         "only if python is ask or undoable.",
         optional=True,
     )

@@ -409,7 +409,7 @@ def measure() -> dict[str, Measured]:
         {"review": [f"Room {n} was loud, and the host was kind." for n in range(ROWS)]}
     )
     agent = nb.Agent(model=rows, namespace=notebook(), allow=["send_report"])
-    agent.map(data, "How many stars from 0 to 4 does this review mean? {review}", type=int, store=None,
+    agent.map(data, "How many stars from 0 to 4 does this review mean? {review}", output_type=int, store=None,
               workers=1, progress=False)  # fmt: skip
     add(found["map"], rows.asked, (), count)
     return found

@@ -251,7 +251,7 @@ def kinds() -> Iterator[tuple[Kind, int]]:
         yield Kind("few steps", protocol, small, options={"max_steps": 2}), 2
         yield Kind("tokens", protocol, small, options={"max_total_tokens": 200}), 1
     yield Kind("strict", "program", values="strict"), 2
-    yield Kind("python", "native", options={"python": "auto"}), 2
+    yield Kind("python", "native", options={"python": "unwatched"}), 2
     yield Kind("python", "react", is_small=True, options={"python": "undoable"}), 2
     yield (
         Kind("dropped", "native", facts={"context_tokens": 2000}, options={"compaction": "drop"}),

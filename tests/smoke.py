@@ -74,7 +74,7 @@ def check_notebook(protocol: str) -> None:
         run(kernel, TOOL)
         cell = run(
             kernel,
-            f"run = %agent --protocol {protocol} What is twice 21?\nprint(asked, run.answer)",
+            f"%config ArchytasNB.protocol = {protocol!r}\nrun = %agent What is twice 21?\nprint(asked, run.answer)",
         )
         assert cell.printed == "[21] It is 42.\n", cell.messages
         assert len(cell.displayed) == 1, cell.displayed  # nobody is there: one static trace
@@ -84,10 +84,15 @@ def check_notebook(protocol: str) -> None:
         assert any("tools" in asked.body for asked in server.chats) == native
         run(kernel, SLEEP)
         server.plays.append(Say(calls=(("sleep", {"seconds": 30}),)))
-        stopped = kernel.run(f"%agent --protocol {protocol} Sleep.", interrupt_after=2.0)
+        stopped = kernel.run(
+            f"%config ArchytasNB.protocol = {protocol!r}\n%agent Sleep.", interrupt_after=2.0
+        )
         assert stopped.status == "error", stopped.messages
         assert "slept" not in run(kernel, "print(asked)").printed
-        again = run(kernel, f"run = %agent --protocol {protocol} Are you there?\nprint(run.status)")
+        again = run(
+            kernel,
+            f"%config ArchytasNB.protocol = {protocol!r}\nrun = %agent Are you there?\nprint(run.status)",
+        )
         assert again.printed == "answered\n", again.messages
 
 

@@ -283,7 +283,10 @@ def test_a_tool_that_is_added_to_the_tools_of_an_agent_is_called() -> None:
     ("name", "on", "off"),
     [
         ("ask_user", {"ask_user": True}, {"ask_user": False}),
-        *(("python", {"python": mode}, {"python": "off"}) for mode in ("ask", "undoable", "auto")),
+        *(
+            ("python", {"python": mode}, {"python": "off"})
+            for mode in ("ask", "undoable", "unwatched")
+        ),
     ],
 )
 def test_the_name_of_a_built_in_tool_is_taken_only_while_it_is_switched_on(

@@ -92,7 +92,7 @@ ENDINGS = st.sampled_from([
     (None, [call("fail_task", reason="I cannot.")]),
 ])  # fmt: skip
 CHANGES = st.sampled_from([
-    {}, {"python": "undoable"}, {"python": "off"}, {"python": "copy"}, {"python": "auto"}, {"context": "none"}, {"ask_user": False}, {"add": 1},
+    {}, {"python": "undoable"}, {"python": "off"}, {"python": "copy"}, {"python": "unwatched"}, {"context": "none"}, {"ask_user": False}, {"add": 1},
     {"add": 2}, {"only": True},
 ])  # fmt: skip
 

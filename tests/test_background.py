@@ -367,7 +367,7 @@ def test_the_cell_returns_at_once_and_other_cells_run_meanwhile(kernel: Kernel) 
     assert asked.status == "ok"
     assert kernel.run("print(x)").printed == "1\n"  # the model is still waited for
     assert "running" in kernel.run("%agent_runs").result
-    assert "being answered" in kernel.run("%agent_reset").printed
+    assert "being answered" in kernel.run("%agent --new").printed
     refused = kernel.run("%agent --model script And now?", person=True, cell_id="other")
     assert "--wait" in refused.printed
     kernel.run("go.set()")

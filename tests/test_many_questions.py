@@ -99,7 +99,7 @@ def test_a_thousand_questions_with_faults_leave_nothing_behind(tmp_path: Path) -
                 cell = kernel.run(f"%agent Question {number}: what is it?", wait=120)
                 ended[cell.status] += 1
                 if number % 50 == 49:
-                    kernel.run("%agent_reset\nnumbers[:] = range(1_000)")
+                    kernel.run("%agent --new\nnumbers[:] = range(1_000)")
 
         ask(max(100, QUESTIONS // 5))  # until what is kept is as much as is ever kept
         before = counts(kernel)

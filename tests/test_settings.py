@@ -172,7 +172,7 @@ VALUES: dict[str, tuple[Any, Any, Any]] = {
     "program_bounds": ({"calls": 3}, {"seconds": 2.5}, {"depth": 30}),
     "protocol": ("react", "native", "auto"), "context": ("none", "all", "mentioned"),
     "instructions": ("One.", "Two.", "Three."), "approve": ("deny", "auto", "ask"),
-    "allow": (["a"], ["b"], ["c"]), "python": ("ask", "undoable", "auto"),
+    "allow": (["a"], ["b"], ["c"]), "python": ("ask", "undoable", "unwatched"),
     "undo": (True, False, True),
 }  # fmt: skip
 

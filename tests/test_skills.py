@@ -231,7 +231,7 @@ def test_a_hostile_folder_gets_nothing(project: Path, tmp_path: Path) -> None:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        agent = Agent([], model, skills=["project"], python="auto", namespace={})
+        agent = Agent([], model, skills=["project"], python="unwatched", namespace={})
         run = agent.run("What is 1 + 1?")
     assert CANARY not in str(model.asked)
     assert (

@@ -303,7 +303,8 @@ class Map:
         self.answers = Answers(output_type, None, setup.variables)
         if self.answers.by_reference:
             raise ConfigurationError(
-                f"type={output_type!r}: the answers are kept in a file, which holds no variables"
+                f"output_type={output_type!r}: the answers are kept in a file, which has no "
+                "variables"
             )
         self._same = (
             name or given_name(setup.choice.given),

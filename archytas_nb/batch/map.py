@@ -458,7 +458,7 @@ class Evaluation(NamedTuple):
         """
         if not self.calibrations:
             raise ValueError(
-                "there is no calibration: evaluate with unsure=0 and a type= of options"
+                "there is no calibration: evaluate with unsure=0 and an output_type= of options"
             )
         return self.calibrations[0]
 

@@ -43,6 +43,7 @@ from archytas_nb.magics.overview import TextResult, overview_of_magics
 from archytas_nb.magics.settings import SettingTraits, model_settings
 from archytas_nb.namespace import Cell, cell_of, cells_of
 from archytas_nb.settings import QUESTION_SETTINGS, Settings, configure, value
+from archytas_nb.words import count
 
 if TYPE_CHECKING:
     from archytas_nb.loop import events
@@ -96,9 +97,8 @@ class ArchytasNB(SettingTraits, Magics):
         Options come first, then the question: the rest of the line and, with %%agent, the rest of
         the cell. {name} is replaced with the value of a variable; {{ and }} are literal braces. The
         next question continues the conversation; rerunning a notebook cell replaces its question.
-        Options apply to this question, %config ArchytasNB to all questions. See also
-        %agent_history, %agent_undo, %agent_reset and %agent_cost; %agent_diff and %agent_why say
-        what was changed.
+        Options apply to this question, %config ArchytasNB to all questions. Without a question,
+        %agent --new deletes the conversation. See also %agent_history, %agent_undo and %agent_why.
         """
         __tracebackhide__ = True
         flags, text = split_options(line, parser_of(self.agent))
@@ -112,7 +112,7 @@ class ArchytasNB(SettingTraits, Magics):
             text = text.removesuffix(";")
         text = text.strip()
         if not text and args.new and not args.dry_run:
-            return self.history.reset()
+            return self._start_over()
         if not text and not flags and cell is None:
             return overview_of_magics(self.shell)
         if not text:
@@ -124,9 +124,18 @@ class ArchytasNB(SettingTraits, Magics):
             names = {**names, **local_ns}
         return self._ask(text, args, names, silent=silent)
 
+    def _start_over(self) -> TextResult:
+        """Delete the conversation; the next question begins a new one."""
+        if self.history.is_running:
+            raise UsageError("a question is being answered; start over when that has ended")
+        number = len(self.history.exchanges)
+        self.history.reset()
+        return TextResult(f"removed: {count(number, 'question')}")
+
     @no_var_expand
     @with_options(
         *AGENT_FLAGS,
+        are_listed=False,
         examples=(
             "%agent_fix",
             "%agent_fix Keep the names of the columns",

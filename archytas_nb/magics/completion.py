@@ -16,12 +16,13 @@ from IPython.core.completer import (
 )
 
 from archytas_nb.magics.agent import held_model
-from archytas_nb.magics.line import options_in, options_of, parser_of
+from archytas_nb.magics.line import IN_RESERVE, options_in, options_of, parser_of
 from archytas_nb.magics.settings import model_settings
 
 _log = logging.getLogger("archytas_nb")
 
 _HEAD = re.compile(r"(?:[^%'\"#]*=\s*(?=%)|\s*)(?P<sign>%%?|)(?P<magic>[a-z_]+)\b")
+_NAME = re.compile(r"(?:[^%'\"#]*=\s*(?=%)|\s*)(?P<written>%%?agent_?)$")
 _IN_BRACES = re.compile(r"(?<!\{)\{\s*(?P<word>[A-Za-z_]\w*(?:\.\w*)?)?$")
 _TYPES = ("bool", "dict[str, float]", "float", "int", "list[int]", "list[str]", "str")
 
@@ -46,7 +47,14 @@ def matcher(shell: Any, owners: Mapping[str, Any]) -> Any:
         word = ""
         words: list[str] = []
         head = _HEAD.match(line)
-        if head is not None and is_ours(head):
+        name_of_magic = _NAME.match(line)
+        if name_of_magic is not None:  # IPython's own list has those in reserve, too
+            word = name_of_magic["written"]
+            sign = word[: word.count("%")]
+            kind = "cell" if sign == "%%" else "line"
+            names = (each for owner in set(owners.values()) for each in owner.magics[kind])
+            words = sorted(f"{sign}{each}" for each in {*names} - IN_RESERVE)
+        elif head is not None and is_ours(head):
             name = head["magic"]
             try:
                 parser = parser_of(getattr(owners[name], name))

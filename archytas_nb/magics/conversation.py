@@ -17,7 +17,6 @@ from archytas_nb.magics.settings import SettingTraits
 from archytas_nb.magics.shown import (
     cassette_state,
     changes,
-    cost,
     history,
     never_used,
     why,
@@ -47,26 +46,30 @@ class ConversationMagics(Magics):
         self.history = History()
         self.after = AfterRuns(self.history)
 
-    @line_magic_with()
-    def agent_history(self, _: Any) -> Any:
-        """Show the questions and answers of this conversation."""
-        asked = self.history
-        return history(asked.exchanges, asked.runs)
-
     @line_magic_with(
-        argument("number", nargs="?", help="Show this request as it was sent; without it, all.")
+        argument(
+            "--sent",
+            nargs="?",
+            const="",
+            metavar="N",
+            help="Show each request that this kernel sent to a model, with its size; with N, the "
+            "body of that one, byte for byte. Keys are not in a body. Requests of a model in a "
+            "variable that is a class of your own are not listed.",
+        )
     )
-    def agent_sent(self, args: Any) -> Any:
-        """Show what was sent to models from this kernel: each request with its size.
+    def agent_history(self, args: Any) -> Any:
+        """Show the questions and answers of this conversation, and what they cost.
 
-        Bodies are shown as they were sent, byte for byte; keys are sent apart from them. Requests
-        of a model in a variable that is a class of your own are not listed.
+        The cost is that of the last question, the conversation and the kernel: requests, tokens,
+        model seconds and, if prices are known, USD. Questions that were undone or replaced are
+        included.
         """
+        if args.sent is None:
+            asked = self.history
+            return history(asked.exchanges, asked.runs, asked.paid(), asked.last)
         from archytas_nb.magics.sent import request_text, requests_table
 
-        if args.number is None:
-            return requests_table()
-        return request_text(args.number)
+        return request_text(args.sent) if args.sent else requests_table()
 
     @line_magic_with(
         argument(
@@ -106,22 +109,26 @@ class ConversationMagics(Magics):
         lines = self.after.undone(last, force=args.force)
         return TextResult("\n".join([f"removed: {last.question}", *lines]))
 
-    @line_magic_with()
-    def agent_diff(self, _: Any) -> Any:
-        """Show what the last question changed in the variables."""
-        last = self.history.last
-        if last is None:
-            return TextResult(NO_QUESTIONS)
-        if not (last.is_watched or last.diff or last.effects):
-            return TextResult(_UNWATCHED)
-        return changes(last.diff, last.effects)
-
-    @line_magic_with(argument("name", help="A variable, or the path of a file."))
+    @line_magic_with(
+        argument(
+            "name",
+            nargs="?",
+            help="A variable, or the path of a file: by what it was created or changed.",
+        )
+    )
     def agent_why(self, args: Any) -> Any:
-        """Show which questions, and which cells before them, created or changed a variable.
+        """Show what the last question changed, or by what a variable or a file was changed.
 
-        Of a file, it shows the questions that created, changed or deleted it.
+        Of a variable it shows the questions, and the cells before them, that created or changed it;
+        of a file the questions that created, changed or deleted it.
         """
+        if args.name is None:
+            last = self.history.last
+            if last is None:
+                return TextResult(NO_QUESTIONS)
+            if not (last.is_watched or last.diff or last.effects):
+                return TextResult(_UNWATCHED)
+            return changes(last.diff, last.effects)
         from archytas_nb.tools.variables import user_names
         from archytas_nb.words import did_you_mean
 
@@ -198,15 +205,6 @@ class ConversationMagics(Magics):
         from archytas_nb.magics.code import check_answers
 
         return check_answers(self.shell, self.history, args.runs, strict=args.strict)
-
-    @line_magic_with()
-    def agent_reset(self, _: Any) -> Any:
-        """Delete the conversation and start a new one."""
-        if self.history.is_running:
-            raise UsageError("a question is being answered; start over when that has ended")
-        number = len(self.history.exchanges)
-        self.history.reset()
-        return TextResult(f"removed: {count(number, 'question')}")
 
     @line_magic_with(
         argument("path", help="The file; {name} is replaced with the value of a variable."),
@@ -286,15 +284,6 @@ class ConversationMagics(Magics):
             f"{what}; this call does: {form.name}\n{form.text}\n"
             f"To run it: %agent_answer run {form.name}"
         )
-
-    @line_magic_with()
-    def agent_cost(self, _: Any) -> Any:
-        """Show what the last question and the conversation cost.
-
-        Requests, tokens, model seconds and, if prices are known, USD. Questions that were undone or
-        replaced are included.
-        """
-        return cost(*self.history.paid(), self.history.last)
 
     @line_magic_with(
         argument(

@@ -6,10 +6,11 @@ IPython's own expansion may touch them.
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 import sys
-from argparse import Action, ArgumentParser
+from argparse import SUPPRESS, Action, ArgumentParser, HelpFormatter
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
@@ -17,13 +18,16 @@ from typing import Any, NamedTuple, TypeVar
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.magic import line_magic, no_var_expand
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import MagicHelpFormatter, argument, magic_arguments
 
 from archytas_nb.errors import ArchytasError, Explained
 
 E = TypeVar("E", bound=BaseException)
 
 HELP = argument("-h", "--help", action="store_true", help="Show this help.")
+
+IN_RESERVE = {"agent_answer"}
+"""Magics that are not offered: the extension names them where a person needs them."""
 
 _OPTION = re.compile(r"\s*(--?[a-zA-Z][\w-]*)(=|\s+|$)")
 _QUOTED = re.compile(r"(?:\"([^\"]*)\"|'([^']*)')(?=\s|$)")
@@ -117,8 +121,15 @@ def _open_quote(line: str, quote: str) -> str:
         at = found.end()
 
 
+class _Printed(MagicHelpFormatter):
+    """IPython's help without its marks for documents, such as ``--plan <[auto]>``."""
+
+    _format_action_invocation = HelpFormatter._format_action_invocation  # noqa: SLF001
+
+
 def print_help(parser: ArgumentParser, sign: str = "%") -> None:
     """Print what ``--help`` prints: IPython's own form is made for documents."""
+    parser.formatter_class = _Printed
     # Since Python 3.14, a parser colors its help, which here is read in a page.
     parser.color = False  # type: ignore[attr-defined, unused-ignore]
     help_text = parser.format_help().replace("::\n\n  %", f"usage: {sign}", 1).rstrip()
@@ -150,15 +161,19 @@ def words_of(line: str) -> list[str]:
     return list(words)
 
 
-def with_options(*options: Any, examples: Sequence[str] = ()) -> Callable[[Any], Any]:
+def with_options(
+    *options: Any, examples: Sequence[str] = (), are_listed: bool = True
+) -> Callable[[Any], Any]:
     """Give a magic these options, after ``--help``, in the order in which help lists them.
 
     Help begins with the examples. The parser is made by `parser_of` when it is first used, for a
-    line or for ``%agent?``.
+    line or for ``%agent?``. Options that are not listed are those of another magic, which lists
+    them.
     """
 
     def decorate(function: Any) -> Any:
         function.options = options
+        function.are_listed = are_listed
         function.examples = [*examples, ""] if examples else []
         function.getdoc = lambda: parser_of(function).format_help()  # IPython's help asks for it
         return function
@@ -197,19 +212,35 @@ def parser_of(magic: Any) -> ArgumentParser:
     function = getattr(magic, "__func__", magic)
     if not hasattr(function, "parser"):
         options = getattr(function, "options", ())
+        function.summary = summary_of(function)  # IPython replaces the docstring
         for decorator in (*reversed(options), HELP, magic_arguments()):
             decorator(function)
         vars(function.parser)["examples"] = getattr(function, "examples", ())
+        if not getattr(function, "are_listed", True):
+            for action in options_of(function.parser).values():
+                if action.dest != "help":
+                    action.help = SUPPRESS
     parser: ArgumentParser = function.parser
     return parser
 
 
+def summary_of(magic: Any) -> str:
+    """The first line of the help of a magic."""
+    function = getattr(magic, "__func__", magic)
+    known = getattr(function, "summary", None)
+    return known or (inspect.getdoc(function) or "").partition("\n")[0]
+
+
 def _unknown(word: str, parser: ArgumentParser, sign: str = "%") -> str:
     """The message about a word that a magic does not know."""
+    from archytas_nb.settings import SETTINGS
     from archytas_nb.words import did_you_mean
 
     name = word.partition("=")[0]
     kind = "option" if name.startswith("-") else "argument"
+    setting = name.lstrip("-").replace("-", "_")
+    if kind == "option" and setting in SETTINGS:
+        return f"unknown option {name!r}: it is a setting, %config ArchytasNB.{setting} = …"
     guess = did_you_mean(name, [flag for flag in options_of(parser) if flag[:2] == "--"])
     return f"unknown {kind} {name!r}{guess or '.'} See {sign}{parser.prog} --help for the options."
 

@@ -59,10 +59,9 @@ AGENT_FLAGS = (
         "-m",
         "--model",
     ),
-    *(_overrides("--tools", "NAME[,NAME]"), _overrides("--protocol")),
-    *(_overrides("--max-tools", "N"), _overrides("--skills", "PLACE[,PLACE]")),
+    *(_overrides("--tools", "NAME[,NAME]"), _overrides("--max-tools", "N")),
+    _overrides("--skills", "PLACE[,PLACE]"),
     *(_overrides("--max-steps", "N"), _overrides("--max-seconds", "S")),
-    *(_overrides("--max-total-tokens", "N"), _overrides("--max-reply-tokens", "N")),
     *(_overrides("--effort"), _overrides("--context"), _overrides("--values")),
     *(_overrides("--approve"), _overrides("--allow", "NAME[,NAME]"), _overrides("--python")),
     _overrides("--ask-before", "KIND[,KIND]"),
@@ -111,7 +110,7 @@ AGENT_FLAGS = (
     ),
     _overrides("--quiet"),
     argument_group("the conversation"),
-    _switch("--new", "Start a new conversation."),
+    _switch("--new", "Start a new conversation; without a question, delete this one."),
     _switch("--dry-run", "Show what would be sent, without sending it."),
 )
 
@@ -143,6 +142,7 @@ MAP_FLAGS = (
         "--plan",
         nargs="?",
         choices=("auto",),
+        metavar="auto",
         const=True,
         default=False,
         help="Have the model write one program for all rows, which is tried on a sample; rows that "

@@ -6,7 +6,6 @@ own functions, which escape it, and a text for a terminal has no control charact
 
 from __future__ import annotations
 
-import inspect
 import textwrap
 from typing import Any, NamedTuple, Self
 
@@ -28,21 +27,26 @@ class TextResult(str):
 
 def overview_of_magics(shell: Any) -> Overview:
     """The magics of the extension in a shell, each with the first line of its help."""
+    from archytas_nb.magics.line import IN_RESERVE, summary_of
+
     rows = []
     for kind, sign in (("line", "%"), ("cell", "%%")):
         for name, magic in sorted(shell.magics_manager.magics[kind].items()):
             function = getattr(magic, "__func__", magic)
             is_ours = str(getattr(function, "__module__", "")).startswith("archytas_nb.")
-            if is_ours and (kind == "line" or name not in shell.magics_manager.magics["line"]):
-                first = (inspect.getdoc(function) or "").partition("\n")[0]
-                rows.append((f"{sign}{name}", first))
+            if (
+                is_ours
+                and name not in IN_RESERVE
+                and (kind == "line" or name not in shell.magics_manager.magics["line"])
+            ):
+                rows.append((f"{sign}{name}", summary_of(function)))
     return Overview(
         ("magic", "what it does (more: %agent --help, %agent_undo --help, …)"), tuple(rows)
     )
 
 
 class Overview(NamedTuple):
-    """Rows below a head, as text and as HTML, above notes; ``empty`` where there are none."""
+    """Rows below a head, as text and as HTML, then notes; ``empty`` if there are no rows."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -53,11 +57,12 @@ class Overview(NamedTuple):
         from archytas_nb.trace.safe import Table
         from archytas_nb.trace.text import grid_lines
 
+        notes = [*map(_wrapped, self.notes)]
         if not self.rows:
-            return self.empty
+            return "\n".join([self.empty, *notes])
         table = Table(self.head, tuple(tuple(map(tidy, row)) for row in self.rows))
         lines = grid_lines(table, len(self.rows), width=10_000, cell=1_000)
-        return "\n".join([*lines, *map(_wrapped, self.notes)])
+        return "\n".join([*lines, *notes])
 
     def _repr_html_(self) -> str:
         return page(self.html())
@@ -66,16 +71,16 @@ class Overview(NamedTuple):
         """The table without what a page needs around it."""
         from archytas_nb.trace import safe
 
+        notes = [safe.element("div", each, style=_NOTE) for each in self.notes]
         if not self.rows:
-            return safe.element("p", self.empty)
+            return safe.element("div", safe.element("p", self.empty), *notes)
         sheet = safe.stylesheet(safe.TABLE_SHEET, linked=True)
         table = safe.table(safe.Table(self.head, self.rows), "border-collapse:collapse")
         table = safe.element("div", table, style="overflow-x:auto", tabindex="0")
-        notes = [safe.element("div", each, style=_NOTE) for each in self.notes]
         return safe.element("div", sheet, table, *notes, class_=safe.CLASS)
 
 
-_NOTE_WIDTH = 88
+_NOTE_WIDTH = 100
 _NOTE = "opacity:.65;margin:.2em 0;max-width:72ch;white-space:pre-wrap"
 
 

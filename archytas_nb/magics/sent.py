@@ -1,4 +1,4 @@
-"""What `%agent_sent` shows."""
+"""What `%agent_history --sent` shows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def requests_table() -> Overview:
         "columns named": dict.fromkeys(it for each in purposes for it in each.columns),
     }
     sums += [f"{what}: {', '.join(found) or 'none'}" for what, found in together.items()]
-    sums.append("%agent_sent N shows one as it was sent")
+    sums.append("%agent_history --sent N shows one as it was sent")
     return Overview(head, tuple(rows), _NOTHING, tuple(sums))
 
 
@@ -75,7 +75,7 @@ def request_text(number: str) -> SentRequest:
     if not 1 <= index <= len(sent.requests):
         raise UsageError(
             f"there is no request {number!r}; expected a number from 1 to {len(sent.requests)}, "
-            "as %agent_sent lists them"
+            "as %agent_history --sent lists them"
         )
     each = sent.requests[index - 1]
     if each.body is None:

@@ -11,20 +11,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archytas_nb.conversation import NO_COSTS
 from archytas_nb.magics.overview import Overview, TextResult
 from archytas_nb.words import clock, collapse_whitespace, count, counted
 
 if TYPE_CHECKING:
     from archytas_nb.cassettes.cassette import Cassette
-    from archytas_nb.conversation import AskedRun, Paid, Removed
+    from archytas_nb.conversation import AskedRun, Costs, Paid, Removed
     from archytas_nb.effects.ledger import Effect
     from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
     from archytas_nb.loop.record import Exchange
     from archytas_nb.run import Run
 
 
-def history(exchanges: Sequence[Exchange], runs: Sequence[AskedRun]) -> Overview:
-    """The exchanges of a conversation, in order, each with its cell, its time and its tokens."""
+def history(
+    exchanges: Sequence[Exchange],
+    runs: Sequence[AskedRun],
+    paid: Costs = NO_COSTS,
+    last: Run | None = None,
+) -> Overview:
+    """The questions of a conversation, each with its cell, its time and its tokens.
+
+    Notes say what they cost, why there are many tokens, and how the price can be known.
+    """
     from archytas_nb.trace.safe import words_of
     from archytas_nb.trace.view import ending_text, ending_title
 
@@ -46,42 +55,38 @@ def history(exchanges: Sequence[Exchange], runs: Sequence[AskedRun]) -> Overview
             took = clock(found.run.seconds)
             tokens = f"{found.run.usage.tokens:,}" if found.run.usage.tokens else ""
         rows.append((number, *shown, took, tokens))
-    return Overview(("cell", "question", "tools called", "answer", "took", "tokens"), tuple(rows))
-
-
-def cost(last: Sequence[Paid], conversation: Sequence[Paid], run: Run | None = None) -> Overview:
-    """What the last question and the conversation cost; ``+`` marks an incomplete sum.
-
-    Below it, why there are many tokens, and how the price can be known.
-    """
-    counted = ("questions", "requests", "tokens in", "cached", "tokens out", "model seconds")
-    head = ("", *counted, "USD")
-    if not conversation:
-        return Overview(head, ())
-    rows = (_cost_row("last question", last), _cost_row("conversation", conversation))
-    return Overview(head, rows, notes=tuple(_cost_notes(rows, run)))
+    head = ("cell", "question", "tools called", "answer", "took", "tokens")
+    return Overview(head, tuple(rows), notes=tuple(_cost_notes(paid, last)))
 
 
 _MUCH = 0.5
 """The share of a request from which on the earlier questions are named as its reason."""
 
 
-def _cost_notes(rows: Sequence[tuple[str, ...]], run: Run | None) -> Iterator[str]:
+def _cost_notes(paid: Costs, run: Run | None) -> Iterator[str]:
     from archytas_nb import extras
 
+    if not paid.kernel:
+        return
+    scopes = {"last question": paid.last, "conversation": paid.conversation, "kernel": paid.kernel}
+    shown = []
+    for scope, each in scopes.items():
+        if each and each not in shown:
+            yield f"{scope}: {_cost(each)}"
+            shown.append(each)
     share = _earlier_share(run)
     if share >= _MUCH:
         yield (
             f"About {share:.0%} of the request were earlier questions and answers: "
             "%agent --new QUESTION begins without them."
         )
-    if any(row[-1] == "unknown" for row in rows):
+    if any(each.usage.requests and each.usd is None for each in paid.kernel):
         command = extras.install("prices")
         yield f"The price of the model is not known. For known prices:\n  {command}"
 
 
 def _earlier_share(run: Run | None) -> float:
-    """The share of the first request of a run that was said before, as far as it is estimated."""
+    """The share of the first request of a run that earlier questions take, by an estimate."""
     from archytas_nb.loop.events import AskModel
     from archytas_nb.loop.tokens import json_tokens, message_tokens
 
@@ -93,7 +98,8 @@ def _earlier_share(run: Run | None) -> float:
     return earlier / max(message_tokens(list(first.messages)) + json_tokens(first.tools), 1)
 
 
-def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
+def _cost(paid: Sequence[Paid]) -> str:
+    """What questions cost, in words; ``+`` marks an incomplete sum."""
     asked = [each for each in paid if each.usage.requests]
     usages = [each.usage for each in asked]
     counted = [each for each in usages if each.input_tokens or each.output_tokens]
@@ -104,16 +110,18 @@ def _cost_row(label: str, paid: Sequence[Paid]) -> tuple[str, ...]:
         mark = "+" if len(values) < len(asked) else ""
         return f"{sum(values):{form}}{mark}"
 
-    return (
-        label,
-        str(len(paid)),
-        f"{sum(each.requests for each in usages):,}",
-        summed([each.input_tokens for each in counted], ","),
-        summed([each.cached_tokens for each in counted], ","),
-        summed([each.output_tokens for each in counted], ","),
-        f"{sum(each.seconds for each in paid):.1f}",
-        summed([each.usd for each in asked if each.usd is not None], ".4f"),
-    )
+    tokens = summed([each.input_tokens for each in counted], ",")
+    cached = summed([each.cached_tokens for each in counted], ",")
+    parts = [
+        count(sum(each.requests for each in usages), "request"),
+        f"{tokens} tokens in ({cached} cached)",
+        f"{summed([each.output_tokens for each in counted], ',')} out",
+        f"{sum(each.seconds for each in paid):.1f} s of the model",
+        f"USD {summed([each.usd for each in asked if each.usd is not None], '.4f')}",
+    ]
+    if len(paid) > 1:
+        parts.insert(0, count(len(paid), "question"))
+    return ", ".join(parts)
 
 
 def cassette_state(cassette: Cassette | None) -> TextResult:

@@ -64,7 +64,7 @@ class ToolMagics(Magics):
             help="The tool has no side effects, so a map may run it in parallel.",
         ),
         argument(
-            "--check",
+            "--dry-run",
             action="store_true",
             help="Only show what the model would read of the tools, and their warnings; the cell "
             "runs, but nothing is registered, and your variables keep their values.",
@@ -89,7 +89,7 @@ class ToolMagics(Magics):
         if parsed is None:
             return None
         options = {key: value for key, value in vars(parsed).items() if _is_given(value)}
-        if options.pop("check", False):
+        if options.pop("dry_run", False):
             with _nothing_kept(toolbox, self.shell.user_ns):
                 return _preview(self._define(toolbox, cell, options))
         known = {*toolbox}
@@ -158,7 +158,7 @@ class ToolMagics(Magics):
             help="Keep a tool in the list, but do not offer it to the model.",
         ),
         argument("--enable", metavar="NAME", help="Offer a disabled tool to the model again."),
-        argument("--check", action="store_true", help="Show the warnings about each tool."),
+        argument("--warnings", action="store_true", help="Show the warnings about each tool."),
     )
     def tools(self, args: Any) -> Any:
         """List the tools of this notebook, or show one as the model sees it."""
@@ -171,9 +171,9 @@ class ToolMagics(Magics):
                 toolbox.disable(args.disable)
             if args.enable:
                 toolbox.enable(args.enable)
-            if args.check and args.name:
+            if args.warnings and args.name:
                 return _issues([toolbox[args.name]])
-            if args.check:
+            if args.warnings:
                 return _issues(list(toolbox.values()))
             if args.name:
                 return _page(toolbox[args.name])
@@ -271,7 +271,7 @@ def _registered(tools: Sequence[Tool], replaced: Collection[str]) -> TextResult:
         warning = f"  ! {tool.issues[0]}"
         more = len(tool.issues) - 1
         if more:
-            warning += f" (and {more} more: %tools --check)"
+            warning += f" (and {more} more: %tools --warnings)"
         lines.append(warning)
     return TextResult("\n".join(lines))
 

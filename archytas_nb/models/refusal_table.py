@@ -249,7 +249,7 @@ CASES = (
         advice="Start over with agent.reset(), or use a model with a longer context.",
         title="The conversation is too long for the model",
         do="Use a model with a longer context, or start over with a new conversation:",
-        command="%agent_reset",
+        command="%agent --new",
     ),
     Case(
         (Sign({402}, waits=False), Sign({400, 429}, "unpaid", waits=False)),

@@ -210,15 +210,15 @@ class CurrentRun:
             text += f" of {total:,}"
         self.host.show(Delta("progress", text))
 
-    def ask(self, prompt: str, type: Any = str) -> Any:  # noqa: A002 - as in `--type`
+    def ask(self, prompt: str, output_type: Any = str) -> Any:
         """Ask the model of the run something, without tools and without the conversation.
 
         The request counts for the limits and the cost of the run, and is recorded in cassettes.
 
         Args:
             prompt: The text.
-            type: The type of the answer, which the model is told. A reply that is not of it is
-                asked for once more.
+            output_type: The type of the answer, which the model is told. A reply that is not of it
+                is asked for once more.
 
         Returns:
             The answer, of that type.
@@ -229,18 +229,18 @@ class CurrentRun:
             ModelError: The endpoint failed.
         """
         self._check("ask")
-        if type is str:
+        if output_type is str:
             return self.host.ask(prompt)
-        expected = self.host.type_text(type)
+        expected = self.host.type_text(output_type)
         prompt = f"{prompt}\n\nReply with the value only, of the type: {expected}"
         text = self.host.ask(prompt)
         try:
-            return self.host.convert(text, type)
+            return self.host.convert(text, output_type)
         except ValueError as error:
             again = f"{prompt}\n\nYour last reply was {text!r}: {error}. Reply with the value only."
         text = self.host.ask(again)
         try:
-            return self.host.convert(text, type)
+            return self.host.convert(text, output_type)
         except ValueError as error:
             raise ToolError(f"the model replied {text!r}: {error}") from None
 

@@ -298,7 +298,7 @@ def _first(notes: Sequence[object]) -> str:
     more = len(notes) - _NOTES
     if more <= 0:
         return named
-    return f"{named} and {more:,} more (%agent_diff lists them)"
+    return f"{named} and {more:,} more (%agent_why lists them)"
 
 
 def _draws_the_same(output: ev.Output, other: ev.Output) -> bool:

@@ -91,7 +91,7 @@ def speed(rows: int = 10_000) -> None:
             started = time.perf_counter()
             with tempfile.TemporaryDirectory() as folder:
                 out = agent.map(
-                    texts, "Label it.", type=Label, workers=in_flight, store=f"{folder}/map.sqlite", progress=False,
+                    texts, "Label it.", output_type=Label, workers=in_flight, store=f"{folder}/map.sqlite", progress=False,
                     executor=executor,
                 )  # fmt: skip
             assert {each["status"] for each in out} == {"done"}, out[0]

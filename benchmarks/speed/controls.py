@@ -104,11 +104,11 @@ def notebook(url: str, clicks: int) -> Any:
         cells.append(f"%agent --new --model {busy}_model Go")
     calls = f'[("note", {{"number": n}}) for n in range({clicks})]'
     cells[0] += f'\nforms = Typist(*{calls}, ("final_answer", "Done."), piece=20, pause=0.01)'
-    limits = f"--max-steps {clicks + 5} --max-total-tokens 100000000"
+    limits = f"--max-steps {clicks + 5}"
     cells += [
         "%agent --new --model words Write",
         "words.asked[-1].messages[-1]['content']",
-        f"%agent --new --model forms {limits} Note them",
+        f"%config ArchytasNB.max_total_tokens = 100_000_000\n%agent --new --model forms {limits} Note them",
         "made",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])

@@ -78,7 +78,9 @@ def ours(url: str, rows: list[str], workers: int) -> None:
     agent = Agent([], model=OpenAIModel("tiny-1", base_url=url, api_key="k", stream=False))
     with tempfile.TemporaryDirectory() as folder:
         store = f"{folder}/map.sqlite"
-        out = agent.map(rows, PROMPT, type=Label, workers=workers, store=store, progress=False)
+        out = agent.map(
+            rows, PROMPT, output_type=Label, workers=workers, store=store, progress=False
+        )
     assert all(each["status"] == "done" for each in out), out[0]
 
 

@@ -105,7 +105,7 @@ def mapped(count: int, latency: float, **options: Any) -> tuple[float, int, Any]
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         out = agent.map(
-            rows(count), PROMPT, type=float, workers=WORKERS, store=f"{folder}/map.sqlite",
+            rows(count), PROMPT, output_type=float, workers=WORKERS, store=f"{folder}/map.sqlite",
             progress=False, **options,
         )  # fmt: skip
     assert (out["status"] == "done").all(), out[out["status"] != "done"]

@@ -66,7 +66,7 @@ def main() -> None:
         texts = [text for text, _ in rows]
         labels = dict(rows)
         found = Agent([], model=model).map(
-            texts, prompt, type=kind, unsure=0, store=store, workers=1, progress=False
+            texts, prompt, output_type=kind, unsure=0, store=store, workers=1, progress=False
         )
         pairs = [
             (each["confidence"], each["answer"] == labels[text])
@@ -83,7 +83,7 @@ def main() -> None:
         texts = texts[1::2]
         second = ScriptedModel(*_replies(texts, labels, found[1::2], threshold))
         sent = Agent([], model=model).map(
-            texts, prompt, type=kind, unsure=threshold, then=second, store=store, workers=1,
+            texts, prompt, output_type=kind, unsure=threshold, then=second, store=store, workers=1,
             progress=False,
         )  # fmt: skip
         again = sum(each["by"] == "then" for each in sent)

@@ -262,7 +262,7 @@ def measured(name: str, model: Any, rows: Sequence[int], **options: Any) -> Meas
     frame = scene.frame.iloc[list(rows)]
     started = time.perf_counter()
     out = agent.map(
-        frame, scene.prompt, type=scene.output_type, workers=1, store=None, **options,
+        frame, scene.prompt, output_type=scene.output_type, workers=1, store=None, **options,
     )  # fmt: skip
     seconds = time.perf_counter() - started
     right = 0

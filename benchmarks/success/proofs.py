@@ -1,7 +1,7 @@
 """The questions of example notebooks, asked live: is the code of their runs proved?
 
 python -m benchmarks.success.proofs                                   notebooks 01 and 08
-python -m benchmarks.success.proofs notebooks/02_tools_in_depth.ipynb --options "--protocol react"
+python -m benchmarks.success.proofs notebooks/02_tools_in_depth.ipynb --options "--max-steps 9"
 
 Cassettes and scripted models are left out, so that the model is asked which `%agent` would take. After each question
 its code is printed, with what `%agent_code` says of it.

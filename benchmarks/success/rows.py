@@ -74,7 +74,7 @@ def measured(model: str | None, rows: int, verify: int, number: int) -> str:
     agent = nb.Agent([], model=model)
     started = time.perf_counter()
     options = {"rows": rows, "verify": verify, "workers": 1, "store": None}
-    out = agent.map(frame, PROMPT, type=Department, **options)
+    out = agent.map(frame, PROMPT, output_type=Department, **options)
     seconds = time.perf_counter() - started
     right = int((out["answer"] == frame["expected"]).sum())
     low, high = wilson(right, len(frame))

@@ -124,7 +124,7 @@ def attempt(task: Task, model: Any, settings: Settings = Settings()) -> Result:
     scene = task.build()
     timed = Timed(Unconstrained(model) if settings.bare else model)
     names = dict(scene.namespace)
-    code: dict[str, Any] = {"python": "auto"} if scene.runs_code else {}
+    code: dict[str, Any] = {"python": "unwatched"} if scene.runs_code else {}
     agent = (BareAgent if settings.bare else nb.Agent)(
         scene.tools,
         model=timed,

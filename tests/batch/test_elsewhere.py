@@ -96,7 +96,9 @@ def test_a_dask_cluster_gives_the_same_frame_as_threads(dask: Any, tmp_path: Pat
             pd.testing.assert_frame_equal(near.drop(columns="seconds"), far.drop(columns="seconds"))
             assert list(far["size"]) == [10, 20, 30] * 4
         number = len(server.chats)
-        agent(server, here["size"]).map(data, "Measure.", type=Found, store=store, progress=False)
+        agent(server, here["size"]).map(
+            data, "Measure.", output_type=Found, store=store, progress=False
+        )
         assert len(server.chats) == number
 
 
@@ -257,7 +259,7 @@ def test_a_repaired_program_runs_elsewhere_too_and_calls_are_shared_within_one_m
                 "answer(size_of(text=row.text) + row.number * 0)",
             )
             out = Agent([Tool.from_function(size_of, pure=True)], model=model).map(
-                frame, "How long is {text}?", type=int, plan=True, verify=0, store=None,
+                frame, "How long is {text}?", output_type=int, plan=True, verify=0, store=None,
                 executor=executor, progress=False,
             )  # fmt: skip
             assert list(out["answer"]) == [1, 2] * 20

@@ -68,7 +68,7 @@ def kept(tmp_path: Path) -> Path:
 
 def test_gives_a_frame_with_the_same_index_and_typed_columns(agent: Agent, shop: Shop) -> None:
     data = rows(20).set_axis([f"r{n % 7}" for n in range(20)])
-    out = agent.map(data, "Label it.", type=Label, store=None)
+    out = agent.map(data, "Label it.", output_type=Label, store=None)
     assert list(out.index) == list(data.index)
     assert list(out.columns) == ["label", "number", "status", "error", "tokens", "cost", "seconds"]
     assert list(out["number"]) == list(range(20))
@@ -83,7 +83,7 @@ def test_fills_columns_into_the_prompt_and_asks_equal_rows_once(
     agent: Agent, shop: Shop, server: Server
 ) -> None:
     data = pd.DataFrame({"text": ["row 1", "row 2", "row 1"], "the n": [1, 2, 1]})
-    out = agent.map(data, 'Is {text} number {the n}? {"a": 1}', type=Label, store=None)
+    out = agent.map(data, 'Is {text} number {the n}? {"a": 1}', output_type=Label, store=None)
     assert list(out["number"]) == [1, 2, 1]
     assert shop.paid == {1: 1, 2: 1}
     assert 'Is row 2 number 2? {"a": 1}' in server.chats[1].body["messages"][-1]["content"]
@@ -95,7 +95,7 @@ def test_a_repeated_row_costs_nothing_and_every_attempt_counts(server: Server, s
     )
     data = pd.Series(["row 1", "row 2", "row 1", "row 2", "row 1"])
     out = Agent([], model=Priced("tiny-1", base_url=server.url, api_key="none")).map(
-        data, "Label it.", type=Label, store=None
+        data, "Label it.", output_type=Label, store=None
     )
     assert set(out["status"]) == {"done"}
     assert out["tokens"].sum() == shop.charged + 25
@@ -110,10 +110,10 @@ def test_the_costs_of_a_row_are_those_of_all_calls_of_the_map(
     failing = Say("no number", raw=True, usage=(20, 0, 5))
     shop.fault = lambda row, asked: failing if row == 2 and asked < 6 else None
     agent = Agent([], model=model(server), max_errors=3)
-    first = agent.map(rows(4), "Label it.", type=Label, store=str(kept))
+    first = agent.map(rows(4), "Label it.", output_type=Label, store=str(kept))
     assert first["status"][2] == "failed"
-    second = agent.map(rows(4), "Label it.", type=Label, store=str(kept))
-    third = agent.map(rows(4), "Label it.", type=Label, store=str(kept))
+    second = agent.map(rows(4), "Label it.", output_type=Label, store=str(kept))
+    third = agent.map(rows(4), "Label it.", output_type=Label, store=str(kept))
     assert list(third["status"]) == ["done"] * 4
     assert second["status"][2] == "done"
     assert 0 < first["tokens"][2] < second["tokens"][2]
@@ -188,10 +188,10 @@ def test_a_budget_in_usd_holds_where_the_endpoint_reports_another_cost_than_the_
 
 
 def test_takes_polars_lists_and_dicts(agent: Agent) -> None:
-    frame = agent.map(pl.Series(["row 3", "row 4"]), "Label it.", type=Label, store=None)
+    frame = agent.map(pl.Series(["row 3", "row 4"]), "Label it.", output_type=Label, store=None)
     assert isinstance(frame, pl.DataFrame)
     assert frame["number"].to_list() == [3, 4]
-    listed = agent.map([{"text": "row 5"}], "Label {text}.", type=Label, store=None)
+    listed = agent.map([{"text": "row 5"}], "Label {text}.", output_type=Label, store=None)
     assert [(each["label"], each["number"], each["status"]) for each in listed] == [
         ("odd", 5, "done")
     ]
@@ -303,7 +303,7 @@ def test_a_table_of_pyarrow_is_refused_with_the_way(agent: Agent, shop: Shop) ->
 
 def test_a_row_without_an_answer_of_the_type_says_what_was_wrong_with_it() -> None:
     agent = Agent([], model=ScriptedModel(*[("final_answer", "many")] * 6))
-    table = agent.map(rows(1), "Count.", type=int, store=None)
+    table = agent.map(rows(1), "Count.", output_type=int, store=None)
     assert re.search(r"integer.*many.*max_errors=5", table["error"][0])
 
 
@@ -312,14 +312,14 @@ def test_a_second_call_asks_nothing_and_a_failed_row_is_tried_again(
 ) -> None:
     shop.fault = lambda row, asked: Status(400, "no") if row == 3 and not asked else None
     agent = Agent([], model=model(server))
-    first = agent.map(rows(8), "Label it.", type=Label, store=str(kept))
+    first = agent.map(rows(8), "Label it.", output_type=Label, store=str(kept))
     assert list(first["status"]) == ["done"] * 3 + ["failed"] + ["done"] * 4
     assert "no" in first["error"][3]
-    second = agent.map(rows(9), "Label it.", type=Label, store=str(kept))
+    second = agent.map(rows(9), "Label it.", output_type=Label, store=str(kept))
     assert list(second["number"]) == list(range(9))
     assert set(shop.paid.values()) == {1}
     assert [path.name for path in kept.parent.iterdir()] == ["map.sqlite"]
-    agent.map(rows(1), "Label it again.", type=Label, store=str(kept))
+    agent.map(rows(1), "Label it again.", output_type=Label, store=str(kept))
     agent.map(rows(1), "Label it.", store=str(kept))
     assert shop.paid[0] == 3
 
@@ -333,7 +333,7 @@ def test_a_row_that_another_kernel_has_asked_about_is_not_asked_again(
     def ask(at: int) -> None:
         other = Agent([], model=agent._setup.choice.given)
         outs[at] = other.map(
-            rows(60), "Label it.", type=Label, store=str(kept), workers=4, progress=False
+            rows(60), "Label it.", output_type=Label, store=str(kept), workers=4, progress=False
         )
 
     threads = [threading.Thread(target=ask, args=(at,)) for at in range(2)]
@@ -390,7 +390,9 @@ def test_tools_run_on_the_main_thread_unless_they_are_pure(*, pure: bool) -> Non
     threads: set[Any] = set()
     with Server(then=Counts("size")) as server:
         agent = Agent([where_it_runs(threads, pure=pure)], model=model(server))
-        out = agent.map(["a", "bb", "ccc", "dddd"], "Count.", type=int, store=None, workers=4)
+        out = agent.map(
+            ["a", "bb", "ccc", "dddd"], "Count.", output_type=int, store=None, workers=4
+        )
     assert [each["answer"] for each in out] == [1, 2, 3, 4]
     assert (threading.main_thread() in threads) is not pure
     assert len(threads) >= 1
@@ -404,7 +406,9 @@ def test_approval_is_asked_for_once_before_the_map(monkeypatch: pytest.MonkeyPat
     )
     with Server(then=Counts("size")) as server:
         tool = where_it_runs(set(), pure=False, approve=True)
-        out = Agent([tool], model=model(server)).map(["a", "bb"], "Count.", type=int, store=None)
+        out = Agent([tool], model=model(server)).map(
+            ["a", "bb"], "Count.", output_type=int, store=None
+        )
     assert [each["answer"] for each in out] == [1, 2]
     [prompt] = asked
     assert "size" in prompt
@@ -415,10 +419,14 @@ def test_without_a_person_a_tool_that_wants_approval_is_refused(server: Server, 
     with pytest.raises(ConfigurationError, match="size"):
         agent.map(["row 1"], "Count.", store=None)
     assert not shop.asked
-    Agent([], model=model(server), ask_user=True, python="auto").map(["row 1"], "Go.", store=None)
+    Agent([], model=model(server), ask_user=True, python="unwatched").map(
+        ["row 1"], "Go.", store=None
+    )
     assert [each["function"]["name"] for each in server.chats[0].body["tools"]] == ["fail_task"]
     with pytest.raises(ConfigurationError, match="type"):
-        Agent([], model=model(server)).map(["row 1"], "Count.", type=pd.DataFrame, store=None)
+        Agent([], model=model(server)).map(
+            ["row 1"], "Count.", output_type=pd.DataFrame, store=None
+        )
 
 
 def test_what_tools_keep_does_not_stay_in_the_namespace(server: Server) -> None:
@@ -453,14 +461,14 @@ def test_an_interrupt_gives_what_is_done_and_no_request_begins_after_it(
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    out = agent.map(rows(1000), "Label it.", type=Label, store=str(kept), workers=4)
+    out = agent.map(rows(1000), "Label it.", output_type=Label, store=str(kept), workers=4)
     back = time.monotonic()
     thread.join()
     assert list(out["status"]) == ["done"] * 10 + ["open"] * 990
     assert back - seen["at"] < 5  # and not the five minutes of a request without data
     time.sleep(0.5)
     assert shop.asked.total() == seen["asked"]
-    whole = agent.map(rows(30), "Label it.", type=Label, store=str(kept))
+    whole = agent.map(rows(30), "Label it.", output_type=Label, store=str(kept))
     assert list(whole["number"]) == list(range(30))
     assert set(shop.paid.values()) == {1}
 
@@ -516,7 +524,7 @@ def test_an_endpoint_that_never_replies_stops_the_map_and_is_named_at_once(
         return play if row else None
 
     shop.fault = fault
-    out = agent.map(rows(300), "Label it.", type=Label, store=None, workers=2)
+    out = agent.map(rows(300), "Label it.", output_type=Label, store=None, workers=2)
     counts = out["status"].value_counts()
     assert counts["done"] == 1
     assert 5 <= counts["failed"] <= 7  # one was in progress when the first failed, one at the end
@@ -528,7 +536,7 @@ def test_an_endpoint_that_never_replies_stops_the_map_and_is_named_at_once(
     assert out["error"][1] in " ".join(lines[-1].split())
     other = pd.Series([f"row {n} again" for n in range(1, 99)])
     with pytest.raises(ModelError):
-        agent.map(other, "Label it.", type=Label, store=None)
+        agent.map(other, "Label it.", output_type=Label, store=None)
 
 
 def test_an_endpoint_that_fails_later_leaves_a_partial_frame(agent: Agent, shop: Shop) -> None:
@@ -544,20 +552,22 @@ def test_a_replay_gives_the_same_frame_without_any_model(
     agent: Agent, shop: Shop, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.fault = lambda row, asked: Status(400, "no") if row == 3 else None
-    live = agent.map(rows(6), "Label it.", type=Label, store=str(kept))
+    live = agent.map(rows(6), "Label it.", output_type=Label, store=str(kept))
     stopped = agent.map(
-        rows(30, 50), "Label it.", type=Label, store=str(kept), budget="3000 tokens"
+        rows(30, 50), "Label it.", output_type=Label, store=str(kept), budget="3000 tokens"
     )
     assert {"done", "open"} == set(stopped["status"])
     before, asked = kept.read_bytes(), shop.asked.total()
     monkeypatch.setenv("ARCHYTAS_NB_CASSETTE_MODE", "replay")
     nobody = Agent([], model="tiny-1")
-    again = nobody.map(rows(6), "Label it.", type=Label, store=str(kept))
+    again = nobody.map(rows(6), "Label it.", output_type=Label, store=str(kept))
     pd.testing.assert_frame_equal(live, again)
-    same = nobody.map(rows(30, 50), "Label it.", type=Label, store=str(kept), budget="3000 tokens")
+    same = nobody.map(
+        rows(30, 50), "Label it.", output_type=Label, store=str(kept), budget="3000 tokens"
+    )
     pd.testing.assert_frame_equal(stopped, same)
     with pytest.raises(ConfigurationError, match="replay"):
-        nobody.map(rows(7), "Label it.", type=Label, store=str(kept))
+        nobody.map(rows(7), "Label it.", output_type=Label, store=str(kept))
     assert kept.read_bytes() == before
     assert shop.asked.total() == asked
 
@@ -604,11 +614,11 @@ def test_secrets_that_are_known_are_masked_in_the_file_as_in_a_cassette(
     with Server(then=Say(json.dumps({said: [said]}), raw=True)) as server:
         given = OpenAIModel("tiny-1", base_url=server.url, api_key="Xw9-otter-Pn4v")
         out = Agent([], model=given).map(
-            ["row 1"], "Go.", type=dict[str, list[str]], store=str(kept)
+            ["row 1"], "Go.", output_type=dict[str, list[str]], store=str(kept)
         )
         assert out[0]["answer"] == {said: [said]}
         again = Agent([], model=given).map(
-            ["row 1"], "Go.", type=dict[str, list[str]], store=str(kept)
+            ["row 1"], "Go.", output_type=dict[str, list[str]], store=str(kept)
         )
     masked = "{WEATHER_TOKEN}, {api_key}, customer-0"
     assert again[0]["answer"] == {masked: [masked]}
@@ -640,7 +650,7 @@ def test_a_file_of_something_else_is_refused_by_name(agent: Agent, kept: Path) -
 
 def test_a_scripted_model_may_answer_a_map() -> None:
     agent = Agent([], model=ScriptedModel(("final_answer", "7")))
-    assert agent.map(["x"], "Go.", type=int, store=None)[0]["answer"] == 7
+    assert agent.map(["x"], "Go.", output_type=int, store=None)[0]["answer"] == 7
 
 
 # ── the sample ────────────────────────────────────────────────────────────────────────────────────
@@ -735,14 +745,14 @@ def notebook_tools() -> Iterator[None]:
 def test_a_row_gets_the_tools_that_fit_or_are_named(
     server: Server, prompt: str, options: Any, offered: set[str]
 ) -> None:
-    Agent(model=model(server), **options).map(rows(2), prompt, type=Label, store=None)
+    Agent(model=model(server), **options).map(rows(2), prompt, output_type=Label, store=None)
     for chat in server.chats:
         names = {each["function"]["name"] for each in chat.body["tools"]}
         assert names - {"final_answer", "fail_task"} == offered
 
 
 def test_what_all_rows_have_in_common_comes_before_the_row(agent: Agent, server: Server) -> None:
-    agent.map(rows(2), "Label it.", type=Label, store=None, workers=1)
+    agent.map(rows(2), "Label it.", output_type=Label, store=None, workers=1)
     first, second = (chat.body["messages"][-1]["content"] for chat in server.chats)
     common, row = first.rsplit("row ", 1)
     assert "final_answer" in common

@@ -238,7 +238,7 @@ def test_side_effects_happen_once_for_each_row_also_where_it_is_repaired_and_com
     model = Placing(*programs)
     agent = Agent(orders.tools(), model=model, protocol="program")
     out = agent.map(
-        data(60), "Place order {number} .", type=float, plan=True, store=None, progress=False
+        data(60), "Place order {number} .", output_type=float, plan=True, store=None, progress=False
     )
     assert set(out["status"]) == {"done"}
     assert out.attrs["plan"]["agreement"]["agree"] == 10
@@ -289,7 +289,7 @@ def test_a_row_that_fails_after_a_side_effect_is_asked_by_itself_without_repeati
     )
     agent = Agent(orders.tools(), model=Placing(program), protocol="program")
     out = agent.map(
-        data(60), "Place order {number} .", type=float, plan=True, store=None, progress=False,
+        data(60), "Place order {number} .", output_type=float, plan=True, store=None, progress=False,
         verify=0,
     )  # fmt: skip
     assert set(out["status"]) == {"done"}
@@ -407,7 +407,7 @@ def read(number: int) -> int:
     return number
 frame = pd.DataFrame({"number": range(int(count))})
 out = Agent([Tool.from_function(read)], model=Model()).map(
-    frame, "Double the number {number} .", type=int, plan=True, store=store, progress=False)
+    frame, "Double the number {number} .", output_type=int, plan=True, store=store, progress=False)
 print(out[["answer", "status", "by", "tokens"]].to_json())
 """
 

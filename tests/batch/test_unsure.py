@@ -64,7 +64,7 @@ def test_a_map_leaves_out_what_is_unsure(tmp_path: Path) -> None:
 def test_another_model_answers_what_is_unsure() -> None:
     model, large = Told(), Told("large")
     found = Agent([], model).map(
-        SHARES, "How is it?", type=Mood, unsure=0.7, then=large, store=None, progress=False
+        SHARES, "How is it?", output_type=Mood, unsure=0.7, then=large, store=None, progress=False
     )
     assert found["answer"].tolist() == ["good", "good", "bad", "bad"]
     assert found["by"].tolist() == ["agent", "then", "agent", "then"]
@@ -102,7 +102,7 @@ def test_what_the_person_answers_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_without_it_a_map_asks_for_nothing_more() -> None:
     model = Told()
-    found = Agent([], model).map(SHARES, "?", type=Mood, store=None, progress=False)
+    found = Agent([], model).map(SHARES, "?", output_type=Mood, store=None, progress=False)
     assert "confidence" not in found
     assert {each.alternatives for each in model.asked} == {0}
 

@@ -25,5 +25,5 @@ class Notebook:
         """Ask a question with these replies; returns the model, which keeps the requests."""
         model = ScriptedModel(*replies, protocol=protocol)
         self.shell.user_ns["scripted"] = model
-        self.run(f"%agent -m scripted --protocol {protocol} {options}")
+        self.run(f"%config ArchytasNB.protocol = {protocol!r}\n%agent -m scripted {options}")
         return model

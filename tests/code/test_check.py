@@ -312,7 +312,7 @@ toolbox.add(total)'''
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_pytest_says_whether_an_answer_of_a_report_is_stale(changed: bool, tmp_path: Path) -> None:
-    cells = [CHECKED, "%agent -m script --protocol react The sum?"]
+    cells = [CHECKED, "%config ArchytasNB.protocol = 'react'\n%agent -m script The sum?"]
     if changed:
         cells.append("numbers.append(4)")
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])

@@ -130,7 +130,7 @@ def test_a_run_that_a_cell_uses_is_named(book: Notebook, tmp_path: Path) -> None
     from archytas_nb.testing import ScriptedModel
 
     book.shell.user_ns["scripted"] = ScriptedModel(GENTOO, ("final_answer", "5076"))
-    book.run("run = %agent -m scripted --protocol react Gentoo?")
+    book.run("%config ArchytasNB.protocol = 'react'\nrun = %agent -m scripted Gentoo?")
     book.run('MASSES["Emu"] = len(run.answer)')
     book.ask("Emu?", ("mean_mass", {"species": "Emu"}), ("final_answer", "4"))
     said = str(book.run(f"%agent_code {tmp_path / 'emu.py'}"))

@@ -121,7 +121,9 @@ def test_the_loop_goes_over_the_variable_of_the_data() -> None:
     program = "answer(price_of(row.product) + 1)"
     names = {"price_of": price_of, "parcels": FRAME.iloc[:2]}
     agent = Agent([price_of], model=Planner(program), namespace=names, context="none")
-    out = agent.map(names["parcels"], "A {product}?", type=float, plan=True, store=None, verify=0)
+    out = agent.map(
+        names["parcels"], "A {product}?", output_type=float, plan=True, store=None, verify=0
+    )
     exec(out.attrs["plan"]["code"], names)
     assert names["answers"] == list(out["answer"]) == [2.0, 3.0]
 

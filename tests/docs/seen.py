@@ -191,7 +191,7 @@ def extended() -> tuple[Any, Any, Any]:
     agent.run(QUESTION, output_type=int, until=positive)
     agent.run("And are they heavy?", tools=[count_species])
     rows = nb.Agent([count_species], model=model, namespace={})
-    rows.map(["Gentoo"], "How many penguins?", type=int, store=None, progress=False)
+    rows.map(["Gentoo"], "How many penguins?", output_type=int, store=None, progress=False)
     return tuple(model.asked)  # type: ignore[return-value]
 
 

@@ -266,7 +266,9 @@ def test_the_option_the_setting_and_the_variable_choose_programs(tmp_path: Path)
         variables = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
         with live_kernel(tmp_path, **variables) as kernel:
             kernel.run(load)
-            assert "42" in str(kernel.run("%agent --protocol program How many?").displayed)
+            assert "42" in str(
+                kernel.run("%config ArchytasNB.protocol = 'program'\n%agent How many?").displayed
+            )
             kernel.run('%config ArchytasNB.protocol = "program"')
             assert "42" in str(kernel.run("%agent How many?").displayed)
         with live_kernel(tmp_path, ARCHYTAS_NB_PROTOCOL="program", **variables) as kernel:

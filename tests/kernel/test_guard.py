@@ -45,7 +45,7 @@ def run(
     code: str, names: Names, *tools: Any, person: Any = None, approve: Any = None, allow: Any = ()
 ) -> CallOutcome:
     box = Toolbox(*tools)
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     person = Scripted() if person is None else person
     executor = KernelExecutor(box, names, approve=approve, person=person, allow=allow)
     [outcome] = executor.run([ToolCall("c", "python", {"code": code})])

@@ -29,7 +29,7 @@ def act(code: str) -> str:
 def ask(tool, code):
     """Have a tool run code; print what the model read of it."""
     model = ScriptedModel((tool, {"code": code}), ("final_answer", "Done."))
-    nb.Agent([act], python="auto", model=model).run("Go")
+    nb.Agent([act], python="unwatched", model=model).run("Go")
     print("READ", model.asked[-1].messages[-1]["content"])
 '''
 

@@ -272,7 +272,7 @@ def test_no_variables_are_read_if_nothing_is_watched(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         transaction, "Transaction", lambda *_: pytest.fail("there is a transaction")
     )
-    made = asked("x = 1", names={}, python="auto")
+    made = asked("x = 1", names={}, python="unwatched")
     assert made.diff.changes == ()
     assert made.undo() == made.diff.not_watched
     assert [str(each) for each in made.undo()] == ["what the calls of this question changed"]

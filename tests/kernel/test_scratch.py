@@ -60,7 +60,14 @@ def test_what_a_tool_makes_meanwhile_is_the_users() -> None:
         namespace["_cache"] = 1
         return 1
 
-    ask(namespace, "_x = fill()", ("fill", {}), "_cache = _cache + 1", tools=[fill], python="auto")
+    ask(
+        namespace,
+        "_x = fill()",
+        ("fill", {}),
+        "_cache = _cache + 1",
+        tools=[fill],
+        python="unwatched",
+    )
     assert namespace["_cache"] == 2
     assert "_x" not in namespace
 
@@ -78,7 +85,7 @@ model = Model()
 table = {"f": functools.partial(lambda x: x + _deep, 1)}
 def _nobody(): return _unused
 """
-    ask(namespace, code, python="auto")
+    ask(namespace, code, python="unwatched")
     assert (namespace["double"](3), namespace["model"].score(), namespace["table"]["f"]()) == (
         6,
         3,
@@ -95,8 +102,8 @@ def test_a_result_is_kept_only_if_it_was_not_shown_whole_and_has_no_name() -> No
         "{'a': pd.Series([1, 2]), 'n': 3}",
         "_rain = big * 2\n_rain",
         "big",
-        python="auto",
+        python="unwatched",
     )
     assert namespace.keys() - {"__builtins__"} == {"pd", "big"}
-    ask(namespace, "big * 2", python="auto")
+    ask(namespace, "big * 2", python="unwatched")
     assert namespace["python_1"].equals(namespace["big"] * 2)

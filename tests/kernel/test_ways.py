@@ -75,7 +75,7 @@ def run(way: Way, names: Names, offer: str, person: Person, **options: Any) -> C
     other = Toolbox(drop)
     if offer == "switched off":
         other.disable("drop")
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     executor = KernelExecutor(box, names, person=person, **options)
     [outcome] = executor.run([ToolCall("c", "python", {"code": way.code})])
     assert len(other) == 1  # it is there all the time
@@ -160,7 +160,7 @@ def late(code: str, pools: Names, **options: Any) -> tuple[Names, Person, CallOu
     person = Person("y")
     drop = Tool.from_function(names["drop"], approve=True)
     box = Toolbox(drop)
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     executor = KernelExecutor(box, names, person=person, **options)
     [outcome] = executor.run([ToolCall("c", "python", {"code": code})])
     return names, person, outcome
@@ -223,7 +223,7 @@ def test_threads_of_the_person_are_never_asked_about(thread: str, pools: Names) 
     person = Person("n")
     drop = Tool.from_function(names["drop"], approve=True)
     box = Toolbox(drop)
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     executor = KernelExecutor(box, names, person=person)
     exec(compile(OF_THE_PERSON[thread], "a cell", "exec"), names)
     code = "import time\nwhile not ran:\n    time.sleep(0.01)\ncount = len(ran)"
@@ -259,7 +259,7 @@ threading.Thread(target=worker, daemon=True).start()
     exec(compile(setup, "a cell", "exec"), names)
     person = Person("n")
     box = Toolbox(Tool.from_function(names["drop"], approve=True))
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     KernelExecutor(box, names, person=person).run(
         [ToolCall("c", "python", {"code": WORKERS[work]})]
     )
@@ -274,8 +274,8 @@ def test_an_agent_that_code_makes_allows_itself_nothing(pools: Names) -> None:
         names["model"] = ScriptedModel(call, ("final_answer", "Done."))
         person = Person("n")
         box = Toolbox(Tool.from_function(names["drop"], approve=True))
-        box.add(python_tool("auto"))
-        text = code.replace("model=", "python='auto', model=")
+        box.add(python_tool("unwatched"))
+        text = code.replace("model=", "python='unwatched', model=")
         KernelExecutor(box, names, person=person).run([ToolCall("c", "python", {"code": text})])
         assert (names["ran"], person.asked) == ([], 1)
 
@@ -295,7 +295,7 @@ def test_a_function_whose_door_is_shut_looks_as_it_did(pools: Names) -> None:
     )
     late_code = f"{code}\nline = drop.__code__.co_firstlineno\nshut = drop.__code__"
     box = Toolbox(Tool.from_function(drop, approve=True))
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     [outcome] = KernelExecutor(box, names).run([ToolCall("c", "python", {"code": late_code})])
     assert outcome.status == "done", outcome.text
     assert names["seen"] == before
@@ -447,7 +447,7 @@ def of_kind(kind: str, answer: str) -> tuple[Names, Person, CallOutcome]:
     exec(KINDS_SETUP, names)
     function, code = KINDS[kind]
     box = Toolbox(Tool.from_function(eval(function, names), name="wipe", approve=True))
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     person = Person(answer)
     executor = KernelExecutor(box, names, person=person)
     [outcome] = executor.run([ToolCall("c", "python", {"code": code})])
@@ -470,7 +470,7 @@ def test_a_method_of_the_users_class_asks_for_each_object(code: str) -> None:
     names: Names = {"ran": []}
     exec(compile(KINDS_SETUP, "a cell", "exec"), names)
     box = Toolbox(Tool.from_function(names["shop"].wipe, approve=True))
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     person = Person("n")
     executor = KernelExecutor(box, names, person=person)
     executor.run([ToolCall("c", "python", {"code": code})])
@@ -508,7 +508,7 @@ def test_a_tool_does_not_call_for_the_code_what_needs_approval(what: str, pools:
     box = Toolbox(
         Tool.from_function(names["drop"], approve=True), Tool.from_function(names["apply"])
     )
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     person = Person("n")
     KernelExecutor(box, names, person=person).run([ToolCall("c", "python", {"code": code})])
     assert (names["ran"], person.asked) == ([], 1)
@@ -531,7 +531,7 @@ def test_a_tool_calls_its_own_functions_also_for_code(what: str, pools: Names) -
     box = Toolbox(
         Tool.from_function(names["drop"], approve=True), Tool.from_function(names["clean"])
     )
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     person = Person("n")
     executor = KernelExecutor(box, names, person=person)
     [outcome] = executor.run([ToolCall("c", "python", {"code": "clean()"})])
@@ -541,7 +541,7 @@ def test_a_tool_calls_its_own_functions_also_for_code(what: str, pools: Names) -
 def test_a_tool_that_code_makes_asks() -> None:
     source = "import archytas_nb\nran = []\n@archytas_nb.tool(approve=True)\ndef wipe() -> None:\n    ran.append(1)"
     person = Person("n")
-    box = Toolbox(python_tool("auto"))
+    box = Toolbox(python_tool("unwatched"))
     names: Names = {"source": source, "space": {}}
     executor = KernelExecutor(box, names, person=person)
     executor.run([ToolCall("c", "python", {"code": "exec(source, space)\nspace['wipe']()"})])
@@ -554,7 +554,7 @@ def test_work_in_an_empty_context_belongs_to_the_code(pools: Names) -> None:
     names = namespace(pools)
     person = Person("n")
     box = Toolbox(Tool.from_function(names["drop"], approve=True))
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     KernelExecutor(box, names, person=person).run([ToolCall("c", "python", {"code": code})])
     assert (names["ran"], person.asked) == ([], 1)
 
@@ -601,7 +601,7 @@ def test_an_edited_argument_reaches_a_method_a_partial_and_a_decorated_function(
         exec(KINDS_SETUP, names)
         function, code = KINDS[kind]
         box = Toolbox(Tool.from_function(eval(function, names), name="wipe", approve=True))
-        box.add(python_tool("auto"))
+        box.add(python_tool("unwatched"))
         executor = KernelExecutor(box, names, person=Scripted("table = 'y'", "y"))
         [outcome] = executor.run([ToolCall("c", "python", {"code": code})])
         assert (names["ran"], outcome.value) == (["y"], "y")
@@ -610,7 +610,7 @@ def test_an_edited_argument_reaches_a_method_a_partial_and_a_decorated_function(
 def test_a_function_in_c_asks_by_its_names() -> None:
     def factorial(of: str) -> CallOutcome:
         box = Toolbox(Tool.from_function(math.factorial, approve=True))
-        box.add(python_tool("auto"))
+        box.add(python_tool("unwatched"))
         names: Names = {"math": math, "fact": math.factorial}
         executor = KernelExecutor(box, names, person=Person("n"))
         [outcome] = executor.run([ToolCall("c", "python", {"code": of})])
@@ -625,7 +625,7 @@ def test_a_function_in_c_asks_by_its_names() -> None:
 def test_a_tool_that_was_defined_again_still_asks(pools: Names) -> None:
     """A list of the person holds the function that the name had before."""
     names = namespace(pools)
-    box = Toolbox(python_tool("auto"))
+    box = Toolbox(python_tool("unwatched"))
     Tool.from_function(names["drop"], approve=True)
     gc.collect()
     person = Person("n")
@@ -649,7 +649,7 @@ def write(path: str) -> str:
 def test_processes_of_the_code_run_nothing_unasked(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("fork")
     box = Toolbox(Tool.from_function(write, approve=True))
-    box.add(python_tool("auto"))
+    box.add(python_tool("unwatched"))
     path = str(tmp_path / "written")
     with concurrent.futures.ProcessPoolExecutor(1, fork) as pool:
         pool.submit(len, "").result()

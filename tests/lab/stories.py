@@ -276,8 +276,8 @@ def write_all(folder: Path, hanging_url: str) -> None:
         _SETUP,
         _ORDERS,
         _ORDER_SCRIPT,
-        "%agent --protocol program --model counts Of what are few left?",
-        "%agent --protocol program --model orders Order what there is little of",
+        "%config ArchytasNB.protocol = 'program'\n%agent --model counts Of what are few left?",
+        "%agent --model orders Order what there is little of",
     )
     write_notebook(
         folder / "phases.ipynb",
@@ -310,7 +310,7 @@ def write_all(folder: Path, hanging_url: str) -> None:
         _LARGE_SCRIPT,
         "%agent --model reads What does the log say?",
         "len(read_log_1)",
-        "%agent --new --model counts --max-steps 400 --max-total-tokens 100000000 Count to three hundred",
+        "%config ArchytasNB.max_total_tokens = 100_000_000\n%agent --new --model counts --max-steps 400 Count to three hundred",
         "# typed while it runs: ",
     )
 

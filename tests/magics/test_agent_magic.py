@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
 
 from archytas_nb.errors import ArchytasError
@@ -254,7 +255,7 @@ def test_help_is_printed_and_a_key_is_not(asked: Kernel) -> None:
         "%agent --help",
         "%agent -h",
         "%tools --help",
-        *(f"%agent_{name} --help" for name in ("history", "undo", "reset", "cost")),
+        *(f"%agent_{name} --help" for name in ("history", "undo", "why", "fix")),
         "%%tool --help\n1",
         "%agent_cassette --help",
     ):
@@ -317,8 +318,9 @@ def test_what_cannot_be_meant_is_one_line_and_costs_nothing(asked: Kernel) -> No
         ("--type lst hi", "--type 'lst' cannot be evaluated"),
         ("--tools nope hi", "--tools: no tool is named 'nope'; available: count"),
         ("--max-steps none hi", "--max-steps: 'none' is not a whole number of at least 1"),
-        ("--protocol smoke hi", "--protocol: 'smoke' is unknown; expected one of auto, react"),
-        ("--protocol nativ hi", "'nativ' is unknown, did you mean 'native'? expected one of"),
+        ("--protocol react hi", "it is a setting, %config ArchytasNB.protocol = …"),
+        ("--approve smoke hi", "--approve: 'smoke' is unknown; expected one of ask, auto"),
+        ("--approve den hi", "'den' is unknown, did you mean 'deny'? expected one of"),
         ("--tools counts hi", "no tool is named 'counts', did you mean 'count'?"),
         ("how many {pengiuns}", "no variable is named 'pengiuns', did you mean 'penguins'?"),
         ("--undo hi", "unknown option '--undo'"),
@@ -347,7 +349,8 @@ def test_a_typed_answer_goes_into_a_variable_and_a_dry_run_shows_what_is_then_se
         Say('{"thought": "", "tool": "final_answer", "tool_input": 124}', raw=True)
     ) as server:
         use(asked, server)
-        line = "--protocol react --type int --out n How many {penguins[0]} penguins?"
+        asked.run("%config ArchytasNB.protocol = 'react'")
+        line = "--type int --out n How many {penguins[0]} penguins?"
         shown = asked.run(f"%agent --dry-run {line}").result
         assert "How many Gentoo penguins?" in shown
         assert server.chats == []
@@ -366,14 +369,14 @@ def test_reports_are_the_value_of_their_cell(asked: Kernel) -> None:
         history = asked.run("%agent_history")
         assert "There are 124 Gentoo penguins." in history.result
         assert "<table" in history.of("execute_result")[0]["data"]["text/html"]
-        cost = asked.run("%agent_cost").result.splitlines()
-        [row] = [line.split() for line in cost if line.startswith("conversation")]
-        assert row[1:6] == ["1", "2", "200", "120", "20"]
-        assert row[-1] == "unknown"
-        assert cost[-2].startswith("The price of the model is not known")
+        *lines, unknown, command = history.result.splitlines()
+        [cost] = [line for line in lines if line.startswith("last question: ")]
+        assert cost.startswith("last question: 2 requests, 200 tokens in (120 cached), 20 out, ")
+        assert cost.endswith("USD unknown")
+        assert unknown.startswith("The price of the model is not known")
         # However long the path of a checkout is, the command is a line of its own.
-        assert cost[-1].lstrip().startswith("%pip install ")
-        assert cost[-1].endswith('[prices]"')
+        assert command.lstrip().startswith("%pip install ")
+        assert command.endswith('[prices]"')
         undone = asked.run("%agent_undo").result.splitlines()
         assert undone[0] == "removed: How many?"
         assert undone[1:] == ["note: what it changed was not watched, so no variable was restored"]
@@ -400,11 +403,22 @@ def test_a_value_whose_repr_never_ends_is_given_up(asked: Kernel) -> None:
         assert asked.run("%agent And now?").status == "ok"
 
 
+def offered_by_tab(shell: Any, line: str) -> list[str]:
+    with provisionalcompleter():
+        return [each.text for each in shell.Completer.completions(line, len(line))]
+
+
 def test_the_bare_magic_lists_the_magics(shell: Any) -> None:
     shell.run_line_magic("load_ext", "archytas_nb")
     shown = repr(shell.run_line_magic("agent", ""))
     for name in ("%agent ", "%agent_undo ", "%agent_map ", "%%tool "):
         assert name in shown
+    # It is for a form that was lost, which names it.
+    assert "%agent_answer" not in shown
+    assert "%agent_answer" not in offered_by_tab(shell, "x = %agent_")
+    assert offered_by_tab(shell, "%agent_a") == ["%agent_answer"]
+    shell.run_line_magic("agent", "--help")  # for which IPython replaces the docstring
+    assert repr(shell.run_line_magic("agent", "")) == shown
     with pytest.raises(UsageError, match="empty"):
         shell.run_line_magic("agent", "--new --dry-run")
 

@@ -55,6 +55,13 @@ def answer(text: Any) -> tuple[str, Any]:
 Ask = Callable[..., Any]
 
 
+def costs_in(ask: Any) -> dict[str, list[str]]:
+    """What the notes of the history say that questions cost, by what the sum is of."""
+    notes = ask("agent_history").notes
+    found = [note.split(": ") for note in notes if "USD" in note]
+    return {scope: cost.split(", ") for scope, cost in found}
+
+
 @pytest.fixture
 def ask(shell: InteractiveShell) -> Ask:
     """Runs a line of %agent against a script, and gives back its value or raises what it raises."""
@@ -233,7 +240,8 @@ def test_a_setting_holds_for_all_questions_and_an_option_for_one(ask: Ask) -> No
 
 
 def test_a_limit_on_tokens_ends_the_run(ask: Ask) -> None:
-    run = ask("--max-total-tokens 1 hello", ("count", {"species": "Gentoo"}), answer("Three."))
+    ask.shell.run_line_magic("config", "ArchytasNB.max_total_tokens = 1")
+    run = ask("hello", ("count", {"species": "Gentoo"}), answer("Three."))
     assert run.reason == "max_total_tokens=1"
 
 
@@ -244,7 +252,8 @@ def test_an_option_and_a_setting_bound_a_reply(ask: Ask) -> None:
     assert bound(ask("hello", answer("Three."))) == [16384]
     ask.shell.run_line_magic("config", "ArchytasNB.max_reply_tokens = 3000")
     assert bound(ask("hello", answer("Three."))) == [3000]
-    assert bound(ask("--max-reply-tokens 5 hello", answer("Three."))) == [5]
+    ask.shell.run_line_magic("config", "ArchytasNB.max_reply_tokens = 5")
+    assert bound(ask("hello", answer("Three."))) == [5]
 
 
 def test_a_small_model_is_not_given_the_tool_to_ask_the_user_unless_told_so(ask: Ask) -> None:
@@ -332,7 +341,7 @@ def test_the_history_shows_each_question_with_its_calls_and_its_end(ask: Ask) ->
         ask("how many dodos", ("fail_task", "They are extinct."))
     table = repr(ask("agent_history"))
     # Both were asked in the cell that no front end has numbered.
-    assert [line.split()[0] for line in table.splitlines()[1:]] == ["0", "0.2"]
+    assert [line.split()[0] for line in table.splitlines()[1:3]] == ["0", "0.2"]
     for part in (
         "how many Gentoo",
         "count",
@@ -353,24 +362,26 @@ def test_undo_forgets_the_last_exchange_and_reset_all_of_them(ask: Ask) -> None:
         "two",
         "four",
     ]
-    assert repr(ask("agent_reset")) == "removed: 3 questions"
+    assert repr(ask("--new")) == "removed: 3 questions"
     assert "nothing to undo" in repr(ask("agent_undo"))
     ask("five", answer("FIVE"))
     assert len(sent(ask)) == 2
-    assert repr(ask("agent_reset")) == "removed: 1 question"
+    assert repr(ask("--new")) == "removed: 1 question"
 
 
 def test_cost_counts_the_last_question_and_the_conversation_failures_included(ask: Ask) -> None:
     ask("one", ("count", {"species": "Gentoo"}), answer("1"))
     with pytest.raises(TaskFailed):
         ask("two", ("fail_task", "no"))
-    last, whole, *notes = repr(ask("agent_cost")).splitlines()[1:]
-    assert any("price of the model is not known" in each for each in notes)
-    assert last.split()[2:4] == ["1", "1"]
-    assert whole.split()[1:3] == ["2", "3"]
-    assert whole.split()[-1] == "unknown"
-    ask("agent_reset")
-    assert "no questions have been asked" in repr(ask("agent_cost"))
+    costs = costs_in(ask)
+    assert costs["last question"][:2] == ["1 request", "unknown tokens in (unknown cached)"]
+    assert costs["conversation"][:2] == ["2 questions", "3 requests"]
+    assert costs["conversation"][-1] == "USD unknown"
+    assert "price of the model is not known" in repr(ask("agent_history"))
+    ask("--new")
+    assert "no questions have been asked" in repr(ask("agent_history"))
+    # A new conversation makes nothing of the earlier ones unpaid.
+    assert costs_in(ask) == {"kernel": costs["conversation"]}
 
 
 def test_quiet_shows_no_trace(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
@@ -414,16 +425,21 @@ def test_usd_is_shown_where_the_price_is_known(ask: Ask) -> None:
         '{"tool": "final_answer", "tool_input": "1"}', usage=Usage(1, 1_000_000, 500_000, 100_000)
     )
     ask("one", reply)
-    assert repr(ask("agent_cost")).splitlines()[1].split()[-1] == "unknown"
+    assert costs_in(ask)["last question"][-1] == "USD unknown"
     model = ask.shell.user_ns["priced"] = ScriptedModel(reply)
     model.price = Price(input=2.0, cached=1.0, output=10.0)
     ask.shell.run_line_magic("agent", "--model priced --new two")
-    assert repr(ask("agent_cost")).splitlines()[2].split()[1:] == [
-        *("1", "1", "1,000,000", "500,000", "100,000", "0.0", "2.5000")
+    assert costs_in(ask)["last question"] == [
+        "1 request",
+        "1,000,000 tokens in (500,000 cached)",
+        "100,000 out",
+        "0.0 s of the model",
+        "USD 2.5000",
     ]
     said = ModelReply('{"tool": "final_answer", "tool_input": "1"}', usage=Usage(1, 9, 0, 4, 0.25))
     ask("--new three", said)
-    assert repr(ask("agent_cost")).splitlines()[2].split()[-1] == "0.2500"
+    assert costs_in(ask)["last question"][-1] == "USD 0.2500"
+    assert costs_in(ask)["kernel"][-1] == "USD 2.7500+"  # that of the first is not known
 
 
 def test_a_dry_run_does_not_begin_a_recording_anew(ask: Ask, tmp_path: Path) -> None:

@@ -569,7 +569,7 @@ def _agent(world: World, values: str, **more: Any) -> Agent:
     other = Agent([], OpenAIModel(LARGE, "http://127.0.0.1:9", "k"), namespace=world.namespace)
     tools = [*tools, other.as_tool("register", "Answers questions.")]
     options: dict[str, Any] = {
-        "python": choose(["off", "auto", "undoable", "ask"]),
+        "python": choose(["off", "unwatched", "undoable", "ask"]),
         "approve": choose(["auto", "ask", "deny", world.policy]),
         "ask_user": choose([True, False]),
         "max_steps": choose([3, 8]),
@@ -853,7 +853,7 @@ _FAILING = (
 _QUESTIONS = (
     "%agent --values none --model model Why did it fail?",
     "%agent --values none --model model --until condition Why did it fail?",
-    "%agent --values none --model model --python auto What is in patients?",
+    "%agent --values none --model model --python unwatched What is in patients?",
     "%%agent --values none --model model\nWhat is\nin patients?",
     "%agent --values none --model model What is {plan}?",
     "%agent --values none --model model --image picture What is it?",
@@ -865,7 +865,7 @@ _QUESTIONS = (
     "%agent_undo",
     "%agent_save saved.json",
     "%agent_load saved.json",
-    "%agent_sent",
+    "%agent_history --sent",
     "print(plan, total)\npatients",
 )
 
@@ -890,7 +890,7 @@ def _in_cells(seed: int, shell: InteractiveShell, wire: Wire, folder: Path) -> l
                 shell.run_cell(choose(_FAILING))
             wire.server.plays = world.plays(choose(["native", "program"]))
             shell.run_cell(choose(_QUESTIONS))
-    shell.run_cell("%agent_reset")
+    shell.run_cell("%agent --new")
     assert b"ValueError" in wire.recorder.sent or b"patients" in wire.recorder.sent
     return world.canaries.found_in(wire.recorder.sent)
 

@@ -1,4 +1,4 @@
-"""`%agent --python`, `%agent_undo`, `%agent_diff` and `%agent_why`, in a real IPython with a scripted model."""
+"""`%agent --python`, `%agent_undo`, `%agent_why` and `%agent_why`, in a real IPython with a scripted model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_tool_is_offered_by_the_option_or_the_setting_and_to_small_models_by
     assert code_runs(ask) == "in a copy of"
     ask("hello", options="--new --python off")
     assert code_runs(ask) == ""
-    ask("hello", options="--new --python auto")
+    ask("hello", options="--new --python unwatched")
     assert code_runs(ask) == "in the notebook"
     ask.shell.run_line_magic("config", "ArchytasNB.python = 'undoable'")
     ask("hello", options="--new")
@@ -75,7 +75,7 @@ def test_undo_puts_the_variables_back_and_forgets_the_question(
     run = ask("--python undoable double it", "df['y'] = df.x * 2", "total = df.y.sum()\ntotal")
     assert "column 'y' added" in capsys.readouterr().out
     assert run.calls[1][1].value == 6
-    table = magic(ask, "agent_diff")
+    table = magic(ask, "agent_why")
     for part in ("df", "changed", "column 'y' added", "total", "created"):
         assert part in table
     said = magic(ask, "agent_undo")
@@ -136,7 +136,7 @@ def test_a_question_has_the_number_of_its_cell_everywhere(ask: Any) -> None:
     shell.user_ns |= {"one": one, "two": two}
     shell.run_cell("%agent -m one First.\n%agent -m two Second.", store_history=True)
     cell = len(shell.history_manager.input_hist_parsed) - 1
-    rows = [line.split()[:2] for line in magic(ask, "agent_history").splitlines()[-2:]]
+    rows = [line.split()[:2] for line in magic(ask, "agent_history").splitlines()[1:3]]
     assert rows == [[str(cell), "First."], [f"{cell}.2", "Second."]]
     lines = magic(ask, "agent_why n").splitlines()
     assert lines[0].startswith(f"cell {cell}.2, step 1")
@@ -158,7 +158,7 @@ def test_a_question_has_the_number_of_its_cell_everywhere(ask: Any) -> None:
 def test_why_says_what_was_not_watched_also_after_the_undo_and_in_a_new_conversation(
     ask: Any,
 ) -> None:
-    ask("hello", "df['y'] = 1", options="--python auto --out kept")
+    ask("hello", "df['y'] = 1", options="--python unwatched --out kept")
     cell = len(ask.shell.history_manager.input_hist_parsed) - 1
     assert magic(ask, "agent_why df").splitlines()[-1] == f"not watched: cell {cell}"
     assert "not watched" in magic(ask, "agent_undo")
@@ -211,35 +211,35 @@ def test_older_runs_are_let_go_and_undo_says_so(ask: Any, monkeypatch: pytest.Mo
 
 
 def test_other_tools_are_watched_where_undo_is_on(ask: Any) -> None:
-    ask("hello", "x = 1", options="--python auto")
-    assert "not watched" in magic(ask, "agent_diff")
+    ask("hello", "x = 1", options="--python unwatched")
+    assert "not watched" in magic(ask, "agent_why")
     ask.shell.run_line_magic("config", "ArchytasNB.undo = True")
-    ask("hello", "x = 2", options="--python auto")
-    assert "reassigned" in magic(ask, "agent_diff")
+    ask("hello", "x = 2", options="--python unwatched")
+    assert "reassigned" in magic(ask, "agent_why")
 
 
-@pytest.mark.parametrize("mode", ["auto", "undoable"])
+@pytest.mark.parametrize("mode", ["unwatched", "undoable"])
 def test_undo_restores_the_variable_of_out(ask: Any, mode: str) -> None:
     names = ask.shell.user_ns
     names["gap"] = before = [1]
     ask(f"--python {mode} --out gap how much", "x = 1")
     ask(f"--python {mode} --out made how much")
     assert (names["gap"], names["made"]) == ("Done.", "Done.")
-    assert ("what the calls of this question changed" in magic(ask, "agent_diff")) is False
+    assert ("what the calls of this question changed" in magic(ask, "agent_why")) is False
     cell = len(ask.shell.history_manager.input_hist_parsed) - 1
     said = magic(ask, "agent_why made").splitlines()
     assert said[0] == f"cell {cell}, --out: made created (str of 5 characters)"
-    assert said[1:] == ([f"not watched: cell {cell - 1}"] if mode == "auto" else [])
+    assert said[1:] == ([f"not watched: cell {cell - 1}"] if mode == "unwatched" else [])
     assert magic(ask, "agent_undo").splitlines()[1] == "deleted: made"
     assert "made" not in names
-    assert ("not watched" in magic(ask, "agent_diff")) is (mode == "auto")
+    assert ("not watched" in magic(ask, "agent_why")) is (mode == "unwatched")
     assert "gap" in magic(ask, "agent_undo").splitlines()[1]
     assert names["gap"] is before
-    assert ("x" in names) is (mode == "auto")
+    assert ("x" in names) is (mode == "unwatched")
 
 
 def test_undo_is_refused_while_a_question_is_being_answered(ask: Any) -> None:
-    run = ask("--python auto undo", "get_ipython().run_line_magic('agent_undo', '')")
+    run = ask("--python unwatched undo", "get_ipython().run_line_magic('agent_undo', '')")
     assert "is being answered" in run.calls[0][1].text
 
 
@@ -253,7 +253,7 @@ def test_why_names_runs_lines_and_cells_the_last_first(ask: Any) -> None:
     assert f"cell {first + 1}, step 1, python line 3" in lines[1]
     assert lines[2] == f"before that: cell {first}"
     assert len(lines) == 3
-    ask("append", "arr.append(4)", options="--python auto")
+    ask("append", "arr.append(4)", options="--python unwatched")
     assert magic(ask, "agent_why arr").splitlines()[-1] == f"not watched: cell {first + 3}"
     with pytest.raises(UsageError, match=r"no variable is named 'ar', did you mean 'arr'\?"):
         magic(ask, "agent_why ar")
@@ -294,7 +294,7 @@ def test_undo_of_an_older_run_keeps_what_a_later_one_changed(ask: Any) -> None:
 def test_code_leaves_the_history_of_ipython_alone(ask: Any) -> None:
     shell = ask.shell
     before = len(shell.user_ns["In"]), shell.user_ns.get("_")
-    ask("--python auto sum", "df.x.sum()", "np = 1\nnp")
+    ask("--python unwatched sum", "df.x.sum()", "np = 1\nnp")
     assert len(shell.user_ns["In"]) == before[0] + 1
     assert "df.x.sum()" not in str(shell.user_ns["In"])
     assert shell.user_ns["_"] is not np.float64(3.0)
@@ -313,4 +313,4 @@ def test_a_diff_is_shown_at_its_call_in_text_and_html(
 def test_usage(ask: Any) -> None:
     with pytest.raises(UsageError):
         ask("--python perhaps hello")
-    assert "no questions have been asked" in magic(ask, "agent_diff")
+    assert "no questions have been asked" in magic(ask, "agent_why")

@@ -8,7 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import archytas_nb as nb
-from archytas_nb.conversation import History, Paid
+from archytas_nb.conversation import Costs, History, Paid
 from archytas_nb.loop.events import (
     Answered,
     AskModel,
@@ -22,7 +22,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.record import Exchange, StepRecord
 from archytas_nb.magics.dry_run import DryRun, parts_html
 from archytas_nb.magics.sent import request_text, requests_table
-from archytas_nb.magics.shown import cost, history
+from archytas_nb.magics.shown import history
 from archytas_nb.models import sent
 from archytas_nb.namespace import cell_of
 from tests.live_kernel import Kernel
@@ -101,12 +101,20 @@ def test_a_history_has_a_row_for_each_exchange_however_it_ended() -> None:
 
 def test_costs_are_summed_and_an_incomplete_sum_is_marked() -> None:
     one, two = Usage(2, 1_000, 600, 50), Usage(1, 500, 0, 10)
-    last, whole = repr(cost([paid(two, 0.25)], [paid(one, 0.5), paid(two, 0.25)])).splitlines()[1:]
-    assert last.split()[2:] == ["1", "1", "500", "0", "10", "1.2", "0.2500"]
-    assert whole.split()[1:] == ["2", "3", "1,500", "600", "60", "2.5", "0.7500"]
-    uncounted = repr(cost([paid(Usage(1))], [paid(one, 0.5), paid(Usage(1))])).splitlines()
-    assert uncounted[1].split()[4:] == ["unknown", "unknown", "unknown", "1.2", "unknown"]
-    assert uncounted[2].split()[3:] == ["1,000+", "600+", "50+", "2.5", "0.5000+"]
+    last, both = [paid(two, 0.25)], [paid(one, 0.5), paid(two, 0.25)]
+    assert history((), (), Costs(last, both, both)).notes == (
+        "last question: 1 request, 500 tokens in (0 cached), 10 out, 1.2 s of the model, USD 0.2500",
+        "conversation: 2 questions, 3 requests, 1,500 tokens in (600 cached), 60 out, 2.5 s of the model, USD 0.7500",
+    )
+    last, both = [paid(Usage(1))], [paid(one, 0.5), paid(Usage(1))]
+    first, second, *_ = history((), (), Costs(last, both, both)).notes
+    assert first == (
+        "last question: 1 request, unknown tokens in (unknown cached), unknown out, "
+        "1.2 s of the model, USD unknown"
+    )
+    assert second.endswith(
+        "1,000+ tokens in (600+ cached), 50+ out, 2.5 s of the model, USD 0.5000+"
+    )
 
 
 def test_no_text_in_a_report_becomes_html() -> None:
@@ -117,9 +125,9 @@ def test_no_text_in_a_report_becomes_html() -> None:
         assert "<script" not in html
         assert "<img" not in html
         assert "&lt;script" in html
-    for empty in (history((), ()), cost((), ())):
-        assert "no questions have been asked" in repr(empty)
-        assert "no questions have been asked" in empty._repr_html_()
+    empty = history((), ())
+    assert "no questions have been asked" in repr(empty)
+    assert "no questions have been asked" in empty._repr_html_()
 
 
 def test_a_dry_run_shows_every_message_whole_and_only_the_question_unfolded() -> None:
@@ -171,7 +179,7 @@ def test_a_cost_says_when_most_of_a_request_was_said_before() -> None:
     long, short = [question, *earlier, question], [question, question]
     for messages, is_said in ((long, True), (short, False)):
         run: Any = SimpleNamespace(events=[AskModel(1, tuple(messages))])
-        assert ("--new" in repr(cost(asked, asked, run))) is is_said
+        assert ("--new" in repr(history((), (), Costs(asked, asked, asked), run))) is is_said
 
 
 def test_a_request_is_its_bytes_as_text_and_its_parts_on_a_page(

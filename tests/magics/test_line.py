@@ -243,8 +243,8 @@ def offered(shell: InteractiveShell, line: str) -> list[str]:
 WORDS: list[tuple[str, list[str]]] = [
     ("%agent --mo", ["--model"]),
     ("%agent --max-steps 3 --max-se", ["--max-seconds"]),
-    ("%agent --protocol ", ["auto", "react", "native", "program"]),
-    ("%agent --protocol=n", ["native"]),
+    ("%agent --approve ", ["ask", "auto", "deny"]),
+    ("%agent --approve=d", ["deny"]),
     ("%agent --approve d", ["deny"]),
     ("%agent --tools ", ["count_birds", "plot"]),
     ("%agent --tools c", ["count_birds"]),
@@ -304,10 +304,10 @@ def test_a_kernel_completes_a_line(kernel: Kernel) -> None:
         return code[reply["cursor_start"] : reply["cursor_end"]], reply["matches"]
 
     assert asked("%agent --mo") == ("--mo", ["--model"])
-    assert asked("x = %agent --protocol re") == ("re", ["react"])
-    assert asked("y = 1\n%agent --max-tot") == ("--max-tot", ["--max-total-tokens"])
-    word, offered = asked("%agent --max-to")
-    assert (word, sorted(offered)) == ("--max-to", ["--max-tools", "--max-total-tokens"])
+    assert asked("x = %agent --approve de") == ("de", ["deny"])
+    assert asked("y = 1\n%agent --max-too") == ("--max-too", ["--max-tools"])
+    word, offered = asked("%agent --max-s")
+    assert (word, sorted(offered)) == ("--max-s", ["--max-seconds", "--max-steps"])
 
 
 def test_the_models_of_the_endpoint_are_offered_and_an_endpoint_that_is_not_there_harms_nothing(

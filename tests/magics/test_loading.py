@@ -221,7 +221,7 @@ def test_a_warm_model_reads_new_tools_at_the_end_of_their_cell_until_it_is_asked
     assert "Make twice a number." in cold.read[0]
     asked = shell.run_line_magic("agent", "--dry-run Double 4.").ask.messages
     assert [asked[0]["content"]] == cold.read
-    shell.run_cell("%agent_reset")
+    shell.run_cell("%agent --new")
     assert cold.warmed == 3
     cold.complete = ScriptedModel(("final_answer", "8")).complete  # type: ignore[method-assign]
     shell.run_cell("%agent Double 4.")

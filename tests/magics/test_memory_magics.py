@@ -18,7 +18,7 @@ def test_a_conversation_goes_on_after_loading(shell: InteractiveShell, tmp_path:
     shell.run_line_magic("agent", "-m m First?")
     saved: Any = shell.run_line_magic("agent_save", "{folder}/talk.json")
     assert "1 question" in repr(saved)
-    shell.run_line_magic("agent_reset", "")
+    shell.run_line_magic("agent", "--new")
     shell.run_line_magic("agent", "-m m Second?")
     assert "First?" not in str(model.asked[-1].messages)
     loaded: Any = shell.run_line_magic("agent_load", "{folder}/talk.json")

@@ -14,7 +14,7 @@ from archytas_nb.testing import ScriptedModel
 from tests.docs.promises import built_in_tools
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    "python": ("off", "ask", "undoable", "auto"),
+    "python": ("off", "ask", "undoable", "unwatched"),
     "context": ("auto", "mentioned", "all", "none"),
     "values": ("all", "scalars", "none", "strict"),
     "ask_user": (True, False),

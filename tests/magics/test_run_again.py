@@ -77,7 +77,7 @@ class Notebook:
 
     def __init__(self, kernel: Kernel, server: Server) -> None:
         self.kernel, self.server = kernel, server
-        kernel.run(f"%config ArchytasNB.base_url = {server.url!r}\n%agent_reset")
+        kernel.run(f"%config ArchytasNB.base_url = {server.url!r}\n%agent --new")
 
     def ask(self, cell: str, line: str) -> list[str]:
         """Run a cell; return the questions that the model was sent."""
@@ -129,10 +129,10 @@ def test_what_was_forgotten_is_not_sent_and_its_cells_keep_their_places(
         assert notebook.kernel.run("%agent_undo").result == "removed: two"
         assert notebook.ask("y3", "three") == ["one", "three"]
         assert notebook.head == "three\n(after: one)"
-        assert notebook.kernel.run("%agent_reset").result == "removed: 2 questions"
+        assert notebook.kernel.run("%agent --new").result == "removed: 2 questions"
         assert notebook.ask("y4", "four") == ["four"]
         assert notebook.head == "four\n(new conversation)"
-    notebook.kernel.run("%agent_reset")
+    notebook.kernel.run("%agent --new")
     assert notebook.ask("y4", "four") == ["four"]
 
 

@@ -27,7 +27,7 @@ def test_a_key_of_the_configuration_is_not_shown(
             "%agent Well?",
             "%agent --dry-run Well?",
             "%agent_history",
-            "%agent_cost",
+            "%agent_history",
             "%agent And now?",
             "%tb",
             "get_ipython().magics_manager.registry['ArchytasNB'], get_ipython().configurables",

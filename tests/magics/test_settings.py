@@ -171,7 +171,7 @@ def test_code_of_a_model_changes_no_setting_by_config(shell: InteractiveShell) -
     """It could let its own next calls run unasked; the person's change holds."""
     code = "get_ipython().run_line_magic('config', \"ArchytasNB.approve = 'auto'\")"
     shell.user_ns["m"] = ScriptedModel(("python", {"code": code}), ("final_answer", "Done."))
-    shell.run_cell("%agent --new --model m --python auto Go").raise_error()
+    shell.run_cell("%agent --new --model m --python unwatched Go").raise_error()
     magics = shell.find_line_magic("agent").__self__
     assert magics.approve == "ask"
     shell.run_cell("%config ArchytasNB.approve = 'auto'").raise_error()

@@ -192,14 +192,14 @@ def test_a_tool_with_issues_takes_one_line_and_check_lists_all_of_them(kernel: K
     assert cell.status == "ok", cell.error
     assert len(cell.result.split("\n")) == 3
     assert "2 more" in cell.result
-    listed = kernel.run("%tools --check").result
+    listed = kernel.run("%tools --warnings").result
     assert "doubtful" in listed
     assert "'y'" in listed
     assert "clean" not in listed
-    assert "no issues" in kernel.run("%tools clean --check").result
+    assert "no issues" in kernel.run("%tools clean --warnings").result
 
 
-CHECKED = '''%%tool --check
+CHECKED = '''%%tool --dry-run
 x = 5
 del y
 def count(fruit: str, basket: int):
@@ -243,12 +243,12 @@ def test_check_leaves_an_earlier_tool_as_it_was(kernel: Kernel) -> None:
 
 
 def test_check_of_a_cell_that_fails_keeps_nothing(kernel: Kernel) -> None:
-    cell = kernel.run("%%tool --check\nz = 1\n1 / 0")
+    cell = kernel.run("%%tool --dry-run\nz = 1\n1 / 0")
     assert "ZeroDivisionError" in cell.error
     assert kernel.run("'z' in globals()").result == "False"
-    cell = kernel.run("%%tool --check\nz = 1\ndef f(a): ...")
+    cell = kernel.run("%%tool --dry-run\nz = 1\ndef f(a): ...")
     assert "the argument 'a' has no annotation" in cell.error
-    cell = kernel.run("%%tool --check\nz = 1")
+    cell = kernel.run("%%tool --dry-run\nz = 1")
     assert (cell.status, cell.result) == ("error", "")
     assert kernel.run("'z' in globals()").result == "False"
 
@@ -256,11 +256,13 @@ def test_check_of_a_cell_that_fails_keeps_nothing(kernel: Kernel) -> None:
 def test_check_works_with_decorated_tools_and_options(kernel: Kernel) -> None:
     before = kernel.run("%tools").result
     cell = kernel.run(
-        "%%tool --check\nfrom archytas_nb import tool\n@tool(name='total')\n"
+        "%%tool --dry-run\nfrom archytas_nb import tool\n@tool(name='total')\n"
         "def f() -> int:\n    'Add up.'\n    return 1\n"
     )
     assert "no issues" in cell.result
     assert "not registered: total" in cell.result
-    cell = kernel.run("%%tool --check --name sum_up\ndef f() -> int:\n    'Add up.'\n    return 1")
+    cell = kernel.run(
+        "%%tool --dry-run --name sum_up\ndef f() -> int:\n    'Add up.'\n    return 1"
+    )
     assert "not registered: sum_up" in cell.result
     assert kernel.run("%tools").result == before

@@ -259,7 +259,12 @@ WAYS: dict[str, Way] = {
         _NAMED,
         {"protocol": "program"},
     ),
-    "code that names": ([], [("python", {"code": _CODE})], {"plan": CANARY}, {"python": "auto"}),
+    "code that names": (
+        [],
+        [("python", {"code": _CODE})],
+        {"plan": CANARY},
+        {"python": "unwatched"},
+    ),
     "numbers that are texts": (
         [text],
         [_PROGRAM.format("x = text()\nprint(x)\nshow(x)\nx")],
@@ -517,7 +522,7 @@ def test_columns_that_the_model_named_itself_are_told() -> None:
     model = ScriptedModel(("python", {"code": code}), "Done.", "Done.", protocol="native")
     namespace = {"df": pd.DataFrame({"a": [1]}), "plan": CANARY}
     agent = Agent(
-        [], model, values="none", namespace=namespace, protocol="native", python="auto",
+        [], model, values="none", namespace=namespace, protocol="native", python="unwatched",
         context="all",
     )  # fmt: skip
     agent.run("Add it.")
@@ -982,10 +987,10 @@ def test_the_list_of_what_was_sent_equals_what_arrived(
         purposes = {each.purpose.values for each in sent.requests if each.purpose is not None}
         assert purposes == {"none"}
         shell.run_line_magic("load_ext", "archytas_nb")
-        table = str(shell.run_line_magic("agent_sent", ""))
+        table = str(shell.run_line_magic("agent_history", "--sent"))
         assert "How many rows?" in table
         number = len(sent.requests)
-        shown = str(shell.run_line_magic("agent_sent", str(number)))
+        shown = str(shell.run_line_magic("agent_history", f"--sent {number}"))
         assert json.loads(shown) == json.loads(arrived[-1])
 
 
@@ -1053,7 +1058,7 @@ def test_the_list_says_which_kinds_of_data_and_which_columns_were_sent(
         assert {each.columns for each in asked} == {("stays.ward", "stays.days")}
         assert dict(asked[-1].learned) == learned
         shell.run_line_magic("load_ext", "archytas_nb")
-        table = " ".join(str(shell.run_line_magic("agent_sent", "")).split())
+        table = " ".join(str(shell.run_line_magic("agent_history", "--sent")).split())
         assert "columns named: stays.ward, stays.days" in table
         assert f"data: {', '.join(kinds[-1])}" in table
 

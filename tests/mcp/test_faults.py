@@ -195,7 +195,7 @@ def test_no_control_character_of_a_server_is_shown(served: Served) -> None:
         cells = [kernel.run(f"%agent_mcp add {url} --name evil")]
         assert "Looks." in kernel.run("%tools").result
         kernel.run("from archytas_nb import toolbox")
-        lines = ("%agent_mcp", "%tools", "%tools evil_look", "%tools --check")
+        lines = ("%agent_mcp", "%tools", "%tools evil_look", "%tools --warnings")
         cells += map(kernel.run, lines)
         cells.append(
             kernel.run("toolbox['evil_fails'].function.__doc__, toolbox['evil_look'].text")

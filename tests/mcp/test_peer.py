@@ -154,18 +154,18 @@ def test_a_hostile_peer_holds_up_no_cell_and_leaves_nothing(tmp_path: Path) -> N
                         pair.append(cell.seconds)
                     took.append((pair[0], pair[1]))
                     if len(took) % 30 == 0:
-                        kernel.run("%agent_reset")  # else each question has a longer conversation
+                        kernel.run("%agent --new")  # else each question has a longer conversation
                     time.sleep(max(0, 1 - (time.monotonic() - begun)))
                 assert attacking.stdout is not None
                 return Counter(json.loads(attacking.stdout.read())), took
 
         attacked(max(5, SECONDS / 10), SEED + 1_000)  # what is made once is made
-        kernel.run("%agent_reset")
+        kernel.run("%agent --new")
         asked = "get_ipython().magics_manager.registry['ArchytasNB'].history._count"
         questions = -int(kernel.run(asked).result)
         before = counts(kernel)
         done, took = attacked(SECONDS, SEED)
-        kernel.run("%agent_reset")
+        kernel.run("%agent --new")
         after = settled(kernel, before)
         questions += int(kernel.run(asked).result)
         met = kernel.run("dict(met)").result

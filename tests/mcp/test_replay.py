@@ -25,7 +25,7 @@ def test_a_run_and_a_program_with_both_kinds_of_tools_are_replayed(
         ONE,
         f"%agent_mcp add demo -- {shlex.join(demo)}",
         "%agent What is one and two?",
-        "%agent_reset\n%agent --protocol program What is five and four?",
+        "%agent --new\n%config ArchytasNB.protocol = 'program'\n%agent What is five and four?",
     )
     calls = (("one", {}), ("demo_add", {"a": 1, "b": 2}))
     with Server(Say(calls=calls), Say("It is three."), Say(PROGRAM, raw=True)) as server:

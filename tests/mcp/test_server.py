@@ -155,7 +155,7 @@ def test_what_a_call_changes_can_be_undone(served: Served) -> None:
     served.kernel.run("numbers[:] = [1, 2, 3]")
     assert call(served, "add_number", {"number": 4})[1] is False
     assert served.value("numbers") == "[1, 2, 3, 4]"
-    assert "numbers" in served.kernel.run("%agent_diff").result
+    assert "numbers" in served.kernel.run("%agent_why").result
     served.kernel.run("%agent_undo")
     assert served.value("numbers") == "[1, 2, 3]"
     served.kernel.run("%config ArchytasNB.undo = None")

@@ -91,7 +91,7 @@ def test_questions_about_the_last_error_and_earlier_cells_are_replayed_by_nbval(
         tmp_path / "errors.ipynb",
         "%load_ext archytas_nb\nx = [1]",
         "print('canary'); x[3]",
-        "%agent --protocol native Why?",
+        "%config ArchytasNB.protocol = 'native'\n%agent Why?",
     )
     book = nbformat.read(notebook, as_version=4)
     book.cells[1].metadata.tags = ["raises-exception"]

@@ -743,7 +743,8 @@ def test_many_streamed_steps_stay_far_below_what_a_front_end_can_take(
     agent_kernel.run(f"model = Stream({steps}, {pause})")
     counted = traffic(
         agent_kernel,
-        "%agent --model model --max-steps 200 --max-total-tokens 100000000 Measure a hundred times",
+        "%config ArchytasNB.max_total_tokens = 100_000_000\n"
+        "%agent --model model --max-steps 200 Measure a hundred times",
     )
     print(
         f"{counted.size:,} bytes, {len(counted.kinds):,} messages, {counted.busiest_second} in the busiest second"

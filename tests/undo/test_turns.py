@@ -72,7 +72,7 @@ def test_many_agents_on_one_namespace_report_and_undo_what_is_theirs() -> None:
 
 def test_calls_that_are_not_watched_run_side_by_side() -> None:
     names: Names = {"barrier": threading.Barrier(2)}
-    agents = [agent(names, "barrier.wait(30)", python="auto") for _ in range(2)]
+    agents = [agent(names, "barrier.wait(30)", python="unwatched") for _ in range(2)]
     for run in at_the_same_time(*[lambda each=each: each.run("go") for each in agents]):
         assert run.calls[0][1].status == "done", run.calls[0][1].text
 
@@ -137,7 +137,7 @@ def test_a_tool_may_ask_another_agent_about_the_same_variables() -> None:
 
     async def ask_and_wait() -> str:
         """Ask another agent, and wait."""
-        run = await agent(names, "a.append(3)", python="auto").arun("go")
+        run = await agent(names, "a.append(3)", python="unwatched").arun("go")
         thread = asyncio.to_thread(agent(names, "a.append(4)", python="undoable").run, "go")
         return " ".join(each.calls[0][1].status for each in (run, await thread))
 

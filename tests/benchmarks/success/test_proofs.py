@@ -12,8 +12,8 @@ from benchmarks.success.proofs import Proved, live
     [
         ("%load_ext archytas_nb\n%agent_cassette a/b.jsonl", "", "%load_ext archytas_nb\n"),
         ("run = %agent --new Which?", "", "run = %agent --new Which?"),
-        ("%agent --new Which?", "--protocol react", "%agent --protocol react --new Which?"),
-        ("%agent --model script --python auto Clean.", "", "%agent --python auto Clean."),
+        ("%agent --new Which?", "--max-steps 9", "%agent --max-steps 9 --new Which?"),
+        ("%agent --model script --python unwatched Clean.", "", "%agent --python unwatched Clean."),
         ("%agent_code", "--new", "%agent_code"),
     ],
 )
