@@ -33,7 +33,7 @@ def cost(question: str) -> str:
 def planned(
     frame: Any, model: Planner, tools: Any = None, prompt: str = PROMPT, **options: Any
 ) -> Any:
-    given = {"type": float, "plan": True, "store": None, "progress": False, **options}
+    given = {"output_type": float, "plan": True, "store": None, "progress": False, **options}
     return Agent(Counting().tools() if tools is None else tools, model=model).map(
         frame, prompt, **given
     )
@@ -270,7 +270,7 @@ def test_equal_judgements_are_made_once_and_typed(tmp_path: Path) -> None:
     )
     model = Planner(program, judged=lambda question: '"praise"')
     store = str(tmp_path / "map.sqlite")
-    options = {"type": Ticket, "verify": 0, "store": store}
+    options = {"output_type": Ticket, "verify": 0, "store": store}
     out = planned(frame, model, prompt="Classify {text}.", **options)
     assert list(out["kind"]) == ["praise"] * 60
     assert list(out["words"]) == [2] * 60
@@ -289,14 +289,14 @@ def test_a_free_text_is_judged_and_not_searched_for_made_up_words(condition: str
     prompt = "Does {text} speak of cold soup?"
     judged = 'answer(judge(f"JUDGE {row.text}", "bool"))'
     model = Planner(f"answer({condition})", judged, judged=lambda question: "true")
-    out = planned(frame, model, prompt=prompt, type=bool, verify=0)
+    out = planned(frame, model, prompt=prompt, output_type=bool, verify=0)
     assert list(out["answer"]) == [True] * 40
     assert len(model.plans) == 2
     assert "Free text: row.text." in model.plans[0][-1]["content"]
     assert f"Line 1 `answer({condition})`: row.text is another text" in str(model.plans[1])
     for fine in ('"soup" in row.text', '"@" in row.text', 'row.meal == "brunch"'):
         model = Planner(f"answer({fine} or len(row.text) > 9)")
-        planned(frame, model, prompt=prompt, type=bool, verify=0)
+        planned(frame, model, prompt=prompt, output_type=bool, verify=0)
         assert len(model.plans) == 1, fine
 
 
@@ -319,7 +319,7 @@ def test_a_small_model_reads_no_free_text_that_it_would_copy_and_what_it_repeats
     frame = pd.DataFrame({"text": texts, "meal": ["lunch", "dinner"] * 20})
     model = Planner('answer(row.text == "made up")')
     model.is_small = True  # type: ignore[attr-defined]
-    out = planned(frame, model, prompt="Is {text} true?", type=bool, verify=0)
+    out = planned(frame, model, prompt="Is {text} true?", output_type=bool, verify=0)
     assert set(out["status"]) == {"open"}
     first, again, third = (each[1:] for each in model.plans[:3])
     assert "Row(text=…, meal='lunch')" in first[0]["content"]
@@ -349,7 +349,7 @@ answer(f"{row.class_} {row.row} {row.answer} {price} {year}")"""
 
 def test_columns_of_any_name_and_missing_values_can_be_read() -> None:
     model = Planner(READS)
-    out = planned(ODD, model, type=str, verify=0, prompt="Describe {class}.")
+    out = planned(ODD, model, output_type=str, verify=0, prompt="Describe {class}.")
     assert out.index.equals(ODD.index)
     assert list(out["answer"])[:3] == ["a 1 None 1.5 2020", "none", "b 2.5 None 2.0 2021"]
     question = model.plans[0][1]["content"]

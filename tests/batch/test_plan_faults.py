@@ -270,7 +270,7 @@ def test_side_effects_are_not_repeated_where_a_map_ended_before_its_program_was_
 
     model = Ending(*programs)
     agent = Agent(orders.tools(), model=model, protocol="program")
-    options: dict[str, Any] = {"type": float, "plan": True, "progress": False}
+    options: dict[str, Any] = {"output_type": float, "plan": True, "progress": False}
     options["store"] = str(tmp_path / "map.sqlite")
     for _ in range(3):
         out = agent.map(data(60), "Place order {number} .", **options)
@@ -326,7 +326,7 @@ def test_the_budget_holds_for_the_rows_that_are_asked_one_by_one(tmp_path: Path)
     agent = Agent(
         Counting().tools(), model=Planner(program, single=cost, tokens=2000), max_reply_tokens=20
     )
-    options: dict[str, Any] = {"type": float, "plan": True, "verify": 0, "progress": False}
+    options: dict[str, Any] = {"output_type": float, "plan": True, "verify": 0, "progress": False}
     out = agent.map(frame, PROMPT, store=store, budget="25000 tokens", workers=1, **options)
     left = (out["status"] != "done").sum()
     assert 0 < left < 20

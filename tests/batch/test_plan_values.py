@@ -65,7 +65,14 @@ def tools() -> list[Tool]:
 
 
 def mapped(model: Planner, frame: pd.DataFrame = FRAME, **options: Any) -> Any:
-    given = {"type": int, "plan": True, "store": None, "progress": False, "verify": 0, **options}
+    given = {
+        "output_type": int,
+        "plan": True,
+        "store": None,
+        "progress": False,
+        "verify": 0,
+        **options,
+    }
     return Agent(tools(), model=model, values="none").map(frame, PROMPT, **given)
 
 

@@ -71,7 +71,7 @@ class Clerk:
 
 
 def mapped(model: Clerk, frame: pd.DataFrame, **options: Any) -> pd.DataFrame:
-    given = {"type": int, "store": None, "progress": False, "rows": 20, **options}
+    given = {"output_type": int, "store": None, "progress": False, "rows": 20, **options}
     made: pd.DataFrame = Agent([], model=model).map(frame, PROMPT, **given)
     return made
 
@@ -184,7 +184,7 @@ def test_fields_of_a_type_become_columns_and_equal_rows_are_asked_once() -> None
 
     frame = pd.concat([words(50), words(50)], ignore_index=True)
     model = Clerk(judged)
-    out = mapped(model, frame, type=Word)
+    out = mapped(model, frame, output_type=Word)
     assert list(out["length"]) == [len(each) for each in frame["word"]]
     assert sum(model.sizes) == 50 + 10 + 0 * 10
     assert out["tokens"][50:].sum() == 0
@@ -198,7 +198,7 @@ def test_text_answers(monkeypatch: pytest.MonkeyPatch) -> None:
             answer = json.loads(call.arguments)["answer"]
             return reply if isinstance(answer, list) else ModelReply(answer, usage=reply.usage)
 
-    out = mapped(Plain(lambda word: f"It has {len(word)}."), words(50), type=None)
+    out = mapped(Plain(lambda word: f"It has {len(word)}."), words(50), output_type=None)
     assert list(out["answer"]) == [f"It has {len(each)}." for each in words(50)["word"]]
     assert out.attrs["rows"]["number"] == 20
 

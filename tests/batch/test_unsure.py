@@ -49,7 +49,7 @@ SHARES = pd.Series(["0.9", "0.55", "0.2", "0.45"])
 
 def test_a_map_leaves_out_what_is_unsure(tmp_path: Path) -> None:
     model = Told()
-    options: dict[str, Any] = {"type": Mood, "store": str(tmp_path / "s"), "progress": False}
+    options: dict[str, Any] = {"output_type": Mood, "store": str(tmp_path / "s"), "progress": False}
     found = Agent([], model).map(SHARES, "How is it?", unsure=0.7, **options)
     assert found["answer"].tolist()[::2] == ["good", "bad"]
     assert found["answer"].isna().tolist() == [False, True, False, True]
@@ -87,7 +87,7 @@ def test_what_the_person_answers_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
             return str(line)
 
     monkeypatch.setattr("archytas_nb.trace.controls.Controls", lambda _: Typist())
-    options: dict[str, Any] = {"type": Mood, "store": str(tmp_path / "s"), "progress": False}
+    options: dict[str, Any] = {"output_type": Mood, "store": str(tmp_path / "s"), "progress": False}
     agent = Agent([], Told())
     with pytest.raises(KeyboardInterrupt):
         agent.map(SHARES, "How is it?", unsure=0.7, then="person", **options)
@@ -110,10 +110,10 @@ def test_without_it_a_map_asks_for_nothing_more() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"unsure": 1.5, "type": Mood},
-        {"unsure": 0.5, "type": str},
-        {"then": "x", "type": Mood},
-        {"unsure": 0.5, "type": Mood, "plan": True},
+        {"unsure": 1.5, "output_type": Mood},
+        {"unsure": 0.5, "output_type": str},
+        {"then": "x", "output_type": Mood},
+        {"unsure": 0.5, "output_type": Mood, "plan": True},
     ],
 )
 def test_wrong_options_cost_nothing(options: Any) -> None:
@@ -125,7 +125,7 @@ def test_wrong_options_cost_nothing(options: Any) -> None:
 
 def test_an_evaluation_tells_how_often_sure_answers_are_right() -> None:
     cases = [("0.9", "good"), ("0.8", "good"), ("0.4", "good"), ("0.1", "bad")]
-    options: dict[str, Any] = {"type": Mood, "runs": 1, "store": None, "progress": False}
+    options: dict[str, Any] = {"output_type": Mood, "runs": 1, "store": None, "progress": False}
     found = Agent([], Told()).evaluate(cases, unsure=0, **options)
     assert found.calibration.accuracy() == 0.75
     assert found.calibration.accuracy(0.75) == 1.0

@@ -29,7 +29,7 @@ Names = dict[str, Any]
 
 
 def run(
-    code: str, names: Names | None = None, *tools: Any, mode: Any = "auto", person: Any = None,
+    code: str, names: Names | None = None, *tools: Any, mode: Any = "unwatched", person: Any = None,
     seconds: float | None = None, watched: bool = False,
 ) -> CallOutcome:  # fmt: skip
     names = {} if names is None else names
@@ -344,7 +344,7 @@ def test_a_question_tells_where_code_runs_once_and_again_when_that_changes() -> 
     model = ScriptedModel(*["ok"] * 9, protocol="native")
     agent = Agent([], model, namespace={})
     places = []
-    for mode in ("copy", "copy", "undoable", "ask", "ask", "copy", "off", "copy", "auto"):
+    for mode in ("copy", "copy", "undoable", "ask", "ask", "copy", "off", "copy", "unwatched"):
         agent._configure(python=mode)
         agent.run(f"{mode}?")
         asked_last = model.asked[-1].messages[-1]["content"]
