@@ -2,7 +2,7 @@
 
 ``python -m tests.docs.promises`` writes the generated parts of the pages again:
 
-    <!-- promises: GROUP -->   the sentences of a group, up to the next empty line
+    <!-- promises: GROUP -->   the title and the promises of a group, up to the next empty line
     <!-- list: NAME -->        a list of what the code decides, up to the next empty line
 
 A name in such a list comes from the code; the words beside it come from the file. A name without
@@ -150,7 +150,8 @@ def written(page: str, known: Manifest) -> str:
     def paragraph(found: re.Match[str]) -> str:
         name = found["name"]
         sentences = [each.sentence for each in known.promises if each.group == name]
-        return found["mark"] + wrapped([f"**{known.titles[name]}**", *sentences])
+        bullets = (wrapped([f"- {each}"], "  ") for each in sentences)
+        return found["mark"] + "\n".join((f"**{known.titles[name]}**", *bullets))
 
     def bullets(found: re.Match[str]) -> str:
         name = found["name"]
