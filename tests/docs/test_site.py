@@ -25,8 +25,9 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built with the command of the README, into another folder."""
-    [command] = re.findall(r"&& (sphinx-build .*) site$", README.read_text("utf-8"), re.MULTILINE)
+    """The site, built with the command of CONTRIBUTING.md, into another folder."""
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    [command] = re.findall(r"&& (sphinx-build .*) site`", page)
     folder = tmp_path_factory.mktemp("site")
     cache = tmp_path_factory.mktemp("doctrees")
     arguments = [*command.split()[1:], "-q", "-d", str(cache), str(folder)]
