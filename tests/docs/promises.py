@@ -21,8 +21,11 @@ from typing import Any, get_args
 
 from archytas_nb import skills
 from archytas_nb.batch.program import judge_tool
+from archytas_nb.cassettes.match import PATTERNS
 from archytas_nb.cells.reader import cells_tool
+from archytas_nb.choices import EffortName
 from archytas_nb.copies.lock import LevelKind
+from archytas_nb.errors import MissCause
 from archytas_nb.kernel.approval import _OTHER_WORDS, CHOICES, read_answer
 from archytas_nb.kernel.disclosure import compare_tool
 from archytas_nb.kernel.look import look_tools
@@ -112,14 +115,28 @@ def extras() -> tuple[str, ...]:
     return tuple(project["optional-dependencies"])
 
 
+def causes() -> tuple[str, ...]:
+    """The causes of a miss in a cassette."""
+    return get_args(MissCause)
+
+
 def running_answers() -> str:
     """What a person types to run a call, as code in a list."""
     typed = (*(each.line for each in CHOICES), *_OTHER_WORDS)
-    running = [f"`{each}`" for each in typed if read_answer(each)[0] in RUNNING]
-    return f"{', '.join(running[:-1])} and {running[-1]}"
+    return listed(each for each in typed if read_answer(each)[0] in RUNNING)
 
 
-PLACES: Mapping[str, Callable[[], str]] = {"{answers}": running_answers}
+def listed(names: Iterable[str]) -> str:
+    """Names as code in a sentence."""
+    *first, last = (f"`{each}`" for each in names)
+    return f"{', '.join(first)} and {last}"
+
+
+PLACES: Mapping[str, Callable[[], str]] = {
+    "{answers}": running_answers,
+    "{efforts}": lambda: listed(each for each in get_args(EffortName) if each != "auto"),
+    "{volatile}": lambda: listed(sorted(PATTERNS)),
+}
 """What a sentence leaves open, and the code that knows it."""
 
 RUNNING = ("yes", "this run", "always")
@@ -127,6 +144,7 @@ LISTS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "tools": built_in_tools,
     "data": kinds_of_data,
     "copies": levels_of_copies,
+    "causes": causes,
     "extras": extras,
 }
 """The lists, and the code that knows their names."""
@@ -163,7 +181,7 @@ def written(page: str, known: Manifest) -> str:
 
 
 def _quoted(name: str, each: str) -> str:
-    return f"`{each}`" if name in ("tools", "extras") else each
+    return f"`{each}`" if name in ("tools", "extras", "causes") else each
 
 
 def wrapped(sentences: Iterable[str], indent: str = "") -> str:
