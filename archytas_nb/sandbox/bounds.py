@@ -1,4 +1,4 @@
-"""What one program may use, and the message when it has used that."""
+"""The limits of one program, and the message when it reaches one."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
     from pydantic_monty import MontyError
 
 Bound: TypeAlias = Literal["", "time", "memory"]
-"""A bound that the sandbox itself holds; empty for none."""
+"""A limit that the sandbox itself enforces; empty for none."""
 
 REQUESTS_PER_CALL = 10
-"""How many other requests, such as `show`, a program may make for each call that it may make."""
+"""How many other requests, such as `show`, a program may make for each permitted call."""
 
-_MAX_REQUESTS = 2**31  # the sandbox's own bound; ours is reached before it
+_MAX_REQUESTS = 2**31  # the sandbox's own limit; the program reaches ours first
 _SMALLER = "write a program that does less, or show what it has and go on in the next one"
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one program may use.
+    """The limits of one program.
 
     Attributes:
         calls: Calls of tools.
-        seconds: Seconds of computing, without the time of its calls.
+        seconds: Seconds of computation, without the time of its calls.
         memory: Bytes.
-        depth: Depth of nested calls of functions.
+        depth: Depth of nested function calls.
     """
 
     calls: int = 1_000
@@ -38,7 +38,7 @@ class Bounds:
 
     @property
     def limits(self) -> Any:
-        """The limits of a session of the sandbox."""
+        """The same limits, as the sandbox takes them for a session."""
         return {
             "max_feed_duration_secs": self.seconds,
             "max_memory": self.memory,
@@ -52,7 +52,7 @@ class Bounds:
         return self.calls * REQUESTS_PER_CALL
 
     def text(self, bound: Bound) -> str:
-        """The message for a program that has reached a bound of the sandbox."""
+        """The message for a program that has reached a limit of the sandbox."""
         if bound == "time":
             return (
                 f"the program computed for more than {self.seconds:g} seconds, the limit of one "
@@ -74,13 +74,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class RowBounds(Bounds):
-    """What a program may use for one row of a map."""
+    """The limits of a program for one row of a map."""
 
     calls: int = 200
     seconds: float = 2.0
 
     def text(self, bound: Bound) -> str:
-        """The same for a person: a bound of the sandbox."""
+        """The same for a person: a limit of the sandbox."""
         if bound == "time":
             return f"it computed for more than {self.seconds:g} seconds for one row"
         return f"its values took more than {self.memory:,} bytes for one row"
@@ -99,7 +99,7 @@ def _ended_after(what: str) -> str:
 
 
 def bound_of(error: MontyError) -> Bound:
-    """The bound that a program reached, after which its session is not to be used."""
+    """The limit that a program reached; its session must not be used afterwards."""
     exception = error.exception()
     if isinstance(exception, TimeoutError) and "time limit exceeded" in str(exception):
         return "time"

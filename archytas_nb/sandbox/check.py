@@ -1,4 +1,4 @@
-"""What the text of a program says is wrong with it, before anything of it runs."""
+"""Finds faults in a program from its text alone, before any of it runs."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _MISSING = frozenset(
 """The builtins that the sandbox lacks."""
 
 _RUN_TEXTS = frozenset({"eval", "exec"})
-"""The builtins that run what nobody checked, and could bind the names of the sandbox itself."""
+"""The builtins that run unchecked code, which could bind the sandbox's own names."""
 
 
 def faults_in(
     program: Program, functions: frozenset[str], before: Collection[str], *, is_part: bool
 ) -> tuple[Fault, ...]:
-    """The faults of a program that are seen without its types, by line.
+    """The faults that can be found without knowing types, by line.
 
     Args:
         program: The program.
-        functions: The names of the tools and of what ends a program.
+        functions: The names of the tools and of the functions that end a program.
         before: The names that were bound before it.
-        is_part: Whether it is a part of a program, which need not end with an answer.
+        is_part: Whether it is a part of a program, which does not have to end with an answer.
     """
     found = dict.fromkeys(_faults(program, functions, before))
     if not found and not is_part and not _has_result(program):
@@ -74,7 +74,7 @@ def syntax_fault(error: BaseException, text: str) -> Fault:
 
 
 def _has_result(program: Program) -> bool:
-    """Whether a program gives something back: an answer, something shown, or a last value."""
+    """Whether a program has a result: an answer, something shown, or a last value."""
     body = program.tree.body
     has_value = bool(body) and isinstance(body[-1], ast.Expr)
     return has_value or any(program.calls(*PROGRAM_ENDINGS, "print"))
@@ -108,7 +108,7 @@ def _faults(
 
 
 def _used_as_functions(program: Program, functions: frozenset[str]) -> frozenset[int]:
-    """The names that are called, or given to a function that may call them."""
+    """The names that are called, or passed to a function that may call them."""
     used: set[int] = set()
     for node in program.nodes(ast.Call):
         used.add(id(node.func))
@@ -118,14 +118,14 @@ def _used_as_functions(program: Program, functions: frozenset[str]) -> frozenset
 
 
 def _private_fault(use: Use) -> str:
-    """A name that the sandbox has for itself."""
+    """A name that is reserved for the sandbox."""
     if use.act in ("bind", "unbind") and use.name.startswith(PRIVATE):
         return f"names that begin with {PRIVATE!r} are taken: choose another one than {use.name!r}"
     return ""
 
 
 def _name_fault(use: Use, functions: frozenset[str], used: frozenset[int]) -> str:
-    """A tool's name that is not called, or that is given to something else."""
+    """A tool's name that is used without a call, or that is assigned to something else."""
     name = use.name
     if name not in functions or use.act == "change" or isinstance(use.node, ast.arg):
         return ""

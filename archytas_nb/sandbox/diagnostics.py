@@ -1,7 +1,7 @@
-"""What the type checker of the sandbox says is wrong with a program, in plain words.
+"""Rewrites the errors of the sandbox's type checker in plain words.
 
-It is stricter than Python, so only those of its diagnostics stop a program that are certain; a
-value that is written in the program is checked by the tool itself.
+The checker is stricter than Python, so only diagnostics that are certain stop a program. A value
+that is written in the program is checked by the tool itself.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def type_faults(
     checker: Interpreter,
     typed: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Fault, ...]:
-    """What the type checker is certain of; it reads the program in a session of its own.
+    """The faults that the type checker is certain of; it reads the program in a separate session.
 
-    There, the declarations are those of now, and the program is ended before its first line.
+    In that session the declarations are current, and the program is stopped before its first line.
 
     Args:
-        fed: The program, prepared for the sandbox.
+        fed: The program as it was prepared for the sandbox.
         text: The same as the model wrote it.
         tools: The tools, by their names in programs.
         names: The variables that it can name.
@@ -70,7 +70,7 @@ def type_faults(
         except MontyTypingError as error:
             found = faults_of(error, checked, tools, names, typed)
         except MontyError:
-            # The session in which it runs says what it is.
+            # The session in which the program runs reports this error.
             pass
     lines = ["", *text.split("\n")]
     return tuple(Fault(each.line - 1, lines[each.line - 1].strip(), each.text) for each in found)
@@ -87,13 +87,13 @@ def faults_of(
     names: Collection[str],
     typed: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Fault, ...]:
-    """The certain ones of the type checker's diagnostics, in plain words.
+    """The diagnostics of the type checker that are certain, in plain words.
 
     Args:
-        error: What it raised, in `FORMAT`.
+        error: The exception of the type checker, in `FORMAT`.
         text: The program.
         tools: The tools; by any names.
-        names: What a program can name besides: its functions and variables.
+        names: Other names that a program can use: its functions and variables.
         typed: The types of the variables whose type is known.
     """
     by_name = {python_name(each): each for each in tools.values()}
@@ -107,7 +107,7 @@ def faults_of(
     found: dict[Fault, None] = {}
     for line, column, kind, said in diagnostics:
         if kind == "missing-argument" and (line, _function_in(said)) in renamed:
-            # It was given under another name.
+            # The argument was passed under another name.
             continue
         what = reader.plain(int(line), int(column), kind, said)
         if what:
@@ -116,7 +116,7 @@ def faults_of(
 
 
 class _Diagnostics:
-    """Puts diagnostics of the type checker into plain words; empty for what is not certain."""
+    """Puts diagnostics of the type checker into plain words; empty if one is not certain."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class _Diagnostics:
         return ""
 
     def _of_own_function(self, name: str, kind: str, quoted: list[str]) -> str:
-        """What is wrong with a call of a function that the program defines."""
+        """The fault in a call of a function that the program defines."""
         if name not in self._bound:
             return ""
         if kind == "unknown-argument":
@@ -251,7 +251,7 @@ class _Diagnostics:
     def _wrong_type(
         self, line: int, column: int, takes: Sequence[Parameter], wrong: Sequence[str]
     ) -> str:
-        """What is wrong with a value; empty if the tool might accept it."""
+        """The fault of a value; empty if the tool might accept it."""
         name, expected, found = wrong
         parameter = self._parameter_at(line, column, name, takes)
         if parameter is None:
@@ -270,7 +270,7 @@ class _Diagnostics:
     def _parameter_at(
         self, line: int, column: int, name: str, takes: Sequence[Parameter]
     ) -> Parameter | None:
-        """The parameter of the argument that begins at a place, in characters."""
+        """The parameter of the argument that begins at a position, in characters."""
         for node in self._program.calls(name):
             for each in node.keywords:
                 if self._is_at(each, line, column):
@@ -311,7 +311,7 @@ def _unknown_member(module: str, name: str) -> str:
         with suppress(ImportError):
             known = dir(importlib.import_module(module))
     if name in known:
-        # Python has it, the sandbox has not.
+        # Python has it, the sandbox does not.
         return fault
     return f"{fault}{did_you_mean(name, known)}"
 
@@ -331,7 +331,7 @@ _CHANGES = frozenset(
 
 
 def _is_in_record(owner: str) -> bool:
-    """Whether a type is that of a container in a record: nothing else has one of these."""
+    """Whether this is the type of a container in a record; nothing else has one of these types."""
     return owner.partition("[")[0] in ("Sequence", "Mapping", "AbstractSet", "Set")
 
 
@@ -343,7 +343,7 @@ def _unknown_of_builtin(owner: str, name: str) -> str:
     for each in _BUILTIN_TYPES:
         if each.__name__ == kind:
             if hasattr(each, name):
-                # The checker does not know all that the sandbox has.
+                # The checker does not know everything that the sandbox has.
                 return ""
             guess = did_you_mean(name, [one for one in dir(each) if not one.startswith("_")])
             return f"{with_article(kind)} has no attribute {name!r}{guess}"
@@ -354,7 +354,7 @@ _LITERAL = re.compile(r"Literal\[(.*)\]", re.DOTALL)
 
 
 def _values_in(found: str) -> list[Any]:
-    """The values of a type that is nothing but literals; empty for any other type."""
+    """The values of a type that consists only of literals; empty for any other type."""
     literal = _LITERAL.fullmatch(found)
     if literal is None:
         return []
@@ -394,7 +394,7 @@ _EXPECTED = {
 
 
 def _may_fit(expected: str, found: str) -> bool:
-    """Whether a value of one type may be accepted for another, as far as their names say."""
+    """Whether a value of one type may be accepted for another, judged by their names."""
     form = _FORMS.get(_kind_of(found)) if "|" not in found else None
     if form is None or form == "text":
         return True

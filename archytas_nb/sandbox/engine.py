@@ -1,13 +1,13 @@
 """Runs a program from request to request, until it waits for calls or has ended.
 
-Nothing else replies to the sandbox. What is around a program decides what becomes of its variables:
-a conversation keeps them for the next program (`session.py`), a row of a map throws them away
-(`rows.py`). Whoever runs a program reads `ProgramWaits` and `ProgramEnded` only, so a program can
-also run in another place than the sandbox.
+Nothing else replies to the sandbox. The caller decides what becomes of a program's variables: a
+conversation keeps them for the next program (`session.py`), a row of a map discards them
+(`rows.py`). A caller reads only `ProgramWaits` and `ProgramEnded`, so a program can also run
+outside the sandbox.
 
 | state   | meaning                                      | left by                               |
 |---------|----------------------------------------------|---------------------------------------|
-| new     | nothing of it has run                        | `start` → waiting, ended              |
+| new     | none of it has run                           | `start` → waiting, ended              |
 | waiting | it waits for the outcomes of calls           | `resume` → waiting, ended             |
 | ended   | `ended` says how, `left` what it left behind | –                                     |
 """
@@ -67,42 +67,42 @@ from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import count, did_you_mean, truncate_line, truncate_middle
 
-_MAX_PRINTED = 20_000  # characters that are kept of what a program prints
+_MAX_PRINTED = 20_000  # characters of printed text that are kept
 _MAX_LINE = 500  # characters of one printed line
 _MAX_SHOWN = 100  # texts that a program shows
 _MAX_WHOLE = 2000  # characters of one of them
 
 Left: TypeAlias = Literal["nothing", "a request", "a bound", "no worker"]
-"""What a program leaves behind: a session that goes on, a request that it still waits for, a bound
-that it reached, after which the session is not to be used, or no worker."""
+"""What is left when a program stops: a session that can continue, a request that is still open,
+a limit that was reached (the session must not be used then), or no worker."""
 
 
 @dataclass(slots=True)
 class Spent:
-    """What was used of the bounds, by one program or by all parts of one."""
+    """How much of the limits one program, or all its parts, have used."""
 
     calls: int = 0
     requests: int = 0
 
 
 def _keep_nothing(_: Any) -> None:
-    """Receive a request at which the session could be kept."""
+    """Receive a request at which the session could be saved."""
 
 
 @dataclass(slots=True)
 class Surroundings:
-    """What is around a program while it runs.
+    """The surroundings of a program while it runs.
 
     Attributes:
         tools: The tools, by their names in programs.
-        notebook: The variables that it may name.
+        notebook: The variables that it may use.
         handles: The objects that the sandbox refers to.
-        bounds: What it may use.
+        bounds: Its limits.
         object_in_answer: Gives the JSON of an object in an answer.
-        keep: Keeps the session at a request: a call was made, or its value was assigned.
-        names: The names that are bound, for those that are misspelled.
-        is_stopping: Whether the program is to be left at its next request.
-        spent: What was used of the bounds.
+        keep: Saves the session at a request: the program made a call, or assigned its value.
+        names: The bound names, to suggest one for a misspelled name.
+        is_stopping: Whether the program must stop at its next request.
+        spent: How much of the limits is used.
     """
 
     tools: Mapping[str, Tool]
@@ -117,12 +117,12 @@ class Surroundings:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The functions that ask whoever runs the program."""
+        """The functions that send a request to the caller."""
         return (*self.tools, *PROGRAM_ENDINGS)
 
 
 class _Stop(Exception):
-    """The program is to end at its request."""
+    """The program must end at this request."""
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class Engine:
         file: The name that the sandbox gives to its text.
         around: What is around it.
         left: What it leaves behind.
-        request: The request that it waits at, or was left at; None if there is none.
+        request: The request at which it waits or was stopped; None if there is none.
         lost: Why the sandbox was lost; empty if it was not.
         line: The line of its last call; 0 if it is not known.
     """
@@ -162,21 +162,21 @@ class Engine:
     # ── what runs it ──────────────────────────────────────────────────────────────────────────────
 
     def start(self, begin: Callable[[], SyncSnapshot]) -> ProgramWaits | None:
-        """Run it until it waits for calls; None if it has ended.
+        """Run the program until it waits for calls; None if it has ended.
 
         Args:
-            begin: Feeds it to the sandbox; what it prints goes to `print`.
+            begin: Passes it to the sandbox; its printed text goes to `print`.
         """
         return self._advanced(begin)
 
     def resume(self, outcomes: Sequence[CallOutcome]) -> ProgramWaits | None:
         """Continue with the outcomes of the calls that it waits for, in their order.
 
-        One that neither succeeded nor failed, such as a refusal, ends the program; there need be
-        none after it.
+        An outcome that is neither a success nor a failure, such as a refusal, ends the program;
+        outcomes after it may be missing.
 
         Raises:
-            ValueError: These are not as many outcomes as it waits for.
+            ValueError: The number of outcomes is not that of the open calls.
         """
         snapshot = self.request
         calls = [self._pending.pop(each) for each in self._requested]
@@ -197,7 +197,7 @@ class Engine:
         return self._advanced(lambda: resumed(snapshot, reply))
 
     def interrupt(self) -> None:
-        """End it where it waits, if it does."""
+        """End the program where it waits, if it waits."""
         self._is_interrupted = True
         if self.request is not None:
             self.left = "a request"
@@ -206,7 +206,7 @@ class Engine:
         self,
         assigned: Mapping[str, Shown] | None = None,
     ) -> ProgramEnded:
-        """How it ended, with the variables that it assigned, as far as they are read."""
+        """How the program ended, with those of its assigned variables that could be read."""
         self._flush()
         return ProgramEnded(
             shown=tuple(self._shown),
@@ -222,7 +222,7 @@ class Engine:
         )
 
     def _advanced(self, step: Callable[[], SyncSnapshot]) -> ProgramWaits | None:
-        """Drive it until it waits for calls, or ends."""
+        """Continue until the program waits for calls, or ends."""
         self.request = None
         snapshot: Any = None
         try:
@@ -275,7 +275,7 @@ class Engine:
         return self._called(snapshot)
 
     def _looked_up(self, snapshot: Any) -> SyncSnapshot:
-        """A function of the run, or a variable of the notebook; all else is undefined."""
+        """A function of the run, or a variable of the notebook; every other name is undefined."""
         name = snapshot.variable_name
         after: SyncSnapshot
         if snapshot.object_id is None and name in self.around.functions:
@@ -313,7 +313,7 @@ class Engine:
         return snapshot.resume(raised("NameError", f"name {name!r} is not defined{guess}"))
 
     def _end_with(self, name: str, values: Sequence[Any]) -> None:
-        """Keep what it gives to an ending; TypeError if that cannot be given."""
+        """Keep the value that the program ends with; TypeError if it cannot end with this value."""
         if name == PROGRAM_GIVE_UP and not values:
             self._gave_up = ""
             return
@@ -327,7 +327,7 @@ class Engine:
             self._gave_up = str(values[0])
 
     def _call(self, snapshot: FunctionSnapshot, call: ProgramCall) -> SyncSnapshot | None:
-        """Have a call made; it is answered later if the program awaits it."""
+        """Request a call; the reply comes later if the program awaits it."""
         self.around.spent.calls += 1
         if self.around.spent.calls > self.around.bounds.calls:
             self._stop_at(self.line, self.around.bounds.text_of_calls())
@@ -342,7 +342,7 @@ class Engine:
     def _line_of(self, snapshot: Any) -> int:
         """The line of a request; 0 if it is not in the text of this program.
 
-        A call can stand in a function of an earlier program, or in one of the sandbox's own.
+        A call can be in a function of an earlier program, or in one of the sandbox's own.
         """
         place = snapshot.position
         if place.filename != self.file:
@@ -350,26 +350,26 @@ class Engine:
         return self.source.line_at(place.start)
 
     def _is_awaited(self, snapshot: Any) -> bool:
-        """Whether it awaits the call."""
+        """Whether the program awaits the call."""
         place = snapshot.position
         return place.filename == self.file and self.source.is_awaited(place.start, place.end)
 
-    # ── what it shows ─────────────────────────────────────────────────────────────────────────────
+    # ── output ────────────────────────────────────────────────────────────────────────────────────
 
     def print(self, _: str, text: str) -> None:
-        """Receive what it prints, in pieces."""
+        """Receive printed text, in pieces."""
         left = max(_MAX_PRINTED - self._size, 0)
         self._size += len(text)
         self._printed += text[:left]
 
     def _show(self, text: str) -> None:
-        """Add a text to what it showed, behind what it printed before."""
+        """Add a text to the output, after the text that was printed before."""
         self._flush()
         if len(self._shown) < _MAX_SHOWN:
             self._shown.append(text)
 
     def _flush(self) -> None:
-        """Move what it printed to what it showed, a text for each line."""
+        """Move the printed text to the output, one text for each line."""
         lines = self._printed.splitlines()
         self._printed = ""
         most = _MAX_SHOWN - len(self._shown)
@@ -389,17 +389,17 @@ class Engine:
 
     @property
     def _is_over(self) -> bool:
-        """Whether it is known how it ends, whatever it does from now on."""
+        """Whether the ending is already certain, whatever the program still does."""
         has_ended = self._has_answer or self._gave_up is not None
         return has_ended or self._error is not None or self._is_interrupted
 
     def _stop_at(self, line: int, text: str) -> None:
-        """Note why it is stopped in a line, which is another thing than what it raises."""
+        """Note why it is stopped in a line; this is not what the program raises."""
         self._error = self.source.fault(line, text)
         self._is_stopped = True
 
     def _fail(self, error: MontyError) -> None:
-        """It raised, or reached a bound."""
+        """Record that the program raised, or reached a limit."""
         bound = bound_of(error)
         if bound:
             self.left = "a bound"
@@ -414,7 +414,7 @@ class Engine:
             self._error = self.source.fault(lines[-1], text, raised_by(error))
 
     def _record_lost_worker(self, error: MontyCrashedError) -> None:
-        """The worker's process ended."""
+        """Record that the worker's process ended."""
         self.left = "no worker"
         if not error.timed_out:
             self.lost = lost(error)
@@ -423,12 +423,12 @@ class Engine:
 
 
 def lost(error: Exception) -> str:
-    """Why there is no sandbox any more."""
+    """Why the sandbox is gone."""
     return f"the process of the sandbox was lost ({error})"
 
 
 def _shown_text(value: Any) -> str:
-    """A value that a program shows: in a few words, or as the result of a tool if that is more."""
+    """The text of a shown value: in a few words, or as the result of a tool if that says more."""
     text = short(value)
     if len(text) < MAX_SHORT and not is_data(value):
         return text

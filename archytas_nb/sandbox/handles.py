@@ -1,4 +1,4 @@
-"""The objects that stay outside of the sandbox, which has handles for them."""
+"""The objects that stay outside of the sandbox and are represented by handles."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from archytas_nb.tools.variables import name_of
 
 
 class Handles:
-    """The objects that the sandbox has handles for, and how calls name them.
+    """The objects that handles stand for, and the names that calls use for them.
 
-    An object keeps one handle for as long as the table exists, so that it stays equal to itself.
+    An object keeps one handle while the table exists, so it stays equal to itself.
 
     Attributes:
         kept: Objects that are not variables of the user, by the name that a call gives for them.
@@ -62,7 +62,7 @@ class Handles:
         return id(value) in self._ids
 
     def name(self, value: Any) -> str:
-        """The variable that holds an object; one that is no variable is kept under a new name."""
+        """The variable that has an object; an object without one is kept under a new name."""
         found = name_of(value, self._namespace) or name_of(value, self.kept)
         if found:
             return found

@@ -10,7 +10,7 @@ It takes the place of a `Session` where the sandbox cannot compute with the vari
 | closed  | only the texts of what ran are kept       | (a new session of the `Ran`)        |
 
 A statement that fails is examined in the copy: where only one meaning is possible, it is cured and
-runs again. The statements that succeeded before it stay, and the next part goes on behind them.
+runs again. The statements that succeeded before it stay, and the next part continues after them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _MAX_ERROR = 240  # characters of the message of an error
 _MAX_RENDERED = 2_000  # characters of an object in an answer
 _WAIT = 0.2  # seconds of one wait: an interrupt is raised between two
 _QUIET = "__import__('warnings').simplefilter('ignore')"  # nobody reads them there
-_PATIENCE = 5.0  # seconds until a thread whose copy was ended is left behind
+_PATIENCE = 5.0  # seconds until a thread whose copy was ended is abandoned
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,8 @@ class CopySession:
 
         Args:
             text: The program.
-            is_part: Whether it continues behind what ran before; otherwise it begins in a new copy.
+            is_part: Whether it continues after the statements that ran before; otherwise it begins
+                in a new copy.
 
         Raises:
             KeyboardInterrupt: The user interrupted; call `stop`.
@@ -295,7 +296,7 @@ class CopySession:
         for statement in tree.body:
             program.line = statement.lineno
             source = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
-            if ";" in source:  # several statements may stand in one line
+            if ";" in source:  # one line may have several statements
                 source = ast.unparse(statement)
             self._run_one(statement, source)
             if program.is_over or program.error is not None or program.lost or self._is_stopping:
@@ -542,7 +543,7 @@ def _statements(source: str) -> list[str]:
 
 
 def _commented(source: str, before: Sequence[str], comments: Sequence[str]) -> str:
-    """A statement behind those that cures have put before it, under what they say."""
+    """A statement after the ones that cures put before it, under the notes of the cures."""
     return "\n".join([*(f"# {each}" for each in comments), *before, source])
 
 

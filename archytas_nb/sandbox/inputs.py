@@ -33,11 +33,11 @@ _AS_TEXT = (uuid.UUID, PurePath)  # pydantic reads them from their text
 def call_of(
     tool: Tool, args: Sequence[Any], given: Mapping[str, Any], handles: Handles, line: int
 ) -> ProgramCall:
-    """The call that a program makes with these arguments.
+    """The tool call for a call in a program.
 
     Args:
         tool: The tool that is called.
-        args: The positional arguments, as `from_sandbox` gave them.
+        args: The positional arguments, as `from_sandbox` returned them.
         given: The keyword arguments.
         handles: The objects that the sandbox refers to.
         line: The line of the call.
@@ -101,7 +101,7 @@ def _refused(value: Any) -> Json:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether JSON has exactly this value."""
+    """Whether JSON can express exactly this value."""
     try:
         return _has_json(value)
     except RecursionError:
@@ -128,11 +128,11 @@ def as_input(value: Any, opaque: Callable[[Any], Json], *, by_fields: bool = Tru
 
     Args:
         value: As `from_sandbox` gave it.
-        opaque: Gives the JSON of an object that has none.
-        by_fields: Whether a record is given by its fields; otherwise it is an object.
+        opaque: Returns the JSON for an object that has no form in JSON.
+        by_fields: Whether a record is passed by its fields; otherwise it is passed as an object.
 
     Raises:
-        TypeError: JSON has no such value; the message says what to pass in its place.
+        TypeError: JSON cannot express the value; the message says what to pass instead.
     """
     try:
         return _json(value, opaque, by_fields)

@@ -1,7 +1,7 @@
-"""The interpreter of a conversation: its variables stay, also when the process that runs it ends.
+"""The interpreter of a conversation, whose variables survive the end of its process.
 
-Whatever ends a worker, its session is restored from the last dump: one is made when a program ends,
-when it waits for calls, and after each statement that called a tool.
+Whatever ends a worker, its session is restored from the last dump. A dump is made when a program
+ends, when it waits for calls, and after each statement that called a tool.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 _LARGE_DUMP = 1_000_000  # bytes; larger ones are made less often
 _DUMP_SHARE = 20  # seconds between two of them, for each second that one takes
-_ATTEMPTS = 3  # how often a worker that was lost is replaced for the same work
+_ATTEMPTS = 3  # how often a lost worker is replaced for the same work
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """A dump to go back to; `is_running` if it was made while a program ran."""
+    """A dump to return to; `is_running` if it was made while a program ran."""
 
     dump: bytes
     is_running: bool = False
@@ -73,7 +73,7 @@ class Interpreter:
         return self.session.feed_run(expression, skip_type_check=True)
 
     def retry_after_crash(self, work: Callable[[], T]) -> T:
-        """Do something between programs; again in a new worker if the worker is lost meanwhile."""
+        """Do something between programs; repeat it in a new worker if the worker is lost."""
         if self._session is None:
             self.go_back_to_start()
         for _ in range(_ATTEMPTS):
@@ -98,10 +98,10 @@ class Interpreter:
 
     @contextmanager
     def another(self, **options: Any) -> Iterator[MontySession]:
-        """A session of its own, with the same bounds.
+        """A separate session with the same limits.
 
         Args:
-            options: As of ``Monty.checkout``.
+            options: Those of ``Monty.checkout``.
         """
         session = self._opened(**options)
         try:
@@ -139,7 +139,7 @@ class Interpreter:
     def checkpoint_at(self, snapshot: FunctionSnapshot | FutureSnapshot) -> None:
         """Keep the session at a request of the program.
 
-        A large session is not kept if it has just been: to write it takes time.
+        A large session that was just saved is not saved again, because that takes time.
         """
         now = time.monotonic()
         is_soon = now - self._dumped < _DUMP_SHARE * self._dumping
@@ -151,7 +151,7 @@ class Interpreter:
         self._dumping = self._dumped - now
 
     def go_back(self) -> None:
-        """The session as it was kept last; the program that ran in it is ended at its request."""
+        """The session as it was saved last; the program that ran in it is ended at its request."""
         self._restore(self._last)
 
     def go_back_to_start(self) -> None:
@@ -191,14 +191,14 @@ class Interpreter:
         return tuple(self.evaluate(NAMES))
 
     def unbind(self, names: Collection[str]) -> None:
-        """Unbind these names, those that are bound."""
+        """Unbind those of these names that are bound."""
         bound = [name for name in self.names if name in names]
         if bound:
             self.evaluate("".join(map(unbinding, bound)))
 
 
 def policy() -> Any:
-    """Clocks as on this machine, and no waiting."""
+    """The clocks of this machine, and a sleep that does not wait."""
     offset = datetime.now().astimezone().utcoffset()
     seconds = 0
     if offset is not None:
@@ -207,4 +207,4 @@ def policy() -> Any:
 
 
 def ignore(_: str, __: str) -> None:
-    """Receive what a program prints that is being ended."""
+    """Discard the printed text of a program that is being ended."""

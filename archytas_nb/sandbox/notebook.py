@@ -1,4 +1,4 @@
-"""The notebook's variables, as far as programs may name them."""
+"""The variables of the notebook that programs may use."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class NotebookVariables:
         return [name for name in user_names(self._variables) if self.has(name)]
 
     def reserve_names(self, names: Iterable[str]) -> None:
-        """Variables of earlier programs with names of the notebook's are no longer theirs."""
+        """Count variables of earlier programs as borrowed if the notebook has their names now."""
         self.borrowed_names.update(filter(self.has, names))
 
     def lend(self, name: str) -> Any:
-        """The value of a variable as the sandbox gets it."""
+        """The value of a variable, converted for the sandbox."""
         self.borrowed_names.add(name)
         return to_sandbox(self._variables[name], self._handles)

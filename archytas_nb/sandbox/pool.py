@@ -68,7 +68,7 @@ def checkout(**options: Any) -> MontySession:
 
 
 def release(session: MontySession) -> None:
-    """Give the worker back, whatever it was doing."""
+    """Release the worker, whatever it was doing."""
     with suppress(Exception):
         session.__exit__(None, None, None)
 
@@ -115,7 +115,7 @@ def _binary() -> str:
     spec = importlib.util.find_spec("pydantic_monty")
     if spec is None or spec.origin is None:
         return ""
-    # Its own module finds it; to import that would load the whole library.
+    # The library has a module that finds it, but to import that would load the whole library.
     try:
         found = runpy.run_path(str(Path(spec.origin).with_name("_binary.py")))
         return str(found["find_monty_binary"]())

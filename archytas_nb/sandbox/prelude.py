@@ -1,7 +1,7 @@
-"""What a session of the sandbox runs first: functions that it has not, or has in another way.
+"""The code that a session of the sandbox runs first: functions that it lacks or does differently.
 
-A program may bind the name of any builtin, and its variables stay. So what is not its own text
-reads builtins by private names, which no program can bind: `private` gives them.
+A program may bind the name of any builtin, and its variables stay. So our own code in the session
+reads builtins by private names, which no program can bind; `private` returns them.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _sandbox_beginning(value):
 
 
 def private(text: str) -> str:
-    """Code of ours that reads builtins by their private names."""
+    """Our own code, reading builtins by their private names."""
     tree = parsed(text)
     edits = Edits(text)
     for each in Bindings(tree).uses:
@@ -162,12 +162,12 @@ NAMES = private(_NAMES)
 """Evaluates to the names that are bound."""
 
 BEGINNING = f"{PRIVATE}beginning"
-"""The function that gives a value that is short for the model, or the beginning of a long one."""
+"""The function that returns a value if it is short, or the beginning of a long one."""
 
 
 def unbinding(name: str) -> str:
     """Lines that unbind a name.
 
-    The sandbox has no `del`; the name of a caught exception is unbound behind its block.
+    The sandbox has no `del`, but it unbinds the name of a caught exception after the block.
     """
     return private(_UNBINDING).replace("as name:", f"as {name}:") + "\n"

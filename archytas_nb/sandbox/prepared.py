@@ -1,4 +1,4 @@
-"""A program from its text to what the sandbox runs: checked, and in the forms that it has."""
+"""Checks a program, and rewrites it in forms that the sandbox has."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from archytas_nb.syntax.program import PROGRAM_ENDINGS, Program
 from archytas_nb.tools.tool import Tool
 
 MAX_PROGRAM = 100_000
-"""Maximum number of characters of a program; to check longer ones would take minutes."""
+"""Maximum number of characters of a program; checking longer ones would take minutes."""
 
 MAX_PARTS = 10_000
-"""Maximum number of nodes of its tree, more than 1,000 short lines."""
+"""Maximum number of nodes of its syntax tree: more than 1,000 short lines."""
 
 Check = Callable[[Program], tuple[Fault, ...]]
 """Finds faults in the program that the sandbox runs."""
@@ -38,18 +38,18 @@ def prepare(
     is_part: bool = False,
     has_checkpoints: bool = True,
 ) -> Source | ProgramFaults:
-    """Check a program and rewrite what the sandbox lacks, with the same lines.
+    """Check a program and rewrite the forms that the sandbox lacks; line numbers stay.
 
     Args:
         text: The program.
         tools: The tools, by their names in programs.
         bound: The names that are bound in the session in which it will run, also by the prelude.
         checker: Opens the session of the type checker.
-        variables: What it can name besides.
+        variables: Other names that it can use.
         typed: The types of variables whose type is known.
-        check: What else may be wrong with it.
-        is_part: Whether it is a part of a program, which need not end with an answer.
-        has_checkpoints: Whether its session is kept while it runs.
+        check: Finds further faults.
+        is_part: Whether it is a part of a program, which does not have to end with an answer.
+        has_checkpoints: Whether its session is saved while it runs.
     """
     text = text.encode("utf-8", "replace").decode()  # the sandbox refuses half a character
     fed, faults = fed_text(text, tuple(tools), bound, is_part=is_part)
@@ -66,13 +66,13 @@ def prepare(
 def fed_text(
     text: str, names: Collection[str], bound: Collection[str] = (), *, is_part: bool = False
 ) -> tuple[str, tuple[Fault, ...]]:
-    """The text to run, with the same lines, and the faults that are seen without its types.
+    """The text to run, with the same lines, and the faults that can be found without types.
 
     Args:
         text: The program.
         names: The names of the tools.
         bound: The names that were bound before the program.
-        is_part: Whether it is a part of a program, which need not end with an answer.
+        is_part: Whether it is a part of a program, which does not have to end with an answer.
     """
     if len(text) > MAX_PROGRAM:
         return text, (too_long(f"{len(text):,} characters", f"{MAX_PROGRAM:,}"),)

@@ -1,4 +1,4 @@
-"""Programs in the forms that the sandbox has, with the same lines.
+"""Rewrites programs in forms that the sandbox has; line numbers stay.
 
 The sandbox lacks methods as values (``max(d, key=d.get)``), methods of builtin types
 (``str.upper``), ``del``, iterators of generator expressions, and calls of tools inside of its own
@@ -25,12 +25,12 @@ _VIEWS = frozenset({"keys", "values", "items"})
 
 
 def rewritten(program: Program, tools: Collection[str], bound: Collection[str] = ()) -> str:
-    """The program in the forms that the sandbox has, line by line.
+    """The program in forms that the sandbox has, line by line.
 
     Args:
         program: The program.
         tools: The functions whose calls leave the sandbox.
-        bound: The names that were bound before: they are no builtins.
+        bound: The names that were bound before: they are not builtins.
     """
     try:
         changed = _Rewriting(program, tools, bound).text()
@@ -68,7 +68,7 @@ class _Rewriting:
         return self._edits.applied()
 
     def _builtin(self, node: ast.expr) -> str:
-        """The name of the builtin that a node is; empty if it is none."""
+        """The name of the builtin that a node refers to; empty if it is not a builtin."""
         if not isinstance(node, ast.Name) or node.id in self._bound:
             return ""
         return node.id if id(node) in self._globals and hasattr(builtins, node.id) else ""
@@ -119,7 +119,7 @@ class _Rewriting:
         return any(each.id in self._tools or not self._builtin(each) for each in named)
 
     def _lazy(self, call: ast.Call, name: str, generator: ast.GeneratorExp) -> None:
-        """``any(f(x) for x in y if z)`` stops at the first: the parts are given as functions."""
+        """``any(f(x) for x in y if z)`` stops at the first: its parts are passed as functions."""
         loop = generator.generators[0]
         is_many = isinstance(loop.target, ast.Tuple)
         targets = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]

@@ -1,7 +1,7 @@
 """Runs one program for many rows, each from the same start.
 
-Nothing is kept between rows: neither their order nor what runs meanwhile changes an answer. A row
-whose worker is lost begins again, and takes the outcomes that its calls already had.
+Nothing is kept between rows, so an answer depends neither on their order nor on other work at the
+same time. A row whose worker is lost starts again, with the outcomes that its calls already had.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ ROW = "row"
 """The name of the row in its program."""
 
 BOUNDS = RowBounds()
-"""What a program may use for one row."""
+"""The limits of a program for one row."""
 
-_ATTEMPTS = 3  # how often a row begins again whose worker is lost
+_ATTEMPTS = 3  # how often a row whose worker is lost starts again
 _MAX_MESSAGE = 500  # characters of an error
 
 MakeCall = Callable[[ProgramCall], CallOutcome]
@@ -62,11 +62,11 @@ class RowProgram:
         text: The program.
         tools: The tools that it may call, by name.
         row_type: The class of the rows, whose attributes are the columns.
-        bounds: What it may use for one row.
+        bounds: Its limits for one row.
 
     Attributes:
         tools_by_name: The tools that it may call.
-        faults: What is wrong with it; it cannot be run then.
+        faults: Its faults; a program with faults cannot be run.
 
     Raises:
         ConfigurationError: The sandbox is not installed, or not usable in this process, or two
@@ -100,7 +100,7 @@ class RowProgram:
             self._source = prepared
 
     def _faults_for_rows(self, program: Program) -> tuple[Fault, ...]:
-        """What is wrong with a program for rows, apart from what is wrong with any program."""
+        """The faults that only a program for rows can have."""
         read = program.bindings.read
         if PROGRAM_ANSWER not in read:
             fault = "the program gives no answer: end it with answer(…) for this row"
@@ -123,13 +123,13 @@ class RowProgram:
         Args:
             row: A value of the type of the rows.
             call: Makes its calls, each once.
-            namespace: The variables, among which a call finds objects by name. Those that have no
-                name get one there.
+            namespace: The variables, in which a call finds objects by name. Objects without a name
+                get one there.
 
         Raises:
             KeyboardInterrupt: The map was stopped.
         """
-        made: list[CallOutcome] = []  # of its calls, also of those before its worker was lost
+        made: list[CallOutcome] = []  # of its calls, including those before its worker was lost
         for _ in range(_ATTEMPTS):
             ended = self._run(row, call, namespace, made)
             if not ended.lost:
@@ -147,7 +147,7 @@ class RowProgram:
         namespace: MutableMapping[str, Any],
         made: list[CallOutcome],
     ) -> ProgramEnded:
-        """Run it once; of its calls, those are made that have no outcome yet."""
+        """Run it once; only calls without an outcome are made."""
         if self._source is None:
             raise ValueError(f"the program has faults: {self.faults!r}")
         source = self._source
@@ -194,7 +194,7 @@ class RowProgram:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """A session before its first program, with its names, and the name that the program gets."""
+    """A session before its first program, its names, and the file name that the program gets."""
 
     dump: bytes
     names: tuple[str, ...]
@@ -215,7 +215,7 @@ def _start(bounds: Bounds) -> _Start:
 
 @contextmanager
 def _session(bounds: Bounds, **options: Any) -> Iterator[MontySession]:
-    """A session of its own; a stop of the map ends its worker."""
+    """A separate session; stopping the map ends its worker."""
     worker = pool.checkout(limits=bounds.limits, os_policy=policy(), **options)
 
     def kill() -> None:

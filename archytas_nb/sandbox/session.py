@@ -1,4 +1,4 @@
-"""A conversation's programs: they run in the sandbox, step by step, and their variables stay.
+"""Runs the programs of a conversation in the sandbox, step by step; their variables stay.
 
 A session has one of these states:
 
@@ -9,8 +9,8 @@ A session has one of these states:
 | waiting   | the program waits for the calls it made  | `resume` → computing, `stop` → idle       |
 | closed    | the variables are bytes, in a `State`    | (a new `Session` of the `State`)          |
 
-The calling thread waits for the thread that drives the worker, so an interrupt reaches it at once;
-`stop` then ends the worker's process.
+The calling thread waits for the thread that drives the worker, so an interrupt reaches it
+immediately; `stop` then ends the worker's process.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from archytas_nb.tools.tool import Tool
 T = TypeVar("T")
 
 _MAX_RENDERED = 2_000  # characters of an object in an answer
-_MAX_ASSIGNED = 50  # variables in the report of what a program assigned
+_MAX_ASSIGNED = 50  # variables in the report on assignments
 _ATTEMPTS = 3  # to read one of them
 _AS_AT_LAST_CALL = "the variables are as they were at the last call"
 
@@ -62,7 +62,7 @@ class State:
     """The variables of the programs of a conversation.
 
     Attributes:
-        dump: The session, as the sandbox writes it.
+        dump: The session, as bytes from the sandbox.
         handles: The objects that its variables refer to.
     """
 
@@ -77,9 +77,9 @@ class Session:
         tools: The tools of the run, by name.
         namespace: The notebook's variables; nothing is written into it.
         state: Of the question before; None for the first.
-        bounds: What one program may use.
-        names_variables: Whether a program may name the notebook's variables. Otherwise it may only
-            give their names, as texts, to tools that take objects.
+        bounds: The limits of one program.
+        names_variables: Whether a program may use the notebook's variables. Otherwise it may only
+            pass their names, as strings, to tools that take objects.
 
     Raises:
         ConfigurationError: The sandbox is not installed, or not usable in this process, or two
@@ -116,8 +116,8 @@ class Session:
             names=lambda: self._interpreter.names,
             is_stopping=lambda: self._thread.is_stopping,
         )
-        self._is_new = True  # no program of this question has begun
-        self._program: Engine | None = None  # that runs, or waits for calls
+        self._is_new = True  # no program of this question has started
+        self._program: Engine | None = None  # the program that runs, or waits for calls
         self._state: State | None = None
 
     # ── what a run asks for ───────────────────────────────────────────────────────────────────────
@@ -131,8 +131,8 @@ class Session:
 
         Args:
             text: The program.
-            is_part: Whether it continues what was run before: the bounds count for all parts, and
-                variables of the notebook are not read again.
+            is_part: Whether it continues the program before: the limits count for all parts
+                together, and variables of the notebook are not read again.
 
         Raises:
             KeyboardInterrupt: The user interrupted; call `stop`.
@@ -198,7 +198,7 @@ class Session:
             return
         self._around.spent = Spent()
         if self._is_new:
-            # What is described below the question is what its programs read.
+            # The programs read the variables as the question describes them.
             self._notebook.reserve_names(self._interpreter.names)
             self._is_new = False
         self._unbind_borrowed()
@@ -250,7 +250,7 @@ class Session:
         return ended
 
     def _leave(self, program: Engine) -> None:
-        """Have a session without a program in it, whatever the program left behind."""
+        """Make sure that no program is left in the session, however the last one ended."""
         match program.left:
             case "a request":
                 # The program may catch the end.
@@ -263,13 +263,13 @@ class Session:
                 self._interpreter.go_back()
 
     def _assigned(self, names: Sequence[str]) -> dict[str, Shown]:
-        """The values of those of these variables that are bound."""
+        """The values of these variables, for those that are bound."""
         bound = set(self._interpreter.names)
         found = [each for each in names if each in bound and not each.startswith("_")]
         return {name: self._shown(name) for name in found[:_MAX_ASSIGNED]}
 
     def _shown(self, name: str) -> Shown:
-        """A variable's value as it is shown."""
+        """The value of a variable as the model reads it."""
         for _ in range(_ATTEMPTS):
             try:
                 value = self._interpreter.evaluate(f"{BEGINNING}({name})")

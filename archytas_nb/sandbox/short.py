@@ -31,7 +31,7 @@ def short(value: Any) -> str:
 
 
 def kind_of(value: Any) -> ValueKind:
-    """What a value is."""
+    """The kind of a value, in words."""
     kind = type(value)
     if value is None:
         return "none"

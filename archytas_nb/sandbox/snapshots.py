@@ -1,7 +1,7 @@
-"""Requests of a program, and the replies that the sandbox takes.
+"""The requests of a program, and the replies to the sandbox.
 
-A program that asks for something is a snapshot: `FunctionSnapshot` for a call, `FutureSnapshot` for
-calls that it awaits, `NameLookupSnapshot` for a name that it did not assign. To reply gives the
+A program that waits for a reply is a snapshot: `FunctionSnapshot` for a call, `FutureSnapshot` for
+calls that it awaits, `NameLookupSnapshot` for a name that it did not assign. A reply returns the
 next snapshot.
 """
 
@@ -35,7 +35,7 @@ from archytas_nb.sandbox.values import to_sandbox
 from archytas_nb.words import truncate_middle
 
 MAX_MESSAGE = 2_000
-"""Characters of an error in a program."""
+"""Maximum number of characters of an error in a program."""
 
 RETURN_NONE: Any = {"return_value": None}
 """The reply without a value."""
@@ -48,7 +48,7 @@ NO_METHODS: Any = {
 """The reply to a method of an object."""
 
 _ENDED: Any = {"exc_type": "SystemExit", "message": "the program has ended"}
-_ENDINGS = 100  # how often a program that is to end may catch its end
+_ENDINGS = 100  # how often a program may catch the exception that ends it
 
 
 def waits_for_calls(snapshot: Any) -> bool:
@@ -57,7 +57,7 @@ def waits_for_calls(snapshot: Any) -> bool:
 
 
 def looks_up_name(snapshot: Any) -> bool:
-    """Whether a program names what it did not assign."""
+    """Whether a program uses a name that it did not assign."""
     return hasattr(snapshot, "variable_name")
 
 
@@ -86,7 +86,7 @@ def outcome_reply(outcome: CallOutcome, handles: Handles) -> Any:
 
 
 def _message(outcome: CallOutcome) -> str:
-    """What a program's error says of a call that failed."""
+    """The message of a failed call, as the program reads it."""
     error = outcome.error
     if error is None or isinstance(error, ToolError):
         return outcome.result
@@ -105,7 +105,7 @@ def _exception_names() -> frozenset[str]:
 
 
 def function_named(name: str) -> Any:
-    """The sandbox knows a function of the run only by its name."""
+    """Stands for a function of the run, which the sandbox knows only by its name."""
 
     def function() -> None:
         """Never called."""
@@ -142,11 +142,11 @@ _PYTHONS_OWN = {
     for each in (*vars(builtins).values(), *vars(types).values())
     if isinstance(each, type)
 }
-"""The classes of which the sandbox has values of its own; a value of any other is a handle."""
+"""The classes that exist in the sandbox; a value of any other class is a handle."""
 
 
 def exception_text(error: Any) -> str:
-    """What a program raised: the class and the message."""
+    """The exception of a program: its class and message."""
     text: str = error.display("type-msg")
     found = _NO_CALL.search(text)
     if found:
@@ -164,8 +164,8 @@ def exception_text(error: Any) -> str:
 
 
 def raised_by(error: Any) -> str | None:
-    """The name of the class of what a program raised, which is one of the sandbox's own."""
-    recreate = getattr(error, "exception", None)  # not of a program that cannot be read
+    """The name of the class of a program's exception, which is one of the sandbox's classes."""
+    recreate = getattr(error, "exception", None)  # a program that cannot be parsed has none
     if recreate is None:
         return None
     name = type(recreate()).__name__
@@ -173,7 +173,7 @@ def raised_by(error: Any) -> str | None:
 
 
 def named(snapshot: Any, value: Any) -> SyncSnapshot:
-    """Give a name its value; a value that cannot be sent leaves it undefined."""
+    """Reply with the value of a name; a value that cannot be sent leaves the name undefined."""
     after: SyncSnapshot
     try:
         after = snapshot.resume(value=value)
@@ -192,7 +192,7 @@ def named(snapshot: Any, value: Any) -> SyncSnapshot:
 
 
 def end(snapshot: Any) -> bool:
-    """Raise the end of the program at its request until it has ended; False if it does not."""
+    """Raise the ending in the program at each request until it has ended; False if it continues."""
     for _ in range(_ENDINGS):
         try:
             snapshot = _ending(snapshot)()
@@ -212,7 +212,7 @@ def _ending(snapshot: Any) -> Callable[[], SyncSnapshot]:
 
 
 def next_file(session: MontySession) -> str:
-    """The name that the sandbox will give to the next text: it counts them."""
+    """The file name that the sandbox will give to the next text, which it numbers."""
     snapshot: Any = session.feed_start(f"{CHECKPOINT}()", skip_type_check=True)
     number = int(snapshot.position.filename.strip("<>").rpartition("-")[2])
     snapshot.resume(RETURN_NONE)

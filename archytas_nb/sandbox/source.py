@@ -1,4 +1,4 @@
-"""What is read from the text of a program: its lines, the names it assigns, the calls it awaits."""
+"""Reads the text of a program: its lines, the names it assigns, the calls it awaits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHECKPOINT = f"{PRIVATE}checkpoint"
 _WAITING = frozenset(
     {"gather", "wait", "wait_for", "create_task", "ensure_future", "shield", "as_completed"}
 )
-"""The functions of asyncio that take what is awaited."""
+"""The functions of asyncio that take awaitables."""
 _DISPLAYS = (ast.Starred, ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.SetComp)
 
 
@@ -29,12 +29,12 @@ class Source:
     Args:
         text: As the model wrote it.
         program: The same, prepared for the sandbox; the lines are the same.
-        tools: The names of the functions that ask the loop.
-        has_checkpoints: Whether its session is kept while it runs.
+        tools: The names of the functions that send requests to the loop.
+        has_checkpoints: Whether its session is saved while it runs.
 
     Attributes:
-        fed: What the sandbox runs: with a call of `CHECKPOINT` after each statement that calls a
-            tool, so that its value is in the session before the program goes on.
+        fed: The text that the sandbox runs. A call of `CHECKPOINT` follows each statement that
+            calls a tool, so its value is in the session before the program continues.
         bound: The variables that it binds, also to functions, classes and modules.
         assigned: Those that it assigns values, in order.
     """
@@ -61,7 +61,7 @@ class Source:
         self._awaited = frozenset(_awaited(program.tree))
 
     def line_at(self, offset: int) -> int:
-        """The line, from 1, of a place in `fed`, in bytes."""
+        """The line, from 1, of a position in `fed`, in bytes."""
         return bisect_right(self._starts, offset)
 
     def line(self, number: int) -> str:
@@ -75,7 +75,7 @@ class Source:
         return Fault(line, self.line(line), text, raised)
 
     def is_awaited(self, start: int, end: int) -> bool:
-        """Whether the program awaits the call at this place, in bytes of `fed`."""
+        """Whether the program awaits the call at this position, in bytes of `fed`."""
         node: ast.AST | None = self._calls.get((start, end))
         while node is not None:
             parent = self._parents.get(node)
@@ -89,7 +89,7 @@ class Source:
         return False
 
     def _is_collected(self, call: ast.Call) -> bool:
-        """Whether a call waits for its arguments, or adds them to what is awaited."""
+        """Whether a call awaits its arguments, or adds them to a set that is awaited."""
         if _last_name(call.func) in _WAITING:
             return True
         is_method = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
@@ -139,7 +139,7 @@ def _has_call(node: ast.AST) -> bool:
 
 
 def _awaited(tree: ast.AST) -> Iterator[str]:
-    """The variables that are awaited themselves, or given to a function that awaits them."""
+    """The variables that are awaited, or passed to a function that awaits them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Await) and isinstance(node.value, ast.Name):
             yield node.value.id

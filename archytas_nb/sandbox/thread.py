@@ -1,4 +1,4 @@
-"""The thread that drives a worker, so that an interrupt reaches the calling thread at once.
+"""The thread that drives a worker, so that an interrupt reaches the calling thread immediately.
 
 An interrupt is raised in the calling thread only, and not while it waits for the sandbox.
 """
@@ -20,7 +20,7 @@ class DrivingThread:
     """Does the work of a session, one piece at a time.
 
     Attributes:
-        is_stopping: Whether the work that is done is to be left.
+        is_stopping: Whether the current work must stop.
     """
 
     def __init__(self) -> None:
@@ -29,14 +29,14 @@ class DrivingThread:
 
     @property
     def is_busy(self) -> bool:
-        """Whether work was begun and not finished here; it may have been interrupted."""
+        """Whether work was started and not finished; it may have been interrupted."""
         return self._work is not None
 
     def do(self, work: Callable[[], T]) -> T:
-        """Do something, and raise what it raises.
+        """Run a function on the thread, and raise its exception here.
 
         Raises:
-            KeyboardInterrupt: The user interrupted; the work goes on until `stop`.
+            KeyboardInterrupt: The user interrupted; the work continues until `stop`.
         """
         self._work = begun = _Work(work)
         begun.thread.start()
@@ -47,10 +47,10 @@ class DrivingThread:
         return result
 
     def stop(self, end: Callable[[], object]) -> Any:
-        """Stop the work, and return what it returned; None if it raised, or was never begun.
+        """Stop the work, and return its result; None if it raised, or never started.
 
         Args:
-            end: Ends what the work waits for.
+            end: Ends the operation for which the work waits.
         """
         begun = self._work
         if begun is None:
@@ -89,7 +89,7 @@ class _Work:
         return self.result.done()
 
     def reply(self) -> Any:
-        """What it returned; None if it raised, or was never begun."""
+        """The result; None if the work raised, or never started."""
         if self.result.cancelled() or self.result.exception() is not None:
             return None
         return self.result.result()

@@ -1,4 +1,4 @@
-"""The values that cross the border of the sandbox, by an exact table of types.
+"""Converts values at the border of the sandbox, by an exact table of types.
 
 | value | in the sandbox | as an argument of a tool (JSON) |
 |---|---|---|
@@ -64,14 +64,14 @@ _NO_VALUE = frozenset({"NaTType", "NAType"})
 
 
 class Opaque(Exception):
-    """A value does not cross: it stays outside, and the sandbox gets a handle."""
+    """A value cannot cross: it stays outside, and the sandbox gets a handle."""
 
 
 # ── into the sandbox ──────────────────────────────────────────────────────────────────────────────
 
 
 def to_sandbox(value: Any, handles: Handles) -> Any:
-    """The value as the sandbox gets it; what is not in the table becomes a handle."""
+    """The value for the sandbox; a type that is not in the table becomes a handle."""
     return _Crossing(handles).convert(value)
 
 
@@ -83,7 +83,7 @@ def is_opaque(value: Any) -> bool:
 
 
 class _NoHandles(Handles):
-    """Notes whether a handle would be made."""
+    """Notes whether a conversion would make a handle."""
 
     has_opaque = False
 
@@ -97,7 +97,7 @@ class _NoHandles(Handles):
 
 
 class _Crossing:
-    """One conversion; what contains itself or is nested too deeply becomes a handle."""
+    """One conversion; a value that contains itself or is nested too deeply becomes a handle."""
 
     def __init__(self, handles: Handles) -> None:
         self._handles = handles
@@ -189,7 +189,7 @@ def scalar(value: Any) -> Any:
         return _exact(value)
     except (Opaque, *STOPS):
         raise
-    except Exception as error:  # a user's object may raise anything
+    except Exception as error:  # a user's object may raise any exception
         raise Opaque from error
 
 
@@ -216,7 +216,7 @@ def _exact(value: Any) -> Any:
 
 
 def _content(value: Any) -> Any:
-    """What an object of a subclass is as text or as a number, whatever its methods say."""
+    """The text or number in an object of a subclass, whatever its methods return."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -255,7 +255,7 @@ def _of_numpy(value: Any) -> Any:
 
 
 def _datetime(value: dt.datetime) -> dt.datetime:
-    """The same moment with the offset of its zone, which the sandbox has no rules for."""
+    """The same moment with a fixed offset, because the sandbox has no rules of time zones."""
     offset = value.utcoffset()
     if offset is None:
         return value.replace(tzinfo=None, fold=0)
@@ -273,7 +273,7 @@ def _time(value: dt.time) -> dt.time:
 
 
 def from_sandbox(value: Any, handles: Handles) -> Any:
-    """The value that a program gave, with the objects themselves in place of their handles."""
+    """The value from a program, with the objects themselves in place of their handles."""
     if handles.holds(value):
         return value
     kind = type(value)
