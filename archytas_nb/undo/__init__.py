@@ -1,1 +1,1 @@
-"""Undo: what the variables contain, what a run has changed in them, and how it is put back."""
+"""Undo: records what a run changes in the variables, and restores them."""

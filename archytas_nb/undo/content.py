@@ -1,4 +1,4 @@
-"""What objects contain: how each type is read, compared, described in words and restored.
+"""The contents of objects: how each type is read, compared, described in words and restored.
 
 A `Kind` reads an object as a flat tuple of parts: its keys, then their values. Comparing
 two readings finds every change, whatever code made it. Objects are read and restored by the methods
@@ -109,11 +109,11 @@ class Kind:
         keep: Copies data, up to a number of bytes: returns what restores it, beginning with None
             if it is too large, and the size of the copy. None if the parts are enough.
         objects: Returns the mutable objects inside data, by key.
-        held: Returns the mutable objects inside what `keep` has returned.
-        counted: Returns how many values of a part of data differ between what `keep` has returned
-            and another object, and how many there are; None if that is not known.
-        seen: What a person sees of the difference between what `keep` has returned and another
-            object, if that is a new order of rows or a few values; empty for all else.
+        held: Returns the mutable objects inside the copy of `keep`.
+        counted: Returns how many values of a part of the data differ between the copy of `keep` and
+            another object, and how many there are; None if that is not known.
+        seen: Describes to a person how another object differs from the copy of `keep`, if rows have
+            a new order or a few values differ; empty for any other difference.
     """
 
     read: Callable[[Any], Parts]
@@ -156,7 +156,7 @@ class Kind:
         Args:
             old: A reading.
             new: Another one.
-            kept: What `keep` returned with the first; empty to count no values.
+            kept: The copy of `keep` from the first reading; empty to count no values.
             value: The object of the second.
         """
         if self.same(old, new):
@@ -258,7 +258,7 @@ def _halves(parts: Parts) -> tuple[Parts, Parts]:
 
 
 def _alike(one: Parts, other: Parts) -> int:
-    """With how many elements two tuples begin alike."""
+    """The number of equal elements at the start of two tuples."""
     least = min(len(one), len(other))
     return next(differing(one[:least], other[:least]), least)
 
@@ -266,7 +266,7 @@ def _alike(one: Parts, other: Parts) -> int:
 def _of_places(
     one: dict[str, Any], other: dict[str, Any], values: Callable[[str], str]
 ) -> list[str]:
-    """What was added, renamed, removed and changed, as texts; rows come first."""
+    """The parts that were added, renamed, removed and changed, as texts; rows come first."""
     gone = {place: before for place, before in one.items() if place not in other}
     found = []
     for place, now in other.items():
@@ -338,7 +338,7 @@ def _restore_set(value: Any, parts: Parts) -> None:
 
 
 def _read_dict(value: Any) -> Parts:
-    if issubclass(type(value), collections.OrderedDict):  # it has an order of its own
+    if issubclass(type(value), collections.OrderedDict):  # its keys are in an order that can change
         own = dict(collections.OrderedDict.items(value))
         return *own, *own.values()
     return *dict.keys(value), *dict.values(value)
@@ -396,7 +396,7 @@ CONTAINERS: tuple[tuple[type, Kind], ...] = (
 
 @functools.lru_cache(4096)
 def slots_of(cls: Any) -> dict[str, Any]:
-    """What reads and writes each attribute of ``__slots__``, by name."""
+    """The descriptors that read and write each attribute of ``__slots__``, by name."""
     found: dict[str, Any] = {}
     for base in cls.__mro__:
         if "__slots__" not in vars(base):
@@ -532,7 +532,7 @@ def _restore_partial(value: Any, parts: Parts) -> None:
 
 
 def _read_proxy(value: Any) -> Parts:
-    """The mapping itself, which nothing else gives."""
+    """The mapping itself, which can only be reached this way."""
     return tuple(gc.get_referents(value))
 
 
@@ -553,7 +553,7 @@ def _wrapper(*fixed: str) -> Kind:
 
 
 def _read_class(value: Any) -> Parts:
-    """The attributes of a class, without what Python notes there when the class is used."""
+    """The attributes of a class, without those that Python adds when the class is used."""
     own = {"__bases__": value.__bases__, _REGISTERED: _registered(value)}
     for name, each in type.__getattribute__(value, "__dict__").items():
         is_special = isinstance(name, str) and name.startswith("__") and name.endswith("__")
@@ -600,7 +600,7 @@ def _restore_class(value: Any, parts: Parts) -> None:
 
 
 def _in_class(value: Any) -> Iterable[tuple[Any, Any]]:
-    """The objects inside, without what belongs to libraries and descriptors that cannot change."""
+    """The objects inside, without descriptors that cannot change and objects of libraries."""
     own = dict(DICT.pairs(_read_class(value)))
     own.pop(_REGISTERED)
     bases = own.pop("__bases__")
@@ -630,7 +630,7 @@ FUNCTIONS: tuple[tuple[type, Kind], ...] = (
     (CACHED, _wrapper()),
     (types.MappingProxyType, Kind(_read_proxy, _nothing, lambda _: "", keyed=False)),
 )
-"""What leads to functions of the user, and from them to other objects."""
+"""The kinds that lead to functions of the user, and from them to other objects."""
 
 _FIXED = (
     types.GetSetDescriptorType,

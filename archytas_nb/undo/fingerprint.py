@@ -1,7 +1,7 @@
 """Fingerprints of values: equal ones for equal contents, whatever objects hold them.
 
-A `Snapshot` compares objects with themselves and keeps them alive; a fingerprint keeps nothing, and
-holds for another object with the same content. What cannot be read has no fingerprint.
+A `Snapshot` compares objects with themselves and keeps them alive. A fingerprint keeps nothing, and
+is also valid for another object with the same content. Values that cannot be read have none.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _NOT_CONTENT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a value contains.
+    """A hash of the content of a value.
 
     Attributes:
         digest: A hash of the content.
-        unread: What of it could not be read, and is compared by identity.
+        unread: The parts that could not be read, and are compared by identity.
     """
 
     digest: int
@@ -53,11 +53,11 @@ class Fingerprint:
 
 
 class _TooLargeError(Exception):
-    """There are more values than are read."""
+    """The value has more parts than may be read."""
 
 
 def fingerprint(value: Any) -> Fingerprint:
-    """The fingerprint of a value; whatever the value raises, it has one."""
+    """The fingerprint of a value, even if reading the value raises."""
     reading = _Reading()
     try:
         digest = reading.digest(value, 0)
@@ -157,7 +157,7 @@ class _Reading:
 
 @functools.lru_cache(maxsize=4096)
 def _code_digest(code: types.CodeType) -> bytes:
-    """The digest of what code does, wherever it is; code never changes, so it is kept."""
+    """The digest of code, without its place; code never changes, so the digest is cached."""
     named = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     constants = tuple(each for each in code.co_consts if not is_mark(each))
     parts = (code.co_code, constants, *named, code.co_flags, code.co_exceptiontable)

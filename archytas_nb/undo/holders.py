@@ -22,7 +22,7 @@ Node: TypeAlias = int | str
 
 
 class Holders:
-    """What leads to the objects of a namespace at one moment.
+    """The references to the objects of a namespace at one moment.
 
     At most `OBJECTS` objects are followed.
 
@@ -80,7 +80,7 @@ class Holders:
 
 
 Instead: TypeAlias = Mapping[tuple[int, Kind], Iterable[Any]]
-"""What an object is to contain, by its id and a kind as which it is read."""
+"""The content that an object will have, by its id and the kind as which it is read."""
 
 
 def reached(values: Iterable[Any], border: Container[int], instead: Instead) -> dict[int, Any]:
@@ -89,7 +89,7 @@ def reached(values: Iterable[Any], border: Container[int], instead: Instead) -> 
     Args:
         values: The objects.
         border: The ids of objects that are not followed, and do not count.
-        instead: What some objects contain, in place of what they contain now.
+        instead: Contents to assume for some objects, in place of their current ones.
     """
     seen: dict[int, Any] = {}
     for _ in _followed(values, border, instead, seen):
@@ -104,7 +104,7 @@ def _followed(
     seen: dict[int, Any],
     most: float = math.inf,
 ) -> Iterator[tuple[Any, list[Any]]]:
-    """Each object that others lead to, and what it leads to itself, if it leads to anything.
+    """Each object that others lead to, and the objects that it leads to itself, if any.
 
     Simple values do not count. All objects are added to ``seen``, by id.
     """
@@ -143,7 +143,7 @@ def is_simple(value: Any) -> bool:
 
 
 def memory_of(value: Any) -> Any:
-    """What holds the elements of an array; any other object itself."""
+    """The object that holds the elements of an array; any other object itself."""
     with contained():
         # A class may raise anything when it is hashed.
         while _is_array(value) and value.base is not None:

@@ -1,7 +1,7 @@
-"""What the calls of a run have read: the variables that they name and their functions use.
+"""Tracks what the calls of a run read: the variables that they name and their functions use.
 
-What a function does beyond its arguments and variables (files, the network, the time, random
-numbers) is recognised by the names that its code uses.
+Other inputs of a function (files, the network, the time, random numbers) are recognised by the
+names that its code uses.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ _MEMBERS = {
 
 
 class Unchanging:
-    """A value that cannot change, in place of what would be noted of it.
+    """A value that cannot change, kept itself in place of a fingerprint.
 
-    It is kept itself, so that nothing is computed unless the answer is checked. `content` and
+    So nothing is computed unless the answer is checked. `content` and
     `text` are those of `Noted`, `digest` and `unread` those of `Fingerprint`.
     """
 
@@ -106,7 +106,7 @@ Content: TypeAlias = Fingerprint | Unchanging
 
 @dataclass(slots=True)
 class _Read:
-    """Something that was read: what it contained at first, at the end, and what it contains now."""
+    """Something that was read, with its content at first, at the end, and now."""
 
     now: Callable[[], Content | None]  # None if it does not exist
     first: Content | None
@@ -120,7 +120,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What a value was at one moment: its object may change later.
+    """The content of a value at one moment: its object may change later.
 
     Attributes:
         content: Its fingerprint.
@@ -133,10 +133,10 @@ class Noted:
 
 @dataclass(slots=True)
 class ReadTracker:
-    """What the calls of a run have read.
+    """Tracks what the calls of a run read.
 
-    Of values that may change, only fingerprints are kept; small ones that cannot are kept as they
-    are.
+    Values that may change are kept as fingerprints only; small ones that cannot are kept
+    themselves.
 
     Args:
         tools: The tools of the run, by name.
@@ -144,10 +144,10 @@ class ReadTracker:
 
     Attributes:
         effects: What else they depend on, such as files, with the function that uses it.
-        looked: The variables whose description the model has read.
-        returned: What each call has returned, by its id.
-        left: What the variables contained at the end that the calls have changed or made; None for
-            one that was deleted.
+        looked: The variables whose descriptions the model has read.
+        returned: The result of each call, by its id.
+        left: The content at the end of the variables that the calls have changed or created; None
+            for one that was deleted.
     """
 
     tools: Mapping[str, Tool]
@@ -161,19 +161,19 @@ class ReadTracker:
     _walked: set[int] = field(default_factory=set)
 
     def calls(self, calls: Sequence[ToolCall]) -> None:
-        """Note what calls are about to read."""
+        """Record what calls are about to read."""
         for call in calls:
             with contained():  # an object of the user may raise anything
                 self._call(call)
 
     def code(self, text: str) -> None:
-        """Note what code is about to read: a program, or that of the tool for Python."""
+        """Record what code is about to read: a program, or code for the tool `python`."""
         with contained():
             for code in compiled(text):
                 self._code(code, self.namespace, "the code")
 
     def copy(self) -> ReadTracker:
-        """What has been noted so far, for a program that turns out not to run."""
+        """The state so far, to return to if a program turns out not to run."""
         kept = {"effects": dict(self.effects), "_variables": dict(self._variables)}
         return replace(self, **kept)  # type: ignore[arg-type]
 
@@ -184,7 +184,7 @@ class ReadTracker:
                 self.returned[each.call_id] = _noted(each.value)
 
     def end(self, diff: Diff) -> None:
-        """Note what the variables contain when the run has ended: it may have changed them.
+        """Record the content of the variables at the end of the run, which may have changed them.
 
         Args:
             diff: What the calls have changed.
@@ -291,7 +291,7 @@ class ReadTracker:
 
     @property
     def _all(self) -> dict[str, _Read]:
-        """What was read, by name; a variable that holds the function of a tool is the function."""
+        """The reads by name; a variable with the function of a tool counts as the function."""
         return self._variables | self._functions
 
     @property
@@ -309,7 +309,7 @@ class ReadTracker:
         }
 
     def _function_now(self, tool: Tool) -> Content:
-        """What the function of a tool is now: it may have been defined differently since."""
+        """The current function of a tool, which may have been redefined since."""
         parts = tool.source_name.split(".")
         now = self.namespace.get(parts[0])
         if len(parts) > 1 or now is None or not callable(now):
@@ -324,7 +324,7 @@ def _of_module(name: Any) -> str | None:
 
 
 def variables_of(diff: Diff) -> list[str]:
-    """The variables of which something has changed: ``log``, where ``log.values`` has."""
+    """The variables that have changed in part: ``log``, where ``log.values`` has."""
     found = (_NAME.match(each.name) for each in diff.changes)
     return list(dict.fromkeys(each[0] for each in found if each))
 
@@ -347,14 +347,14 @@ class _Bounded(reprlib.Repr):
 
 
 class _Written(str):
-    """A text that stands for a value, without quotes."""
+    """A text in place of a value, shown without quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 def shown(value: Any) -> str:
-    """A value, or what it is, in a line."""
+    """A value, or its kind, on one line."""
     is_small = isinstance(value, (list, tuple, dict, set)) and len(value) <= 10
     is_plain = value is None or isinstance(value, (bool, int, float, str))
     if is_plain or is_small or _is_scalar(value):
@@ -369,11 +369,11 @@ def _is_scalar(value: Any) -> bool:
 
 
 _PLAIN = (type(None), bool, int, float, str, bytes)  # no set: a class may have no hash
-_MAX_KEPT = 1000  # bytes of a value that is kept as it is
+_MAX_KEPT = 1000  # bytes of a value that is kept itself
 
 
 def _unchanging(value: Any) -> Unchanging | None:
-    """A value that cannot change; None if it may, and if it is too large to be kept."""
+    """A value that cannot change; None if it may change or is too large to keep."""
     cls = type(value)
     if any(cls is each for each in _PLAIN):
         return Unchanging(value) if sys.getsizeof(value) <= _MAX_KEPT else None
@@ -398,7 +398,7 @@ def _noted(value: Any) -> Noted | Unchanging:
     if (unchanging := _unchanging(value)) is not None:
         return unchanging
     text = short_value(value)
-    with contained():  # it may be what the user's code writes
+    with contained():  # the user's code may write it
         text = shown(value)
     return Noted(fingerprint(value), text)
 

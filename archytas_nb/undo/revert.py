@@ -1,4 +1,4 @@
-"""Puts the earlier state of variables back, or the later one again, and keeps what came since.
+"""Restores the earlier state of variables, or the later one again, and keeps newer changes.
 
 Code that has ended leaves items: the variables and the contents of objects that it changed.
 
@@ -6,8 +6,8 @@ Code that has ended leaves items: the variables and the contents of objects that
     after     the end of the code, or a redo  an undo, to `before`
     before    an undo                         a redo, to `after`
 
-An item is moved only if it is now as it was left. Where it is not, it is kept and listed: it was
-changed since, or something in it was that would be lost, or a variable uses it that did not before.
+An item is moved only if it is still as it was left. Otherwise it is kept and listed: it has changed
+since, or it contains a newer change that would be lost, or a further variable uses it now.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from archytas_nb.undo.snapshot import BYTES, SavedObject, Snapshot, failures
 MISSING: Any = object()
 """In place of a variable that does not exist."""
 UNREADABLE: Parts = (MISSING,)
-"""In place of what an object contains, if reading it raises."""
+"""In place of the content of an object, if reading it raises."""
 
 Side: TypeAlias = Literal["before", "after"]
 _OTHER: dict[Side, Side] = {"before": "after", "after": "before"}
@@ -38,7 +38,7 @@ class VariableItem:
 
     Attributes:
         name: Its name.
-        values: What it is bound to on each side.
+        values: Its value on each side.
         at: Where it was left.
         replaced: What the last undo has replaced; a redo brings it back.
     """
@@ -50,11 +50,11 @@ class VariableItem:
     replaced: Any = MISSING
 
     def is_as_on(self, side: Side) -> bool:
-        """Whether it is bound to what it was on a side."""
+        """Whether it has the value that it had on a side."""
         return same_value(self.namespace.get(self.name, MISSING), self.values[side])
 
     def changes(self) -> str:
-        """How it differs from what was left; empty if it does not."""
+        """How it differs from its state when it was left; empty if it does not."""
         if self.is_as_on(self.at):
             return ""
         now = self.namespace.get(self.name, MISSING)
@@ -63,15 +63,15 @@ class VariableItem:
         return f"it was reassigned since: {short_value(now)}"
 
     def take(self) -> None:
-        """Keep what there is now, for a redo."""
+        """Keep the current value, for a redo."""
         self.replaced = self.namespace.get(self.name, MISSING)
 
     def target(self, to: Side) -> Any:
-        """What a move binds it to."""
+        """The value that a move gives it."""
         return self.values["before"] if to == "before" else self.replaced
 
     def put(self, to: Side) -> None:
-        """Bind it to that."""
+        """Give it that value."""
         value = self.target(to)
         if value is not MISSING:
             self.namespace[self.name] = value
@@ -79,7 +79,7 @@ class VariableItem:
             del self.namespace[self.name]
 
     def inside(self) -> list[tuple[SavedObject | None, Any, Any]]:
-        """What it was left with, for a snapshot."""
+        """Its state when it was left, for a snapshot."""
         value = self.values[self.at]
         return [] if value is MISSING else [(None, self.name, value)]
 
@@ -97,7 +97,7 @@ class ContentItem:
     """The content of an object that was changed in place.
 
     Attributes:
-        records: What it contains on each side.
+        records: Its content on each side.
         at: Where it was left.
         replaced: What the last undo has replaced; a redo brings it back.
     """
@@ -117,13 +117,13 @@ class ContentItem:
         return record.kind.same(record.parts, _read(record))
 
     def changes(self) -> str:
-        """How it differs from what was left; empty if it does not."""
+        """How it differs from its state when it was left; empty if it does not."""
         if self.is_as_on(self.at):
             return ""
         return f"it was changed since: {'; '.join(self.records[self.at].changes()[1])}"
 
     def take(self) -> None:
-        """Keep what it contains now, for a redo."""
+        """Keep the current content, for a redo."""
         record = self.records[self.at]
         now = _read(record)
         kept: tuple[Any, ...] = ()
@@ -133,13 +133,13 @@ class ContentItem:
         self.replaced = record._replace(parts=now, kept=kept, size=size)
 
     def target(self, to: Side) -> SavedObject:
-        """What a move restores."""
+        """The content that a move restores."""
         if to == "after" and self.replaced is not None:
             return self.replaced
         return self.records[to]
 
     def inside(self) -> list[tuple[SavedObject | None, Any, Any]]:
-        """What it was left with, for a snapshot."""
+        """Its state when it was left, for a snapshot."""
         record = self.records[self.at]
         if record.parts is UNREADABLE:
             return []
@@ -158,7 +158,7 @@ class _Left:
     """How items were left when they were moved together.
 
     Attributes:
-        inner: What was then in them, and on neither side elsewhere.
+        inner: The objects that were in them then, and on neither side elsewhere.
         known: The ids of the objects of `inner`; None if there were too many objects to know.
         uses: The variables that used each item; none if there were too many objects to know.
     """
@@ -170,12 +170,12 @@ class _Left:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A move that has begun; one that was interrupted goes on."""
+    """A move that has begun; an interrupted one can be continued."""
 
     to: Side
     moved: list[Item]
     kept: list[Kept]
-    objects: dict[int, Any]  # that there were
+    objects: dict[int, Any]  # objects that existed
 
 
 @dataclass(eq=False)
@@ -245,7 +245,7 @@ class Reversal:
         return *plan.kept, *(NotCovered(contents[at].name, why) for at, why in failed.items())
 
     def forget_replaced(self) -> None:
-        """Free what an undo has replaced: it cannot be done again."""
+        """Free the values that an undo has replaced; it cannot be redone then."""
         self.items = [each for each in self.items if each.at == "after"]
         self._left = {each: self._left[each] for each in self.items}
 
@@ -253,12 +253,12 @@ class Reversal:
         return Holders(dict(self.variables(self.namespace)), self.namespace)
 
     def _planned(self, to: Side, *, force: bool) -> _Plan:
-        """Decide what is moved, and keep what there is instead."""
+        """Decide which items are moved, and keep the current state for a redo."""
         holders = self._holders()
         open_items = [
             each
             for each in self.items
-            # Somebody may have done it already.
+            # The user may have restored it already.
             if each.at != to and not (each.changes() and each.is_as_on(to))
         ]
         reasons: dict[Item, str] = {}
@@ -296,7 +296,7 @@ class Reversal:
 
 
 class _Losses:
-    """What nothing would lead to any more if all of some items were moved."""
+    """The objects that would become unreachable if some items were moved."""
 
     def __init__(self, reversal: Reversal, items: list[Item], to: Side) -> None:
         self._reversal = reversal
@@ -313,7 +313,7 @@ class _Losses:
         self._changed: dict[_Left, dict[int, SavedObject]] = {}
 
     def of(self, item: Item) -> str:
-        """What the person made in an item that would be lost; empty if there is nothing."""
+        """The newer objects in an item that would be lost; empty if there are none."""
         left = self._reversal.left(item)
         if left not in self._changed:
             found = left.inner.changed()
@@ -328,7 +328,7 @@ class _Losses:
         known = left.known if left.known is not None else lost
         for key, value in lost.items():
             if key not in known:
-                return f"nothing else leads to {short_value(value)} in it any more"
+                return f"nothing else leads to {short_value(value)} in it"
         return ""
 
 
@@ -340,7 +340,7 @@ def _parts_of(record: SavedObject) -> list[Any]:
 
 
 def _read(record: SavedObject) -> Parts:
-    """What an object contains now."""
+    """The current content of an object."""
     try:
         return record.kind.read(record.value)
     except FROM_OUTSIDE:

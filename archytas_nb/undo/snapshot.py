@@ -50,7 +50,7 @@ _READ_WHOLE = tuple(cls for cls, _ in content.FUNCTIONS)
 
 
 def kinds_of(value: Any) -> tuple[tuple[Kind, ...], str]:
-    """How an object is watched, and what of it is not; both empty if it is immutable."""
+    """How an object is watched, and which parts are not; both empty if it is immutable."""
     cls: Any = type(value)
     if cls is types.FunctionType and not is_from_library(value.__module__):
         return (content.FUNCTION,), ""
@@ -77,7 +77,7 @@ def is_of_module(value: dict[Any, Any]) -> bool:
 
 @functools.lru_cache(4096)
 def kinds_of_type(cls: Any) -> tuple[tuple[Kind, ...], str]:
-    """How the objects of a type are watched, and what of them is not."""
+    """How the objects of a type are watched, and which parts are not."""
     if is_atom(cls):
         return (), ""
     kinds = [kind for base, kind in content.CONTAINERS if issubclass(cls, base)]
@@ -106,7 +106,7 @@ def _is_descriptor_of_python(cls: Any) -> bool:
 
 
 def _is_plain(cls: Any) -> bool:
-    """Whether the state of its objects is in attributes, besides what another kind reads."""
+    """Whether its objects have state in attributes besides the state that another kind reads."""
     is_read: set[type] = set()
     for each in filter(_is_read, cls.__mro__):
         is_read.update(each.__mro__)
@@ -190,18 +190,18 @@ class SavedObject(NamedTuple):
         return not self.kept or self.kept[0] is not None
 
     def changes(self) -> tuple[Parts | None, list[str]]:
-        """What it contains now, and how that differs from the snapshot, as texts."""
+        """The current content, and its differences from the snapshot, as texts."""
         try:
             now = self.kind.read(self.value)
             return now, self.kind.differences(self.parts, now, self.kept, self.value)
         except FROM_OUTSIDE:
             raise
         except BaseException:  # noqa: BLE001  (an object may raise anything)
-            return None, ["it cannot be read any more"]
+            return None, ["it can no longer be read"]
 
 
 Found: TypeAlias = tuple[SavedObject | None, Any, Any]
-"""An object, and where it was found: in which one, by which key."""
+"""An object, and where it was found: in which object, at which key."""
 
 
 def _raised(error: BaseException) -> str:
@@ -209,18 +209,19 @@ def _raised(error: BaseException) -> str:
 
 
 class Snapshot:
-    """What named objects contain, and what can be reached from them.
+    """The contents of named objects, and of all objects that can be reached from them.
 
     Args:
         roots: The objects by name.
         budget: Maximum number of bytes to copy.
-        known: Objects by id that are no part of it, nor is what they lead to.
+        known: Objects by id that do not belong to it, and neither do objects that only they lead
+            to.
         inside: More objects, and where they were found.
 
     Attributes:
         records: The objects that are watched, in the order in which they were reached.
-        not_watched: What may change without being detected.
-        not_kept: What is watched, but was too large to copy and cannot be restored.
+        not_watched: The parts that may change without being detected.
+        not_kept: The parts that are watched, but were too large to copy and cannot be restored.
         seen: The objects that were reached, and those that were known.
     """
 
@@ -326,7 +327,7 @@ class Snapshot:
             self.not_watched.append(NotCovered(record.name, why))
 
     def _add_flat_lists(self, children: list[tuple[Any, Any]]) -> bool:
-        """Add objects all at once if they are lists of immutable values: there may be many."""
+        """Add objects in one step if they are lists of immutable values: there may be many."""
         lists = [each for _, each in children]
         if not lists or len(lists) > self._left:
             return False
@@ -350,7 +351,7 @@ class Snapshot:
                     yield each, now, words
 
     def _lists_in(self, record: SavedObject, number: int) -> Iterator[SavedObject]:
-        """Lists that were added all at once, if any of them has changed."""
+        """Lists that were added in one step, if any of them has changed."""
         children, parts = self._lists.get(number, ([], []))
         lists = [each for _, each in children]
         flat = itertools.chain.from_iterable

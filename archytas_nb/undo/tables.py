@@ -28,9 +28,9 @@ _SEEN_CELLS = 5
 def _seen_in_rows(
     before: list[tuple[str, list[Any]]], after: list[tuple[str, list[Any]]]
 ) -> tuple[str, ...]:
-    """What a person sees of two tables, each the names and values of its columns, index first.
+    """The difference of two tables for a person; a table is names and values, index first.
 
-    That the rows have another order, or each of a few values that differ.
+    It says that the rows are reordered, or lists each of a few values that differ.
     """
     shapes = [[(name, len(values)) for name, values in each] for each in (before, after)]
     if shapes[0] != shapes[1] or sum(size for _, size in shapes[0]) > _SEEN_VALUES:
@@ -159,7 +159,7 @@ def _objects(values: Any, place: str = "") -> Iterable[tuple[str, Any]]:
 # ── pandas ────────────────────────────────────────────────────────────────────────────────────────
 
 _HIDDEN = {"_mgr", "_attrs", "_flags", "_cache", "_item_cache", "_is_copy", "_cacher", "plot"}
-"""What pandas itself keeps in the attributes of a table."""
+"""Attributes of a table that belong to pandas itself."""
 
 
 def _columns(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -197,7 +197,7 @@ def _counted_in_table(kept: Any, value: Any, place: Any) -> tuple[int, int] | No
 
 
 def _seen_in_table(kept: Any, value: Any) -> tuple[str, ...]:
-    """What a person sees of the difference between two tables of pandas."""
+    """The difference of two tables of pandas, for a person."""
     sides = []
     for each in (kept[0], value):
         columns = [("index", each.index), *_columns(each)]
@@ -208,7 +208,7 @@ def _seen_in_table(kept: Any, value: Any) -> tuple[str, ...]:
 
 
 def _label(name: Any) -> str:
-    """The label of a column as text; of a series' values, that."""
+    """The label of a column as text, or the name for the values of a series."""
     if name is None:
         return "values"
     return name if type(name) is str else short_key(name)
@@ -406,7 +406,7 @@ def _counted_in_polars(kept: Any, value: Any, place: Any) -> tuple[int, int] | N
 
 
 def _seen_in_polars(kept: Any, value: Any) -> tuple[str, ...]:
-    """What a person sees of the difference between two tables of polars."""
+    """The difference of two tables of polars, for a person."""
     sides = []
     for each in (kept[0], value):
         columns = list(_series(each))
@@ -480,7 +480,7 @@ def digest_of_bytes(memory: Any) -> int:
 
 
 class Contents:
-    """Reads arrays and tables by what they contain: no address and no identity counts.
+    """Reads arrays and tables by their contents; addresses and identities do not count.
 
     Args:
         of_objects: Returns the hash of a list of Python objects.
@@ -490,7 +490,7 @@ class Contents:
         self._of_objects = of_objects
 
     def of(self, value: Any) -> Hashable:
-        """What an array, a series, an index or a frame contains.
+        """The content of an array, a series, an index or a frame.
 
         Raises:
             TypeError: It is stored in an unknown way.

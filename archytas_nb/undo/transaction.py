@@ -1,7 +1,8 @@
 """Watches the user's variables while code runs: what the code changed, and how to undo it.
 
 A `Transaction` covers a block of code, a `Watch` the calls of a run. Everything that can be watched
-is: what code may reach cannot be told from its text. Files, databases, other processes and what
+is watched, because the text of code does not show what it can reach. Files, databases, other
+processes and what
 `Diff.not_watched` lists are not covered.
 """
 
@@ -37,7 +38,7 @@ from archytas_nb.words import truncate_middle
 
 
 def _seen_of(kind: Kind, kept: tuple[Any, ...], value: Any) -> tuple[str, ...]:
-    """What a person sees of a change of data, if that is a new order or a few values."""
+    """A change of data in words for a person, if rows were reordered or a few values changed."""
     if kind.seen is None or not kept or kept[0] is None:
         return ()
     with contained():  # of objects that cannot be compared
@@ -88,7 +89,7 @@ class Transaction:
         names = [name for name in before if name in only]
         names.sort(key=lambda name: name not in self._first)
         roots = {name: before[name] for name in names}
-        border = {id(self._namespace): self._namespace}  # it is no content of what refers to it
+        border = {id(self._namespace): self._namespace}  # not part of the objects that refer to it
         self._snapshot = Snapshot(roots, self._budget, known=border)
         missing = sorted(filter(None, set(only) - self._namespace.keys()))
         self._snapshot.not_watched += [NotCovered(n, "no variable has this name") for n in missing]
@@ -112,12 +113,12 @@ class Transaction:
 
     @property
     def bytes(self) -> int:
-        """The size of the copies; after the block, of what it changed."""
+        """The size of the copies; after the block, only those of changed objects."""
         return sum(each.size for each in self._snapshot.records) + self._reversal.bytes
 
     @property
     def diff(self) -> Diff:
-        """What has changed: in the block so far, or from its beginning to its end.
+        """The changes in the block so far, or from its beginning to its end.
 
         Raises:
             RuntimeError: The block has not begun.
@@ -130,7 +131,7 @@ class Transaction:
         return self._end()
 
     def _end(self) -> Diff:
-        """Compare once, and free what was not changed."""
+        """Compare once, and free the copies of unchanged objects."""
         if self._diff is None:
             diff, items = self._compare()
             reversal = Reversal(self._namespace, items, users_variables)
@@ -143,7 +144,7 @@ class Transaction:
         return self._diff
 
     def _compare(self) -> tuple[Diff, list[Item]]:
-        """What has changed, and how to undo it."""
+        """The changes, and how to undo them."""
         before = self._before
         now = self._variables()
         items: list[Item] = []
@@ -190,12 +191,13 @@ class Transaction:
     def undo(self, *, force: bool = False) -> tuple[NotCovered | Kept, ...]:
         """Restore names and contents to what they were before the block.
 
-        What the block did not change is left alone, and so is what was changed since, or what a
-        variable uses since: it is returned as `Kept`. Calling it again tries that once more.
+        Objects that the block did not change are left alone. Objects that were changed after the
+        block, or that a further variable uses now, are kept and returned as `Kept`; another call
+        tries them again.
 
         Args:
-            force: Whether to restore also what was changed or used since; that is then lost, except
-                for `redo`.
+            force: Whether to restore also objects that were changed or used since. The newer state
+                is then lost, except for `redo`.
 
         Returns:
             What was kept, and what could not be restored.
@@ -215,9 +217,9 @@ class Transaction:
         return self._undone
 
     def redo(self) -> tuple[NotCovered | Kept, ...]:
-        """Bring back what `undo` has replaced.
+        """Bring back the state that `undo` has replaced.
 
-        What was changed since the undo is left alone.
+        Objects that were changed after the undo are left alone.
 
         Returns:
             What was kept, and what could not be restored.
@@ -230,14 +232,14 @@ class Transaction:
         return notes
 
     def forget_replaced(self) -> None:
-        """Free what `undo` has replaced: there is nothing to redo any more."""
+        """Free the values that `undo` has replaced; nothing can be redone then."""
         self._reversal.forget_replaced()
 
     def rewind(self) -> tuple[NotCovered, ...]:
         """Restore the state before the block for a while: it can still be undone afterwards.
 
-        Call it inside of another transaction, whose `undo` brings back what there was. Names that
-        were reassigned since the block have the values of before, too.
+        Call it inside another transaction, whose `undo` brings back the current state. Names that
+        were reassigned after the block also get their values from before the block.
 
         Returns:
             What could not be restored.
@@ -305,10 +307,10 @@ class VariableWatch:
 
     Args:
         namespace: The variables.
-        covers_calls: Whether the calls of the run are watched, and not only what is assigned.
+        covers_calls: Whether the calls of the run are watched, and not only assignments.
 
     Attributes:
-        scratch: Names that are not watched, as they are removed when the run has ended.
+        scratch: Names that are not watched, because they are removed when the run has ended.
     """
 
     def __init__(self, namespace: Namespace, *, covers_calls: bool = True) -> None:
@@ -325,7 +327,8 @@ class VariableWatch:
     ) -> list[CallOutcome]:
         """Run calls, and add what they changed to the last outcome.
 
-        What is not watched is listed once in a run, by the first call that could have changed it.
+        Unwatched variables are listed once in a run, by the first call that could have changed
+        them.
         """
         named = set(_NAME.findall(json.dumps([given for *_, given in calls], ensure_ascii=False)))
         transaction = Transaction(None, self._namespace, BYTES, named, self.scratch)
@@ -402,7 +405,7 @@ class VariableWatch:
         """Undo the changes, the last one first.
 
         Args:
-            force: Whether to undo also what was changed or used since.
+            force: Whether to undo also changes of objects that were changed or used since.
 
         Returns:
             What was kept, and what could not be restored.
@@ -416,7 +419,7 @@ class VariableWatch:
         return self._alone(lambda: [each.undo(force=force) for each in last_first], "undo")
 
     def redo(self) -> tuple[NotCovered, ...]:
-        """Bring back what `undo` has replaced, the first change first.
+        """Bring back the state that `undo` has replaced, the first change first.
 
         Returns:
             What was kept, and what could not be restored.
@@ -427,7 +430,7 @@ class VariableWatch:
         return self._alone(lambda: [each.redo() for each in self._transactions], "redo")
 
     def forget_replaced(self) -> None:
-        """Free what an undo has replaced: there is nothing to redo any more."""
+        """Free the values that an undo has replaced; nothing can be redone then."""
         for each in self._transactions:
             each.forget_replaced()
 

@@ -1,15 +1,15 @@
 """Keeps apart what several agents do on the same variables at the same time.
 
-The changes of a watched call are what is different after it. If another call changed variables
+The changes of a watched call are the differences after it. If another call changed variables
 meanwhile, its changes would be taken for those of the first, and undone with them. So a watched
-call has the variables for itself; calls that are not watched run side by side.
+call has the variables for itself, while unwatched calls may run at the same time.
 
     state    begins with                        what may begin then
     free     the end of the last call           any call
     shared   a call that is not watched         others, unless a watched call is waiting
     alone    a watched call, or an undo         only calls that it makes itself
 
-A call that would have to wait too long is refused: it may be that the other one waits for it.
+A call that would have to wait too long is refused, because the other one may be waiting for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _POLL = 0.05  # seconds between two checks for an interrupt
 
 @dataclass
 class _Use:
-    """What uses a namespace now."""
+    """The current users of a namespace."""
 
     calls: int = 0  # that run or wait
     is_alone: bool = False
