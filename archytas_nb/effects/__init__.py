@@ -1,1 +1,1 @@
-"""What calls do outside of the variables: files, programs and connections."""
+"""The effects of calls outside of the variables: files, programs and connections."""

@@ -1,4 +1,4 @@
-"""What a call does outside of the variables, as Python's audit events and the folders tell.
+"""Records effects outside of the variables, from Python's audit events and looks at the folders.
 
     a path is       because
     touched         an event said that it may change; what is there was kept before it did
@@ -6,13 +6,14 @@
     found           no event said so, but it differs from what a look at the folder saw before
     effect          it was touched or found, and is now another thing than before
 
-An event comes before anything happens, so what is there is kept in time, and a person can be asked
-about it. It says only what may happen: a file that was opened for writing and not written is no
-effect, nor is a temporary one that is gone. What native code writes has no event: a look at the
-folders, before the call and after it, finds it; what was there before is kept if it was suspected.
+An event comes before anything happens, so the old content is kept in time, and a person can be
+asked. It says only what may happen: a file that was opened for writing but not written is not an
+effect, and neither is a temporary file that is gone. Native code writes without events. A look at
+the folders, before and after the call, finds such changes; the old content is kept if the path was
+suspected.
 
 The hook of the process is silent unless a call runs, in its thread and in what it has started.
-Python's own files (compiled modules), devices, and the caches of libraries are no effects.
+Python's own files (compiled modules), devices, and the caches of libraries do not count.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ Kind: TypeAlias = Literal[
 ]  # fmt: skip
 
 Ask: TypeAlias = Callable[[AskBefore, str], bool]
-"""Asks about what code is about to do, unless it may; returns whether a person has decided.
+"""Asks about an act of code that is not allowed yet; returns whether a person has decided.
 
 Raises:
-    PermissionError: It may not.
+    PermissionError: The act is refused.
     KeyboardInterrupt: The person ends the run.
 """
 
@@ -59,7 +60,7 @@ _STAMP = ("st_mode", "st_ino", "st_size", "st_mtime_ns")
 _NO_EFFECT = ("/dev/", "/proc/", "/sys/")
 
 kept_files = Store()
-"""What the files of this kernel were before its calls changed them."""
+"""The contents of files from before the calls of this kernel changed them."""
 
 current: ContextVar[Ledger | None] = ContextVar("archytas_nb_ledger", default=None)
 """The ledger of the call that runs."""
@@ -70,10 +71,10 @@ class Effect:
     """Something that a call did.
 
     Attributes:
-        kind: What it did.
-        target: To which path, with which command, or to which address.
-        before: What was at the path; None for what has no path.
-        after: What is there now.
+        kind: The kind of act.
+        target: The path, command or address.
+        before: The state of the path before; None for an effect without a path.
+        after: The state of the path now.
     """
 
     kind: Kind
@@ -83,19 +84,19 @@ class Effect:
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether what was there can be put back."""
+        """Whether the state before can be restored."""
         return self.before is not None and self.before.is_kept
 
     @property
     def shown(self) -> str:
-        """The target as a person reads it: a path in the working folder without that."""
+        """The target for a person; a path in the working folder is relative to it."""
         if self.before is None:
             return self.target
         return shown_path(self.target)
 
     @property
     def details(self) -> tuple[str, ...]:
-        """The size of a file, and that what was there cannot be put back."""
+        """The size of a file, and whether the state before cannot be restored."""
         found = []
         if self.after is not None and self.after.what == "file":
             found.append(_bytes(self.after.size))
@@ -105,7 +106,7 @@ class Effect:
 
     @property
     def reversed(self) -> Effect:
-        """What takes it back."""
+        """How to undo it, in words."""
         return replace(self, before=self.after, after=self.before)
 
     def __str__(self) -> str:
@@ -113,19 +114,19 @@ class Effect:
 
 
 class Ledger:
-    """What one call does outside of the variables.
+    """The effects of one call outside of the variables.
 
     Args:
-        store: Keeps what is there before it changes.
+        store: Keeps the state of paths before they change.
         folders: Those that are looked at for changes without an event, the working folder first.
         ask: Asks before something happens.
-        asks_before: About what it is called.
+        asks_before: The kinds of acts about which it asks.
         entries: How many entries of the folders are looked at; more are too many for a look.
         text: The code of the call: a file of the folders that it names is suspected.
 
     Attributes:
-        effects: What it did, once it has ended.
-        found: The paths of these that no event names: another program may have changed them.
+        effects: Its effects, once it has ended.
+        found: Paths of effects without an event; another program may have changed them.
     """
 
     def __init__(
@@ -166,14 +167,14 @@ class Ledger:
                 self._suspect(lambda name: os.path.basename(name) in self._text)  # noqa: PTH119
 
     def expect(self, path: Path) -> State:
-        """Keep what is at a path, which may change now; returns what was there at the beginning."""
+        """Keep the state of a path that may change now; returns its state at the beginning."""
         with self._lock:
             if path not in self._before:
                 self._before[path] = self._at_beginning(path) or self._store.keep(path)
             return self._before[path]
 
     def _at_beginning(self, path: Path) -> State | None:
-        """What was at a path, if a program may have changed it since; None if it is as it was."""
+        """The earlier state of a path that a program may have changed; None if it is unchanged."""
         if path in self._suspected or self._looked is None:
             return self._suspected.get(path)
         was = self._looked.get(str(path))
@@ -186,7 +187,7 @@ class Ledger:
         return None
 
     def expect_tree(self, path: Path) -> None:
-        """Keep what is at a path and in it: it may go to another place as a whole."""
+        """Keep the state of a path and of all in it: it may be moved as a whole."""
         self.expect(path)
         if seen(path).what == "folder":
             for folder, folders, files in os.walk(path):
@@ -197,8 +198,8 @@ class Ledger:
         """Keep files of the folders that may change without an event.
 
         Args:
-            is_named: Whether a path is named, and so comes first.
-            alone: Whether only those that are named are kept.
+            is_named: Whether the code names a path, which then comes first.
+            alone: Whether only named paths are kept.
         """
         room = _MAX_ALL_SUSPECTED - sum(each.size for each in self._suspected.values())
         files = [
@@ -219,7 +220,7 @@ class Ledger:
     # ── what events say ───────────────────────────────────────────────────────────────────────────
 
     def meet(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
-        """Ask about what an event says, and note it.
+        """Ask about the act of an event, and record it.
 
         Args:
             event: Its name.
@@ -227,12 +228,12 @@ class Ledger:
             frame: That of the code in which it was raised.
 
         Raises:
-            PermissionError: It may not happen.
+            PermissionError: The act is refused.
             KeyboardInterrupt: The person ends the run.
         """
         act = act_of(event, args)
         paths: list[Path] = []
-        # A hook that raises ends what the code does.
+        # A hook that raises stops the code.
         with suppress(Exception):
             paths = [path for path in _paths_of(event, args, act) if not _is_no_effect(path)]
             is_tree = act is not None and act.kind in ("delete", "move") and event != "os.remove"
@@ -262,7 +263,7 @@ class Ledger:
         return act
 
     def _addresses_of(self, host: str, port: str) -> frozenset[str]:
-        """Where a host is that was looked up: another address with the same port is not it."""
+        """The address of a host that was looked up; others with the same port do not count."""
         hosts = self._hosts[port]
         found = hosts[host]
         if found is None:
@@ -275,7 +276,7 @@ class Ledger:
     def _ask_about(
         self, ask: Ask, act: Act | None, paths: Sequence[Path], frame: FrameType | None
     ) -> None:
-        """Ask about each kind of what is about to happen, until a person has decided on it."""
+        """Ask about each kind of a coming act, until a person has decided."""
         needed = dict(self._kinds(act, paths))
         announced = self._announced.get(threading.get_ident())
         if announced is not None and _is_called_from(frame, announced[0]):
@@ -298,7 +299,7 @@ class Ledger:
             raise
 
     def _decide(self, ask: Ask, kind: AskBefore, target: str) -> bool:
-        """Ask about one kind of what is about to happen, once in a call; see `Ask`."""
+        """Ask about one kind of a coming act, once in a call; see `Ask`."""
         if (kind, target) in self._decided:
             refusal = self._decided[kind, target]
             if refusal is not None:
@@ -313,12 +314,12 @@ class Ledger:
         return by_person
 
     def _kinds(self, act: Act | None, paths: Sequence[Path]) -> Iterator[tuple[AskBefore, str]]:
-        """Of what kinds something is, that are asked about, and its target."""
+        """The kinds of an act about which the ledger asks, and its target."""
         if act is not None:
             kind: AskBefore | None = _ASKED_AS.get(act.kind)
             if kind in ("network", "process") and kind in self._asks_before:
                 yield kind, act.target
-            own = paths[:1] if act.kind == "delete" else paths  # not where a link leads
+            own = paths[:1] if act.kind == "delete" else paths  # not the target of a link
             lost = [each for each in own if self._is_lost(act, each)]
             if lost and "delete" in self._asks_before:
                 yield "delete", shown_path(str(lost[0]))
@@ -329,14 +330,14 @@ class Ledger:
                     return
 
     def _is_lost(self, act: Act, path: Path) -> bool:
-        """Whether what was at a path before the call is not there or anywhere afterwards."""
+        """Whether the file or folder of a path before the call is gone, also from other paths."""
         was = self._before.get(path, MISSING)
         if was.what == "missing":
             return False
         return act.kind == "delete" or (was.what == "file" and not was.is_kept)
 
     def _note(self, event: str, act: Act) -> None:
-        """Note what has no path, and suspect what a program may change."""
+        """Record an effect without a path, and suspect the paths that a program may change."""
         kind: Kind
         if act.kind == "start":
             self._suspect(lambda name: os.path.basename(name) in act.target, alone=False)  # noqa: PTH119
@@ -357,7 +358,7 @@ class Ledger:
     # ── the end ───────────────────────────────────────────────────────────────────────────────────
 
     def end(self) -> None:
-        """Compare what is there with what was."""
+        """Compare the paths with their states before."""
         with self._lock:
             self._announced.clear()  # a frame keeps the variables of its function
             found = [
@@ -372,7 +373,7 @@ class Ledger:
             self.effects = (*found, *self._others)
 
     def take_over(self, inner: Ledger) -> None:
-        """Have the effects of a call that this one has made, as of a run in a run."""
+        """Add the effects of an inner call, such as one of a run in a run."""
         with self._lock:
             for path, before in inner._before.items():
                 self._before.setdefault(path, before)
@@ -384,7 +385,7 @@ class Ledger:
                     self._others.append(effect)
 
     def _unexplained(self, before: Mapping[str, os.stat_result]) -> Iterator[Effect]:
-        """What has changed in the folders without an event."""
+        """The changes in the folders without an event."""
         after = _look(self._folders, self._entries)
         if after is None:
             return
@@ -408,12 +409,12 @@ class Ledger:
 
 
 class Left(NamedTuple):
-    """An effect that an undo has left.
+    """An effect that an undo did not revert.
 
     Attributes:
         effect: The effect.
         why: The reason.
-        is_changed: Whether it is that somebody changed the path since.
+        is_changed: Whether the reason is that the path was changed since.
     """
 
     effect: Effect
@@ -422,16 +423,16 @@ class Left(NamedTuple):
 
 
 def undo(effects: Sequence[Effect], store: Store, *, force: bool = False) -> list[Left]:
-    """Put back what was at the paths before.
+    """Restore the paths to their states before.
 
-    A path that somebody has changed since is left alone.
+    A path that was changed since is left alone.
 
     Args:
         effects: The effects of one call.
-        store: What kept the contents.
-        force: Whether to put back also what was changed since.
+        store: The store with the contents.
+        force: Whether to restore also paths that were changed since.
     """
-    # What was deleted comes back from the top, what was made goes from the bottom.
+    # Deleted folders come back from the top, new ones are removed from the bottom.
     order = sorted(effects, key=lambda each: len(Path(each.target).parts))
     returning = [each for each in order if each.after is not None and each.after.what == "missing"]
     others = [each for each in reversed(order) if each not in returning]
@@ -440,7 +441,7 @@ def undo(effects: Sequence[Effect], store: Store, *, force: bool = False) -> lis
 
 
 def _undone(effect: Effect, store: Store, *, force: bool) -> Left | None:
-    """Undo an effect; what is left of it if that is not possible."""
+    """Undo an effect; returns the rest if that is not possible."""
     if effect.before is None or effect.after is None:
         return Left(effect, f"{effect.kind}; this cannot be undone")
     if not effect.can_be_undone:
@@ -457,10 +458,10 @@ def _undone(effect: Effect, store: Store, *, force: bool) -> Left | None:
 
 @contextmanager
 def watched(ledger: Ledger) -> Iterator[Ledger]:
-    """In the block, and in what it starts, effects are noted in a ledger."""
+    """Record effects of the block, and of all that it starts, in a ledger."""
     _hook_once()
     outer = current.get()
-    with noted_in(None):  # for the ledger of an outer call, what this one keeps is no effect
+    with noted_in(None):  # the store of this ledger is not an effect for an outer call
         ledger.begin()
         try:
             with noted_in(ledger):
@@ -473,7 +474,7 @@ def watched(ledger: Ledger) -> Iterator[Ledger]:
 
 @contextmanager
 def noted_in(ledger: Ledger | None) -> Iterator[None]:
-    """In the block, effects are noted in another ledger; in none for what the extension does."""
+    """Record effects of the block in another ledger; in none for work of the extension itself."""
     token = current.set(ledger)
     try:
         yield
@@ -483,11 +484,11 @@ def noted_in(ledger: Ledger | None) -> Iterator[None]:
 
 @contextmanager
 def files_undone(expected: Collection[str]) -> Iterator[Ledger]:
-    """What the block does to files is undone at its end.
+    """Undo the changes of the block to files when it ends.
 
     Args:
-        expected: The paths that it may change without an event, as native code does. What else
-            has changed so may be the work of a person or of another program, and stays.
+        expected: The paths that it may change without an event, as native code does. Other changes
+            without an event may come from a person or another program, and stay.
     """
     with watched(Ledger(kept_files, *working_folder())) as ledger:
         yield ledger
@@ -504,13 +505,13 @@ def working_folder() -> tuple[Path, ...]:
 
 
 def entry_of(path: str | Path) -> Path:
-    """The one path of what a path names: in the folder where it is, but not where a link leads."""
+    """The canonical path of a file: links of its folders are resolved, a link itself is not."""
     name = os.path.abspath(path)  # noqa: PTH100 - it may be about the link
     return Path(os.path.realpath(os.path.dirname(name)), os.path.basename(name))  # noqa: PTH119, PTH120
 
 
 def shown_path(path: str) -> str:
-    """A path as a person reads it: in the working folder without that."""
+    """A path for a person; in the working folder, it is relative."""
     with suppress(ValueError, OSError):
         return str(Path(path).relative_to(Path.cwd()))
     return path
@@ -520,7 +521,7 @@ def shown_path(path: str) -> str:
 
 
 def _look(all_folders: Iterable[Path], most: int) -> dict[str, os.stat_result] | None:
-    """What is in some folders, by its path; None if it is too much to look at."""
+    """The contents of some folders by path; None if there are too many."""
     found: dict[str, os.stat_result] = {}
     ends = time.monotonic() + _MAX_SECONDS
     folders = [*map(str, all_folders)]
@@ -540,7 +541,7 @@ def _look(all_folders: Iterable[Path], most: int) -> dict[str, os.stat_result] |
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether nobody looks into a folder of this name."""
+    """Whether folders of this name are skipped."""
     return name.startswith(".") or name == "__pycache__"
 
 
@@ -554,7 +555,8 @@ def _stat(path: Path) -> os.stat_result | None:
 def _is_changed(before: os.stat_result | None, after: os.stat_result | None) -> bool:
     if before is None or after is None:
         return before is not after
-    if stat.S_ISDIR(before.st_mode) and stat.S_ISDIR(after.st_mode):  # its time is of what is in it
+    # its time changes with its entries
+    if stat.S_ISDIR(before.st_mode) and stat.S_ISDIR(after.st_mode):
         return before.st_mode != after.st_mode
     return any(getattr(before, each) != getattr(after, each) for each in _STAMP)
 
@@ -582,7 +584,7 @@ def _is_no_effect(path: Path) -> bool:
 
 @cache
 def _caches() -> tuple[str, ...]:
-    """The folders for what Python and libraries may make again, as the systems name them."""
+    """The cache folders of Python and of libraries, as the systems name them."""
     home = Path.home()
     own = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     given = [Path(each) for each in (own, sys.pycache_prefix) if each]
@@ -604,13 +606,13 @@ def _bytes(size: int) -> str:
 
 @cache
 def _hook_once() -> None:
-    """Have Python tell its events; it never forgets a hook."""
+    """Install the audit hook; Python cannot remove one again."""
     sys.addaudithook(_audit)
     _announce_forks()
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
-    # What comes often and is no act, first: an import has thousands of events.
+    # Frequent events that are not acts come first: an import raises thousands of events.
     if event in _silent:
         return
     if event == "open":
@@ -630,11 +632,11 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
 
 
 _silent: set[str] = set()
-"""The names of events that were no acts."""
+"""The names of events that were not acts."""
 
 
 def _announce_forks() -> None:
-    """Have the function by which `multiprocessing` starts a process raise an event."""
+    """Make the function with which `multiprocessing` starts a process raise an event."""
     if sys.platform == "win32":
         return
     import _posixsubprocess
@@ -649,11 +651,12 @@ def _announce_forks() -> None:
         )
         return fork(command, *args)
 
-    _posixsubprocess.fork_exec = fork_exec  # `subprocess` has taken the other one, and tells itself
+    # `subprocess` uses the other one, and raises its own event
+    _posixsubprocess.fork_exec = fork_exec
 
 
 def _paths_of(event: str, args: tuple[Any, ...], act: Act | None) -> Iterator[Path]:
-    """The paths that may change; but for what is deleted, each also as where it leads."""
+    """The paths that may change; unless one is deleted, also the target of a link."""
     for each in _names_of(event, args, act):
         if isinstance(each, (str, bytes, os.PathLike)):
             own = entry_of(os.fsdecode(each))
@@ -683,7 +686,7 @@ _IN_FOLDER = {"os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.chown", "os.u
 
 
 def _in_folder(path: Any, folder: Any) -> Any:
-    """A path, which may be in a folder that has a descriptor."""
+    """A path, which may be relative to the descriptor of a folder."""
     if isinstance(folder, int) and folder >= 0 and isinstance(path, (str, bytes)):
         with suppress(OSError):
             found = os.readlink(f"/proc/self/fd/{folder}")  # noqa: PTH115
@@ -692,7 +695,7 @@ def _in_folder(path: Any, folder: Any) -> Any:
 
 
 def _moved(source: Any, target: Any) -> Iterator[str]:
-    """What is in a folder that moves, where it appears: nothing is there yet."""
+    """The entries of a moving folder at their new paths, where nothing is yet."""
     for folder, folders, files in os.walk(source):
         for name in (*folders, *files):
             path = os.path.relpath(os.path.join(folder, name), source)  # noqa: PTH118
@@ -717,7 +720,7 @@ _ASKED_AS: Mapping[str, AskBefore] = {
 
 
 def _is_called_from(frame: FrameType | None, function: FrameType) -> bool:
-    """Whether a function has called what runs in a frame, or runs in it."""
+    """Whether a function is among the callers of a frame, or runs in it."""
     while frame is not None and frame is not function:
         frame = frame.f_back
     return frame is not None
@@ -737,6 +740,6 @@ def _is_inside(path: Path, folders: Iterable[Path]) -> bool:
 
 @cache
 def _temporary() -> tuple[Path, ...]:
-    """The folder for temporary files, also as where it leads."""
+    """The folder for temporary files, also with links resolved."""
     found = Path(tempfile.gettempdir())
     return (found, found.resolve())

@@ -1,10 +1,10 @@
-"""What is at a path, kept so that it can be put back.
+"""The state of a path, kept so that it can be restored.
 
     missing     nothing is there
     file        its content is kept, unless it is too large; with its rights and its time
-    folder      without what is in it, which has paths of its own
-    link        where it leads; what is there has a path of its own
-    other       a device, a pipe or a socket: nothing of it is kept
+    folder      without its entries, which have their own paths
+    link        its target; the file there has its own path
+    other       a device, a pipe or a socket: nothing is kept
 
 Contents are kept by their hash, so that equal ones are kept once. `dvc` and `git` keep files in the
 same way, but need a repository.
@@ -29,22 +29,22 @@ What: TypeAlias = Literal["missing", "file", "folder", "link", "other"]
 MAX_FILE = 64_000_000
 """Bytes of the largest file that is kept."""
 MAX_ALL = 512_000_000
-"""Bytes of all that one kernel keeps."""
+"""Maximum number of bytes that one kernel keeps."""
 _TICK = 1_000_000_000
 """Nanoseconds within which a file may be written twice with the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is at a path.
+    """The state of a path.
 
     Attributes:
-        what: The kind of thing.
+        what: The kind: a file, a folder, ….
         size: The bytes of a file.
         stamp: Changes whenever the file is written: its time, its number and its size.
-        rights: The bits of its mode.
-        leads_to: Where a link leads.
-        digest: Under which its content is kept; None if it is not.
+        rights: The permission bits of its mode.
+        leads_to: The target of a link.
+        digest: The hash under which its content is kept; None if it is not kept.
     """
 
     what: What
@@ -55,7 +55,7 @@ class State:
     digest: str | None = None
 
     def is_same(self, other: State) -> bool:
-        """Whether both have the same content and rights, as far as that is known."""
+        """Whether both are known to have the same content and permissions."""
         if (self.what, self.rights, self.leads_to) != (other.what, other.rights, other.leads_to):
             return False
         if self.digest is not None and other.digest is not None:
@@ -64,7 +64,7 @@ class State:
 
     @property
     def inode(self) -> int | None:
-        """The number of a file, which all of its hard links have; None for what is no file."""
+        """The number of a file, which all its hard links share; None if this is not a file."""
         return self.stamp[1] if self.what == "file" else None
 
     @property
@@ -77,7 +77,7 @@ MISSING = State("missing")
 
 
 def seen(path: Path) -> State:
-    """What is at a path, without its content."""
+    """The state of a path, without its content."""
     try:
         found = path.lstat()
         leads_to = str(path.readlink()) if stat.S_ISLNK(found.st_mode) else ""
@@ -87,7 +87,7 @@ def seen(path: Path) -> State:
 
 
 def state_of(found: os.stat_result, leads_to: str = "") -> State:
-    """What the system says of a path, and where it leads if it is a link."""
+    """The system's record of a path, and the target of a link."""
     rights = stat.S_IMODE(found.st_mode)
     stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
     if stat.S_ISREG(found.st_mode):
@@ -100,7 +100,7 @@ def state_of(found: os.stat_result, leads_to: str = "") -> State:
 
 
 class Store:
-    """Contents of files, kept for as long as the kernel runs, in a folder of its user alone.
+    """Contents of files, kept while the kernel runs, in a folder that only its user can read.
 
     Args:
         folder: Where; a temporary folder by default, which goes with the kernel.
@@ -120,15 +120,15 @@ class Store:
         self._folder = folder
         self._size = 0
         self._made: set[str] = set()
-        self._known: dict[Path, State] = {}  # what cannot have changed unseen since
+        self._known: dict[Path, State] = {}  # states that cannot have changed unnoticed since
 
     def keep(self, path: Path, *, trusts_times: bool = False) -> State:
-        """What is at a path, with its content, if there is room for it.
+        """The state of a path, with its content if there is room for it.
 
         Args:
             path: The path.
-            trusts_times: Whether a file with the time and size of before is not read again; what a
-                library writes into a mapped file may leave both.
+            trusts_times: Whether a file with unchanged time and size is not read again; a library
+                that writes into a mapped file may leave both unchanged.
         """
         state = seen(path)
         if state.what != "file":
@@ -140,24 +140,24 @@ class Store:
             return state
         try:
             kept = self._kept(path, state)
-        except OSError:  # unreadable, or a full disk: it is told that it was not kept
+        except OSError:  # unreadable, or a full disk: the person is told so
             return state
         if time.time_ns() - state.stamp[0] > _TICK:
             self._known[path] = kept
         return kept
 
     def head(self, state: State) -> bytes:
-        """The first bytes of a file that was kept; none of anything else."""
+        """The first bytes of a kept file; empty for anything else."""
         if state.digest is None:
             return b""
         with self._path(state.digest).open("rb") as file:
             return file.read(16)
 
     def put(self, path: Path, state: State) -> None:
-        """Put a state back, in one step: whoever looks sees the one or the other.
+        """Restore a state in one step: others see either the old or the new one.
 
         Raises:
-            OSError: It cannot be.
+            OSError: That is not possible.
         """
         now = seen(path)
         if now.what == "folder" and state.what != "folder":
@@ -203,7 +203,7 @@ class Store:
     def _kept(self, path: Path, state: State) -> State:
         part = _beside(self._path("new"))
         try:
-            shutil.copyfile(path, part)  # by the system, which takes a third of the time
+            shutil.copyfile(path, part)  # by a call of the system, which takes a third of the time
             with part.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             if digest not in self._made:

@@ -1,7 +1,7 @@
-"""Tells effects to a person, each in one line.
+"""Describes effects to a person, each in one line.
 
-What moved is one line, not a deletion and a new file: what is gone is at another path, with all
-that is in it. What a folder has in it goes and comes with it.
+A move is one line, not a deletion and a new file: the missing path is found at another path with
+the same content. The entries of a folder are part of the folder.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from archytas_nb.effects.states import State
 
 
 class Told(NamedTuple):
-    """An effect, or several that are one to a person.
+    """An effect, or several that a person sees as one.
 
     Attributes:
         name: The path, command or address.
-        kind: What was done.
-        details: The size, and what cannot be undone.
+        kind: The kind of act.
+        details: The size, and whether it cannot be undone.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Told(NamedTuple):
 
 
 _Tree: TypeAlias = frozenset[tuple[str, str, str]]
-"""Paths in a folder, each with what is there and its content."""
+"""Paths in a folder, each with its state and content."""
 
 
 def told(effects: Sequence[Effect]) -> tuple[Told, ...]:
@@ -88,7 +88,7 @@ def _is_in_one(path: Path, folders: Sequence[Path]) -> bool:
 
 
 def _inside(changed: Mapping[Path, Effect]) -> Iterator[Path]:
-    """Those that are in another one."""
+    """The paths that are inside another one."""
     for path in changed:
         if any(each in changed for each in path.parents):
             yield path
@@ -97,7 +97,7 @@ def _inside(changed: Mapping[Path, Effect]) -> Iterator[Path]:
 def _moved(
     gone: Mapping[Path, Effect], there: Mapping[Path, Effect]
 ) -> Iterator[tuple[Path, Path]]:
-    """What is gone, with where it is now; only where that can be said."""
+    """The missing paths with their new places, where these are certain."""
     before = _trees({path: each.before for path, each in gone.items()})
     after = _trees({path: each.after for path, each in there.items()})
     sources = Counter(before.values())
@@ -110,7 +110,7 @@ def _moved(
 
 
 def _trees(states: Mapping[Path, State | None]) -> dict[Path, _Tree]:
-    """What is at each path and in it; without those of which that is not known."""
+    """The state of each path and of its entries; paths without a known state are left out."""
     parts: dict[Path, set[tuple[str, str, str]]] = {path: set() for path in states}
     unknown = set()
     for path, state in states.items():
