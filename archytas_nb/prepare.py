@@ -691,7 +691,7 @@ def tell(
     context = None
     if setup.settings.context != "none":
         sent = past
-        if len(past) == index_of(exchanges, exchange.origin):  # otherwise it is compacted anew
+        if len(past) == index_of(exchanges, exchange.origin):  # otherwise it is compacted again
             sent = tuple(sent_with(past, profile.facts.identity))
         context = _context(setup, exchange, error, sent, earlier, replaced, own_tools, profile)
     reading = _reading_tools(

@@ -3,7 +3,7 @@
     the cell that ran                        what is remembered of the last one
     ─────────────────────────────────────    ──────────────────────────────────
     raised, or is no Python                  its number, source and exception
-    came to its end                          nothing
+    finished                                 nothing
     only asked, or loaded the extension      what was remembered before it
 
 It is read from the results of cells that IPython hands to `post_run_cell`, and from the messages

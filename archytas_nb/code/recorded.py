@@ -91,7 +91,7 @@ class RecordedProgram:
     Attributes:
         text: As the model wrote it.
         calls: Its calls, in order; also those whose outcome was taken from an earlier program.
-        ended: How it ended; None if it did not come to an end.
+        ended: How it ended; None if it did not finish.
     """
 
     text: str
@@ -100,7 +100,7 @@ class RecordedProgram:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it did not come to its end."""
+        """Whether it did not finish."""
         ended = self.ended
         if self.has_answer:
             return False

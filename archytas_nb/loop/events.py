@@ -676,7 +676,7 @@ class ProgramEnded:
         given: The same as it is; empty if there is none.
         has_answer: Whether it called ``answer``.
         gave_up: The reason that it gave to ``give_up``; None if it did not call it.
-        error: The line that raised, and what; None if it came to its end.
+        error: The line that raised, and what; None if it finished.
         stopped: Whether the error is why it was stopped there, not what it raised.
         assigned: The variables that it assigned, in order, with their values as they are shown.
         interrupted: Whether it was stopped from outside.

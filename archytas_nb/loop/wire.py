@@ -114,7 +114,7 @@ class Wire(ABC):
         tool_specs: The tools that are sent in a separate field of the request; None if there is
             no such field.
         sends_replies: Whether the messages of the model are sent as it wrote them, so that fields
-            which are not ours go back with them. The texts of other protocols are made anew.
+            which are not ours go back with them. The texts of other protocols are written again.
         sends_answered_programs: Whether later questions are sent with the programs that answered
             the earlier ones, also with those that called nothing.
         examples: The answers in the examples of the first message, with ``{}`` for what may differ.

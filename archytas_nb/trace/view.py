@@ -269,7 +269,7 @@ class ProgramView:
 
     @property
     def result(self) -> str:
-        """How it ended, in a few words; empty if it came to its end, or has not ended."""
+        """How it ended, in a few words; empty if it finished, or has not ended."""
         if not self.was_run:
             return "nothing was run"
         if self.stopped:
