@@ -72,13 +72,13 @@ _dialogue = threading.RLock()
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a decision was about: the tool and the values as they were then."""
+    """The subject of a decision: the tool and the values at that time."""
 
     tool: ToolState
     values: Mapping[str, Fingerprint] = field(default_factory=dict)
 
     def changed(self, tool: Tool, bound: BoundCall) -> str:
-        """What is different now, as the beginning of a sentence; empty if nothing is."""
+        """What has changed since, as the beginning of a sentence; empty if nothing has."""
         now = state_of(tool)
         if now != self.tool:
             return now.changed_from(self.tool)
@@ -88,7 +88,7 @@ class Seen:
 
 
 def _seen(tool: Tool, bound: BoundCall) -> Seen:
-    """What a person who is shown a call sees now."""
+    """The current state of what a person sees in the form of a call."""
     values = {name: fingerprint(each) for name, each in tool.arguments(bound).items()}
     return Seen(state_of(tool), values)
 
@@ -100,14 +100,14 @@ class Clearance:
     bound: BoundCall | None = None  # the call to run; None for a refusal
     refusal: str = ""  # the reason, for the model
     for_person: str = ""  # the same for a person; empty if it is the same text
-    edit: Edit | None = None  # what the person changed before
+    edit: Edit | None = None  # changes that the person made before
     form: ApprovalForm | None = None  # what the person saw and decided
     allowed: str = ""  # why nobody was asked about a call that requires approval
-    seen: Seen | None = None  # what it was about; None if it holds whatever changes
+    seen: Seen | None = None  # its subject; None if the decision stays valid whatever changes
 
     @property
     def decision(self) -> Decision | None:
-        """What the person decided; None if nobody was asked."""
+        """The decision of the person; None if nobody was asked."""
         return None if self.form is None else self.form.decision
 
     @property
@@ -123,7 +123,7 @@ class CallingProgram:
     Attributes:
         program: Its text; empty if none makes it.
         line: The line of the call; 0 if it is not known.
-        objects: The arguments that it gave and that JSON does not represent, by name.
+        objects: Its arguments that JSON cannot represent, by name.
     """
 
     program: str = ""
@@ -150,7 +150,7 @@ class _Rules:
     Attributes:
         approve: The policy.
         allow: The names of tools that run without asking.
-        ask_before: What code of the model does only after a person was asked.
+        ask_before: The acts that code of the model does only after a person was asked.
     """
 
     approve: Approve
@@ -177,8 +177,8 @@ class _Rules:
 class Approver:
     """Decides on the calls of one run.
 
-    Where the run is that of an agent that is a tool, the settings of the outer run count as well: a
-    call runs only if each of them lets it, and is asked about if one of them asks.
+    If the agent of the run is a tool of another run, the settings of the outer run count as well. A
+    call runs only if both allow it, and a person is asked if one of them requires it.
 
     Args:
         approve: The policy; None is the same as ``"ask"``.
@@ -186,7 +186,7 @@ class Approver:
         person: Who is asked.
         source: Who asks the question of the run; the outer run's, if there is one.
         permitted: What the person has permitted for this run before it began.
-        ask_before: What code of the model does only after a person was asked.
+        ask_before: The acts that code of the model does only after a person was asked.
         preview: Tries a call before the person is asked about it; None for no preview.
     """
 
@@ -239,7 +239,7 @@ class Approver:
             call: The call as the model sent it.
             bound: The call with its validated arguments.
             namespace: The variables that an edited argument may name.
-            may_ask: Whether the person can be asked now; if not, what they would be asked about is
+            may_ask: Whether the person can be asked now; if not, calls that need approval are
                 refused.
             caller: The program of the model that makes the call; None if none does.
         """
@@ -269,7 +269,7 @@ class Approver:
 
     @property
     def _sources(self) -> tuple[Source, ...]:
-        """Whose permissions cover the calls that are run now."""
+        """The source whose permissions cover the current calls."""
         recording = recording_of(self._person)
         if recording is None:
             return (self.source,)
@@ -289,7 +289,7 @@ class Approver:
         return ""
 
     def _note_changes(self, tool: ToolState) -> str:
-        """Why a person is asked who said that they need not be; empty if they did not."""
+        """Why a person is asked who said not to ask again; empty if they did not say so."""
         for given in (IN_NOTEBOOK, self._in_run, self._permitted):
             if changed := given.changed(self._sources, tool):
                 return f"You are asked again, because {changed} since you said not to ask again."
@@ -315,7 +315,7 @@ class Approver:
         check: ApprovalCheck,
         caller: CallingProgram,
     ) -> Clearance:
-        """What the person decides; a refusal if the person cannot be asked."""
+        """The decision of the person; a refusal if the person cannot be asked."""
         if not self._person.there:
             return _refused(tool, "needs approval, and nobody can be asked here")
         if too_long := _too_long_to_show(tool, bound):
@@ -328,7 +328,7 @@ class Approver:
             dialogue = ApprovalDialogue(
                 self._person, tool, sent, bound, namespace, check, caller,
                 choices_of(self.source, tool), self._note_changes(state_of(tool)),
-                # What a recording answers nobody reads, and an act has no function.
+                # Nobody reads the form of a recorded answer, and an act has no function.
                 None if recording_of(self._person) is not None or tool.act else self._preview,
             )  # fmt: skip
             try:
@@ -413,7 +413,7 @@ CHOICES = (
     Choice("no", "n", "refuse with a reason"),
     Choice("stop", "stop", "stop"),
 )
-"""What a person can choose, in every front end: the answer, how it is typed, and its words."""
+"""The choices of a person in every front end: the answer, how it is typed, and its label."""
 
 
 def prompt_of(form: ApprovalForm) -> str:
@@ -423,7 +423,7 @@ def prompt_of(form: ApprovalForm) -> str:
 
 
 def choices_of(source: Source, tool: Tool) -> tuple[Choice, ...]:
-    """What a person can choose about a call of a question that this source asks."""
+    """The choices of a person about a call of a question from this source."""
     choices: tuple[Choice, ...] = CHOICES
     if tool.act is not None:  # the code does what it does
         choices = tuple(each for each in choices if each.answer != "edit")
@@ -471,7 +471,7 @@ def read_answer(line: str) -> tuple[Answer, str]:
 class ApprovalDialogue:
     """Asks a person about one call until the answer is clear; ``sent`` is the model's input.
 
-    ``caller`` is the program that makes the call, ``choices`` what the person can choose,
+    ``caller`` is the program that makes the call, ``choices`` are the choices of the person,
     ``changes`` says what has changed since a permission for the tool was given, and ``preview``
     tries a call.
 
@@ -490,7 +490,8 @@ class ApprovalDialogue:
         self._namespace = namespace
         self._check = check
         self._choices = choices
-        # No part of the form, which a recording is found by: it has other permissions.
+        # This is not part of the form, by which a recording is found; it may have other
+        # permissions.
         self._changes = f"{escape(changes)}\n" if changes else ""
         self._caller = caller
         self._program = visible_code(keep_both_ends(caller.program, MAX_VALUE))
@@ -507,7 +508,7 @@ class ApprovalDialogue:
         self.summary = self._summary("not run")
 
     def decide(self) -> tuple[Answer, Clearance]:
-        """Ask until the answer is clear, and about what would run then."""
+        """Ask until the answer is clear; each time about the call as it would run then."""
         note = self._changes
         unclear = 0
         while unclear <= _MAX_UNCLEAR:
@@ -542,7 +543,7 @@ class ApprovalDialogue:
         return "unclear", self.unanswered()
 
     def unanswered(self, error: EOFError | OSError | None = None) -> Clearance:
-        """The refusal of a call about which no clear answer came; `error` is why none can come."""
+        """The refusal of a call without a clear answer; `error` is why there can be none."""
         if error is None:
             form = self._decided(Decision("unanswered"))
             refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
@@ -568,13 +569,13 @@ class ApprovalDialogue:
         return ""
 
     def _note_time(self) -> None:
-        """Add what the last answer took."""
+        """Add the time of the last answer."""
         seconds = seconds_taken(self._person)
         if seconds is not None:
             self._seconds = (self._seconds or 0.0) + seconds
 
     def _refused(self, text: str) -> Clearance:
-        """What the person refused, with the reason that was given."""
+        """The refusal of the person, with the given reason."""
         why = ""
         reason = None
         if text:
@@ -589,7 +590,7 @@ class ApprovalDialogue:
         )
 
     def _edited(self) -> Edit | None:
-        """What the person changed, if the input is another one than the model sent."""
+        """The changes of the person, if the input differs from the model's."""
         if self._input != self._sent:
             return Edit(self._input, self._form.edited)
         return None
@@ -621,7 +622,7 @@ class ApprovalDialogue:
         return self._caller.with_objects(edited, self._sent)
 
     def _fault(self, changes: Mapping[str, Json]) -> str:
-        """The first thing that is wrong with changed arguments; empty if nothing is."""
+        """The first fault of changed arguments; empty if there is none."""
         if self._tool.runs_code:
             for text in changes.values():
                 fault = syntax_fault(text)
@@ -685,7 +686,7 @@ class ApprovalDialogue:
         return replace(form, text=whole)
 
     def _previewed(self) -> Preview | None:
-        """What the call did in a copy; it is tried once, and again where it was edited."""
+        """The effects of the call in a copy; it is tried once, and again after an edit."""
         if self._try is None:
             return None
         if self._tried is None or self._tried[0] is not self._bound:
@@ -711,7 +712,7 @@ class ApprovalDialogue:
 
 
 def syntax_fault(code: Any) -> str:
-    """What is wrong with the syntax of some Python; empty if nothing is."""
+    """The fault in the syntax of some Python code; empty if there is none."""
     try:
         ast.parse(code)
     except SyntaxError as error:

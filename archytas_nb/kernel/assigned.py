@@ -1,4 +1,4 @@
-"""Which variables the person's own code assigns, as far as the code says so.
+"""Which variables the person's own code assigns, judged by its text.
 
 The value of a variable does not tell who assigned it: a tool may return the same object to the
 agent and to the person. The code of the cells, or of the script, does.
@@ -23,8 +23,8 @@ _OUT = re.compile(r"--out[=\s]\s*(\w+)")
 def is_assigned_by_user(name: str, namespace: Namespace) -> bool:
     """Whether a variable of the person's own may have this name.
 
-    That is so where their code assigns it or contains its name as a text, and where the code is
-    not known: in a namespace of their own, or without a shell and a script.
+    That is the case if their code assigns it or contains its name as a text. It is also assumed if
+    the code is unknown: in a separate namespace, or without a shell and a script.
     """
     sources = _sources(namespace)
     if sources is None:
@@ -36,7 +36,7 @@ def _sources(namespace: Namespace) -> list[str] | None:
     """All code that was run in a namespace; None where that is not known."""
     shell = current_shell()
     if shell is not None:
-        # Also the cell that runs now is in the history.
+        # The history also has the cell that runs now.
         is_live = namespace is shell.user_ns
         if is_live:
             return list(shell.history_manager.input_hist_parsed)

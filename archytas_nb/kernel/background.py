@@ -1,6 +1,6 @@
-"""Runs ``async def`` tools concurrently, on the event loop that may have to do what they wait for.
+"""Runs ``async def`` tools concurrently, on the event loop for which they may have to wait.
 
-    who asks                                  the loop                how it goes on meanwhile
+    who asks                                  the loop                how it runs meanwhile
     `arun`, in a thread (`awaiting_loop`)     the one that awaits it  by itself
     code of a running loop, such as a cell    that one                this thread turns it
     anybody else, or a loop of another make   a private one           in a background thread
@@ -33,7 +33,7 @@ from typing import Any, TypeAlias
 from archytas_nb.errors import ToolTimeout
 from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
 
-_CANCEL_SECONDS = 2.0  # how long a cancelled coroutine may take to clean up
+_CANCEL_SECONDS = 2.0  # seconds that a cancelled coroutine has to clean up
 _POLL = 0.05  # seconds between two checks for an interrupt
 _LIBRARY = Path(threading.__file__).parent
 
@@ -43,7 +43,7 @@ Job: TypeAlias = tuple[Callable[[], Awaitable[Any]], TimeLimit | None]
 awaiting_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar(
     "archytas_nb_awaiting_loop", default=None
 )
-"""The loop that awaits what this thread does, and is free meanwhile."""
+"""The loop that awaits the work of this thread, and is free meanwhile."""
 
 _ON_ITSELF = (
     "it waits for a task that waits for this call; ask with `await agent.arun(…)`, which lets "
@@ -76,7 +76,7 @@ class _Running:
     """Jobs that run on a loop.
 
     stopped   all were cancelled, by an interrupt or at the limit
-    stuck     these wait for what waits for them: they fail now, and the tool when it goes on
+    stuck     they and this call wait for each other: they fail now, and the tool when it continues
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, jobs: Sequence[Job]) -> None:
@@ -242,7 +242,7 @@ class _Steps(Awaitable[Any]):
 
     def _throw(self, error: BaseException) -> Any:
         throw = getattr(self._steps, "throw", None)
-        if throw is None:  # an iterator that is no generator
+        if throw is None:  # an iterator that is not a generator
             raise error
         return throw(error)
 
@@ -294,10 +294,10 @@ class _Turned:
 
 
 class _Ready(deque[Any]):
-    """The queue of a loop, of which a turn takes what can be run inside of what runs already.
+    """The queue of a loop, from which a turn takes callbacks that can run inside the current one.
 
-    A context can be entered once. What has the context of a suspended callback waits for its end:
-    a kernel gives one context to all cells.
+    A context can be entered only once, so a callback with the context of a suspended callback waits
+    for its end. A kernel uses one context for all cells.
     """
 
     def __init__(self, handles: Iterable[Any]) -> None:
@@ -307,7 +307,7 @@ class _Ready(deque[Any]):
 
     @classmethod
     def of(cls, loop: Any) -> _Ready:
-        """The queue of a loop, which has it from now on."""
+        """Install this queue in a loop, and return it."""
         before = loop._ready  # noqa: SLF001
         if isinstance(before, cls):
             return before
@@ -318,7 +318,7 @@ class _Ready(deque[Any]):
         return ready
 
     def popleft(self) -> Any:
-        """The next callback; one that does nothing in place of what must wait."""
+        """The next callback; a callback that must wait is replaced by one that does nothing."""
         handle = super().popleft()
         if not self.turned or handle.cancelled() or not _is_entered(handle._context):  # noqa: SLF001
             return handle
@@ -326,7 +326,7 @@ class _Ready(deque[Any]):
         return asyncio.Handle(_nothing, (), handle._loop)  # noqa: SLF001
 
     def put_back(self) -> None:
-        """Put what had to wait in front."""
+        """Put the callbacks that had to wait in front."""
         held, self._held = self._held, []
         self.extendleft(reversed(held))
 
@@ -379,7 +379,7 @@ def _loop_here() -> Any:
 
 
 def _free_loop() -> asyncio.AbstractEventLoop | None:
-    """The loop that awaits what this thread does."""
+    """The loop that awaits the work of this thread."""
     loop = awaiting_loop.get()
     return loop if loop is not None and loop.is_running() else None
 
@@ -397,10 +397,10 @@ _BLOCKED = (
 
 @contextmanager
 def waits_watched(guard: CallGuard) -> Iterator[None]:
-    """End a wait in the block for what a callback of the blocked loop would do; it fails at once.
+    """Make a wait in the block fail if only a callback of the blocked loop could end it.
 
-    The thread of a loop waits in vain for an object that a callback of this loop has in its hands,
-    as after `asyncio.run_coroutine_threadsafe`: the callback runs only when the wait is over.
+    A wait for an object that only a callback of this loop can set, as after
+    `asyncio.run_coroutine_threadsafe`, never ends: the callback runs only when the wait is over.
     """
     loop = _loop_here()
     if loop is None or not guard.has_timer:
@@ -431,7 +431,7 @@ def waits_watched(guard: CallGuard) -> Iterator[None]:
 
 
 def _is_vain(frame: FrameType, loop: Any) -> bool:
-    """Whether a callback of the loop has something in its hands that a frame waits for."""
+    """Whether a callback of the loop has access to an object that a frame waits for."""
     awaited: set[int] = set()
     at: FrameType | None = frame
     while at is not None:
@@ -452,12 +452,12 @@ def _is_of_library(frame: FrameType) -> bool:
 
 
 def _is_shared(value: Any) -> bool:
-    """Whether another thread may tell something by this object."""
+    """Whether another thread may signal something with this object."""
     return gc.is_tracked(value) and not isinstance(value, (type, ModuleType, dict, FunctionType))
 
 
 def _touched(handle: Any, loop: Any) -> set[int]:
-    """The objects that a callback has in its hands; not what other tasks hold."""
+    """The objects to which a callback has access, without those of other tasks."""
     found: set[int] = set()
     layer = [handle._callback, *(handle._args or ())]  # noqa: SLF001
     for _ in range(_DEPTH):
@@ -491,7 +491,7 @@ def _private_loop() -> asyncio.AbstractEventLoop:
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:
-    """Use another loop from now on, because a tool blocks this one."""
+    """Use another loop for later calls, because a tool blocks this one."""
     global _loop  # noqa: PLW0603
     with _lock:
         if _loop is loop:

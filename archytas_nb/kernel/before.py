@@ -4,10 +4,10 @@
     ───────────────────────────────────  ──────────────────────────────────────────────────────────
     an act that `ask_before` names       one of these tools, which no model has: with the same form,
                                          the same answers, and the program that waits
-    the same in the body of a tool       nothing: a tool has an approval of its own
+    the same in the body of a tool       nothing: a tool has its own approval
 
-The ledger of a call (`effects/ledger.py`) sees an act before it happens. It holds honest code, and
-is no sandbox: native code and a program that was started do what they like.
+The ledger of a call (`effects/ledger.py`) sees an act before it happens. It stops honest code, but
+is not a sandbox: native code and started programs are not limited.
 """
 
 from __future__ import annotations
@@ -63,20 +63,20 @@ _FUNCTIONS = {
 
 @cache
 def act_tool(kind: AskBefore) -> Tool:
-    """The tool as whose call something is asked about; made once, so that a permission holds."""
+    """The tool in whose name the person is asked; made once, so that a permission stays valid."""
     function, note = _FUNCTIONS[kind]
     check = ApprovalCheck(required=True, note=note)
     return replace(Tool.from_function(function, approve=lambda: check), act=kind)
 
 
 def ask(kind: AskBefore, target: str) -> bool:
-    """Ask about what the code that runs is about to do, unless it may.
+    """Ask about the next act of the running code, unless it is allowed.
 
     Returns:
         Whether a person has decided on it now.
 
     Raises:
-        PermissionError: It may not: it was refused, or nobody can be asked.
+        PermissionError: It was refused, or nobody can be asked.
         KeyboardInterrupt: The person ends the run.
     """
     caller = origin.origin_of_call()

@@ -1,12 +1,12 @@
-"""A card: what a model reads of one variable that a question names, of bounded length and time.
+"""A card describes one variable that a question names, in bounded length and time.
 
 A card has the size, the index and the columns of a table, the shape of an array, the keys of a
-dict, the types of items, and what an object is made of. Columns of equal facts stand on one line.
+dict, the types of items, and what an object is made of. Columns with equal facts share a line.
 If a model may read values, it also has ranges, dates and categories, and of a table with very many
 columns these only of the columns that the question names.
 
-How much is counted depends on the sizes alone, and never on time, so that equal values give equal
-cards. What was not counted says so.
+How much is counted depends only on sizes, never on time, so equal values give equal cards. The card
+says where something was not counted.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from archytas_nb.words import count, runs, truncate_line
 Mask = Callable[[str], str]
 """Replaces the secrets in a text."""
 
-_WIDE = 60  # columns of a table of which only those that the question names are told in full
+_WIDE = 60  # number of columns above which only those that the question names are described in full
 _VALUES = 8  # maximum number of different values that are listed
 _MAX_VALUE = 60  # characters of one of them
 _MAX_LISTED = 160  # characters of all of them
-_PARTS = 20  # maximum number of keys or attributes that are told
+_PARTS = 20  # maximum number of keys or attributes that are described
 _EXAMPLES = 2  # values of a column that has too many to be listed
 _PROBE = 200  # values of a column by which one with few different ones is recognised
 _KINDS_OF_MISSING = 3  # which are counted one by one
 _SAMPLE = 10_000  # values of a column in which different ones are counted, if not in all
-_MAX_TEXT = 60  # characters of a text that are told
+_MAX_TEXT = 60  # characters of a text that are shown
 _DIGITS = 6  # significant digits of a long number
 
 
@@ -98,19 +98,19 @@ def card(
     hidden: Collection[str] = (),
     form: CardForm = CardForm(),  # noqa: B008 - it is frozen
 ) -> str:
-    """Describe a variable, whatever the object does.
+    """Describe a variable, even if its object raises.
 
     Args:
         name: The name of the variable.
         value: Its value, which is not changed.
-        question: The columns that it names are told in full, however many there are.
-        values: What the model may learn of values; unless ``"all"``, the card has names, types and
-            sizes only.
-        hidden: The names that are not told, unless ``values`` is ``"all"``.
+        question: The columns that it names are described in full, however many there are.
+        values: How much the model may learn of values; unless ``"all"``, the card has only names,
+            types and sizes.
+        hidden: The names that are left out, unless ``values`` is ``"all"``.
         form: The form of the card, and its length.
 
     Returns:
-        The card: a line for the variable, and mostly a line for each of its parts.
+        The card: a line for the variable, and usually a line for each of its parts.
     """
     return card_of(name, value, question, None if values == "all" else hidden, form).text
 
@@ -129,7 +129,7 @@ def card_of(
         name: The name of the variable.
         value: Its value.
         question: The question.
-        hidden: The names that are not told; None if values may be told.
+        hidden: The names that are left out; None if values may be shown.
         form: The form of the card, and its length.
         mask: Replaces the secrets in a value.
     """
@@ -208,7 +208,7 @@ class _Writer:
         ]
 
     def _lines(self, columns: Sequence[Column], names: Sequence[str]) -> Iterator[str]:
-        """A line for each of these columns, or for several in a row of which the same is told."""
+        """A line for each of these columns, or one for several in a row with the same facts."""
         self._plan(columns)
         groups: list[tuple[list[str], str]] = []
         for name, column in zip(names, columns, strict=True):
@@ -221,13 +221,13 @@ class _Writer:
             yield f"\n  {', '.join(self._quoted(group))}: {facts}"
 
     def _quoted(self, names: Sequence[str]) -> list[str]:
-        """The names of columns as they are written, those that only count on together."""
+        """The names of columns for a line; names that only count up are joined."""
         if not self.form.for_code:
             return runs(names)
         return [each if "'" in each or " … " in each else repr(each) for each in runs(names)]
 
     def _plan(self, columns: Iterable[Column]) -> None:
-        """Decide for all these columns alike whether different values are counted in all rows."""
+        """Decide once for all these columns whether different values are counted in all rows."""
         sizes = [each.size or 0 for each in columns if each.kind == "other"]
         self.counts_all = self.hidden is not None or self.effort.may_hash(sum(sizes))
         if not self.counts_all:
@@ -235,7 +235,7 @@ class _Writer:
             self.effort.may_hash(self.sample * len(sizes))
 
     def _grouped(self, columns: Sequence[tuple[Column, str]], used: int) -> str:
-        """A line for all columns of which the same is told: their type, and what is missing."""
+        """A line for all columns with the same facts: their type and their missing values."""
         groups: dict[str, list[str]] = {}
         for column, name in columns:
             facts = self._type(column) + self._missing_part(column)
@@ -281,7 +281,7 @@ class _Writer:
         return text
 
     def _missing_part(self, column: Column) -> str:
-        """How many values are missing, which is counted once."""
+        """The number of missing values, which is counted once."""
         if id(column) not in self.missing:
             self.missing[id(column)] = self._counted_missing(column)
         return self.missing[id(column)]
@@ -303,7 +303,7 @@ class _Writer:
         return ", missing not counted"
 
     def _facts(self, column: Column, *, is_told: bool = True) -> str:
-        """What is missing, and how many different values, or which, there are; or their range."""
+        """The missing values, and the different values, their number or their range."""
         text = self._missing_part(column)
         if self.hidden is not None or not column.size or text == ", all missing":
             return text
@@ -456,7 +456,7 @@ def _are_few(values: Sequence[Any]) -> bool:
 
 
 def _within(written: Sequence[str], facts: str, room: int) -> tuple[str, int]:
-    """A line for columns of which the same is told, in so many tokens, and how many it names."""
+    """A line for columns with the same facts, in so many tokens, and how many it names."""
     line = f"\n  {', '.join(written)}: {facts}"
     shown = len(written)
     while shown > 1 and text_tokens(line) > room:

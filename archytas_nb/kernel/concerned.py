@@ -1,4 +1,4 @@
-"""Which tables a question is about: those that programs have to compute with in a copy."""
+"""Finds the tables of a question with which programs have to compute in a copy."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""What a question says of the notebook: whole by names, deep by need.
+"""The description of the notebook in a question: all names, and details where they are needed.
 
     named in the question       a card, unless that very card is in what is sent
-    new or changed              one line; of a table also its columns, as far as there is room
+    new or changed              one line; for a table also its columns, if there is room
     all others                  nothing: their names are in what is sent
 
-What is sent is all that the model reads with the question, so what was left out of a long
-conversation is new again. A name is never counted without being told; what stands for many numbered
-names is short. Nothing of it depends on time, apart from the date.
+"Sent" means all that the model reads with the question, so a part that a long conversation left out
+is new again. Every name is given; many numbered names are written in a short form. Nothing depends
+on time, apart from the date.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Reader:
 
     Attributes:
         form: The form of cards.
-        has_notebook: Whether it is told of functions, the date and versions.
-        sees_all: Whether it is told of variables that the question does not name, where that is
-            left to us.
+        has_notebook: Whether it reads about functions, the date and versions.
+        sees_all: Whether it reads about variables that the question does not name, if the settings
+            leave this open.
         has_tools: Whether it has tools that do not read variables.
-        hidden: The columns and variables that are not named, if only names, types and shapes may
-            be, unless the question names them; None if values may be told.
+        hidden: The columns and variables to leave out unless the question names them, if only
+            names, types and shapes may be shown; None if values may be shown.
         mask: Replaces the secrets in a text.
         tools: The functions that it knows as tools.
     """
@@ -74,7 +74,7 @@ def context_of(
     failed: str = "",
     reader: Reader = Reader(),
 ) -> Context | None:
-    """What is told with a question; None if the model must not look at variables.
+    """The description for a question; None if the model must not look at variables.
 
     Args:
         kind: Which variables are described.
@@ -151,12 +151,12 @@ def _variables(
     reader: Reader,
     columns: list[str],
 ) -> dict[str, Described]:
-    """The variables that are told on a line: all, or those that are new or have changed."""
+    """The variables that get a line: all, or those that are new or have changed."""
     if kind == "mentioned":
         return {}
     found = {}
     room = _COLUMN_TOKENS
-    for name, value in reversed([*variables.items()]):  # the newest are told best
+    for name, value in reversed([*variables.items()]):  # the newest are described best
         if name in mentioned or name in (reader.hidden or ()):
             continue
         line = headline(value, hidden=reader.hidden)
@@ -175,7 +175,7 @@ def _variables(
 
 
 def _mark(line: str, value: Any) -> str:
-    """What differs if the line, or the names of the columns, are others."""
+    """A text that differs if the line or the names of the columns differ."""
     names: Iterable[str] = ()
     with contained():
         if (table := table_of(value)) is not None:
@@ -185,7 +185,7 @@ def _mark(line: str, value: Any) -> str:
 
 
 def listed_columns(value: Any, hidden: Collection[str] | None = None) -> list[str]:
-    """The names of the first columns of a table, as they are listed; empty for what is no table."""
+    """The names of the first columns of a table, as they are listed; empty if it is none."""
     with contained():
         if (table := table_of(value)) is None:
             return []
@@ -233,7 +233,7 @@ def _cards(
 
 
 def _news(before: str, card: str) -> str:
-    """The lines of a card that are new, if the model knows the others; empty to tell all of it."""
+    """The new lines of a card, if the model knows the others; empty to send the whole card."""
     known = before.split("\n")
     head, *lines = card.split("\n")
     new = [line for line in lines if line not in known]
@@ -247,7 +247,7 @@ def _news(before: str, card: str) -> str:
 def _definitions(
     namespace: Mapping[str, Any], known: Mapping[str, Described], reader: Reader
 ) -> dict[str, Described]:
-    """The functions, the libraries and the date, as far as they are not told yet."""
+    """The functions, the libraries and the date that the model does not know yet."""
     if not reader.has_notebook:
         return {}
     has_values = reader.hidden is None
@@ -270,7 +270,7 @@ def _definitions(
 
 
 def _gone(namespace: Mapping[str, Any], known: Mapping[str, Described]) -> dict[str, Described]:
-    """What was told of and is there no more."""
+    """The described names that no longer exist."""
     return {
         name: Described("gone")
         for name, each in known.items()
@@ -279,7 +279,7 @@ def _gone(namespace: Mapping[str, Any], known: Mapping[str, Described]) -> dict[
 
 
 def _masked(described: dict[str, Described], reader: Reader) -> dict[str, Described]:
-    """What is told without secrets; mostly there is none, which is found out at once."""
+    """The description without secrets; usually there is none, which is quick to find out."""
     lines = [f"{each.line}\n{each.columns}\n{each.card}" for each in described.values()]
     text = "\n".join(lines)
     if reader.mask(text) == text:

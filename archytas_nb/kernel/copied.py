@@ -72,7 +72,7 @@ ENDED = {
 """How code can end its copy, in words."""
 
 working: ContextVar[WorkingCopy | None] = ContextVar("working", default=None)
-"""The copy of the question whose call runs."""
+"""The copy of the question that makes the current call."""
 
 
 def python(code: str) -> Any:
@@ -83,7 +83,7 @@ def python(code: str) -> Any:
     return copy.run(code)
 
 
-python.__doc__ = in_notebook.__doc__  # a model reads one text, wherever its code runs
+python.__doc__ = in_notebook.__doc__  # a model reads the same text wherever its code runs
 
 
 def _approval() -> bool | ApprovalCheck:
@@ -131,7 +131,7 @@ class InCopy:
 
 
 class WithCopied(ChainMap[str, Any]):
-    """The variables of the notebook, and before them some of a copy; assignments are the first's.
+    """Some variables of a copy, then those of the notebook; assignments go to the copy's.
 
     Args:
         copied: Values of the copy, by name.
@@ -187,23 +187,23 @@ class WorkingCopy:
     # ── running ───────────────────────────────────────────────────────────────────────────────────
 
     def run(self, code: str) -> Any:
-        """Run code, print what it printed, show its figures, and return its last value.
+        """Run code, forward its output and figures, and return its last value.
 
         Raises:
             SyntaxError: It is not Python.
             ToolError: The copy has ended while it ran, or none can be made.
-            Exception: What the code raised.
+            Exception: The exception of the code.
         """
         from archytas_nb.copies.place import CopyError
 
         self._notes = []
         self.called = []
         self._kept = {}
-        compiled(code)  # which explains magics, before anything is started
+        compiled(code)  # it explains magics, before anything is started
         self._code = code
         self._ledger = current.get()
         try:
-            with noted_in(None):  # what makes the copy is no effect of the code
+            with noted_in(None):  # making the copy is not an effect of the code
                 report = self._opened().run(code)
         except CopyError as error:
             raise ToolError(f"{error}. Use the other tools") from None
@@ -267,7 +267,7 @@ class WorkingCopy:
         )
 
     def _is_there(self, tool: Tool) -> bool:
-        """Whether the function of a tool runs in the copy: a pure one that nobody decides on."""
+        """Whether the function of a tool runs in the copy: a pure one without approval."""
         return tool.pure and not self._approver.may_refuse(tool)
 
     def close(self) -> None:
@@ -279,7 +279,7 @@ class WorkingCopy:
             copy.close()
 
     def _show(self, report: CopyReport) -> None:
-        """Print and display what the code has printed and drawn, as a part of the call."""
+        """Show the output and the figures of the code as those of the call."""
         for each in report.statements:
             if each.printed:
                 sys.stdout.write(each.printed)
@@ -290,7 +290,7 @@ class WorkingCopy:
                 capture.display(data)
 
     def _hints_about(self, failed: Statement, code: str) -> list[str]:
-        """What the copy knows of a statement that failed: what was meant, or what is there.
+        """A hint from the copy on a failed statement: the probable meaning, or the actual data.
 
         The model corrects it: the person reads the code that the model wrote.
         """
@@ -305,7 +305,7 @@ class WorkingCopy:
         return []
 
     def _note_tried(self, report: CopyReport, failed: Statement | None) -> None:
-        """Say what the code wanted to do outside, where it failed."""
+        """Say which effect outside the copy was refused, if the code failed."""
         # A tool that the person refuses raises a PermissionError, too: it names nothing.
         named = [each for each in report.tried if each.target]
         tried = dict.fromkeys(
@@ -323,13 +323,13 @@ class WorkingCopy:
         )
 
     def _note_unchanged(self, report: CopyReport, code: str) -> None:
-        """Say that the notebook is as before, where the code looks as if it changed a variable."""
+        """Say that the notebook is unchanged, if the code looks as if it changed a variable."""
         changed = {*report.bound, *Bindings.of(code).changed}
         has_kept = any(name in self._variables for name in self._kept)
         if not has_kept and any(name in self._variables for name in changed):
             self._notes.append("(This ran in a copy: nothing in the notebook has changed.)")
 
-    # ── what comes back ───────────────────────────────────────────────────────────────────────────
+    # ── values to keep ────────────────────────────────────────────────────────────────────────────
 
     def _bring_back(self) -> None:
         """Assign the values that the code keeps to new variables of the notebook."""
@@ -354,22 +354,22 @@ class WorkingCopy:
         return self._copy.value(name)
 
     def named_in(self, given: Json, *, is_answer: bool = False) -> dict[str, Any]:
-        """The values of the copy whose names stand in an argument or an answer, by name.
+        """The values of the copy whose names are in an argument or an answer, by name.
 
         Args:
             given: The argument or the answer, as JSON.
-            is_answer: Whether a name that the notebook has, too, means the one in the copy. As an
-                argument it means that of the notebook, on which tools work.
+            is_answer: Whether a name that both have means the value of the copy. In an argument it
+                means that of the notebook, on which tools work.
         """
         if self._copy is None or not self._bound:
             return {}
         text = given if isinstance(given, str) else json.dumps(given, default=str)
         named = set(_NAME.findall(text)).intersection(self._bound)
-        # Who names what cannot be sent is told that there is no such variable.
+        # A name whose value cannot be sent gets the error for a missing variable.
         return _values(self._copy, [n for n in named if is_answer or n not in self._variables])
 
     def completed(self, outcome: CallOutcome) -> CallOutcome:
-        """The outcome of the code that ran last, with what the model is told beside its result."""
+        """The outcome of the last code, with the notes for the model."""
         from archytas_nb.copies.lock import machine
 
         place: Literal["copy", "guarded copy"] = "copy"
@@ -383,7 +383,7 @@ class WorkingCopy:
     # ── calls in the kernel ───────────────────────────────────────────────────────────────────────
 
     def note_call(self, tool: Tool, *, is_unchanged: bool) -> None:
-        """Note a call in the kernel: what is in the copy may be out of date now.
+        """Record a call in the kernel, after which the copy may be out of date.
 
         Args:
             tool: The tool.
@@ -476,7 +476,7 @@ def _by_name(tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[
 
 
 def _value_of(report: CopyReport) -> Any:
-    """The value of the last expression; what stands for it if it cannot be sent."""
+    """The value of the last expression, or a placeholder if it cannot be sent."""
     value = report.statements[-1].value if report.statements else None
     if value is None:
         return None
@@ -484,7 +484,7 @@ def _value_of(report: CopyReport) -> Any:
 
 
 def _error_of(failed: Statement) -> BaseException:
-    """What a statement raised: an exception of the same builtin class, or else a RuntimeError.
+    """The exception of a statement: of the same builtin class, or else a RuntimeError.
 
     Its traceback is in the copy: a note says in which line it was.
     """
@@ -497,7 +497,7 @@ def _error_of(failed: Statement) -> BaseException:
     if isinstance(found, type) and issubclass(found, Exception) and found is not ExceptionGroup:
         kind = found
         message = raised.message
-    # Some classes make their text of other arguments than a message.
+    # The text of some classes is not made from one message.
     words = {"__str__": lambda _: message, "__module__": "builtins"}
     same: type[Exception] = type(kind.__name__, (kind,), words)
     error = same.__new__(same)

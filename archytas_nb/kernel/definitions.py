@@ -1,4 +1,4 @@
-"""What a notebook has besides variables: its functions and classes, and what it imports."""
+"""Lists the functions, classes and imports of a notebook."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MAX_DOCSTRING = 80  # characters of its first line
 def functions_in(
     namespace: Mapping[str, Any], tools: Collection[Any] = (), *, has_values: bool = True
 ) -> dict[str, str]:
-    """The functions and classes that the user wrote: each signature, and what its docstring says.
+    """The functions and classes that the user wrote, with signatures and docstrings.
 
     Args:
         namespace: The variables.
         tools: The functions that the model knows already.
-        has_values: Whether defaults and docstrings are told.
+        has_values: Whether defaults and docstrings are shown.
     """
     known = set(map(id, tools))
     found = {}
@@ -50,7 +50,7 @@ def functions_in(
 
 
 def _first_line(value: Any) -> str:
-    """The first line of a docstring, by no code of the class."""
+    """The first line of a docstring, read without running code of the class."""
     text = vars(value).get("__doc__") if isinstance(value, type) else value.__doc__
     lines = text.strip().splitlines() if type(text) is str else []
     return truncate_line(lines[0].strip(), _MAX_DOCSTRING) if lines else ""
@@ -139,7 +139,7 @@ def libraries_in(namespace: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _version(library: str) -> str:
-    """The version of a library; empty for what belongs to Python or to the user."""
+    """The version of a library; empty for modules of Python or of the user."""
     if library in sys.stdlib_module_names or library == "__main__":
         return ""
     version = getattr(sys.modules.get(library), "__dict__", {}).get("__version__")

@@ -1,7 +1,7 @@
 """Captures what subprocesses and C code write to the file descriptors 1 and 2, on POSIX systems.
 
 While calls run, both descriptors lead into pipes; afterwards they are restored. Jupyter does the
-same with pipes of its own. What a process that a tool left running writes later is forwarded to the
+same with its own pipes. Later output of a process that a tool left running is forwarded to the
 original target, so that the process neither blocks nor dies.
 """
 
